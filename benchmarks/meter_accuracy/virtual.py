@@ -16,6 +16,7 @@ from waves import PUBLISHED, SENSORS, Sensor, Wave, random_waves
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
@@ -91,7 +92,7 @@ def one_window(case: Case, draw: Random) -> tuple[float, float]:
         random=draw,
         boot="boot",
         machine=lambda: MACHINE,
-        rapl=lambda: False,
+        counters=lambda: NO_COUNTERS,
         ports=lambda _: [Nvml(nvml)],
     )
     start = {"job_id": "job", "mono_ns": clock.mono_ns(), "wall_ns": clock.wall_ns()}

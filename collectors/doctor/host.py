@@ -115,7 +115,7 @@ def codecarbon(target: Target) -> Finding:
         fix = install_command("host")
         return Finding("codecarbon", "missing", text, fix, "estimated", CPU_MODEL)
     found = find_counters(target.root / POWERCAP.relative_to("/"))
-    if found.usable and any(domain.part == "ram" for domain in found.domains):
+    if found.usable and any(domain.component == "ram" for domain in found.domains):
         return Finding("codecarbon", "ok", "installed, and not needed: RAPL gives CPU and memory")
     part, model = ("memory", RAM_MODEL) if found.usable else ("CPU and memory", CPU_MODEL)
     text = f"installed; for {part} its counters are used, its models only compared with ours"

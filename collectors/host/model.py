@@ -1,4 +1,4 @@
-"""The host's power by model, where no meter reads it: load and size times published means.
+"""The host's power by model, where no counter is read: load and size times published means.
 
 `sci.base.host_model` has the figures and their ranges; everything here is `estimated`.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.host.source import Span
 from gramwatt.collectors.journal.intervals import Ledger
-from gramwatt.sci.base.host_model import cpu_power_w, ram_power_w
+from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL, cpu_power_w, ram_power_w
 
 
 class Load(NamedTuple):
@@ -24,7 +25,7 @@ class Load(NamedTuple):
 
 
 def read_load(proc: Path = Path("/proc")) -> Load | None:
-    """The first line of /proc/stat; None where there is none."""
+    """Return the first line of /proc/stat; None where there is none."""
     try:
         with (proc / "stat").open("rb") as stream:
             ticks = [int(part) for part in stream.readline().split()[1:9]]
@@ -37,7 +38,7 @@ def read_load(proc: Path = Path("/proc")) -> Load | None:
 
 
 def cgroup_load(folder: Path, threads: float) -> Load | None:
-    """Processor time [s] that a cgroup has used of its `threads`; None where it is not known."""
+    """Return the processor time [s] that a cgroup has used of its `threads`; None if not known."""
     for line in (text_of(folder / "cpu.stat") or "").splitlines():
         name, _, value = line.partition(" ")
         if name == "usage_usec" and value.isdecimal():
@@ -47,7 +48,7 @@ def cgroup_load(folder: Path, threads: float) -> Load | None:
 
 
 def mean_load(before: Load | None, after: Load | None) -> float | None:
-    """Share of processor time in use (0 to 1) between two readings.
+    """Return the share of processor time in use (0 to 1) between two readings.
 
     Without them the 1-minute load average over the number of threads; None without that either.
     """
@@ -60,7 +61,7 @@ def mean_load(before: Load | None, after: Load | None) -> float | None:
 
 
 def memory_used_b() -> float | None:
-    """Host memory in use [B]: total less available; None where /proc/meminfo is missing."""
+    """Return the host's memory in use [B]: total less available; None without /proc/meminfo."""
     try:
         with Path("/proc/meminfo").open("rb") as stream:
             values = dict(line.split()[:2] for line in stream)
@@ -69,22 +70,56 @@ def memory_used_b() -> float | None:
         return None
 
 
-class CpuModel:
+class ModelSource:
+    """The model as a source: it has a power at any moment, and nothing to continue."""
+
+    meter = ""
+    kind = "estimated"
+
+    def power_w(self) -> float | None:
+        """Return the mean power of the whole component since `restart` [W]; None if not known."""
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        """Begin the next span here."""
+
+    def observe(self, ledger: Ledger) -> None:
+        """Note in the open interval how the component is used."""
+        raise NotImplementedError
+
+    def due_ns(self) -> None:
+        """Return None: it is never due by itself."""
+
+    def read(self, since_ns: int, now_ns: int, until_ns: int) -> list[Span]:
+        """Return the whole time from `since_ns` to `until_ns` [ns], at the model's power."""
+        return [Span(since_ns, until_ns, None, self.kind)]
+
+    def cut_ns(self, mark_ns: int, now_ns: int) -> int:
+        """Return the boundary itself [ns], unless it is to come."""
+        return min(mark_ns, now_ns)
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: the next meter's model begins anew."""
+        return {}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Ignore the state of whatever source there was."""
+
+
+class CpuModel(ModelSource):
     """The processor's power: linear in its load, between idle and full."""
 
-    def __init__(
-        self, threads: float | None, load: Callable[[], Load | None] | None = None
-    ) -> None:
-        """`threads` are the hardware threads of the host, None where they are not known; `load`
-        reads the processor time of those that the job may use, the host's by default.
-        """
-        self._threads, self._load = threads, load or (lambda: read_load())
+    meter = CPU_MODEL
+
+    def __init__(self, machine: Machine) -> None:
+        """The load is that of the job's cgroup where one limits it, else of the host."""
+        self._machine = machine
         self._since = self._observed = self._load()
 
     def power_w(self) -> float | None:
-        """Power [W] of the whole processor at the mean load since `restart`."""
-        load = mean_load(self._since, self._load())
-        return None if not self._threads or load is None else cpu_power_w(self._threads, load)
+        """Return the power of the whole processor at the mean load since `restart` [W]."""
+        threads, load = self._machine.threads_total, mean_load(self._since, self._load())
+        return None if not threads or load is None else cpu_power_w(threads, load)
 
     def restart(self) -> None:
         """Begin the next span here."""
@@ -96,24 +131,24 @@ class CpuModel:
         load = mean_load(before, self._observed) if before else None
         ledger.observe(None if load is None else round(load, 4), None)
 
+    def _load(self) -> Load | None:
+        folder, threads = self._machine.usage, self._machine.threads
+        return cgroup_load(folder, threads) if folder and threads else read_load()
 
-class RamModel:
+
+class RamModel(ModelSource):
     """The memory's power: constant for each GiB installed, in use or not."""
 
-    def __init__(self, memory_b: float | None) -> None:
-        """`memory_b` is the host's memory [B], None where it is not known."""
-        self._memory_b = memory_b
+    meter = RAM_MODEL
+
+    def __init__(self, machine: Machine) -> None:
+        """The power is that of all memory of the machine, not of the job's share."""
+        self._memory_b = machine.memory_total_b
 
     def power_w(self) -> float | None:
-        """Power of all installed memory [W]."""
+        """Return the power of all installed memory [W]; None where its size is not known."""
         return ram_power_w(self._memory_b) if self._memory_b else None
-
-    def restart(self) -> None:
-        """Nothing: the power is constant."""
 
     def observe(self, ledger: Ledger) -> None:
         """Note the memory in use [B]."""
         ledger.observe(None, memory_used_b())
-
-
-PartModel = CpuModel | RamModel

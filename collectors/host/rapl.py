@@ -8,12 +8,14 @@ read them (CVE-2020-8694), and container engines hide the tree (GHSA-jq35-85cj-f
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.host.source import CPU, RAM, WAIT_NS, Span
 from gramwatt.sci.base.units import j_from_uj
 
 POWERCAP = Path("/sys/class/powercap")
@@ -34,7 +36,7 @@ class Domain:
     """One counter: a package's (`cpu`) or its memory's (`ram`), and where it wraps [uJ]."""
 
     name: str
-    part: str
+    component: str
     path: Path
     range_uj: int
 
@@ -56,16 +58,19 @@ class Counters:
     @property
     def usable(self) -> bool:
         """Whether every package can be read: half of the packages would be half of the energy."""
-        cpu = any(domain.part == "cpu" for domain in self.domains)
-        return cpu and not self.denied
+        return any(domain.component == CPU for domain in self.domains) and not self.denied
 
-    def of(self, part: str) -> tuple[Domain, ...]:
-        """The domains of one part, `cpu` or `ram`."""
-        return tuple(domain for domain in self.domains if domain.part == part)
+    def of(self, component: str) -> tuple[Domain, ...]:
+        """Return the domains of `cpu` or `ram`; none where not every package can be read."""
+        domains = self.domains if self.usable else ()
+        return tuple(domain for domain in domains if domain.component == component)
+
+
+NO_COUNTERS = Counters((), ())
 
 
 def find_counters(root: Path = POWERCAP) -> Counters:
-    """Packages and their memory below `root`, each once; psys, cores and uncore are left out.
+    """Return packages and their memory below `root`, each once, without psys, cores and uncore.
 
     psys holds the packages, cores and uncore are inside them, and intel-rapl-mmio lists the same
     packages as intel-rapl.
@@ -82,19 +87,14 @@ def find_counters(root: Path = POWERCAP) -> Counters:
             denied.setdefault(name, zone / "energy_uj")
             continue
         denied.pop(name, None)
-        part = "ram" if name.endswith("/dram") else "cpu"
-        found[name] = Domain(name, part, zone / "energy_uj", range_uj)
+        component = RAM if name.endswith("/dram") else CPU
+        found[name] = Domain(name, component, zone / "energy_uj", range_uj)
     packages = {name: path for name, path in denied.items() if not name.endswith("/dram")}
     return Counters(tuple(_without_mirrors(list(found.values()))), tuple(packages.values()))
 
 
-def readable(root: Path = POWERCAP) -> bool:
-    """Whether any counter of this host can be read."""
-    return any(_figure(zone / "energy_uj") is not None for zone in _zones(root))
-
-
 def read_counters(domains: Sequence[Domain]) -> dict[str, int]:
-    """Each counter's value [uJ] by domain; one that cannot be read now is left out."""
+    """Return each counter's value [uJ] by domain, without those that cannot be read now."""
     values = ((domain.name, _figure(domain.path)) for domain in domains)
     return {name: value for name, value in values if value is not None}
 
@@ -106,7 +106,7 @@ def energy_step(
     span_s: float,
     power_w: float | None,
 ) -> Step | None:
-    """Energy of all domains together over `span_s` [s]; None when one of them is not known.
+    """Return the energy of all domains over `span_s` [s]; None when one of them is not known.
 
     A negative difference is one wrap, and the range is added. If the span allows several wraps, the
     number that fits `power_w` [W] of each domain is used and `sure` is False; without `power_w` the
@@ -131,6 +131,72 @@ def energy_step(
     return Step(total_j, sure) if domains else None
 
 
+class Reading(NamedTuple):
+    """Values of a component's counters [uJ] by domain at one moment of the timeline [ns]."""
+
+    time_ns: int
+    values_uj: dict[str, int]
+
+
+class RaplSource:
+    """One component by its RAPL counters."""
+
+    meter, kind = "rapl", "measured"
+
+    def __init__(
+        self, domains: Sequence[Domain], now_ns: int, report_gap: Callable[[], None]
+    ) -> None:
+        """Take the first reading, at `now_ns` [ns]; `report_gap` is called for spans not known."""
+        self._domains, self._report_gap = domains, report_gap
+        self._last = Reading(now_ns, read_counters(domains))
+        self._power_w: float | None = None
+        self._tried_ns = now_ns
+
+    def due_ns(self) -> int:
+        """Return when the counters must be read again, so that no wrap is missed [ns]."""
+        return self._tried_ns + int(POLL_S * NS_PER_S)
+
+    def read(self, since_ns: int, now_ns: int, until_ns: int) -> list[Span]:
+        """Return the span since the last reading, and before the first the same power, estimated.
+
+        Counters that cannot be read now continue to count, so that their next value spans this
+        one; they tell nothing only after a minute.
+        """
+        last, self._tried_ns = self._last, now_ns
+        if min(now_ns, until_ns) <= last.time_ns:
+            return []
+        now = Reading(now_ns, read_counters(self._domains))
+        if len(now.values_uj) < len(self._domains) and now_ns - last.time_ns < WAIT_NS:
+            return []
+        self._last, span_s = now, (now_ns - last.time_ns) / NS_PER_S
+        each_w = self._power_w / len(self._domains) if self._power_w else None
+        step = energy_step(self._domains, last.values_uj, now.values_uj, span_s, each_w)
+        if step is None:
+            self._report_gap()
+            return [Span(since_ns, now_ns, None, "estimated")]
+        power_w, kind = step.energy_j / span_s, "estimated"
+        if step.sure:
+            self._power_w, kind = power_w, self.kind
+        return [
+            Span(since_ns, last.time_ns, power_w, "estimated"),
+            Span(last.time_ns, now_ns, power_w, kind),
+        ]
+
+    def cut_ns(self, mark_ns: int, now_ns: int) -> int | None:
+        """Return now [ns]; None for a boundary before the last reading, as of a short window."""
+        return now_ns if mark_ns > self._last.time_ns else None
+
+    def state(self) -> dict[str, Any]:
+        """Return the last reading, JSON-ready."""
+        return {**self._last._asdict(), "power_w": self._power_w}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from another meter's last reading, if it had one: the counters span the gap."""
+        if "values_uj" in state:
+            self._last = Reading(int(state["time_ns"]), dict(state["values_uj"]))
+            self._power_w, self._tried_ns = state["power_w"], self._last.time_ns
+
+
 def _zones(root: Path) -> list[Path]:
     try:
         return [path for path in root.iterdir() if re.match(r"intel-rapl[\w-]*:", path.name)]
@@ -139,7 +205,7 @@ def _zones(root: Path) -> list[Path]:
 
 
 def _named(zone: Path) -> str | None:
-    """`package-0`, or `package-0/dram` for its memory; None for what is not counted."""
+    """Return `package-0`, or `package-0/dram` for its memory; None for what is not counted."""
     name = text_of(zone / "name") or ""
     if name.startswith("package"):
         return name

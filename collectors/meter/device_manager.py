@@ -12,7 +12,6 @@ from gramwatt.collectors.devices.group import DeviceGroup, NodeJob, Put
 from gramwatt.collectors.devices.locks import DeviceLocks
 from gramwatt.collectors.devices.port import Notify
 from gramwatt.collectors.devices.sharing import Processes, SharedBoards
-from gramwatt.collectors.host.meter import HostMeter
 from gramwatt.collectors.journal.intervals import Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.host_devices import HostDevices
@@ -56,11 +55,6 @@ class DeviceManager:
         return self._job.schedule
 
     @property
-    def host(self) -> HostMeter | None:
-        """The host's meter; None where a module's counter includes the host."""
-        return self._host.meter if self._host else None
-
-    @property
     def driver(self) -> str | None:
         """Version of NVIDIA's driver; None without one."""
         return next((group.driver for group in self._groups if group.driver), None)
@@ -93,7 +87,7 @@ class DeviceManager:
         """Return when the next reading is due [ns]."""
         dues = [group.sampler.due_ns() for group in self._groups if group.sampler.devices]
         dues += [group.retry_at_ns for group in self._groups if group.retry_at_ns]
-        host_ns = self._host.meter.due_ns() if self._host else None
+        host_ns = self._host.due_ns() if self._host else None
         dues += [host_ns] if host_ns else []
         return min(dues) if dues else self._job.timeline.now_ns() + IDLE_NS
 
@@ -105,7 +99,7 @@ class DeviceManager:
                     self._adopt(group, environ, mark_ns)
             group.tick()
         if self._host:
-            self._host.meter.tick()
+            self._host.tick()
 
     @property
     def awaits_start(self) -> bool:
@@ -117,7 +111,7 @@ class DeviceManager:
         for group in self._groups:
             group.sampler.add_boundary(time_ns)
         if self._host:
-            self._host.meter.mark(time_ns)
+            self._host.mark(time_ns)
 
     def open_intervals(self) -> list[dict[str, Any]]:
         """Return the open intervals of all devices, as record fields for the open file."""
@@ -125,7 +119,7 @@ class DeviceManager:
             self._host.settle()
         self._boards.record_shares(final=False)
         ledgers = [ledger for group in self._groups for ledger in group.ledgers]
-        ledgers += self._host.meter.ledgers if self._host else ()
+        ledgers += self._host.ledgers if self._host else ()
         spans = [(ledger.device_id, ledger.open) for ledger in ledgers]
         return [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
 
@@ -146,7 +140,7 @@ class DeviceManager:
         meters = [device.meter for device in self._devices()]
         return {
             "devices": {**self._known, **{one.ledger.device_id: one.state() for one in meters}},
-            "host": self._host.meter.state() if self._host else None,
+            "host": self._host.state() if self._host else None,
         }
 
     def coarsest_period_s(self) -> float | None:

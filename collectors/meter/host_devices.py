@@ -1,106 +1,219 @@
-"""CPU and memory of the job's host: their meter, the part of them that is billed, their records."""
+"""Processor and memory of the job's host as devices of the job: what reads them, and their records.
+
+A RAPL counter where there is one, else codecarbon where that reads one, else the model.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
+from gramwatt.collectors.common import identity
 from gramwatt.collectors.devices.group import NodeJob
 from gramwatt.collectors.devices.locks import DeviceLocks
-from gramwatt.collectors.host.meter import HostMeter, host_meter
-from gramwatt.collectors.host.parts import CPU, RAM, HostShare, Part
-from gramwatt.collectors.host.rapl import Counters
-from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters, starter
+from gramwatt.collectors.host.codecarbon import VCGENCMD, Codecarbon, CodecarbonSource, Reading
+from gramwatt.collectors.host.components import HostComponent
+from gramwatt.collectors.host.model import CpuModel, ModelSource, RamModel
+from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource
+from gramwatt.collectors.host.source import CPU, RAM, HostSource
+from gramwatt.collectors.journal.intervals import Ledger
+from gramwatt.collectors.meter.dependencies import HOST_SOURCE, Dependencies
+from gramwatt.sci.base import host_model, uncertainty
+from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.journal.records import DeviceRecord
+
+NAMES = {CPU: "processor", RAM: "memory"}
 
 
 class HostDevices:
-    """The host's CPU and memory as devices of the job."""
+    """The host's processor and memory as devices of the job.
+
+    What no cgroup limits is divided among the measured jobs of a home that run at the same time:
+    nothing of it is reserved, and together they are billed the host once.
+    """
 
     def __init__(
         self, job: NodeJob, dependencies: Dependencies, folder: str, locks: DeviceLocks
     ) -> None:
         """`folder` is the job's spool folder, where codecarbon's process may leave files."""
-        self._job = job
-        self._machine = dependencies.machine()
-        spawn, counters = starter(dependencies, folder), rapl_counters(dependencies)
-        if not (counters and counters.usable):
-            self._report_estimated(dependencies, counters, by_codecarbon=spawn is not None)
-        machine = self._machine
-        self._parts = (
-            Part(f"{job.node}-cpu", machine.cpu_share, job.schedule, job.emit),
-            Part(f"{job.node}-ram", machine.memory_share, job.schedule, job.emit),
-        )
-        self._share = HostShare(locks, self._parts, job.notify)
-        parts = dict(zip((CPU, RAM), self._parts, strict=True))
-        self.meter: HostMeter = host_meter(
-            job.timeline, machine, parts, job.notify, spawn, counters
-        )
-        self._recorded: object = None
+        self._job, self._locks = job, locks
+        self._machine = machine = dependencies.machine()
+        setting = dependencies.environ.get(HOST_SOURCE)
+        found = NO_COUNTERS if setting == "model" else dependencies.counters()
+        own = NO_COUNTERS if setting == "codecarbon" else found
+        start = None if setting == "model" else dependencies.codecarbon
+        self._codecarbon: Codecarbon | None = None
+        if start and not (own.of(CPU) and own.of(RAM)):
+            # Where it reads a counter that we do not: left to it, or a Raspberry Pi's or a Mac's.
+            may_count = found.usable > own.usable or VCGENCMD.exists() or sys.platform == "darwin"
+            self._codecarbon = Codecarbon(
+                lambda: start(folder), job.timeline, self._use_model, self._compare, may_count
+            )
+        if not found.usable or (setting == "codecarbon" and not self._codecarbon):
+            self._report_estimated(found)
+        self._opinions: dict[str, tuple[float, float]] = {}
+        """Power by codecarbon's model and by ours [W] of a component, over the same two seconds."""
+        self._recorded: dict[str, object] = {}
+        self._components = {
+            CPU: self._component(CPU, machine.cpu_share, CpuModel(machine), own),
+            RAM: self._component(RAM, machine.memory_share, RamModel(machine), own),
+        }
+        # Locks go by the machine, since several machines may share a home, and by job and node:
+        # containers of one machine are nodes of their own.
+        kernel = identity.kernel_id()
+        self._shared = {
+            f"{kernel}-{name}": one for name, one in self._components.items() if one.share >= 1
+        }
+        for lock in self._shared:
+            locks.acquire(lock, by_node=True)
+        self._refresh_shares()
+
+    @property
+    def ledgers(self) -> list[Ledger]:
+        """The ledgers of CPU and RAM."""
+        return [component.ledger for component in self._components.values()]
 
     def begin(self, state: dict[str, Any] | None, mark_ns: int) -> None:
         """Continue an earlier meter's `state`, or begin at `mark_ns` [ns]."""
-        if state:
-            self.meter.resume(state)
-        else:
-            self.meter.start_at(mark_ns)
+        for name, component in self._components.items():
+            component.begin((state or {}).get(name), mark_ns)
         self._put_records()
 
+    def state(self) -> dict[str, Any]:
+        """Return what the next meter needs to continue, JSON-ready."""
+        return {name: component.state() for name, component in self._components.items()}
+
+    def due_ns(self) -> int | None:
+        """Return when counters or codecarbon are due [ns]; None when nothing is due by itself."""
+        dues = [component.source.due_ns() for component in self._components.values()]
+        dues += [self._codecarbon.due_ns()] if self._codecarbon else []
+        return min((due_ns for due_ns in dues if due_ns is not None), default=None)
+
+    def tick(self) -> None:
+        """Read the counters that are due, and what codecarbon has written."""
+        now_ns = self._job.timeline.now_ns()
+        if self._codecarbon:
+            self._codecarbon.poll()
+        for component in self._components.values():
+            due_ns = component.source.due_ns()
+            if due_ns is not None and now_ns >= due_ns:
+                component.settle(now_ns)
+
+    def mark(self, mark_ns: int) -> None:
+        """Record what can be recorded, and end the intervals at a window's boundary [ns]."""
+        now_ns = self._job.timeline.now_ns()
+        for component in self._components.values():
+            component.cut(mark_ns, now_ns)
+
     def settle(self) -> None:
-        """Bring meter, shares and records up to date."""
-        self.meter.settle()
-        self._share.refresh_share()
+        """Record what can be recorded now, and bring shares and records up to date."""
+        now_ns = self._job.timeline.now_ns()
+        if self._codecarbon:
+            self._codecarbon.poll()
+        for component in self._components.values():
+            component.settle(now_ns)
+        self._refresh_shares()
         self._put_records()
 
     def stop(self, stop_ns: int) -> None:
-        """The final readings, up to `stop_ns` [ns]."""
-        self.meter.stop(stop_ns)
-        if any(part.mean_share != part.share for part in self._parts):
-            self._recorded = None  # once more, with the part of the host that it was
-        self._put_records()
+        """Record everything up to `stop_ns` [ns] and end codecarbon, without waiting for it."""
+        now_ns = self._job.timeline.now_ns()
+        if self._codecarbon and self._codecarbon.process:
+            self._codecarbon.poll()
+        for component in self._components.values():
+            component.stop(now_ns, stop_ns)
+        self._put_records(final=True)
+        if self._codecarbon:
+            self._codecarbon.end()
 
-    def _report_estimated(
-        self, dependencies: Dependencies, found: Counters | None, *, by_codecarbon: bool
-    ) -> None:
+    def _component(
+        self, name: str, share: float, model: ModelSource, counters: Counters
+    ) -> HostComponent:
+        source: HostSource = model
+        if domains := counters.of(name):
+            gap = f"RAPL gave no {name} energy for a while."
+            report = partial(self._job.notify, "meter-gap", gap)
+            source = RaplSource(domains, self._job.timeline.now_ns(), report)
+        elif self._codecarbon:
+            source = CodecarbonSource(name, self._codecarbon, model)
+        ledger = Ledger(f"{self._job.node}-{name}", self._job.schedule, self._job.emit)
+        return HostComponent(share, ledger, model, source)
+
+    def _refresh_shares(self) -> None:
+        """Set each shared component's part to 1 / (number of measured jobs here) from now on."""
+        for lock, component in self._shared.items():
+            others = self._locks.others(lock)
+            component.fraction = 1 / (1 + others)
+            if others:
+                self._job.notify("host-shared", CODES["host-shared"])
+
+    def _report_estimated(self, found: Counters) -> None:
         text = "no counter of processor and memory is read here; a model estimates their energy."
-        if found and found.denied:
+        if found.denied:
             text = (
                 f"RAPL counters of {len(found.denied)} processor package(s) cannot be read "
                 "(`gramwatt doctor` has the fix); a model estimates the processor's energy."
             )
-        elif by_codecarbon and dependencies.rapl():
-            return
         self._job.notify("meter-source-absent", text)
 
-    def _put_records(self) -> None:
-        """Device records of CPU and memory, again whenever their meter has changed."""
-        machine, sources = self._machine, self.meter.sources
-        if sources == self._recorded:
-            return
-        self._recorded = (cpu_meter, cpu_kind), (ram_meter, ram_kind) = sources
-        cpu_share, ram_share = (part.mean_share for part in self._parts)
-        self._job.put(
-            DeviceRecord,
-            device_id=f"{self._job.node}-cpu",
-            device_class="cpu",
-            name=machine.cpu_name or "unknown CPU",
-            meter=cpu_meter,
-            kind=_kind_of_share(cpu_kind, cpu_share),
-            share=cpu_share,
-            units=machine.threads,
-            units_total=machine.threads_total,
-        )
-        self._job.put(
-            DeviceRecord,
-            device_id=f"{self._job.node}-ram",
-            device_class="ram",
-            name="memory",
-            meter=ram_meter,
-            kind=_kind_of_share(ram_kind, ram_share),
-            share=ram_share,
-            memory_b=machine.memory_b,
-        )
+    def _use_model(self, why: str) -> None:
+        self._job.notify("meter-source-absent", f"{why}; the host's energy is the model's.")
 
+    def _compare(self, reading: Reading, counted: Collection[str]) -> None:
+        """Keep codecarbon's models as second opinions; report those outside the range of ours."""
+        threads, memory_b = self._machine.threads_total, self._machine.memory_total_b
+        ours_w: dict[str, float] = {}
+        if threads and reading.load is not None:
+            ours_w[CPU] = host_model.cpu_power_w(threads, reading.load)
+        if memory_b:
+            ours_w[RAM] = host_model.ram_power_w(memory_b)
+        for name, own_w in ours_w.items():
+            component = self._components[name]
+            if name in counted or not isinstance(component.source, CodecarbonSource):
+                continue
+            theirs_w = reading.power_w[name]
+            self._opinions[name] = theirs_w, own_w
+            range_ = uncertainty.relative_range("estimated", component.model.meter)
+            low_w, high_w = range_.low * own_w, range_.high * own_w
+            if not low_w <= theirs_w <= high_w:
+                self._job.notify(
+                    "host-cross-check",
+                    f"For this host's {NAMES[name]} codecarbon's model gives {theirs_w:.1f} W, "
+                    f"the one used {own_w:.1f} W ({low_w:.1f} to {high_w:.1f}).",
+                )
 
-def _kind_of_share(kind: str, share: float) -> str:
-    """The kind of a reading of which only a share is billed."""
-    return "attributed" if share < 1 and kind == "measured" else kind
+    def _put_records(self, *, final: bool = False) -> None:
+        """Put the device records of CPU and memory, again whenever what they say has changed.
+
+        The share that other jobs left of it is known at the end.
+        """
+        machine = self._machine
+        facts: dict[str, dict[str, Any]] = {
+            CPU: {
+                "name": machine.cpu_name or "unknown CPU",
+                "units": machine.threads,
+                "units_total": machine.threads_total,
+            },
+            RAM: {"name": "memory", "memory_b": machine.memory_b},
+        }
+        for name, component in self._components.items():
+            meter, kind = component.source.meter, component.source.kind
+            share = component.mean_share if final else component.share
+            codecarbon_w, model_w = self._opinions.get(name, (None, None))
+            known = meter, kind, share, codecarbon_w
+            if self._recorded.get(name) == known:
+                continue
+            self._recorded[name] = known
+            self._job.put(
+                DeviceRecord,
+                device_id=component.ledger.device_id,
+                device_class=name,
+                meter=meter,
+                kind="attributed" if share < 1 and kind == "measured" else kind,
+                share=share,
+                codecarbon_w=codecarbon_w,
+                model_w=model_w,
+                **facts[name],
+            )

@@ -1,7 +1,7 @@
 """The meter process: `python -m gramwatt.collectors.meter.main`, one per client.
 
-One loop waits for the client's lines, the client's death, codecarbon's output and the next
-reading, whichever comes first. No threads, nothing inherited, nothing written to the job's output.
+One loop waits for the client's lines, the client's death and the next reading, whichever comes
+first. No threads, nothing inherited, nothing written to the job's output.
 docs/measuring.md describes the protocol.
 """
 
@@ -23,6 +23,7 @@ from gramwatt.collectors.common.catalogs import consistent
 from gramwatt.collectors.common.clock import NS_PER_S, process_exists
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.installation import has_service
+from gramwatt.collectors.host.codecarbon import starter
 from gramwatt.collectors.journal.ending import (
     Ended,
     lines,
@@ -30,7 +31,7 @@ from gramwatt.collectors.journal.ending import (
     report_location,
     runs_elsewhere,
 )
-from gramwatt.collectors.meter.dependencies import Dependencies, host_command
+from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.node_meter import NodeMeter
 
@@ -85,7 +86,6 @@ class Loop:
         self._child_pid: int | None = None
         self._selector = selectors.DefaultSelector()
         self._pidfd: int | None = None
-        self._host_fd: int | None = None
         self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
         self._syncs: list[Any] = []
         self._confirmed = 0
@@ -100,7 +100,6 @@ class Loop:
         """Serve the meter until the job is closed."""
         meter = self._meter
         while not meter.closed:
-            self._watch_host()
             wait_s = (meter.due_ns() - meter.timeline.now_ns()) / NS_PER_S
             if self._spare and wait_s > IDLE_S:
                 self._spare.pop(0)()
@@ -223,18 +222,6 @@ class Loop:
         self._parent_pid = pid
         self._watch_process()
 
-    def _watch_host(self) -> None:
-        host = self._meter.devices.host if self._meter.devices else None
-        fd = host.process.fd if host and host.process else None
-        if fd == self._host_fd:
-            return
-        if self._host_fd is not None:
-            with contextlib.suppress(KeyError, ValueError, OSError):
-                self._selector.unregister(self._host_fd)
-        if fd is not None and host is not None:
-            self._selector.register(fd, selectors.EVENT_READ, host.on_output)
-        self._host_fd = fd
-
 
 def main() -> int:
     """Run one meter from its start line to its closed reply."""
@@ -246,7 +233,7 @@ def main() -> int:
     if start is None:
         return 2
     dependencies = Dependencies()
-    dependencies.host_command = host_command(dependencies.environ)
+    dependencies.codecarbon = starter(dependencies.environ)
     config = _config(start)
     meter = NodeMeter(dependencies, config, start, begin_mark(start, dependencies.clock.mono_ns()))
     # The end of a cgroup or container begins with SIGTERM to everybody in it.

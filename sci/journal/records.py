@@ -129,6 +129,8 @@ class DeviceRecord(Record):
     `meter` names the source of its readings, `kind` how its energy is known. `units_total` is how
     many such devices (gpu: devices of boards; cpu: threads) the host has, `units` how many of them
     this record stands for. `update_period_s` is the observed update period of its counter [s].
+    `codecarbon_w` and `model_w` are what codecarbon's model and gramwatt's give for all of a host's
+    processor or memory over the same seconds [W].
     """
 
     TYPE: ClassVar[str] = "device"
@@ -144,6 +146,8 @@ class DeviceRecord(Record):
     units_total: float | None = None
     includes_host: bool = False
     update_period_s: float | None = None
+    codecarbon_w: float | None = None
+    model_w: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
@@ -54,7 +55,7 @@ class Rig:
             boot=self.boot,
             process_start_ns=self.clients.get,
             machine=lambda: MACHINE,
-            rapl=lambda: False,
+            counters=lambda: NO_COUNTERS,
             ports=lambda _: [Nvml(self.nvml)],
         )
         config = Config(home=self.home, units=("image",), **more.pop("config", {}))

@@ -16,6 +16,7 @@ from typing import Any
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.devices.port import DevicePort, SourceAbsent
+from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.sources.nvml import Nvml
@@ -49,7 +50,7 @@ class VendorRig(Rig):
             random=Random(1),
             boot=self.boot,
             machine=lambda: MACHINE,
-            rapl=lambda: False,
+            counters=lambda: NO_COUNTERS,
             ports=lambda _: [*self.make(self), Nvml(SyntheticNvml(NO_NVML, self.clock))],
         )
         start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}

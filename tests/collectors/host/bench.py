@@ -1,41 +1,79 @@
-"""A host meter on a virtual clock, and what it records."""
+"""The host of a job on a virtual clock, and what is recorded of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.devices.group import NodeJob
+from gramwatt.collectors.devices.locks import DeviceLocks
 from gramwatt.collectors.host.machine import Machine
-from gramwatt.collectors.host.meter import HostMeter, host_meter
-from gramwatt.collectors.host.parts import CPU, RAM, Part
-from gramwatt.collectors.host.rapl import Counters
+from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters
 from gramwatt.collectors.journal.intervals import Interval, Schedule
+from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.host_devices import HostDevices
 from tests.collectors.rig import MACHINE
 from tests.collectors.virtual_clock import VirtualClock
 
 
+class BenchJob(NodeJob):
+    """A job whose intervals are kept as they are, not rounded as in a journal."""
+
+    def emit(self, device_id: str, interval: Interval) -> None:
+        self.put(Interval, device_id=device_id, interval=interval)
+
+
 class HostBench:
-    """A clock, a machine, and the intervals and notices of the meters begun on it."""
+    """A clock, a machine, and the records and notices of the hosts begun on it."""
 
     def __init__(self, machine: Machine = MACHINE) -> None:
         self.clock, self.machine = VirtualClock(), machine
         self.timeline = Timeline.from_mark(self.clock, self.clock.mono_ns(), self.clock.wall_ns())
         self.start_ns = self.timeline.start_ns
         self.recorded: list[tuple[str, Interval]] = []
+        self.devices: list[dict[str, Any]] = []
         self.notices: list[str] = []
 
-    def host_meter(self, counters: Counters | None, spawn: Callable[[], Any] | None) -> HostMeter:
+    def begin(
+        self,
+        counters: Counters = NO_COUNTERS,
+        spawn: Callable[[], Any] | None = None,
+        state: dict[str, Any] | None = None,
+        mark_ns: int | None = None,
+        **environ: str,
+    ) -> HostDevices:
+        """A host that is measured from the job's start on, or from `mark_ns` [ns]."""
+        dependencies = Dependencies(
+            environ=environ,
+            clock=self.clock,
+            machine=lambda: self.machine,
+            counters=lambda: counters,
+            codecarbon=(lambda _: spawn()) if spawn else None,
+        )
         schedule = Schedule(self.start_ns)
-        shares = {CPU: self.machine.cpu_share, RAM: self.machine.memory_share}
-        parts = {n: Part(n, share, schedule, self._record) for n, share in shares.items()}
-        return host_meter(self.timeline, self.machine, parts, self.notify, spawn, counters)
+        job = BenchJob("n", self.timeline, schedule, Random(1), self.put, self.notify)
+        locks = DeviceLocks(Path(mkdtemp()), "job", "n")  # nobody else is there
+        host = HostDevices(job, dependencies, "/nowhere", locks)
+        host.begin(state, self.start_ns if mark_ns is None else mark_ns)
+        return host
 
-    def _record(self, device: str, interval: Interval) -> None:
-        self.recorded.append((device, interval))
+    def put(self, record: type[Any], **fields: Any) -> None:
+        if record is Interval:
+            self.recorded.append((fields["device_id"].rpartition("-")[2], fields["interval"]))
+        else:
+            self.devices.append(fields)
 
     def notify(self, code: str, text: str) -> None:
         self.notices.append(f"{code}: {text}")
+
+    def sources(self) -> list[tuple[str, str]]:
+        """Meter and kind of CPU and RAM as their newest records say."""
+        newest = {device["device_class"]: device for device in self.devices}
+        return [(newest[name]["meter"], newest[name]["kind"]) for name in ("cpu", "ram")]
 
     def total_j(self, device: str, *kinds: str) -> float:
         found = [i for name, i in self.recorded if name == device]

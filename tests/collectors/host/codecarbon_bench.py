@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.host import rapl
 from gramwatt.collectors.host.machine import Machine
 from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
+
+PACKAGE = rapl.Domain("package-0", "cpu", Path("/p0/energy_uj"), 262_143_328_850)
 
 
 class FakeProcess:
@@ -31,12 +35,24 @@ class FakeProcess:
 
 
 class Bench(HostBench):
-    """A host without RAPL counters, and the codecarbon that its meter starts."""
+    """A host without RAPL counters, and the codecarbon that its meter starts.
 
-    def __init__(self, machine: Machine = MACHINE, *, installed: bool = True) -> None:
+    With `counts` the counters that can be read are left to codecarbon.
+    """
+
+    def __init__(
+        self, machine: Machine = MACHINE, *, installed: bool = True, counts: bool = True
+    ) -> None:
         super().__init__(machine)
         self.process = FakeProcess()
-        self.meter = self.host_meter(None, (lambda: self.process) if installed else None)
+        self.started = 0
+        counters = rapl.Counters((PACKAGE,), ()) if counts else rapl.NO_COUNTERS
+        spawn = self._spawn if installed else None
+        self.meter = self.begin(counters, spawn, GRAMWATT_HOST_SOURCE="codecarbon")
+
+    def _spawn(self) -> FakeProcess:
+        self.started += 1
+        return self.process
 
     def boot_ns(self, age_s: float) -> int:
         return self.start_ns - self.timeline.offset_ns + round(age_s * NS_PER_S)
@@ -52,7 +68,7 @@ class Bench(HostBench):
         ends = {"from_ns": self.boot_ns(from_s), "to_ns": self.boot_ns(to_s)}
         self.process.say(**ends, cpu_j=cpu_w * span_s, ram_j=ram_w * span_s, load=load)
         self.to_age(to_s)
-        self.meter.on_output()
+        self.meter.settle()
 
     def stop(self, age_s: float) -> None:
         self.to_age(age_s)

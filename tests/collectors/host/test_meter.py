@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.host import codecarbon_process, model, rapl
-from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS
+from gramwatt.collectors.host import model, rapl
+from gramwatt.collectors.host.codecarbon import COUNTER_AFTER_NS, GIVE_UP_NS, PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
-from gramwatt.collectors.meter.dependencies import PipedProcess, host_command
-from tests.collectors.host.codecarbon_bench import Bench
+from tests.collectors.host.bench import HostBench
+from tests.collectors.host.codecarbon_bench import PACKAGE, Bench
 
 RAM_W = 64 * 0.19
 COUNTED = {"cpu": ["codecarbon-rapl", "measured"]}
@@ -26,9 +26,8 @@ COUNTED = {"cpu": ["codecarbon-rapl", "measured"]}
 def test_codecarbon_is_not_started_for_a_job_under_five_seconds() -> None:
     bench = Bench()
     bench.to_age(4.9)
-    assert bench.meter.process is None
     bench.stop(4.95)
-    assert bench.meter.process is None
+    assert bench.started == 0
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 4.95)
 
 
@@ -55,10 +54,10 @@ def test_a_counter_is_used_from_its_first_reading_on_and_the_model_before() -> N
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 33)  # it counts no memory
     assert bench.span_s("cpu") == pytest.approx(33)
     assert bench.process.killed
-    assert bench.meter.sources == (
+    assert bench.sources() == [
         ("codecarbon-rapl", "measured"),
         ("gramwatt-ram-model", "estimated"),
-    )
+    ]
 
 
 @pytest.mark.usefixtures("_half_load")
@@ -73,7 +72,7 @@ def test_a_counter_of_both_parts_is_used_for_both() -> None:
     assert bench.total_j("cpu", "integrated") == pytest.approx(2 * 3 + 2 * 5)
     assert bench.total_j("ram", "integrated") == pytest.approx(2 * 1 + 2 * 1.5)
     assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 8)
-    assert bench.meter.sources == (("codecarbon-pmic", "integrated"),) * 2
+    assert bench.sources() == [("codecarbon-pmic", "integrated")] * 2
 
 
 @pytest.mark.usefixtures("_half_load")
@@ -83,8 +82,8 @@ def test_a_model_of_codecarbons_is_compared_once_and_never_used() -> None:
     bench.process.say(started=True, counters={}, version="3.3.2")
     bench.reading(9, 11, 11.0, 60.0, load=0.25)
     assert bench.process.killed
-    assert bench.meter.process is None
     bench.stop(100.0)
+    assert bench.started == 1
     assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 100)
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 100)
     # The processor's 10.48 W at its load (4.4 to 18.3) holds 11 W; memory's 12.16 W not 60 W:
@@ -117,7 +116,7 @@ def test_a_counter_that_gives_nothing_is_none() -> None:
     bench.stop(12.0)
     assert bench.total_j("cpu", "measured") == 0
     assert bench.span_s("cpu") == pytest.approx(12)
-    assert bench.meter.sources[0] == ("gramwatt-cpu-model", "estimated")
+    assert bench.sources()[0] == ("gramwatt-cpu-model", "estimated")
 
 
 def test_a_stop_before_its_first_reading_falls_back_to_the_model() -> None:
@@ -156,8 +155,8 @@ def test_a_codecarbon_that_fails_is_said_and_replaced_by_the_model(how: str) -> 
     if how == "dies":
         bench.process.end()
     if how != "silent":
-        bench.meter.on_output()
-    bench.to_age((START_AFTER_NS + GIVE_UP_NS) / NS_PER_S + 1)
+        bench.meter.settle()
+    bench.to_age((COUNTER_AFTER_NS + GIVE_UP_NS) / NS_PER_S + 1)
     bench.stop(100.0)
     assert len(bench.notices) == 1
     assert bench.notices[0].startswith("meter-source-absent: ")
@@ -184,12 +183,12 @@ def test_one_that_dies_midway_keeps_what_it_measured() -> None:
     for second in range(10, 40, 2):
         bench.reading(second, second + 2, 100.0, 20.0)
     bench.process.end()
-    bench.meter.on_output()
+    bench.meter.settle()
     bench.stop(60.0)
     assert bench.total_j("cpu", "measured") == pytest.approx(100 * 30)
     assert bench.total_j("ram") == pytest.approx(RAM_W * 60)
     assert bench.span_s("cpu") == pytest.approx(60)
-    assert bench.meter.sources[0] == ("gramwatt-cpu-model", "estimated")
+    assert bench.sources()[0] == ("gramwatt-cpu-model", "estimated")
 
 
 def test_a_share_of_the_host_is_attributed() -> None:
@@ -220,8 +219,9 @@ def test_the_model_is_linear_between_its_two_published_ends(
     monkeypatch: pytest.MonkeyPatch, load: float, power_w: float
 ) -> None:
     monkeypatch.setattr(model, "mean_load", lambda *_: load)
-    assert model.CpuModel(8).power_w() == pytest.approx(8 * power_w)
-    assert model.RamModel(10 * 2**30).power_w() == pytest.approx(1.9)
+    machine = Machine("Test CPU", 8.0, 8.0, 10.0 * 2**30, 10.0 * 2**30)
+    assert model.CpuModel(machine).power_w() == pytest.approx(8 * power_w)
+    assert model.RamModel(machine).power_w() == pytest.approx(1.9)
 
 
 def test_load_comes_from_proc_stat(tmp_path: Path) -> None:
@@ -352,27 +352,30 @@ def test_no_proc_at_all_is_survived(tmp_path: Path) -> None:
     assert (machine.cpu_share, machine.memory_share) == (1.0, 1.0)
 
 
-def test_rapl_counts_when_a_counter_can_be_read(tmp_path: Path) -> None:
-    assert not rapl.readable(tmp_path)
-    zone = tmp_path / "intel-rapl:0"
-    zone.mkdir()
-    assert not rapl.readable(tmp_path)
-    (zone / "energy_uj").write_text("123\n")
-    assert rapl.readable(tmp_path)
-
-
-def test_codecarbon_gets_no_setting_of_the_user_and_nothing_of_slurm() -> None:
+def test_codecarbon_gets_no_setting_of_the_user_and_nothing_of_slurm(tmp_path: Path) -> None:
     environ = {"CODECARBON_PUE": "2", "codecarbon_pue": "2", "SLURM_JOB_ID": "1", "PATH": "/bin"}
-    assert codecarbon_process.environment(environ) == {"PATH": "/bin"}
+    code = "import os; os.write(1, repr(sorted(os.environ)).encode())"
+    process = PipedProcess([sys.executable, "-c", code], environ, str(tmp_path))
+    os.set_blocking(process.fd, True)
+    found = os.read(process.fd, 1000).decode()
+    process.kill()
+    assert "PATH" in found
+    assert not any(name in found for name in ("CODECARBON", "codecarbon", "SLURM"))
 
 
 def test_codecarbon_can_be_switched_off() -> None:
-    assert host_command({"GRAMWATT_HOST_SOURCE": "model"}) is None
-    assert host_command({}) == [
-        sys.executable,
-        "-P",
-        "-m",
-        "gramwatt.collectors.host.codecarbon_process",
+    bench = HostBench()
+
+    def spawn() -> Any:
+        raise AssertionError("started")
+
+    meter = bench.begin(rapl.Counters((PACKAGE,), ()), spawn, GRAMWATT_HOST_SOURCE="model")
+    assert meter.due_ns() is None
+    bench.clock.sleep(100.0)
+    meter.settle()
+    assert bench.sources() == [
+        ("gramwatt-cpu-model", "estimated"),
+        ("gramwatt-ram-model", "estimated"),
     ]
 
 
@@ -394,10 +397,10 @@ def ram_model_w() -> float:
 
 def test_codecarbon_itself_gives_energy_and_writes_no_file(tmp_path: Path) -> None:
     """The contract with the real package: a run of a few seconds, PUE and settings ignored."""
-    environ = codecarbon_process.environment({**os.environ, "CODECARBON_PUE": "3"})
+    environ = {**os.environ, "CODECARBON_PUE": "3"}
     (tmp_path / ".codecarbon.config").write_text("[codecarbon]\npue = 3\nsave_to_file = true\n")
     process = PipedProcess(
-        [sys.executable, "-m", "gramwatt.collectors.host.codecarbon_process", "0.5"],
+        [sys.executable, "-m", "gramwatt.collectors.host.codecarbon", "0.5"],
         environ,
         str(tmp_path),
     )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -14,12 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.host import codecarbon_process, model, rapl
+from gramwatt.collectors.host import codecarbon as ours
+from gramwatt.collectors.host import model, rapl
 from gramwatt.collectors.host.machine import Machine
-from gramwatt.collectors.host.meter import HostMeter
-from gramwatt.collectors.meter.dependencies import Dependencies, rapl_counters
-from gramwatt.collectors.meter.device_manager import DeviceManager
-from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.collectors.meter.host_devices import HostDevices
 from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
 from tests.collectors.virtual_clock import VirtualClock
@@ -71,33 +67,12 @@ class Bench(HostBench):
         super().__init__(machine)
         self.cap = Powercap(root, self.clock)
 
-    def begin(self, spawn: Callable[[], Any] | None = None) -> HostMeter:
-        return self.host_meter(rapl.find_counters(self.cap.root), spawn)
-
-    def devices(self, **surroundings: Any) -> list[dict[str, Any]]:
-        """The device records of a job that begins here, on a machine without GPUs."""
-        records: list[dict[str, Any]] = []
-
-        def put(record: type[Any], **fields: Any) -> None:
-            if record is DeviceRecord:
-                records.append(fields)
-
-        dependencies = Dependencies(
-            environ={},
-            clock=self.clock,
-            random=Random(1),
-            machine=lambda: self.machine,
-            rapl=lambda: True,
-            ports=lambda _: [],
-            **surroundings,
-        )
-        folder = self.cap.root / "home" / "spool" / "job" / "n-1"
-        manager = DeviceManager(dependencies, self.timeline, "n-1", put, self.notify, folder)
-        manager.begin(None, self.start_ns)
-        return records
+    def measured(self, **more: Any) -> HostDevices:
+        """The host measured from the job's start on, by the counters that are here now."""
+        return self.begin(rapl.find_counters(self.cap.root), **more)
 
     def wait(
-        self, duration_s: float, meter: HostMeter | None = None, every_s: float = 10.0
+        self, duration_s: float, meter: HostDevices | None = None, every_s: float = 10.0
     ) -> None:
         while duration_s > 1e-9:
             part_s = min(every_s, duration_s)
@@ -108,7 +83,7 @@ class Bench(HostBench):
                 meter.settle()
             duration_s -= part_s
 
-    def stop(self, meter: HostMeter) -> None:
+    def stop(self, meter: HostDevices) -> None:
         meter.stop(self.timeline.now_ns())
 
 
@@ -143,7 +118,7 @@ def test_each_package_counts_once_and_nothing_inside_or_around_it(bench: Bench) 
     bench.cap.add("intel-rapl-mmio:0", "package-0")
     bench.cap.add("dtpm:0", "package-9")
     found = rapl.find_counters(bench.cap.root)
-    assert {(d.name, d.part, d.path.parent.name) for d in found.domains} == {
+    assert {(d.name, d.component, d.path.parent.name) for d in found.domains} == {
         ("package-0", "cpu", "intel-rapl:0"),
         ("package-0/dram", "ram", "intel-rapl:0:2"),
         ("package-1", "cpu", "intel-rapl:1"),
@@ -181,7 +156,8 @@ def test_one_package_that_may_not_be_read_makes_the_rest_useless(bench: Bench) -
     found = rapl.find_counters(bench.cap.root)
     assert not found.usable
     assert [path.parent.name for path in found.denied] == ["intel-rapl:1"]
-    assert bench.begin().sources[0] == ("gramwatt-cpu-model", "estimated")
+    bench.measured()
+    assert bench.sources()[0] == ("gramwatt-cpu-model", "estimated")
 
 
 def test_no_tree_is_no_source(bench: Bench) -> None:
@@ -194,20 +170,20 @@ def test_it_measures_from_the_start_mark_on(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0:0", "dram", 12.0)
     bench.cap.add("intel-rapl:1:0", "dram", 8.0)
     bench.wait(0.25)  # from the job's start to the first reading
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(63.0, meter)
     bench.stop(meter)
     assert bench.total_j("cpu", "measured") == pytest.approx(150 * 63, rel=1e-6)
     assert bench.total_j("cpu", "estimated") == pytest.approx(150 * 0.25, rel=1e-6)
     assert bench.total_j("ram", "measured") == pytest.approx(20 * 63, rel=1e-6)
     assert bench.span_s("cpu") == pytest.approx(63.25)
-    assert meter.sources == (("rapl", "measured"), ("rapl", "measured"))
+    assert bench.sources() == [("rapl", "measured"), ("rapl", "measured")]
 
 
 @pytest.mark.parametrize("watts", [100.0, 700.0, 999.0])
 def test_wraps_lose_nothing_at_the_meters_own_pace(bench: Bench, watts: float) -> None:
     bench.cap.add("intel-rapl:0", "package-0", watts, AMD_RANGE_UJ - 10**6, AMD_RANGE_UJ)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(600.0, meter)
     bench.stop(meter)
     assert bench.total_j("cpu", "measured") == pytest.approx(watts * 600, rel=1e-6)
@@ -239,7 +215,7 @@ def test_no_pace_of_readings_below_half_a_minute_loses_or_adds_a_joule(
 
 def test_the_meter_asks_for_a_reading_twice_a_minute(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 900.0, range_uj=AMD_RANGE_UJ)
-    meter = bench.begin()
+    meter = bench.measured()
     due_ns = meter.due_ns()
     assert due_ns is not None
     assert (due_ns - bench.timeline.now_ns()) / NS_PER_S == pytest.approx(30.0)
@@ -252,7 +228,7 @@ def test_the_meter_asks_for_a_reading_twice_a_minute(bench: Bench) -> None:
 
 def test_silent_counters_are_not_tried_without_a_pause(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    meter = bench.begin()
+    meter = bench.measured()
     (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
     bench.clock.sleep(40.0)
     meter.tick()
@@ -263,7 +239,7 @@ def test_silent_counters_are_not_tried_without_a_pause(bench: Bench) -> None:
 
 def test_a_long_gap_takes_the_wraps_that_fit_and_calls_it_an_estimate(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 300.0, range_uj=AMD_RANGE_UJ)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(60.0, meter)
     bench.wait(900.0)  # four wraps
     meter.settle()
@@ -275,7 +251,7 @@ def test_a_long_gap_takes_the_wraps_that_fit_and_calls_it_an_estimate(bench: Ben
 
 def test_a_gap_that_holds_no_second_wrap_stays_measured(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 300.0)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(200.0)  # 262 kJ last 262 s at 1 kW
     bench.stop(meter)
     assert bench.total_j("cpu", "measured") == pytest.approx(300 * 200, rel=1e-6)
@@ -283,7 +259,7 @@ def test_a_gap_that_holds_no_second_wrap_stays_measured(bench: Bench) -> None:
 
 def test_a_counter_that_stands_still_is_the_models(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 0.0)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(60.0, meter)
     bench.stop(meter)
     assert bench.total_j("cpu", "measured") == 0
@@ -293,7 +269,7 @@ def test_a_counter_that_stands_still_is_the_models(bench: Bench) -> None:
 
 def test_a_counter_set_back_is_no_wrap(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 100.0, start_uj=200_000_000_000)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(10.0, meter)
     bench.clock.sleep(10.0)
     bench.cap.set("intel-rapl:0", 5)  # as a wrap it would be 61 kJ in 10 s
@@ -304,7 +280,7 @@ def test_a_counter_set_back_is_no_wrap(bench: Bench) -> None:
 
 def test_a_counter_that_is_silent_for_a_while_loses_nothing(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(20.0, meter)
     bench.clock.sleep(10.0)
     (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
@@ -317,7 +293,7 @@ def test_a_counter_that_is_silent_for_a_while_loses_nothing(bench: Bench) -> Non
 
 def test_a_counter_that_stays_silent_is_the_models_and_never_both(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(20.0, meter)
     (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
     for _ in range(7):
@@ -337,7 +313,7 @@ def test_a_containers_share_is_attributed(tmp_path: Path) -> None:
     bench = Bench(tmp_path, Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 16.0 * 2**30))
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
     bench.cap.add("intel-rapl:0:0", "dram", 20.0)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(60.0, meter)
     bench.stop(meter)
     assert bench.total_j("cpu", "attributed") == pytest.approx(100 * 60 / 4, rel=1e-6)
@@ -346,12 +322,12 @@ def test_a_containers_share_is_attributed(tmp_path: Path) -> None:
 
 def test_memory_without_a_counter_stays_with_the_model(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(60.0, meter)
     bench.stop(meter)
     assert bench.total_j("ram", "estimated") == pytest.approx(64 * 0.19 * 60, rel=1e-6)
     assert bench.total_j("cpu", "estimated") == 0
-    assert meter.sources == (("rapl", "measured"), ("gramwatt-ram-model", "estimated"))
+    assert bench.sources() == [("rapl", "measured"), ("gramwatt-ram-model", "estimated")]
 
 
 def test_codecarbon_starts_for_memory_alone_and_not_where_that_is_counted(bench: Bench) -> None:
@@ -362,24 +338,23 @@ def test_codecarbon_starts_for_memory_alone_and_not_where_that_is_counted(bench:
         started.append(1)
         raise OSError("no process here")
 
-    meter = bench.begin(spawn=spawn)
-    bench.wait(20.0, meter)
+    meter = bench.measured(spawn=spawn)
+    bench.wait(70.0, meter)
     assert started == [1]
     bench.cap.add("intel-rapl:0:0", "dram", 8.0)
-    meter = bench.begin(spawn=spawn)
-    bench.wait(20.0, meter)
+    meter = bench.measured(spawn=spawn)
+    bench.wait(70.0, meter)
     assert started == [1]
 
 
 def test_a_dead_meter_is_resumed_from_its_counters(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 120.0)
     bench.cap.add("intel-rapl:0:0", "dram", 10.0)
-    first = bench.begin()
+    first = bench.measured()
     bench.wait(35.0, first)
     state = first.state()
     bench.wait(20.0)  # killed at 35 s, noticed at 55 s
-    second = bench.begin()
-    second.resume(state)
+    second = bench.measured(state=state, mark_ns=bench.timeline.now_ns())
     bench.wait(15.0, second)
     bench.stop(second)
     assert bench.total_j("cpu", "measured") == pytest.approx(120 * 70, rel=1e-6)
@@ -390,11 +365,10 @@ def test_a_dead_meter_is_resumed_from_its_counters(bench: Bench) -> None:
 def test_one_that_was_killed_before_its_first_span_loses_nothing(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 120.0)
     bench.wait(0.5)  # from the job's start to the first reading
-    first = bench.begin()
+    first = bench.measured()
     state = first.state()
     bench.wait(7.0)  # killed at once, noticed 7 s later
-    second = bench.begin()
-    second.resume(state)
+    second = bench.measured(state=state, mark_ns=bench.timeline.now_ns())
     bench.wait(2.5, second)
     bench.stop(second)
     assert bench.span_s("cpu") == pytest.approx(10)
@@ -405,8 +379,7 @@ def test_one_that_was_killed_before_its_first_span_loses_nothing(bench: Bench) -
 def test_a_state_without_the_parts_is_continued_from_now_on(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 120.0)
     bench.wait(40.0)
-    meter = bench.begin()
-    meter.resume({})
+    meter = bench.measured(state={}, mark_ns=bench.timeline.now_ns())
     bench.wait(15.0, meter)
     bench.stop(meter)
     assert bench.total_j("cpu") == pytest.approx(120 * 15, rel=1e-6)
@@ -415,7 +388,7 @@ def test_a_state_without_the_parts_is_continued_from_now_on(bench: Bench) -> Non
 
 def test_a_stop_in_the_past_cuts_the_last_reading(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    meter = bench.begin()
+    meter = bench.measured()
     bench.wait(15.0, meter)
     bench.wait(1.0)
     meter.stop(bench.timeline.now_ns() - NS_PER_S // 2)
@@ -425,7 +398,7 @@ def test_a_stop_in_the_past_cuts_the_last_reading(bench: Bench) -> None:
 def test_a_stop_before_the_first_reading_is_the_models(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", watts=100)
     bench.clock.sleep(1.0)
-    meter = bench.begin()
+    meter = bench.measured()
     meter.stop(bench.start_ns + 400_000_000)
     assert bench.span_s("cpu") == pytest.approx(0.4)
     assert bench.total_j("cpu", "estimated") == pytest.approx(0.4 * MODEL_W)
@@ -436,7 +409,7 @@ def test_windows_before_the_first_reading_bill_a_short_job_no_more_than_its_time
 ) -> None:
     bench.cap.add("intel-rapl:0", "package-0", watts=100)
     bench.clock.sleep(1.0)
-    meter = bench.begin()
+    meter = bench.measured()
     for edge_ns in (100_000_000, 200_000_000, 400_000_000):
         bench.wait(0.001)
         meter.mark(bench.start_ns + edge_ns)
@@ -449,7 +422,8 @@ def test_windows_before_the_first_reading_bill_a_short_job_no_more_than_its_time
 def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(tmp_path: Path) -> None:
     bench = Bench(tmp_path, Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 32.0 * 2**30))
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    cpu, ram = bench.devices(counters=lambda: rapl.find_counters(bench.cap.root))
+    bench.measured()
+    cpu, ram = bench.devices
     assert (cpu["meter"], cpu["kind"], cpu["share"]) == ("rapl", "attributed", 0.25)
     assert (cpu["units"], cpu["units_total"]) == (2.0, 8.0)
     assert (ram["meter"], ram["kind"], ram["share"]) == ("gramwatt-ram-model", "estimated", 0.5)
@@ -457,9 +431,14 @@ def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(tmp_path: Pat
     assert not any("RAPL" in text or "codecarbon" in text for text in bench.notices)
 
 
+def never() -> Any:
+    raise AssertionError("started")
+
+
 def test_where_some_packages_cannot_be_read_the_processor_is_estimated(bench: Bench) -> None:
-    cpu, _ = bench.devices(counters=lambda: PARTLY, host_command=["never started"])
-    assert (cpu["device_id"], cpu["kind"]) == ("n-1-cpu", "estimated")
+    bench.begin(PARTLY, never)
+    cpu, _ = bench.devices
+    assert (cpu["device_id"], cpu["kind"]) == ("n-cpu", "estimated")
     assert [text for text in bench.notices if "RAPL" in text] == [
         "meter-source-absent: RAPL counters of 1 processor package(s) cannot be read "
         "(`gramwatt doctor` has the fix); a model estimates the processor's energy."
@@ -467,14 +446,13 @@ def test_where_some_packages_cannot_be_read_the_processor_is_estimated(bench: Be
 
 
 @pytest.mark.parametrize("source", ["model", "codecarbon"])
-def test_the_counters_can_be_left_alone(tmp_path: Path, source: str) -> None:
-    def counters() -> rapl.Counters:
-        raise AssertionError("asked")
-
-    around = Dependencies(
-        environ={"GRAMWATT_HOST_SOURCE": source}, rapl=lambda: True, counters=counters
-    )
-    assert rapl_counters(around) is None
+def test_the_counters_can_be_left_alone(bench: Bench, source: str) -> None:
+    bench.begin(WHOLE, GRAMWATT_HOST_SOURCE=source)
+    assert bench.sources()[0] == ("gramwatt-cpu-model", "estimated")
+    assert bench.notices == [
+        "meter-source-absent: no counter of processor and memory is read here; a model estimates "
+        "their energy."
+    ]
 
 
 @pytest.fixture
@@ -488,7 +466,7 @@ def codecarbon(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     whole.core, whole.OfflineEmissionsTracker = core, lambda **_: cpu.is_rapl_available()
     for module in (whole, core, cpu):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(codecarbon_process, "_output_handler", lambda: None)
+    monkeypatch.setattr(ours, "_output_handler", lambda: None)
     monkeypatch.setenv("HOME", "/")
     monkeypatch.setenv("USERPROFILE", "/")
     return cpu
@@ -503,7 +481,7 @@ def test_codecarbon_reads_rapl_only_where_every_package_can_be_read(
     found: rapl.Counters,
     reads_rapl: bool,
 ) -> None:
-    monkeypatch.setattr(codecarbon_process, "find_counters", lambda: found)
-    tracker, said, _ = codecarbon_process._tracker(2.0)
+    monkeypatch.setattr(ours, "find_counters", lambda: found)
+    tracker, said = ours._tracker(2.0)
     assert tracker is reads_rapl  # what the tracker found when it chose its source
     assert said == ({"cpu": ("codecarbon-rapl", "measured")} if reads_rapl else {})
