@@ -40,7 +40,6 @@ from gramwatt.sci.journal.records import (
     JobRecord,
     encode,
 )
-from gramwatt.service import memory
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
@@ -279,7 +278,6 @@ def made_anew(url: str, home: Path, *, trend: bool) -> Measured:
 
 def cold_month(url: str, home: Path, *, trend: bool) -> None:
     """Make the month anew in this process, and print seconds and peak memory as JSON."""
-    memory.set_up()  # as a server does
     service = opened(url, home)
     with service.store.write() as session:
         every = sa.delete(models.MonthSum)

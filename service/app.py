@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import Flask, Response, request
 
-from gramwatt.service import logs, memory
+from gramwatt.service import logs
 from gramwatt.service.access import oidc
 from gramwatt.service.api import (
     access,
@@ -82,7 +82,6 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
         oidc.require_packages()
     if is_server:
         logs.set_up(service.config.log)
-        memory.set_up()
     has_tables = _try_upgrade(service.store, wait=is_server)
     if is_server:
         announce(service.stopping)

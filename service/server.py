@@ -5,24 +5,27 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
 import sys
 import webbrowser
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 
+from waitress.channel import HTTPChannel
 from waitress.server import create_server
+from waitress.task import ErrorTask
 
 from gramwatt.collectors.common import server_key
-from gramwatt.service import logs, memory
+from gramwatt.service import logs
 from gramwatt.service.access import keys
 from gramwatt.service.access.sessions import new_link
 from gramwatt.service.app import create_app
 from gramwatt.service.config import Form, ServiceConfig
-from gramwatt.service.connections import SETTINGS, keep_deadlines, uploads_in_turn
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 from gramwatt.service.rendering.reports import end_child, render_in_child
@@ -33,10 +36,41 @@ from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.scoring import ScoringWorker
 
 THREADS = 8
-TURN_S = 0.002
-"""How long a thread may go on while others wait [s]. Python's 5 ms would be waited for at each part
-of a body that arrives and at each statement, while another thread parses an upload; shorter turns
-take more of the processor for changing threads."""
+SETTINGS = {
+    "connection_limit": 800,  # the usual limit of a process is 1024 files
+    "asyncore_use_poll": True,  # select() ends at file 1023
+    "channel_timeout": 75,
+}
+"""How waitress is set up beside its defaults."""
+_DETAILS = {
+    413: "The body is above the limit; send it in parts.",
+    431: "The request's headers are too long.",
+}
+
+
+class Refusal(ErrorTask):  # type: ignore[misc]
+    """What waitress refuses before the app is asked, as a problem document like the app's."""
+
+    def execute(self) -> None:
+        """Answer, and close the connection: what follows of the request is not read."""
+        error = self.request.error
+        code = "bad-request" if error.code < 500 else "internal"
+        if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            code = "body-too-large"
+        detail = _DETAILS.get(error.code, str(error.body))
+        problem = {"type": "about:blank", "title": error.reason, "status": error.code}
+        body = json.dumps({**problem, "detail": detail, "code": code}).encode()
+        self.status = f"{error.code} {error.reason}"
+        self.response_headers.append(("Content-Type", "application/problem+json"))
+        self.set_close_on_finish()
+        self.content_length = len(body)
+        self.write(body)
+
+
+class Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection whose refused requests get problem documents."""
+
+    error_task_class = Refusal
 
 
 class NotLoopbackError(ValueError):
@@ -54,8 +88,6 @@ class Listen:
 
 def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) -> None:
     """Serve until SIGTERM or Ctrl-C; raises NotLoopbackError, or OSError for a port in use."""
-    memory.set_up()
-    sys.setswitchinterval(TURN_S)
     service = Service.open(config)
     address = _address(service, listen)
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
@@ -65,7 +97,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     worker = ScoringWorker(service)
     app = create_app(service=replace(service, score_later=worker.add))
     server = create_server(
-        uploads_in_turn(app) if service.store.is_sqlite else app,
+        app,
         sockets=[_bound(address, listen.port)],
         threads=THREADS,
         ident="gramwatt",
@@ -75,7 +107,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     )
     # Requests that wait for a thread are no news: it would be a line for each.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-    keep_deadlines(server)
+    server.channel_class = Channel
     stop = Stop(service.stopping)
     stop.wake(server.pull_trigger)
     render_in_child()
@@ -124,8 +156,9 @@ def _finish(server: Any, stop: Stop) -> None:
     waitress itself would end its loop first, and with it answers that are not sent yet.
     """
     server.asyncore.dispatcher.close(server)
-    server.stopping = True  # the next answer of each kept connection is its last
-    while stop.left_s > 0 and any(map(_is_busy, list(server.active_channels.values()))):
+    while stop.left_s > 0 and (channels := list(server.active_channels.values())):
+        for channel in channels:
+            channel.will_close = channel.will_close or not _is_busy(channel)
         _turn(server, 0.05)
     server.task_dispatcher.shutdown(timeout=max(0.1, stop.left_s))
 

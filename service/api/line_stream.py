@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from flask import current_app, request
 
@@ -11,12 +14,10 @@ from gramwatt.sci.journal.records import LINE_MAX_B
 from gramwatt.service.api.problems import CODES, Problem
 
 CHUNK_B = 2**16
-GZIP = 16 + zlib.MAX_WBITS
-"""zlib's window for a gzip header."""
 
 
 def body_lines(media_type: str) -> Iterator[bytes]:
-    """The lines of the request's body, of that type, plain or gzip.
+    """Return the lines of the request's body, of that type, plain or gzip.
 
     Raises Problem: at once for another type or encoding, and while it is read for a body above the
     limit, counted as it unpacks, or one that is no gzip or breaks off.
@@ -26,57 +27,32 @@ def body_lines(media_type: str) -> Iterator[bytes]:
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip"):
         raise Problem("unsupported-media-type", "send the body plain, or with gzip")
-    chunks = iter(lambda: request.stream.read(CHUNK_B), b"")
-    return lines_of(_limited(unpacked(chunks) if encoding == "gzip" else chunks))
+    stream: BinaryIO = io.BufferedReader(request.stream, CHUNK_B)  # type: ignore[type-var]
+    if encoding == "gzip":
+        stream = gzip.GzipFile(fileobj=stream)  # type: ignore[assignment]
+    return _lines(stream, current_app.config["MAX_CONTENT_LENGTH"])
 
 
-def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines in chunks, those that a chunk completes together, without the last one's end; of
-    a line that is too long only its beginning.
+def _lines(stream: BinaryIO, limit_b: int) -> Iterator[bytes]:
+    try:
+        for size_b, line in lines_of(stream):
+            limit_b -= size_b
+            if limit_b < 0:
+                raise Problem("body-too-large", CODES["body-too-large"][1])
+            if line is not None:
+                yield line
+    except EOFError:
+        raise Problem("bad-request", "the gzip body ends early; send it again") from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise Problem("bad-request", "the body is no gzip") from None
+
+
+def lines_of(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
+    """Return the lines of a stream without their ends, each with the bytes that were read.
+
+    Of a line that is too long there is only the beginning, and None for each part that follows.
     """
-    rest = b""
-    for chunk in chunks:
-        if len(rest) > LINE_MAX_B:  # refused as it is: what else belongs to it is dropped
-            _, end, chunk = chunk.partition(b"\n")
-            if not end:
-                continue
-            yield rest
-            rest = b""
-        whole, end, begun = chunk.rpartition(b"\n")
-        if end:
-            yield rest + whole
-            rest = begun
-        else:
-            rest += chunk
-    if rest:
-        yield rest
-
-
-def unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """What gzip chunks hold, at most CHUNK_B at once however small they are.
-
-    Raises Problem for what is no gzip, and where it ends early.
-    """
-    unpacker = zlib.decompressobj(GZIP)
-    fresh = True
-    for packed in chunks:
-        while packed:
-            if unpacker.eof:  # gzip files may follow each other
-                unpacker = zlib.decompressobj(GZIP)
-            fresh = False
-            try:
-                yield unpacker.decompress(packed, CHUNK_B)
-            except zlib.error:
-                raise Problem("bad-request", "the body is no gzip") from None
-            packed = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
-    if not (fresh or unpacker.eof):
-        raise Problem("bad-request", "the gzip body ends early; send it again")
-
-
-def _limited(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    limit_b: int = current_app.config["MAX_CONTENT_LENGTH"]
-    for chunk in chunks:
-        limit_b -= len(chunk)
-        if limit_b < 0:
-            raise Problem("body-too-large", CODES["body-too-large"][1])
-        yield chunk
+    is_begun = False
+    while part := stream.readline(LINE_MAX_B + 1):
+        yield len(part), None if is_begun else part.removesuffix(b"\n")
+        is_begun = not part.endswith(b"\n")

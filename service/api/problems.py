@@ -23,9 +23,8 @@ from gramwatt.service.common.errors import (
     UnknownJobError,
     UseCaseError,
 )
-from gramwatt.service.store.database import UNAVAILABLE, is_wrong_statement
+from gramwatt.service.store.database import UNAVAILABLE, is_refusal, is_wrong_statement
 from gramwatt.service.store.restriction import ForeignProjectError
-from gramwatt.service.store.server import is_refusal
 
 MEDIA_TYPE = "application/problem+json"
 

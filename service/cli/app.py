@@ -64,19 +64,21 @@ def add_commands(app: typer.Typer) -> None:
     app.add_typer(access, name="key")
     app.command()(keys.login)
     exports = typer.Typer(
-        no_args_is_help=True, help="Write a job in another tool's format, or a pack to verify."
+        no_args_is_help=True, help="Write a job in another tool's format, a pack, or all journals."
     )
     exports.command("if")(export.export_if)
     exports.command("imp")(export.export_imp)
     exports.command("modelcard")(export.export_modelcard)
     exports.command("csv")(export.export_csv)
+    exports.command("journals")(export.export_journals)
     exports.command("pack")(packs.export_pack)
     app.add_typer(exports, name="export")
     app.command()(packs.verify)
     incoming = typer.Typer(
-        no_args_is_help=True, help="Import codecarbon's runs, or grid intensity over time."
+        no_args_is_help=True, help="Import codecarbon's runs, journals, or grid intensity."
     )
     incoming.command("codecarbon")(imports.import_codecarbon)
+    incoming.command("journals")(imports.import_journals)
     incoming.command("intensity")(imports.import_intensity)
     app.add_typer(incoming, name="import")
     app.add_typer(budgets.budget_app(), name="budget")

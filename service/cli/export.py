@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.service.cli.common import JobId, current_service, job_document, stop, write_file
+from gramwatt.collectors.common.files import why
+from gramwatt.service.cli.common import (
+    DatabaseUrl,
+    JobId,
+    current_service,
+    job_document,
+    open_service,
+    stop,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +63,24 @@ def export_csv(job_id: JobId, output: Output = None) -> None:
     from gramwatt.reports.exports.csv import scicsv
 
     _write(job_id, scicsv, output)
+
+
+def export_journals(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Gets a file ID.jsonl per job.")],
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write the journal of every job: all that was measured, for gramwatt import journals."""
+    from gramwatt.service.jobs.journals import export_journals as export
+
+    with open_service(database_url) as service:
+        try:
+            found = export(service, folder)
+        except OSError as error:
+            stop(1, f"cannot write to {folder}: {why(error)}")
+    for name in found.left_out:
+        print(f"gramwatt: {name} is left out: its intervals were deleted", file=sys.stderr)
+    number = len(found.written)
+    print(f"{number} job{'' if number == 1 else 's'} written to {folder}")
 
 
 def _write(job_id: str, export: Callable[[JobDoc], str], output: Path | None) -> None:

@@ -56,6 +56,39 @@ def import_codecarbon(
         raise typer.Exit(1)
 
 
+def import_journals(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="With files ID.jsonl.")],
+) -> None:
+    """Store the journals that gramwatt export journals wrote; importing again changes nothing.
+
+    Lines that are refused are named and leave exit code 1; the others are imported.
+    """
+    from gramwatt.service.jobs.journals import import_journals as read
+
+    if not folder.is_dir():
+        stop(2, f"there is no folder {folder}")
+    jobs = new = known = refused = 0
+    with upgraded_service() as service:
+        try:
+            for name, answer in read(service, folder):
+                jobs += 1
+                if isinstance(answer, str):
+                    refused += 1
+                    print(f"gramwatt: {name}: {answer}", file=sys.stderr)
+                    continue
+                new, known = new + answer["accepted"], known + answer["duplicate"]
+                refused += answer["rejected_count"]
+                for row in answer["rejected"][:SHOWN_MOST]:
+                    print(
+                        f"gramwatt: {name}, line {row['line']}: {row['message']}", file=sys.stderr
+                    )
+        except OSError as error:
+            stop(2, f"cannot read {folder}: {why(error)}")
+    print(f"{jobs} jobs read: {new} lines new, {known} known, {refused} refused")
+    if refused:
+        raise typer.Exit(1)
+
+
 def import_intensity(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="start_utc,g_per_kwh")],
     zone: Annotated[str, typer.Option(help="Grid zone: DE, US-CAL-CISO, ...")],

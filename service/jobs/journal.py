@@ -51,7 +51,7 @@ _CORRECTIONS = (
 _LINES = sa.select(Statement.line).join(Writer).where(Writer.job == _OF_JOB).order_by(Writer.id)
 _COUNTS = (
     sa.select(Writer.node, Writer.writer, Count.seq, Count.at_us)
-    .add_columns(Count.unit, Count.amount, Count.phase)
+    .add_columns(Count.unit, Count.amount, Count.phase, Count.extra)
     .join(Writer, Writer.id == Count.writer)
     .where(Writer.job == _OF_JOB)
 )
@@ -59,7 +59,7 @@ _INTERVALS = (
     sa.select(Device.node, Device.device_id, Interval.writer, Interval.seq)
     .add_columns(Interval.start_us, Interval.end_us, Interval.energy_j, Interval.kind)
     .add_columns(Interval.utilisation_mean, Interval.utilisation_max)
-    .add_columns(Interval.memory_peak_b, Interval.power_max_w, Interval.profile)
+    .add_columns(Interval.memory_peak_b, Interval.power_max_w, Interval.profile, Interval.extra)
     .join(Device, Device.id == Interval.device)
     .where(Device.job == _OF_JOB)
     .order_by(Interval.device, Interval.start_us)
@@ -85,7 +85,7 @@ def journal_of(session: Session, job: Job) -> list[AnyRecord]:
         raise ScoreError(text, code="intervals-deleted")
     statements, refused = _journaled(session, job)
     classes = _classes(statements)
-    counts, intervals = list(_counts(session, job)), list(_intervals(session, job))
+    counts, intervals = list(counts_of(session, job)), list(intervals_of(session, job))
     possible: list[AnyRecord] = [
         *(count for count in counts if count.amount <= MOST["amount"]),
         *(interval for interval in intervals if _is_possible(interval, classes)),
@@ -108,9 +108,14 @@ def _statements(session: Session, job: Job) -> list[AnyRecord]:
 
 def _journaled(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
     """The job, device and end records, and windows; and how many lines are refused."""
-    stored = session.scalars(_LINES, {"job": job.id}).all()
+    stored = lines_of(session, job)
     records = list(readable(stored))
     return records, len(stored) - len(records)
+
+
+def lines_of(session: Session, job: Job) -> Sequence[str]:
+    """Return the lines of the job, its devices, ends and windows as they were journaled."""
+    return session.scalars(_LINES, {"job": job.id}).all()
 
 
 def _classes(statements: Sequence[AnyRecord]) -> dict[str, str]:
@@ -262,9 +267,10 @@ def _no_figures() -> JobHead:
     }
 
 
-def _counts(session: Session, job: Job) -> Iterator[CountRecord]:
+def counts_of(session: Session, job: Job) -> Iterator[CountRecord]:
+    """Return the counts of the job that are no windows."""
     rows = session.execute(_COUNTS, {"job": job.id})
-    for node, writer, seq, at_us, unit, amount, phase in rows:
+    for node, writer, seq, at_us, unit, amount, phase, extra in rows:
         yield CountRecord(
             job_id=job.job_id,
             node=node,
@@ -274,12 +280,14 @@ def _counts(session: Session, job: Job) -> Iterator[CountRecord]:
             unit=unit,
             amount=amount,
             phase=phase,
+            extra=msgspec.json.decode(extra) if extra else {},
         )
 
 
-def _intervals(session: Session, job: Job) -> Iterator[IntervalRecord]:
+def intervals_of(session: Session, job: Job) -> Iterator[IntervalRecord]:
+    """Return the intervals of the job by device and time."""
     rows = session.execute(_INTERVALS, {"job": job.id})
-    for node, device_id, writer, seq, start_us, end_us, *read, profile in rows:
+    for node, device_id, writer, seq, start_us, end_us, *read, profile, extra in rows:
         energy_j, kind, utilisation_mean, utilisation_max, memory_peak_b, power_max_w = read
         yield IntervalRecord(
             job_id=job.job_id,
@@ -296,6 +304,7 @@ def _intervals(session: Session, job: Job) -> Iterator[IntervalRecord]:
             memory_peak_b=memory_peak_b,
             power_max_w=power_max_w,
             profile=msgspec.json.decode(profile) if profile else {},
+            extra=msgspec.json.decode(extra) if extra else {},
         )
 
 

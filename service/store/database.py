@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,8 +26,8 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.store.filesystem import is_local
 from gramwatt.service.store.grouped import GroupCommit
-from gramwatt.service.store.restriction import RestrictedSession, require_every_project
-from gramwatt.service.store.server import REMIND_S, connect_args, watch
+from gramwatt.service.store.postgres import connect, connect_args, unlimited
+from gramwatt.service.store.restriction import RestrictedSession
 
 Result = TypeVar("Result")
 
@@ -44,10 +45,15 @@ CONFLICT_WAIT_S = 0.02
 _CONFLICTS = ("40001", "40P01", "23505")
 """PostgreSQL's codes of serialization_failure, deadlock_detected and unique_violation: two that
 insert the same row at once; the second finds it when it tries again."""
-_WRITE, _SMALL = "gramwatt_write", "gramwatt_small"
-"""Options of a transaction: whether it writes, and whether what undoes it fits into memory."""
-_TEMPORARY = "gramwatt_temporary"
-"""Where a connection to SQLite keeps what is temporary."""
+_WRITE = "gramwatt_write"
+"""Option of a transaction: whether it writes."""
+REMIND_S = 60.0
+"""How often the log repeats one complaint of the database [s]."""
+REFUSED = re.compile(
+    r"password authentication failed|no password supplied|no pg_hba\.conf entry"
+    r"|(role|database) .* does not exist|is not permitted to log in|permission denied for database"
+)
+"""What PostgreSQL says to a service that it does not let in: waiting helps in no such case."""
 _log = logging.getLogger("gramwatt.service.store")
 # A command says itself why it ends; a server has handlers of its own.
 _log.addHandler(logging.NullHandler())
@@ -65,8 +71,7 @@ class Store:
         self.url = parse_url(url)
         self.engine = _engine(self.url)
         self._writing = self.engine.execution_options(**{_WRITE: True})
-        self._small = self._writing.execution_options(**{_SMALL: True})
-        self._group = GroupCommit(partial(self.write, small=True))
+        self._group = GroupCommit(self.write)
 
     def of_projects(self, projects: frozenset[str] | None) -> Store:
         """The same database, as far as the projects go."""
@@ -93,32 +98,32 @@ class Store:
             yield session
 
     @contextmanager
-    def write(self, *, small: bool = False) -> Iterator[Session]:
+    def write(self, *, large: bool = False) -> Iterator[Session]:
         """A session in one transaction: committed at the end, rolled back on an exception.
 
-        What undoes a `small` one fits into memory.
+        A `large` one may take longer than a request may.
         """
         self._require_whole()
-        engine = self._small if small else self._writing
-        with Session(engine, expire_on_commit=False) as session, session.begin():
-            yield session
+        with Session(self._writing, expire_on_commit=False) as session, session.begin():
+            if not large or self.is_sqlite:
+                yield session
+                return
+            with unlimited(session.connection()):
+                yield session
 
     def transact(self, work: Callable[[Session], Result], *, large: bool = False) -> Result:
         """The result of `work` in one transaction, on disk when this returns.
 
         On SQLite the work of several threads shares a transaction, and so one sync of the disk; a
         server does that itself. There, work that met another's in a conflict is done again.
-        `large` work, which may change any number of rows, shares none: SQLite keeps in memory what
-        undoes a statement of a shared one.
+        `large` work, which may change any number of rows, may take longer than a request may.
         """
         self._require_whole()
-        if self.is_sqlite and large:
-            return self._group.run_alone(self.write, work)
         if self.is_sqlite:
             return self._group.run(work)
         for attempt in range(CONFLICTS_MOST):
             try:
-                with self.write() as session:
+                with self.write(large=large) as session:
                     return work(session)
             except DBAPIError as error:
                 if getattr(error.orig, "sqlstate", None) not in _CONFLICTS:
@@ -139,11 +144,7 @@ class Store:
             if self.is_sqlite:
                 _enforce_keys(connection, on=False)
             try:
-                with connection.begin():
-                    if not self.is_sqlite:  # a large table takes longer than a request may
-                        connection.exec_driver_sql(
-                            "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0"
-                        )
+                with connection.begin(), unlimited(connection):
                     yield connection
             finally:
                 if self.is_sqlite:
@@ -185,6 +186,11 @@ def is_wrong_statement(error: SQLAlchemyError) -> bool:
     return getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 
 
+def is_refusal(error: SQLAlchemyError) -> bool:
+    """Return whether an error is that PostgreSQL does not let the service in."""
+    return REFUSED.search(str(getattr(error, "orig", None))) is not None
+
+
 def failure_text(error: SQLAlchemyError) -> str:
     """A database's error in one line for people."""
     cause = getattr(error, "orig", None) or error
@@ -195,35 +201,45 @@ def failure_text(error: SQLAlchemyError) -> str:
 def _engine(url: URL) -> Engine:
     # The connection used last comes first: it has the pages and statements that are used again.
     pool: dict[str, Any] = {"pool_size": 16, "pool_use_lifo": True}
+    reporter = _Reporter()
     if url.get_backend_name() == "postgresql":
         limits = connect_args(url)
-        engine = sa.create_engine(url, connect_args=limits, pool_timeout=POOL_S, **pool)
-        watch(engine)
-        event.listen(engine, "handle_error", _Reporter())
-        return engine
-    engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **pool)
-    wal = is_local(Path(url.database or "").parent)
-    event.listen(engine, "connect", lambda connection, _record: _prepare(connection, wal=wal))
-    event.listen(engine, "begin", _begin)
-    event.listen(engine, "handle_error", _Reporter())
+        engine = sa.create_engine(
+            url, connect_args=limits, pool_timeout=POOL_S, pool_pre_ping=True, **pool
+        )
+        event.listen(engine, "do_connect", connect)
+        event.listen(engine, "connect", reporter.answers)
+    else:
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **pool)
+        wal = is_local(Path(url.database or "").parent)
+        event.listen(engine, "connect", lambda connection, _record: _prepare(connection, wal=wal))
+        event.listen(engine, "begin", _begin)
+    event.listen(engine, "handle_error", reporter.failed)
     return engine
 
 
 class _Reporter:
-    """Logs what a database refuses because it is full, locked or too busy: a text once a minute."""
+    """Logs that a database is away, full or too busy: a text once a minute, and when it is back."""
 
     def __init__(self) -> None:
         self._text, self._until = "", 0.0
 
-    def __call__(self, context: ExceptionContext) -> None:
-        """Report the error, unless it is of the connection, which `watch` reports."""
+    def failed(self, context: ExceptionContext) -> None:
+        """Report an error for which the database is the reason."""
         error = context.sqlalchemy_exception
-        if not isinstance(error, UNAVAILABLE) or getattr(error.orig, "sqlstate", "") is None:
+        if not isinstance(error, UNAVAILABLE):
             return
-        text, now = failure_text(error), time.monotonic()
+        now = time.monotonic()
+        text = "the database refuses this service" if is_refusal(error) else failure_text(error)
         if text != self._text or now > self._until:
             self._text, self._until = text, now + REMIND_S
-            _log.warning("%s", text)
+            _log.warning("%s; requests get 503 (GRAMWATT_DATABASE_URL)", text)
+
+    def answers(self, *_connected: object) -> None:
+        """Report that the database answers again."""
+        if self._text:
+            self._text = ""
+            _log.warning("the database answers again")
 
 
 def _prepare(connection: sqlite3.Connection, *, wal: bool) -> None:
@@ -251,18 +267,8 @@ def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    options, info = connection.get_execution_options(), connection.info
-    driver: Any = connection.connection.driver_connection
-    # To undo a statement of several rows SQLite keeps pages in a file, which takes longer than the
-    # rows do. Sorting a million of them needs that file.
-    temporary = "MEMORY" if options.get(_SMALL) else "FILE"
-    if info.get(_TEMPORARY) != temporary:
-        driver.execute(f"PRAGMA temp_store = {temporary}")
-        info[_TEMPORARY] = temporary
-    if options.get(_WRITE):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    else:  # past SQLAlchemy, which takes three times as long: what reads nothing cannot fail
-        driver.execute("BEGIN")
+    is_write = connection.get_execution_options().get(_WRITE)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_write else "BEGIN")
 
 
 def _enforce_keys(connection: Connection, *, on: bool) -> None:
@@ -270,37 +276,3 @@ def _enforce_keys(connection: Connection, *, on: bool) -> None:
     driver = connection.connection.driver_connection
     if isinstance(driver, sqlite3.Connection):
         driver.execute(f"PRAGMA foreign_keys = {'ON' if on else 'OFF'}")
-
-
-def read_plain(
-    session: Session, wanted: sa.Select[Any], values: Mapping[str, Any], portion: int
-) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """The rows of a select of plain columns in portions, as the driver gives them.
-
-    `wanted` is one of a few that are made once, `values` are those of its parameters. PostgreSQL
-    sends bytes as they are, which is a third of the work that its texts are. Raises TypeError for a
-    session of some projects, which would not be restricted, and else what other reading raises.
-    """
-    require_every_project(session)
-    connection = session.connection()
-    dialect = connection.dialect
-    statement = _compiled(wanted, dialect)
-    driver: Any = connection.connection.driver_connection
-    given: Any = statement.construct_params(dict(values))
-    if dialect.name == "sqlite":
-        cursor, given = driver.cursor(), [given[name] for name in statement.positiontup or ()]
-    else:
-        cursor = driver.cursor("plain", binary=True)
-    try:
-        with closing(cursor):
-            cursor.execute(statement.string, given)
-            while rows := cursor.fetchmany(portion):
-                yield rows
-    except dialect.loaded_dbapi.Error as error:  # as SQLAlchemy would raise it
-        base = dialect.loaded_dbapi.Error
-        raise DBAPIError.instance(statement.string, given, error, base, dialect=dialect) from error
-
-
-@lru_cache
-def _compiled(wanted: sa.Select[Any], dialect: sa.Dialect) -> Any:
-    return wanted.compile(dialect=dialect)

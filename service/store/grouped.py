@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 
 from sqlalchemy.orm import Session
 
-from gramwatt.service.turns import UPLOADS
-
 Result = TypeVar("Result")
 Begin = Callable[[], AbstractContextManager[Session]]
 
@@ -51,7 +49,7 @@ class GroupCommit:
         ticket = _Ticket(work)
         with self._mutex:
             self._waiting.append(ticket)  # type: ignore[arg-type]  # results differ by thread
-        with UPLOADS.given_up(), self._writing:
+        with self._writing:
             if not ticket.is_done:
                 with self._mutex:
                     tickets, self._waiting = self._waiting, []
@@ -60,16 +58,10 @@ class GroupCommit:
             raise ticket.error
         return ticket.result[0]
 
-    def run_alone(self, begin: Begin, work: Callable[[Session], Result]) -> Result:
-        """The result of work that shares no transaction, in one that `begin` begins, in turn."""
-        with UPLOADS.given_up(), self._writing, begin() as session:
-            return work(session)
-
     def _commit(self, tickets: list[_Ticket[object]]) -> None:
         """Do the work of all in one transaction, or each in its own if any of it fails."""
         try:
-            # Others have their turn while the disk is synced.
-            with self._begin() as session, UPLOADS.taken():
+            with self._begin() as session:
                 for ticket in tickets:
                     ticket.result.append(ticket.work(session))
                     session.flush()

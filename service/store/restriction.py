@@ -37,12 +37,6 @@ class RestrictedSession(Session):
         self.info[_PROJECTS] = projects
 
 
-def require_every_project(session: Session) -> None:
-    """Raise TypeError for a session that sees some projects only."""
-    if session.info.get(_PROJECTS) is not None:
-        raise TypeError("rows read past the session are not restricted to its projects")
-
-
 @cache
 def restricted_tables() -> dict[type[Base], tuple[str, ...]]:
     """The way to the project of each restricted model: columns to follow, the last is `project`."""

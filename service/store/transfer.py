@@ -22,6 +22,7 @@ from gramwatt.sci.base.errors import StoreError
 from gramwatt.service.store.access import audit_unlocked
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import is_current, is_known, upgrade
+from gramwatt.service.store.postgres import unlimited
 from gramwatt.service.store.tables import METADATA
 
 BATCH = 2000
@@ -59,7 +60,6 @@ def copy(
         raise TransferError("the source is not up to date; run: gramwatt db upgrade")
     upgrade(target)
     with _snapshot(source) as reading, target.migrating() as writing:
-        _no_timeouts(writing)
         if replace:
             _clear(writing)
         elif filled := _filled(writing):
@@ -135,16 +135,8 @@ def _snapshot(store: Store) -> Iterator[Connection]:
         engine = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
-    with engine.connect() as connection, connection.begin():
-        _no_timeouts(connection)
+    with engine.connect() as connection, connection.begin(), unlimited(connection):
         yield connection
-
-
-def _no_timeouts(connection: Connection) -> None:
-    """Let this transaction's statements take as long as a big table needs."""
-    if connection.dialect.name == "postgresql":
-        for name in ("statement_timeout", "idle_in_transaction_session_timeout"):
-            connection.exec_driver_sql(f"SET LOCAL {name} = 0")
 
 
 def _filled(connection: Connection) -> str | None:

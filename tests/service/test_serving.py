@@ -21,7 +21,6 @@ from gramwatt.reports import job
 from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import BusyError
 from gramwatt.service.config import ConfigError, from_environment
-from gramwatt.service.connections import IN_TURN_MOST_B, uploads_in_turn
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
@@ -236,34 +235,3 @@ def test_too_many_waiting_reports_are_refused_with_a_time_to_ask_again(client, l
     assert (answer.status_code, answer.json["code"]) == (503, "busy")
     assert answer.headers["Retry-After"] == "10"
     assert client.get("/v1/jobs/job-1/report.json").status_code == 200
-
-
-def test_a_short_upload_waits_for_another_to_end_and_other_requests_do_not():
-    begun, go_on, order = threading.Event(), threading.Event(), []
-
-    def app(environ, _start_response):
-        order.append(environ["PATH_INFO"])
-        if environ["PATH_INFO"] == "/v1/jobs/a/records":
-            begun.set()
-            go_on.wait(30)
-        order.append("end")
-        return [b""]
-
-    served = uploads_in_turn(app)
-
-    def ask(path, length="9"):
-        environ = {"PATH_INFO": path, "CONTENT_LENGTH": length}
-        thread = threading.Thread(target=served, args=(environ, None))
-        thread.start()
-        return thread
-
-    first = ask("/v1/jobs/a/records")
-    assert begun.wait(30)
-    second = ask("/v1/jobs/b/records")
-    ask("/healthz", "").join(30)
-    ask("/v1/jobs/c/records", str(IN_TURN_MOST_B + 1)).join(30)
-    assert order == ["/v1/jobs/a/records", "/healthz", "end", "/v1/jobs/c/records", "end"]
-    go_on.set()
-    first.join(30)
-    second.join(30)
-    assert order[5:] == ["end", "/v1/jobs/b/records", "end"]

@@ -44,28 +44,25 @@ class Bug:
 
 def older_interval_stays() -> AbstractContextManager[Any]:
     """The first interval of an identity stands, not the one with the latest end."""
-    original = ingest.upsert_rows
 
-    def patched(session: Any, model: Any, columns: Any, rows: Any, **_newer: Any) -> None:
-        original(session, model, columns, rows)
+    def patched(session: Any, model: Any, rows: Any, **_newer: Any) -> None:
+        upserts.upsert(session, model, rows)
 
-    return patch.object(ingest, "upsert_rows", patched)
+    return patch.object(ingest, "upsert", patched)
 
 
 def last_arrival_wins() -> AbstractContextManager[Any]:
     """The interval that arrives last stands, however early it ends."""
-    original = upserts._upsert_text
 
-    def patched(*key: Any) -> Any:
-        text, keys = original(*key)
-        return text.partition(" WHERE (excluded")[0], keys
+    def patched(session: Any, model: Any, rows: Any, newer: Any = ()) -> None:
+        upserts.upsert(session, model, rows, replace=bool(newer))
 
-    return patch.object(upserts, "_upsert_text", patched)
+    return patch.object(ingest, "upsert", patched)
 
 
 def forgets_what_arrived() -> AbstractContextManager[Any]:
     """A line that is sent again counts as new."""
-    return patch.object(sequences.Arrived, "add_all", lambda self, numbers: set(numbers))
+    return patch.object(sequences.Arrived, "add", lambda self, number: True)
 
 
 def deletes_before_the_answer() -> AbstractContextManager[Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import compress
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -26,16 +25,14 @@ from gramwatt.service.common.answers import Acknowledged, IngestAnswer
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.deleted import require_not_deleted
 from gramwatt.service.jobs.documents import find_job, require_intervals
-from gramwatt.service.jobs.intake.intervals import Intervals
-from gramwatt.service.jobs.intake.lines import Batch, checked
+from gramwatt.service.jobs.intake.lines import Tally, batches
 from gramwatt.service.jobs.intake.sequences import Arrived
-from gramwatt.service.jobs.intake.tally import Tally
 from gramwatt.service.jobs.journal import device_classes, refresh_head
 from gramwatt.service.jobs.scoring import score_when_closed
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
 from gramwatt.service.store.timestamps import to_us
-from gramwatt.service.store.upserts import upsert, upsert_rows
+from gramwatt.service.store.upserts import upsert
 
 _HEADS = (JobRecord.TYPE, EndRecord.TYPE)
 """Records that change what lists show of a job."""
@@ -64,11 +61,6 @@ _DEVICES = sa.select(Device.node, Device.device_id, Device.id).where(
     Device.job == sa.bindparam("job"), Device.node == sa.bindparam("node")
 )
 _NEW_WRITERS, _NEW_DEVICES = sa.insert(Writer), sa.insert(Device)
-_INTERVAL = (
-    *("device", "start_us", "end_us", "seq", "writer", "energy_j", "kind"),
-    *("utilisation_mean", "utilisation_max", "memory_peak_b", "power_max_w", "profile", "extra"),
-)
-"""Columns of the intervals' table."""
 _WriterName = tuple[str, str]
 _Row = sa.Row[int, str, str, int, str]
 _JobRow = sa.Row[int, str, str, int | None, int | None, bool]
@@ -101,7 +93,7 @@ def ingest(
     tally = Tally()
     key: int | None = None
     check = partial(_check_possible, service, {})
-    for batch in checked(job_id, lines, check, tally):
+    for batch in batches(job_id, lines, check, tally):
         stored = service.store.transact(partial(_store_batch, service, job_id, batch))
         tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
         key = stored.job if stored.ended else None
@@ -132,19 +124,21 @@ def _check_possible(service: Service, classes: _Classes, record: AnyRecord) -> N
     check_energy(record.energy_j, length_s, classes[record.device_id])
 
 
-def _store_batch(service: Service, job_id: str, batch: Batch, session: Session) -> _Stored:
+def _store_batch(
+    service: Service, job_id: str, batch: list[AnyRecord], session: Session
+) -> _Stored:
     """Store the records that are new, in the transaction of `session`."""
     job = _locked_job(service, session, job_id, batch)
     new, keys, acknowledged = _arrivals(session, job.id, batch)
     state, project = job.state, job.project
-    if len(new):
+    if new:
         if job.intervals_deleted_us is not None:
             require_intervals(session.get_one(Job, job.id), "what comes later cannot be added")
         _store(session, job.id, keys, new)
         heard = {"key": job.id, "now_us": service.now_us()}
         session.connection().execute(_HEARD, heard)
         resumed = job.silent_us is not None
-        if resumed or job.is_fresh or any(r.TYPE in _HEADS for r in new.records):
+        if resumed or job.is_fresh or any(r.TYPE in _HEADS for r in new):
             whole = session.get_one(Job, job.id, populate_existing=True)
             refresh_head(session, whole)
             state, project = whole.state, whole.project
@@ -152,7 +146,7 @@ def _store_batch(service: Service, job_id: str, batch: Batch, session: Session) 
     return _Stored(job.id, state != "running", len(new), acknowledged)
 
 
-def _locked_job(service: Service, session: Session, job_id: str, batch: Batch) -> _JobRow:
+def _locked_job(service: Service, session: Session, job_id: str, batch: list[AnyRecord]) -> _JobRow:
     """The job's row, created if missing, locked so that uploads of one job wait for each other."""
     connection, wanted = session.connection(), {"job_id": job_id}
     job = connection.execute(_JOB, wanted).one_or_none()
@@ -163,7 +157,7 @@ def _locked_job(service: Service, session: Session, job_id: str, batch: Batch) -
     return job
 
 
-def _make_job(service: Service, session: Session, job_id: str, batch: Batch) -> None:
+def _make_job(service: Service, session: Session, job_id: str, batch: list[AnyRecord]) -> None:
     now_us = service.now_us()
     row = {
         "job_id": job_id,
@@ -183,22 +177,24 @@ def _make_job(service: Service, session: Session, job_id: str, batch: Batch) -> 
     require_not_deleted(session, job_id, service.caller.projects)
 
 
-def _first_us(batch: Batch, otherwise_us: int) -> int:
-    """A time in the batch [us since 1970]: where a job that has not said it yet may have begun."""
-    for record in batch.records:
-        for name in ("started_at", "at", "ended_at"):
+def _first_us(batch: list[AnyRecord], otherwise_us: int) -> int:
+    """Return a time in the batch [us since 1970]: the job may have begun then, if none says it."""
+    for record in batch:
+        for name in ("started_at", "at", "ended_at", "start"):
             if hasattr(record, name):
                 return to_us(getattr(record, name))
-    return min(batch.intervals.start_us, default=otherwise_us)
+    return otherwise_us
 
 
-def _arrivals(session: Session, job: int, batch: Batch) -> tuple[Batch, _Keys, list[Acknowledged]]:
-    """What is new of a batch, the keys of its writers, and how far each writer has arrived."""
-    numbers = _numbers(batch)
-    writers = _writers(session, job, set(numbers))
+def _arrivals(
+    session: Session, job: int, batch: list[AnyRecord]
+) -> tuple[list[AnyRecord], _Keys, list[Acknowledged]]:
+    """Return what is new, the keys of the batch's writers, and how far each has arrived."""
+    writers = _writers(session, job, {(record.node, record.writer) for record in batch})
     arrived = {name: Arrived.from_row(row.contiguous, row.beyond) for name, row in writers.items()}
-    new = {name: arrived[name].add_all(sorted(seqs)) for name, seqs in numbers.items()}
-    if any(new.values()):
+    ordered = sorted(batch, key=lambda record: record.seq)
+    new = [record for record in ordered if arrived[record.node, record.writer].add(record.seq)]
+    if new:
         rows = [
             {"key": row.id, "to": arrived[name].contiguous, "spans": arrived[name].to_text()}
             for name, row in sorted(writers.items())
@@ -208,55 +204,55 @@ def _arrivals(session: Session, job: int, batch: Batch) -> tuple[Batch, _Keys, l
         {"node": node, "writer": writer, "seq": arrived[node, writer].contiguous}
         for node, writer in sorted(arrived)
     ]
-    keys = {name: row.id for name, row in writers.items()}
-    return _new_of(batch, new), keys, acknowledged
+    return new, {name: row.id for name, row in writers.items()}, acknowledged
 
 
-def _numbers(batch: Batch) -> dict[_WriterName, list[int]]:
-    """The sequence numbers of each writer."""
-    found: dict[_WriterName, list[int]] = defaultdict(list)
-    for record in batch.records:
-        found[record.node, record.writer].append(record.seq)
-    of = batch.intervals
-    if len({*of.node}) == len({*of.writer}) == 1:  # most uploads are of one
-        found[of.node[0], of.writer[0]] += of.seq
-        return found
-    for name, seq in zip(zip(of.node, of.writer, strict=True), of.seq, strict=True):
-        found[name].append(seq)
-    return found
-
-
-def _new_of(batch: Batch, new: dict[_WriterName, set[int]]) -> Batch:
-    """The records whose numbers are new, each number once."""
-    if sum(map(len, new.values())) == len(batch):
-        return batch
-
-    def is_new(node: str, writer: str, seq: int) -> bool:
-        of_writer = new[node, writer]
-        known = seq not in of_writer
-        of_writer.discard(seq)
-        return not known
-
-    records = [record for record in batch.records if is_new(record.node, record.writer, record.seq)]
-    of = batch.intervals
-    chosen = list(map(is_new, of.node, of.writer, of.seq))
-    intervals = Intervals()
-    intervals.extend([list(compress(column, chosen)) for column in of.columns()])
-    return Batch(records, intervals)
-
-
-def _store(session: Session, job: int, keys: _Keys, new: Batch) -> None:
+def _store(session: Session, job: int, keys: _Keys, new: Sequence[AnyRecord]) -> None:
     """Store new records of a job by type. What is summed from them is kept up to date after it."""
-    counts: list[CountRecord] = []
-    statements: list[AnyRecord] = []
-    for record in new.records:
+    statements, counts, intervals = [], [], []
+    ids = _devices(
+        session, job, {(r.node, r.device_id) for r in new if isinstance(r, IntervalRecord)}
+    )
+    for record in new:
+        if isinstance(record, IntervalRecord):
+            intervals.append(_interval_row(ids[record.node, record.device_id], record))
+            continue
+        row = {"writer": keys[record.node, record.writer], "seq": record.seq}
         if isinstance(record, CountRecord) and not record.since:
-            counts.append(record)
+            counts.append({**row, **_count_columns(record)})
         else:
-            statements.append(record)
-    _store_statements(session, keys, statements)
-    _store_counts(session, keys, counts)
-    _store_intervals(session, job, new.intervals)
+            statements.append({**row, "line": encode(record)})
+    upsert(session, Statement, statements)
+    upsert(session, Count, counts)
+    upsert(session, Interval, intervals, newer=("end_us", "seq", "writer"))
+
+
+def _count_columns(count: CountRecord) -> dict[str, Any]:
+    return {
+        "at_us": to_us(count.at),
+        "unit": count.unit,
+        "amount": count.amount,
+        "phase": count.phase,
+        "extra": to_text(count.extra) if count.extra else None,
+    }
+
+
+def _interval_row(device: int, record: IntervalRecord) -> dict[str, Any]:
+    return {
+        "device": device,
+        "start_us": to_us(record.start),
+        "end_us": to_us(record.end),
+        "seq": record.seq,
+        "writer": record.writer,
+        "energy_j": record.energy_j,
+        "kind": record.kind,
+        "utilisation_mean": record.utilisation_mean,
+        "utilisation_max": record.utilisation_max,
+        "memory_peak_b": record.memory_peak_b,
+        "power_max_w": record.power_max_w,
+        "profile": to_text(record.profile) if record.profile else None,
+        "extra": to_text(record.extra) if record.extra else None,
+    }
 
 
 def _writers(session: Session, job: int, names: set[_WriterName]) -> dict[_WriterName, _Row]:
@@ -287,40 +283,3 @@ def _devices(session: Session, job: int, names: set[tuple[str, str]]) -> dict[tu
         connection.execute(_NEW_DEVICES, rows)
         return _devices(session, job, names)
     return found
-
-
-def _store_statements(session: Session, keys: _Keys, statements: Sequence[AnyRecord]) -> None:
-    rows = [
-        {
-            "writer": keys[record.node, record.writer],
-            "seq": record.seq,
-            "line": encode(record),
-        }
-        for record in statements
-    ]
-    upsert(session, Statement, rows)
-
-
-def _store_counts(session: Session, keys: _Keys, counts: Sequence[CountRecord]) -> None:
-    rows = [
-        {
-            "writer": keys[count.node, count.writer],
-            "seq": count.seq,
-            "at_us": to_us(count.at),
-            "unit": count.unit,
-            "amount": count.amount,
-            "phase": count.phase,
-            "extra": to_text(count.extra) if count.extra else None,
-        }
-        for count in counts
-    ]
-    upsert(session, Count, rows)
-
-
-def _store_intervals(session: Session, job: int, intervals: Intervals) -> None:
-    if not len(intervals):
-        return
-    ids = _devices(session, job, set(zip(intervals.node, intervals.device_id, strict=True)))
-    device = map(ids.__getitem__, zip(intervals.node, intervals.device_id, strict=True))
-    rows = list(zip(device, *(getattr(intervals, name) for name in _INTERVAL[1:]), strict=True))
-    upsert_rows(session, Interval, _INTERVAL, rows, newer=("end_us", "seq", "writer"))

@@ -45,18 +45,6 @@ class Arrived:
             del self.beyond[0]
         return True
 
-    def add_all(self, numbers: list[int]) -> set[int]:
-        """Add numbers in rising order; those that had not arrived before."""
-        first, last = numbers[0], numbers[-1]
-        if (
-            not self.beyond
-            and first == self.contiguous + 1
-            and last - first + 1 == len(numbers) == len({*numbers})
-        ):
-            self.contiguous = last
-            return set(numbers)
-        return {number for number in numbers if self.add(number)}
-
     def _join(self, at: int) -> None:
         for left in (at, at - 1):
             if 0 <= left < len(self.beyond) - 1:

@@ -23,7 +23,6 @@ from gramwatt.service.months.sums.part import (
     PartRow,
     StoredPart,
 )
-from gramwatt.service.store.database import read_plain
 from gramwatt.service.store.models import Job, JobMonth, MonthBasis, MonthSum, MonthVersion
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.store.upserts import upsert
@@ -97,7 +96,7 @@ def read_rows(
     wanted = _ROWS if project is None else _ROWS_OF
     values = {"of_month": month, "of_project": project}
     left_out = set(without)
-    for portion in read_plain(session, wanted, values, PORTION):
+    for portion in session.execute(wanted, values).partitions(PORTION):
         # Rows are tuples like parts; making them parts would take as long as reading them.
         found = cast("Sequence[PartRow]", portion)
         yield [row for row in found if row[0] not in left_out] if left_out else found

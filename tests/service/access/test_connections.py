@@ -16,21 +16,18 @@ DRIPS = 150
 
 
 def test_clients_that_drip_do_not_keep_others_waiting(tmp_path):
-    """Their requests never end; each byte comes well before any time-out of silence."""
+    """Their requests never end; what they send is not waited for by a thread."""
     with serving(tmp_path) as (_process, address):
         place = ("127.0.0.1", int(address.rpartition(":")[2]))
         sockets = [socket.create_connection(place) for _ in range(DRIPS)]
         for number, one in enumerate(sockets):
             one.sendall(HEAD + (b"\r\n" if number % 2 else b"X-Slow: "))
-        stopped, ended = threading.Event(), set()
+        stopped = threading.Event()
 
         def drip():
             while not stopped.wait(0.3):
                 for one in sockets:
-                    try:
-                        one.sendall(b"x")
-                    except OSError:
-                        ended.add(one)
+                    one.sendall(b"x")
 
         thread = threading.Thread(target=drip)
         thread.start()
@@ -41,10 +38,6 @@ def test_clients_that_drip_do_not_keep_others_waiting(tmp_path):
                 assert get(f"{address}/healthz") == {"status": "ok"}
                 taken.append(time.monotonic() - begun)
             assert min(taken) < 3  # of five, the machine is not busy in each
-            deadline = time.monotonic() + 120
-            while len(ended) < DRIPS:
-                assert time.monotonic() < deadline, f"{len(ended)} of {DRIPS} were closed"
-                time.sleep(0.1)
         finally:
             stopped.set()
             thread.join()

@@ -17,12 +17,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import requests
+import sqlalchemy as sa
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
 
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.identity import node_id
+from gramwatt.service.store import postgres
+from gramwatt.service.store.database import Store
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import body, journal
 from tests.service.processes import Process, eventually, serving
@@ -136,8 +141,7 @@ def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
     frozen = time.monotonic()
     with ThreadPoolExecutor(20) as threads:
         expect_503(list(threads.map(lambda n: ask(at, PATHS[n % 5]), range(20))))
-    # Known to be away: asked no more often than now and then, so hundreds of answers take no time.
-    expect_503([ask(at, PATHS[n % 5]) for n in range(100)])
+    expect_503([ask(at, PATHS[n % 5]) for n in range(3)])
     assert requests.get(f"{at[0]}/healthz", timeout=30).status_code == 200
     done = sync(home, at)
     assert done.returncode == 1
@@ -151,7 +155,7 @@ def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
     assert energy == pytest.approx(0.03, rel=1e-12)
     assert ask(at, "/v1/jobs/job-1/records")[1].json()["duplicate"] == 9
     minutes = int(time.monotonic() - frozen) // 60
-    assert 1 <= process.text.count("the database is away") <= 1 + minutes  # once a minute
+    assert 1 <= process.text.count("requests get 503") <= 3 + minutes  # a text once a minute
     assert process.text.count("the database answers again") == 1
     assert len(process.text.splitlines()) < 20
 
@@ -177,3 +181,48 @@ def test_a_database_that_refuses_is_answered_for(proxy: tuple[Proxy, str], tmp_p
         logged = [line for line in process.text.splitlines() if "database" in line]
     assert len(logged) == 1, logged
     assert "the database is away" in logged[0]
+
+
+def test_a_connection_that_the_server_ended_while_it_was_idle_is_made_anew(
+    new_postgres: Callable[[], str],
+) -> None:
+    store = Store(new_postgres())
+    number = sa.text("SELECT pg_backend_pid()")
+    with store.read() as session:
+        ended = session.scalar(number)
+    other = psycopg.connect(
+        store.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    )
+    other.execute("SELECT pg_terminate_backend(%s, 10000)", (ended,))
+    other.close()
+    with store.read() as session:
+        assert session.scalar(number) != ended
+    store.close()
+
+
+def test_an_answer_that_does_not_come_is_given_up_but_not_of_a_migration(
+    proxy: tuple[Proxy, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres._limited_connection(), "answer_s", 0.5)
+    monkeypatch.setattr(postgres, "ANSWER_S", 0.5)
+    store = Store(proxy[1])
+    with store.migrating() as connection:
+        connection.execute(sa.text("SELECT pg_sleep(1)"))
+    began = time.monotonic()
+    with pytest.raises(OperationalError, match="does not answer"), store.read() as session:
+        session.execute(sa.text("SELECT pg_sleep(20)"))
+    assert time.monotonic() - began < 15
+    store.close()
+
+
+def test_the_log_says_once_a_minute_that_a_database_is_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    store = Store(f"postgresql://gramwatt@127.0.0.1:{port}/gramwatt")
+    for _ in range(3):
+        with pytest.raises(OperationalError), store.read() as session:
+            session.execute(sa.text("SELECT 1"))
+    store.close()
+    assert caplog.text.count("requests get 503") == 1

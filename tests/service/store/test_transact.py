@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
-from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from threading import Barrier, Event
@@ -21,15 +19,12 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.operation.retention import delete_old_intervals
-from gramwatt.service.store.database import Store, read_plain
+from gramwatt.service.store.database import Store
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval, MonthlyReport, MonthSum
 from gramwatt.service.store.upserts import upsert
-from gramwatt.service.turns import UPLOADS
 from tests.journals import journal, lines
-from tests.service.conftest import Clock
 
 
 def report(month: str) -> Callable[[Session], str]:
@@ -91,34 +86,6 @@ def test_a_failure_takes_back_only_its_own(light: Service) -> None:
     assert months(light.store) == ["2026-01", "2026-02", "2026-03"]
 
 
-def test_who_waits_to_write_lets_others_have_its_turn(light: Service) -> None:
-    begun, go_on, met = Event(), Event(), Event()
-
-    def slow(_session: Session) -> None:
-        begun.set()
-        go_on.wait(30)
-
-    def upload() -> tuple[str, bool]:
-        with UPLOADS.taken():
-            found = light.store.transact(report("2026-01"))
-            return found, UPLOADS.is_mine
-
-    def other() -> None:
-        with UPLOADS.taken():
-            met.set()
-
-    with ThreadPoolExecutor(3) as threads:
-        alone = threads.submit(light.store.transact, slow, large=True)
-        assert begun.wait(30)
-        waiting = threads.submit(upload)
-        wait_until_in_line(light.store, 1)
-        threads.submit(other)
-        assert met.wait(30)
-        go_on.set()
-        assert waiting.result(30) == ("2026-01", True)
-        alone.result(30)
-
-
 def test_a_full_disk_takes_back_only_what_did_not_fit(light: Service) -> None:
     """SQLite ends the whole transaction then, with what others in it had done before."""
     store = light.store
@@ -176,16 +143,6 @@ def on_server(new_postgres: Callable[[], str]) -> Any:
     upgrade(store)
     yield store
     store.close()
-
-
-def test_reading_past_the_session_fails_as_other_reading_does(on_server: Store) -> None:
-    wanted = sa.select(sa.inspect(MonthlyReport).local_table.c.month)
-    with on_server.engine.connect() as other:
-        other.execute(sa.text("LOCK TABLE monthly_reports IN ACCESS EXCLUSIVE MODE"))
-        with on_server.read() as session:
-            session.execute(sa.text("SET LOCAL lock_timeout = 100"))
-            with pytest.raises(OperationalError, match="lock timeout"):
-                list(read_plain(session, wanted, {}, 10))
 
 
 def test_a_deadlock_is_tried_again_until_both_are_through(on_server: Store) -> None:
@@ -337,45 +294,3 @@ def test_a_column_of_whole_numbers_and_fractions_is_stored_and_a_long_text_is_no
         row = {**same, "start_us": 9, "end_us": 10, "seq": 9, "energy_j": 1.0, "kind": "k" * 65}
         with pytest.raises(DataError), service.store.write() as session:
             upsert(session, Interval, [row])
-
-
-def test_what_deletes_a_whole_job_shares_no_transaction_and_is_undone_from_a_file(
-    light: Service, clock: Clock
-) -> None:
-    """A shared one keeps in memory what undoes it: a long job would lie there as a whole."""
-    for name in ("job-1", "job-2"):
-        ingest(light, name, lines(journal(name)))
-    told: list[str] = []
-
-    def tell(connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        driver = connection.connection.driver_connection
-        if statement.startswith(("DELETE FROM jobs", "DELETE FROM intervals")):
-            (where,) = driver.execute("PRAGMA temp_store").fetchone()
-            told.append(f"{statement.split(' WHERE')[0].strip()}: {('', 'file', 'memory')[where]}")
-
-    sa.event.listen(light.store.engine, "before_cursor_execute", tell)
-    client = create_app(service=light).test_client()
-    begun, go_on = Event(), Event()
-
-    def slow(_session: Session) -> None:
-        begun.set()
-        go_on.wait(60)
-
-    with ThreadPoolExecutor(3) as threads:
-        first = threads.submit(light.store.transact, slow)
-        assert begun.wait(60)
-        rest = [
-            threads.submit(client.delete, "/v1/jobs/job-1"),
-            threads.submit(ingest, light, "job-3", lines(journal("job-3"))),
-        ]
-        sleep(0.5)  # both wait now, unless the machine is slow, which hides a fault at worst
-        go_on.set()
-        first.result()
-        assert rest[0].result().status_code == 200
-        assert rest[1].result()["accepted"] == 9
-    assert told == ["DELETE FROM jobs: file"]
-    told.clear()
-    clock.turn(days=60)
-    kept = replace(light.config, keep_intervals=timedelta(days=30))
-    assert delete_old_intervals(Service(kept, light.store)) == 2
-    assert told == ["DELETE FROM intervals: file"] * 2

@@ -227,15 +227,6 @@ def test_arrived_numbers_are_those_that_were_added(numbers):
     assert Arrived.from_row(arrived.contiguous, arrived.to_text()) == arrived
 
 
-@given(st.lists(st.lists(st.integers(1, 40), min_size=1)))
-def test_numbers_of_an_upload_arrive_together_as_each_would(uploads):
-    arrived, each, model = Arrived(), Arrived(), set()
-    for numbers in uploads:
-        assert arrived.add_all(sorted(numbers)) == set(numbers) - model
-        model.update(number for number in numbers if each.add(number))
-        assert arrived == each
-
-
 def test_a_writer_that_leaves_gaps_for_ever_stays_small():
     arrived = Arrived()
     for number in range(10, 100_000, 10):
