@@ -219,26 +219,30 @@ def _engine(url: URL) -> Engine:
 
 
 class _Reporter:
-    """Logs that a database is away, full or too busy: a text once a minute, and when it is back."""
+    """Logs that a database is away, full or too busy, once a minute, and that it is back."""
 
     def __init__(self) -> None:
-        self._text, self._until = "", 0.0
+        self._reported, self._until = "", 0.0
 
     def failed(self, context: ExceptionContext) -> None:
         """Report an error for which the database is the reason."""
         error = context.sqlalchemy_exception
         if not isinstance(error, UNAVAILABLE):
             return
+        complaint = text = failure_text(error)
+        if getattr(error.orig, "sqlstate", "") is None:  # of the connection
+            complaint = "refuses this service" if is_refusal(error) else "is away"
+            text = f"the database {complaint}: {text.partition(': ')[2]}; requests get 503 until "
+            text += "it answers (GRAMWATT_DATABASE_URL)"
         now = time.monotonic()
-        text = "the database refuses this service" if is_refusal(error) else failure_text(error)
-        if text != self._text or now > self._until:
-            self._text, self._until = text, now + REMIND_S
-            _log.warning("%s; requests get 503 (GRAMWATT_DATABASE_URL)", text)
+        if complaint != self._reported or now > self._until:
+            self._reported, self._until = complaint, now + REMIND_S
+            _log.error("%s", text)
 
     def answers(self, *_connected: object) -> None:
         """Report that the database answers again."""
-        if self._text:
-            self._text = ""
+        if self._reported:
+            self._reported = ""
             _log.warning("the database answers again")
 
 

@@ -6,6 +6,7 @@ Alembic is imported only when there is something to do: it costs more than a sho
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -46,23 +47,18 @@ def is_current(store: Store) -> bool:
         return current(connection) == HEAD
 
 
-def is_known(revision: str) -> bool:
-    """Whether this release knows the revision: its own or an earlier one."""
-    return revision in {f"{number:04d}" for number in range(1, int(HEAD) + 1)}
-
-
 def require_known(store: Store) -> None:
-    """Raise SchemaError when a newer release made the tables; creates no SQLite file."""
+    """Raise SchemaError for tables of another build; creates no SQLite file."""
     if store.path is not None and not store.path.exists():
         return
     with store.engine.connect() as connection:
-        _refuse_newer(store, current(connection))
+        _refuse_other(store, current(connection))
 
 
 def upgrade(store: Store) -> bool:
     """Create or upgrade the tables; safe from several processes at once. True if it changed any.
 
-    Raises SchemaError for tables that a newer release made, which stay as they are.
+    Raises SchemaError for tables of a newer release or of an unreleased build, which stay.
     """
     if store.path is not None:
         _make_private(store.path)
@@ -75,7 +71,7 @@ def upgrade(store: Store) -> bool:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
         if (found := current(connection)) == HEAD:
             return False
-        _refuse_newer(store, found)
+        _refuse_other(store, found)
         command.upgrade(_config(connection), "head")
         if (reached := current(connection)) != HEAD:
             raise SchemaError(f"the migrations ended at {reached}, not at {HEAD}; install again")
@@ -112,18 +108,30 @@ def _make_private(path: Path) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def _refuse_newer(store: Store, revision: str | None) -> None:
-    if revision is None or is_known(revision):
+def refuse_other(revision: str | None, otherwise: str) -> None:
+    """Raise SchemaError for tables that this release did not make and cannot bring up to date.
+
+    `otherwise` is what to do instead of bringing them along.
+    """
+    if revision in (None, HEAD):
         return
-    other = (
-        "set GRAMWATT_HOME to another folder"
-        if store.is_sqlite
-        else "set GRAMWATT_DATABASE_URL to another database"
-    )
+    if re.fullmatch(r"00[0-2]\d", revision):
+        raise SchemaError(
+            f"the store was made by a build before 0.1.0 (revision {revision}). With that build, "
+            "or the last one that reads it, run: gramwatt export journals DIR; then here, for a "
+            f"new store ({otherwise}): gramwatt import journals DIR"
+        )
     raise SchemaError(
         f"the store was made by a newer gramwatt (revision {revision}); "
-        f"upgrade gramwatt, or {other}"
+        f"upgrade gramwatt, or {otherwise}"
     )
+
+
+def _refuse_other(store: Store, revision: str | None) -> None:
+    setting, what = (
+        ("GRAMWATT_HOME", "folder") if store.is_sqlite else ("GRAMWATT_DATABASE_URL", "database")
+    )
+    refuse_other(revision, f"set {setting} to another {what}")
 
 
 def _config(connection: Connection) -> Config:

@@ -108,7 +108,7 @@ class Job(Base):
             Index(None, "project", name, "id")
             for name in ("ended_us", "duration_s", "energy_kwh", "total_g")
         ),
-        Index("ix_jobs_job_id_prefix", "job_id", **BY_POINT),
+        Index("ix_jobs_job_id_prefix", "job_id", **BY_POINT).ddl_if(dialect="postgresql"),
     )
 
     id: Mapped[AutoKey]

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from gramwatt.sci.base.errors import StoreError
 from gramwatt.service.store.access import audit_unlocked
 from gramwatt.service.store.database import Store
-from gramwatt.service.store.migrate import is_current, is_known, upgrade
+from gramwatt.service.store.migrate import SchemaError, is_current, refuse_other, upgrade
 from gramwatt.service.store.postgres import unlimited
 from gramwatt.service.store.tables import METADATA
 
@@ -255,7 +255,7 @@ def _settle(path: Path) -> None:
 
 
 def _require_backup(path: Path) -> None:
-    """Raise TransferError unless the file is a sound store of this release or an earlier one."""
+    """Raise TransferError unless the file is a sound store of this release."""
     if not path.is_file():
         raise TransferError(f"there is no file {path}")
     try:
@@ -264,8 +264,10 @@ def _require_backup(path: Path) -> None:
             (found,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except (sqlite3.Error, TypeError) as error:
         raise TransferError(f"{path} is no backup of a store: {error}") from None
-    if not is_known(found):
-        raise TransferError(f"{path} was made by a newer gramwatt (revision {found}); upgrade it")
+    try:
+        refuse_other(found, "restore another backup")
+    except SchemaError as error:
+        raise TransferError(f"{path}: {error.message}") from None
 
 
 def _require_sound(connection: sqlite3.Connection, path: Path) -> None:
