@@ -63,6 +63,12 @@ def add_commands(app: typer.Typer) -> None:
     access.command("signing")(packs.key_signing)
     app.add_typer(access, name="key")
     app.command()(keys.login)
+    _add_exchange(app)
+    app.add_typer(budgets.budget_app(), name="budget")
+
+
+def _add_exchange(app: typer.Typer) -> None:
+    """Add what writes jobs for other tools and stores, and what reads from them."""
     exports = typer.Typer(
         no_args_is_help=True, help="Write a job in another tool's format, a pack, or all journals."
     )
@@ -81,7 +87,6 @@ def add_commands(app: typer.Typer) -> None:
     incoming.command("journals")(imports.import_journals)
     incoming.command("intensity")(imports.import_intensity)
     app.add_typer(incoming, name="import")
-    app.add_typer(budgets.budget_app(), name="budget")
 
 
 def serve(
