@@ -40,6 +40,8 @@ _DEEPEST = 0.05
 """A range down to zero has no logarithm; it is taken to end at a twentieth of the value."""
 NARROW = 0.1
 """Parts narrower than this are as good as normal: their effects on a sum only add up."""
+MOST_FOLDS = 12
+"""Parts of a sum that are integrated one by one, the largest; the others are many and small."""
 NEGLIGIBLE = 1e-12
 """Shares of a sum below this do not change its range."""
 _STORED_MOST = 16
@@ -368,12 +370,29 @@ def _nonlinear(
     wide = [row for row in wide if row[2].width > NARROW]
     if not wide:
         return NONE
-    whole, summed = max(1 - math.fsum(share for share, _, _ in wide), 0.0), NONE
-    for share, _, cumulants in sorted(wide, key=lambda row: (-row[0] * row[2].width, row[2])):
+    wide.sort(key=lambda row: (-row[0] * row[2].width, row[2]))
+    rows = [(share, cumulants) for share, _, cumulants in wide]
+    if len(rows) > MOST_FOLDS:
+        rows = [*rows[:MOST_FOLDS], _many(rows[MOST_FOLDS:])]
+    whole, summed = max(1 - math.fsum(share for share, _ in rows), 0.0), NONE
+    for share, cumulants in rows:
         summed = _added(whole, summed, share, cumulants)
         whole += share
     single = (effects[name].cumulants() for _, group, _ in wide for name in group.effects)
     return summed.plus(reduce(Cumulants.plus, single, NONE).times(-1.0))
+
+
+def _many(groups: Sequence[tuple[float, Cumulants]]) -> tuple[float, Cumulants]:
+    """Return many small independent groups as one with its share: as good as normal."""
+    whole = math.fsum(share for share, _ in groups)
+    mean = variance = 0.0
+    for share, cumulants in groups:
+        nodes = [(math.exp(x), weight) for x, weight in _Split.of(cumulants).nodes()]
+        first = math.fsum(weight * x for x, weight in nodes)
+        mean += share / whole * first
+        variance += (share / whole) ** 2 * math.fsum(w * (x - first) ** 2 for x, w in nodes)
+    relative = variance / mean**2
+    return whole, Cumulants(math.log(mean) - relative / 2, relative, 0.0)
 
 
 def _added(share: float, one: Cumulants, other_share: float, other: Cumulants) -> Cumulants:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gramwatt.sci.base.propagation import (
     END,
     HALF_MEAN,
+    MOST_FOLDS,
     MOST_SKEW,
     NARROW,
     NEGLIGIBLE,
@@ -230,14 +231,31 @@ def _nonlinear(at: Ints, share: Floats, cumulants: Floats, cells: int) -> Floats
     rows = np.flatnonzero(width > NARROW)
     rows = rows[np.lexsort((-(share * width)[rows], at[rows]))]
     rank = np.arange(len(rows)) - np.searchsorted(at[rows], at[rows])
+    large = [rows[rank == n] for n in range(min(int(rank.max(initial=-1)) + 1, MOST_FOLDS))]
+    folds = [(at[row], share[row], cumulants[row]) for row in large]
+    small = rows[rank >= MOST_FOLDS]
+    if len(small):
+        folds.append(_many(at[small], share[small], cumulants[small], cells))
     left = np.maximum(1 - by(at[rows], share[rows], cells), 0.0)
     summed = np.zeros((cells, 3))
-    for n in range(int(rank.max(initial=-1)) + 1):
-        row = rows[rank == n]
-        cell = at[row]
-        summed[cell] = _added(left[cell], summed[cell], share[row], cumulants[row])
-        left[cell] += share[row]
+    for cell, part, own in folds:
+        summed[cell] = _added(left[cell], summed[cell], part, own)
+        left[cell] += part
     return summed
+
+
+def _many(at: Ints, share: Floats, cumulants: Floats, cells: int) -> tuple[Ints, Floats, Floats]:
+    """Return cells, and of each the share and cumulants of its many small groups as one."""
+    logs, weights = _nodes(cumulants)
+    x = np.exp(logs)
+    first = (weights * x).sum(axis=1)
+    spread = (weights * (x - first[:, None]) ** 2).sum(axis=1)
+    whole = by(at, share, cells)
+    cell = np.flatnonzero(np.bincount(at, minlength=cells))
+    mean = by(at, share / whole[at] * first, cells)[cell]
+    relative = by(at, (share / whole[at]) ** 2 * spread, cells)[cell] / mean**2
+    zero = np.zeros(len(cell))
+    return cell, whole[cell], np.column_stack((np.log(mean) - relative / 2, relative, zero))
 
 
 def _added(share: Floats, one: Floats, other_share: Floats, other: Floats) -> Floats:
