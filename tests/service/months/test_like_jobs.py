@@ -76,6 +76,24 @@ def test_a_sum_of_like_and_unlike_figures_has_the_range_that_one_by_one_addition
     assert found.high[0] == pytest.approx(15.0 * np.exp(high), rel=1e-12)
 
 
+@pytest.mark.parametrize("number", [5, 40])
+def test_a_sum_of_wide_figures_of_their_own_has_the_range_that_one_by_one_addition_gives(number):
+    """Figures that share nothing; of many, the largest are integrated and the others are one."""
+    values = np.arange(1.0, number + 1)
+    place = np.arange(number)
+    low, high = -0.9 - 0.01 * place, 0.4 + 0.01 * place
+    known = Uncertainties(place, np.ones(number, np.int64), place, low, high, np.zeros((number, 3)))
+    figures = Figures(values, 0.4 * values, 1.6 * values, place)
+    found, _ = total(np.zeros(number, dtype=np.int64), figures, known, 1)
+    shares = [
+        (float(share), Uncertainty({str(n): Effect(float(low[n]), float(high[n]))}))
+        for n, share in enumerate(values / values.sum())
+    ]
+    ends = of_sum(shares).ends()
+    assert found.low[0] == pytest.approx(values.sum() * np.exp(ends.low), rel=1e-9)
+    assert found.high[0] == pytest.approx(values.sum() * np.exp(ends.high), rel=1e-9)
+
+
 @pytest.fixture
 def months(light, clock):
     """Jobs in March, April and May, in June."""
