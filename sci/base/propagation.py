@@ -302,29 +302,15 @@ def of_sum(parts: Sequence[tuple[float, Uncertainty]]) -> Uncertainty:
     return Uncertainty(effects, _nonlinear(groups, effects))
 
 
-def change_of_sum(parts: Sequence[tuple[float, Uncertainty]]) -> Effect:
-    """Return how far a sum of positive and negative parts may lie below and above its value."""
-    scale = math.fsum(abs(value) for value, _ in parts)
-    changes = _changes([(value / scale, part) for value, part in parts])
-    low, high = Uncertainty({name: Effect(*ends) for name, ends in changes.items()}).ends()
-    return Effect(scale * low, scale * high)
-
-
-def _changes(parts: Sequence[tuple[float, Uncertainty]]) -> dict[str, list[float]]:
-    """Return by how much the sum of parts changes with each input at its low and high end."""
-    changes: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for value, part in parts:
-        for name, effect in part.effects.items():
-            change = changes[name]
-            change[0] += value * math.expm1(effect.low)
-            change[1] += value * math.expm1(effect.high)
-    return changes
-
-
 def _effects(parts: Sequence[tuple[float, Uncertainty]]) -> dict[str, Effect]:
     """Return the effect of each input on the sum of parts, relative to the shares' sum."""
     whole = math.fsum(share for share, _ in parts)
-    changes = _changes([(share / whole, part) for share, part in parts])
+    changes: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for share, part in parts:
+        for name, effect in part.effects.items():
+            change = changes[name]
+            change[0] += share / whole * math.expm1(effect.low)
+            change[1] += share / whole * math.expm1(effect.high)
     return {
         name: Effect(math.log1p(low), math.log1p(high)) for name, (low, high) in changes.items()
     }

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict, get_args
 
 from gramwatt.sci.base.errors import QuantityError
-from gramwatt.sci.base.propagation import Uncertainty, UncertaintyDoc, change_of_sum, of_sum
+from gramwatt.sci.base.propagation import Uncertainty, UncertaintyDoc, of_sum
 
 Kind = Literal[
     "measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"
@@ -122,21 +122,6 @@ class Quantity:
         summed = total((self, other))
         assert summed is not None  # there are two
         return summed
-
-    def __sub__(self, other: Quantity) -> Quantity:
-        """Return this figure less another, in which the errors that both share cancel.
-
-        It may be zero or below, so its own inputs are not kept. Raises QuantityError for figures
-        in two units.
-        """
-        if self.unit != other.unit:
-            raise QuantityError(f"cannot subtract {other.unit} from {self.unit}")
-        ends = [self.low - other.high, self.high - other.low]
-        value = self.value - other.value
-        if self.relative and other.relative:
-            parts = ((self.value, self.uncertainty), (-other.value, other.uncertainty))
-            ends = [value + change for change in change_of_sum(parts)]
-        return self._spanning(other, value, ends, self.unit)
 
     def named(self, name: str) -> Quantity:
         """Return this figure as one input: only figures of that name share its error."""

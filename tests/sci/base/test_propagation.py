@@ -5,7 +5,6 @@ from operator import mul
 
 import pytest
 
-from gramwatt.sci.base.errors import QuantityError
 from gramwatt.sci.base.propagation import Effect
 from gramwatt.sci.base.quantity import Quantity, total
 from tests.truth import coverage, draws
@@ -88,28 +87,6 @@ def test_a_quotient_cancels_what_both_sides_share():
     assert (ratio.low, ratio.high) == pytest.approx((60.5 / 59.4, 60.5 / 59.4))
     other = after.over(before.named("another meter"), "1")
     assert other.low < 1 < other.high
-
-
-@pytest.mark.parametrize("share", [0.5, 0.9, 1.2])
-def test_what_a_ratio_saves_holds_the_truth_eight_times_in_ten(share):
-    """Carbon before less carbon after, which shares the grid and the meter with it."""
-    before = figure(*METER, "meter").times(figure(*MODEL, "grid", "1"), "g")
-    saved = before - before.times(figure(share, share * 0.8, share * 1.25, "ratio", "1"), "g")
-    inputs = draws()
-
-    def truth():
-        carbon = inputs.one(*METER) * inputs.one(*MODEL)
-        return carbon * (1 - inputs.one(share, share * 0.8, share * 1.25))
-
-    assert saved.value == pytest.approx(1 - share)
-    assert 0.77 <= coverage(saved.low, saved.high, (truth() for _ in range(N))) <= 0.84
-
-
-def test_the_same_less_itself_is_exactly_nothing():
-    one = figure(*MODEL, "grid")
-    assert ((one - one).low, (one - one).high) == pytest.approx((0, 0), abs=1e-12)
-    with pytest.raises(QuantityError, match="cannot subtract kg from g"):
-        _ = one - figure(*MODEL, "grid", "kg")
 
 
 @pytest.mark.parametrize("mix", [(3, 1, 1), (1, 1, 4), (2, 3, 5)])
