@@ -30,7 +30,7 @@ PATH_LENGTH = 512
 JOB_SETTINGS = ("project", "name", "region", "zone", "kind")
 """Settings of which a job has one value; a unit is counted beside others."""
 SETTINGS_LENGTH = 200
-JOBS_TOLD = 10
+JOBS_REPORTED = 10
 """Jobs of one process that end with a line: a decorated function may be called a thousand times."""
 _gate = threading.Lock()
 _current: Session | None = None
@@ -167,9 +167,9 @@ class Session:
             else:
                 os.environ[name] = before
         state, exit_code, signal = self._outcome or ("completed", None, None)
-        told = not quiet() and _job_ended() <= JOBS_TOLD
-        self.client.stop(state, exit_code, signal, lines=told)
-        for text in self.client.end_lines() if told else ():
+        reported = not quiet() and _job_ended() <= JOBS_REPORTED
+        self.client.stop(state, exit_code, signal, lines=reported)
+        for text in self.client.end_lines() if reported else ():
             print_message(text)
 
     def end_at_exit(self) -> None:
@@ -263,7 +263,7 @@ def _job_ended() -> int:
     """Count a job that this process ends; returns how many there are, and reports the limit."""
     global _ended
     _ended += 1
-    if _ended == JOBS_TOLD + 1:
+    if _ended == JOBS_REPORTED + 1:
         print_message("further jobs of this process end without a line; see `gramwatt jobs`")
     return _ended
 

@@ -91,7 +91,7 @@ class Loop:
         self._confirmed = 0
         # `run` does these itself before and after its command.
         by_track = meter.role == "track"
-        self._spare = [self._check_place, self._prepare_end] if by_track else []
+        self._idle_tasks = [self._check_place, self._prepare_end] if by_track else []
         """What is done once, in the first pauses that are long enough."""
         self._watch_input()
         self._watch_process()
@@ -101,8 +101,8 @@ class Loop:
         meter = self._meter
         while not meter.closed:
             wait_s = (meter.due_ns() - meter.timeline.now_ns()) / NS_PER_S
-            if self._spare and wait_s > IDLE_S:
-                self._spare.pop(0)()
+            if self._idle_tasks and wait_s > IDLE_S:
+                self._idle_tasks.pop(0)()
                 continue
             events = self._selector.select(max(0.0, min(wait_s, LONGEST_WAIT_S)))
             for key, _ in events:

@@ -345,7 +345,7 @@ BUGS = (
     Bug(14, answers_before_the_disk),
     Bug(10, forgets_the_readings),
     Bug(10, counts_again_after_a_restart),
-    Bug(10, counts_are_confirmed_before_the_disk),
+    Bug(59, counts_are_confirmed_before_the_disk),
     Bug(0, loses_counts_of_the_dead),
     Bug(14, heard_by_the_jobs_clock),
     Bug(1, first_day_only),
@@ -359,6 +359,6 @@ BUGS = (
     Bug(41, deleted_intervals_count_as_none),
     Bug(38, conflicts_are_not_tried_again),
     Bug(19, alerts_count_as_sent_when_they_are_claimed),
-    Bug(0, alerts_have_an_id_for_each_attempt),
+    Bug(14, alerts_have_an_id_for_each_attempt),
     Bug(14, running_jobs_are_spent_twice),
 )
