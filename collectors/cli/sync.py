@@ -17,14 +17,10 @@ from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import whole_file, why
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.platform import refused
-from gramwatt.collectors.common.progress import busy, each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from gramwatt.collectors.common.local_store import JobStore
-    from gramwatt.collectors.journal.spool import SpoolFolder
+    from gramwatt.collectors.common.local_store import LocalStore
 
 BEHIND_NICE = 10
 """Scoring behind a job gives way to the next job."""
@@ -55,11 +51,7 @@ def sync(
         _score_behind(config, store)
         return
     try:
-        if quiet:
-            done = synchronise(config, store, job, summary_json is not None)
-        else:
-            watched = store and _Watched(store)
-            done = synchronise(config, watched, job, summary_json is not None, _sending)
+        done = synchronise(config, store, job, summary_json is not None, shown=not quiet)
     except OSError as error:
         print_message(f"{error}; set GRAMWATT_HOME to a folder that can be written")
         raise typer.Exit(1) from None
@@ -76,23 +68,7 @@ def sync(
     raise typer.Exit(1 if done.problems or not written else 0)
 
 
-class _Watched:
-    """The store with a sign on the terminal while it ingests journals."""
-
-    def __init__(self, store: JobStore) -> None:
-        self._store = store
-        self.document = store.document
-
-    def ingest(self, home: Path, job_id: str | None = None) -> list[str]:
-        with busy("ingesting journals"):
-            return self._store.ingest(home, job_id)
-
-
-def _sending(folders: list[SpoolFolder]) -> Iterable[SpoolFolder]:
-    return each(folders, "sending")
-
-
-def _score_behind(config: Config, store: JobStore | None) -> None:
+def _score_behind(config: Config, store: LocalStore | None) -> None:
     """Score what is spooled, for the meter of a job that has ended; messages go to a file."""
     from gramwatt.collectors.journal.spool import usable_home
     from gramwatt.collectors.journal.sync import score_behind

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 
-class JobStore(Protocol):
-    """What `sync` needs; `home` is the folder that the store lies in.
+class LocalStore(Protocol):
+    """What `gramwatt.__main__` gives these commands where the extra `service` is installed.
 
-    Each raises a GramwattError, such as StoreError, for a store that cannot be used.
+    `home` is the folder that the store lies in. Each raises a GramwattError, such as StoreError,
+    for a store or a question that cannot be used.
     """
 
     def ingest(self, home: Path, job_id: str | None = None) -> list[str]:
@@ -21,13 +22,6 @@ class JobStore(Protocol):
     def document(self, home: Path, job_id: str) -> Mapping[str, Any] | None:
         """Return a job's newest document; None when it is not stored or cannot be scored."""
         ...
-
-
-class LocalStore(JobStore, Protocol):
-    """What `gramwatt.__main__` gives these commands where the extra `service` is installed.
-
-    Each raises a GramwattError also for a question that cannot be answered.
-    """
 
     def knows_more(self, home: Path, job_id: str) -> bool:
         """Tell whether more than the spool may go into a job's score: lines, or intensity."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.http import new_session
-from gramwatt.collectors.common.local_store import JobStore
+from gramwatt.collectors.common.local_store import LocalStore
+from gramwatt.collectors.common.progress import busy, each
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.sci.base.errors import RecordError
@@ -29,8 +31,6 @@ NEIGHBOURS = 50
 GRACE_S = 1.0
 """How old the journal of a job is before it leaves the spool behind it [s]: its line is made from
 it. A younger one belongs to a job whose own scoring waits in line."""
-
-Each = Callable[[list[spool.SpoolFolder]], Iterable[spool.SpoolFolder]]
 
 
 @dataclass(slots=True)
@@ -52,16 +52,16 @@ class SyncResult:
 
 def sync(
     config: Config,
-    store: JobStore | None,
+    store: LocalStore | None,
     job_id: str | None = None,
     summary: bool = True,
-    each: Each = iter,
+    *,
+    shown: bool = False,
 ) -> SyncResult:
     """Close dead folders, then upload or score them: those of one job, or of all.
 
-    Without `summary` no server is asked for the job's document. `each` passes on the folders to
-    send, to show how far the work is.
-    Raises OSError when no home can be used.
+    Without `summary` no server is asked for the job's document. With `shown` a
+    terminal shows how far it is. Raises OSError when no home can be used.
     """
     done = SyncResult()
     home = spool.usable_home(config.home)
@@ -71,11 +71,19 @@ def sync(
         done.closed += _close_neighbours(home, job_id)
     addressed = _by_server(config, chosen, done)
     for server, theirs in addressed.items():
-        _send(config, home, server, each(theirs), done, job_id if summary else None)
+        _send(
+            config,
+            home,
+            server,
+            each(theirs, "sending") if shown else theirs,
+            done,
+            job_id if summary else None,
+        )
     if config.server is not None or (job_id and addressed):
         return done
     if store is not None:
-        done.scored = store.ingest(home, job_id)
+        with busy("ingesting journals") if shown else nullcontext():
+            done.scored = store.ingest(home, job_id)
         local = (folder for folder in chosen if folder.server() is None)
         done.running = sorted({folder.job_id for folder in local if folder.is_live()})
         done.document = store.document(home, job_id) if job_id else None
@@ -95,7 +103,7 @@ def _unstored(folders: list[spool.SpoolFolder], config: Config) -> dict[str, Any
     return None if document is None else dict(document)
 
 
-def score_behind(config: Config, store: JobStore) -> None:
+def score_behind(config: Config, store: LocalStore) -> None:
     """Score the closed spools of this machine behind a job that has ended.
 
     One process does it at a time, and a second waits: it finds what ended meanwhile, so that any

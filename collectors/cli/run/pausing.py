@@ -237,7 +237,7 @@ class Pauses:
             self._client.enter_window(WINDOW, self._paused_ns)
         print_message(
             f"paused: {value:.0f} gCO2e/kWh in {self._intensity.zone} is above "
-            f"{self._rule.above:g}; resumed at {latest:%Y-%m-%d %H:%M:%S} UTC at the latest"
+            f"{self._rule.above:g}; resumes at {latest:%Y-%m-%d %H:%M:%S} UTC at the latest"
         )
 
     def _resume(self, why: str) -> None:

@@ -161,7 +161,7 @@ def test_the_command_stands_still_while_the_intensity_is_high(
     assert [tick for tick in ticks if start.timestamp() < tick < server.low_from] == []
     assert 0 <= end.timestamp() - server.low_from < 10
     assert end - start > timedelta(seconds=1)
-    assert "paused: 500 gCO2e/kWh in ES is above 300; resumed at " in done.stderr
+    assert "paused: 500 gCO2e/kWh in ES is above 300; resumes at " in done.stderr
     assert ": 100 gCO2e/kWh in ES\n" in done.stderr
     assert not (tmp_path / "home" / "pauses" / "job-1.json").exists()
 
@@ -236,7 +236,7 @@ def test_a_signal_reaches_a_paused_command_and_ends_its_pause(
     assert wrapper.returncode == 41
 
 
-LATEST = re.compile(r"resumed at (\S+ \S+) UTC at the latest")
+LATEST = re.compile(r"resumes at (\S+ \S+) UTC at the latest")
 
 
 def test_no_pause_outlasts_the_deadline(environ: dict[str, str], grid: Callable[..., Grid]) -> None:
