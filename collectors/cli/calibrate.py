@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.calibration.benchmark import Benchmark, Measured, Workbench
-from gramwatt.collectors.calibration.torch_bench import DTYPES, TorchBench, check_installed
 from gramwatt.collectors.cli.exit_codes import FAILED
 from gramwatt.collectors.cli.options import refuse
 from gramwatt.collectors.cli.summary import quantity_text
@@ -22,6 +20,8 @@ from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.device_rows import REAL_METER, add_device_row
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.port import Board, SourceAbsent, SourceError
+from gramwatt.collectors.microbenchmark.benchmark import Benchmark, Measured, Workbench
+from gramwatt.collectors.microbenchmark.torch_bench import DTYPES, TorchBench, check_installed
 from gramwatt.collectors.sources.nvml import Nvml, chosen_calls
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.base.errors import GramwattError
@@ -71,7 +71,7 @@ def command(seconds: Seconds = SECONDS, device: Device = None, as_json: AsJson =
 def calibrate(
     port: Nvml, config: Config, clock: Clock, device: str | None, seconds: float
 ) -> tuple[DeviceRow, tuple[str, ...]]:
-    """The row of a device of an open port, and what failed.
+    """Return the row of a device of an open port, and what failed.
 
     Raises SourceError where it cannot be measured, LookupFailed for an unknown part.
     """
@@ -93,7 +93,7 @@ def calibrate(
 
 
 def lines(row: DeviceRow) -> list[str]:
-    """The row for people."""
+    """Return the row for people, as lines."""
     shown = [f"{row.hardware} ({row.device}), {row.software}, {row.measured_at}"]
     if row.meter != REAL_METER:
         shown.append(f"    read by {row.meter}: the powers are not of this hardware")
@@ -107,7 +107,7 @@ def lines(row: DeviceRow) -> list[str]:
 
 
 def _open(clock: Clock) -> Nvml:
-    """The NVML to read, open; raises SourceAbsent without one."""
+    """Return the NVML to read, open; raises SourceAbsent without one."""
     port = Nvml(chosen_calls(os.environ, clock))
     try:
         port.open()
@@ -153,7 +153,7 @@ def _refuse_used(port: Nvml, index: int) -> None:
 
 
 def _precisions(part: Hardware) -> list[str]:
-    """The precisions of matrix products that the part has units for."""
+    """Return the precisions of matrix products that the part has units for."""
     peak = part.peak
     has = {"fp32": True, "tf32": peak.tf32, "fp16": peak.fp16_tensor, "bf16": peak.bf16_tensor}
     return [name for name in DTYPES if has[name]]

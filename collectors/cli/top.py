@@ -79,7 +79,7 @@ def _top(interval_s: float, server: str | None, *, once: bool, as_json: bool) ->
 
 
 def _jobs(server: str | None) -> list[LiveJob]:
-    """The running jobs of a server, or of this machine; raises ServerError."""
+    """Return the running jobs of a server, or of this machine; raises ServerError."""
     from gramwatt.collectors.common.config import resolve
     from gramwatt.collectors.journal.spool import usable_home
 
@@ -183,7 +183,7 @@ def _cells(job: LiveJob) -> list[str]:
 
 
 def _carbon(job: LiveJob) -> str:
-    """The rate with its range in g/h, or in kg/h where that is shorter."""
+    """Return the rate with its range in g/h, or in kg/h where that is shorter."""
     from gramwatt.sci.base.formatting import ascii_units, text
 
     if job.g_per_h is None:
@@ -192,7 +192,7 @@ def _carbon(job: LiveJob) -> str:
 
 
 def _sums(jobs: Sequence[LiveJob]) -> list[str]:
-    """Power and carbon of all jobs, where those of each are known."""
+    """Return power and carbon of all jobs, where those of each are known."""
     from gramwatt.sci.base.formatting import ascii_units, text, value_text
     from gramwatt.sci.base.quantity import total
 

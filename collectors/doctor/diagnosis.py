@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.platform import refused
-from gramwatt.collectors.doctor import gpus, host, places, vendors
+from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.finding import Finding, Target
 
 
@@ -23,8 +23,8 @@ def examine(config: Config, target: Target | None = None) -> list[Finding]:
     ]
     if not refused(target.place.platform):
         checks += [
-            ("NVML", lambda: gpus.nvidia(target)),
-            ("other vendors", lambda: vendors.others(target)),
+            ("NVML", lambda: accelerators.nvidia(target)),
+            ("other vendors", lambda: accelerators.others(target)),
             ("RAPL", lambda: [host.rapl(target)]),
             ("codecarbon", lambda: [host.codecarbon(target)]),
             ("HF Trainer", host.trainer),
@@ -41,7 +41,7 @@ def examine(config: Config, target: Target | None = None) -> list[Finding]:
 
 
 def lines(findings: list[Finding], width: int) -> list[str]:
-    """The findings for a terminal of `width` columns: state, what, detail, range, and the fix."""
+    """Return the findings for a terminal of `width` columns: what, state, detail, range, fix."""
     from textwrap import wrap
 
     column = max(len(finding.what) for finding in findings)

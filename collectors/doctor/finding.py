@@ -45,7 +45,7 @@ class Finding:
         return round(self.range.high - 1, 9) if self.range else None
 
     def to_doc(self) -> dict[str, Any]:
-        """This finding as JSON-ready data."""
+        """Return this finding as JSON-ready data."""
         return {
             "what": self.what,
             "state": self.state,
@@ -89,5 +89,5 @@ class Target:
 
 
 def known_kind(text: str) -> Kind | None:
-    """`text` as a kind of quantity; None where there is no such kind."""
+    """Return `text` as a kind of quantity; None where there is no such kind."""
     return next((kind for kind in KINDS if kind == text), None)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.platform import MACOS, refused
-from gramwatt.collectors.doctor.finding import Finding, Target
+from gramwatt.collectors.doctor.finding import Finding, State, Target
 from gramwatt.collectors.host.machine import this_machine
 from gramwatt.collectors.host.rapl import POWERCAP, find_counters, read_counters
+from gramwatt.collectors.host.source import RAM
 from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL
 from gramwatt.sci.base.units import gib_from_bytes
 
@@ -30,7 +31,7 @@ CHMOD = (
 
 
 def system(target: Target) -> Finding:
-    """What this kind of operating system can and cannot do."""
+    """Return what this kind of operating system can and cannot do."""
     text = refused(target.place.platform)
     if text:
         return Finding("system", "missing", text, "wsl --install, then install gramwatt there")
@@ -45,7 +46,7 @@ def system(target: Target) -> Finding:
 
 
 def rapl(target: Target, wait: Callable[[float], None] = time.sleep) -> Finding:
-    """Whether the processor's energy counters exist, can be read and advance."""
+    """Check that the processor's energy counters exist, can be read and advance."""
     if target.place.platform != "linux":
         return Finding("RAPL", "absent", "only Linux lets programs read the processor's counters")
     source = target.environ.get("GRAMWATT_HOST_SOURCE")
@@ -65,7 +66,7 @@ def rapl(target: Target, wait: Callable[[float], None] = time.sleep) -> Finding:
     still = [name for name in names if before.get(name) == after.get(name)]
     if any("/" not in name for name in still):
         text = f"{', '.join(still)} stands still, as in some virtual machines; CPU is estimated"
-        return Finding("RAPL", "limited", text, None, "estimated", CPU_MODEL)
+        return _estimated("RAPL", "limited", text)
     detail = f"{', '.join(names)} readable and read directly, from the job's first moment"
     return Finding("RAPL", "ok", detail, None, "measured")
 
@@ -75,15 +76,8 @@ def _denied(target: Target, root: Path, count: int) -> Finding:
         f"{count} package counter{'s' if count > 1 else ''} may be read by root only (the kernel's "
         "default since 5.10); CPU power is estimated"
     )
-    fix = CHMOD.format(root=root)
-    return Finding(
-        "RAPL",
-        "limited",
-        detail,
-        (UNMASK if target.in_container else "") + fix,
-        "estimated",
-        CPU_MODEL,
-    )
+    fix = (UNMASK if target.in_container else "") + CHMOD.format(root=root)
+    return _estimated("RAPL", "limited", detail, fix)
 
 
 def _without(target: Target, root: Path) -> Finding:
@@ -92,38 +86,43 @@ def _without(target: Target, root: Path) -> Finding:
             "a virtual machine cannot read the processor's counters; CPU power is estimated. Only "
             "bare metal has them"
         )
-        return Finding("RAPL", "missing", text, None, "estimated", CPU_MODEL)
-    text = "no energy counters of the CPU; its power is estimated"
+        return _estimated("RAPL", "missing", text)
     if target.in_container:
         text = "container engines hide the processor's counters; CPU power is estimated"
-        return Finding(
-            "RAPL", "missing", text, UNMASK + CHMOD.format(root=root), "estimated", CPU_MODEL
-        )
+        return _estimated("RAPL", "missing", text, UNMASK + CHMOD.format(root=root))
+    text = "no energy counters of the CPU; its power is estimated"
     fix = "sudo modprobe intel_rapl_common intel_rapl_msr   (Intel, and AMD since Zen)"
-    return Finding("RAPL", "missing", text, fix, "estimated", CPU_MODEL)
+    return _estimated("RAPL", "missing", text, fix)
+
+
+def _estimated(
+    what: str, state: State, detail: str, fix: str | None = None, model: str = CPU_MODEL
+) -> Finding:
+    """Return a finding on a source without which a model gives the energy."""
+    return Finding(what, state, detail, fix, "estimated", model)
 
 
 def codecarbon(target: Target) -> Finding:
-    """Whether codecarbon is installed, and for which parts it would be asked."""
+    """Check that codecarbon is installed, and say for which components it would be asked."""
     if target.environ.get("GRAMWATT_HOST_SOURCE") == "model":
         text = "switched off by GRAMWATT_HOST_SOURCE=model: the host's energy is a model's"
-        return Finding(
-            "codecarbon", "off", text, "unset GRAMWATT_HOST_SOURCE", "estimated", CPU_MODEL
-        )
+        return _estimated("codecarbon", "off", text, "unset GRAMWATT_HOST_SOURCE")
     if find_spec("codecarbon") is None:
         text = "not installed: what RAPL does not give is a model's, compared with no other"
-        fix = install_command("host")
-        return Finding("codecarbon", "missing", text, fix, "estimated", CPU_MODEL)
+        return _estimated("codecarbon", "missing", text, install_command("host"))
     found = find_counters(target.root / POWERCAP.relative_to("/"))
-    if found.usable and any(domain.component == "ram" for domain in found.domains):
+    if found.of(RAM):
         return Finding("codecarbon", "ok", "installed, and not needed: RAPL gives CPU and memory")
-    part, model = ("memory", RAM_MODEL) if found.usable else ("CPU and memory", CPU_MODEL)
-    text = f"installed; for {part} its counters are used, its models only compared with ours"
-    return Finding("codecarbon", "ok", text, None, "estimated", model)
+    component, model = ("memory", RAM_MODEL) if found.usable else ("CPU and memory", CPU_MODEL)
+    text = (
+        f"installed; for {component} its counters are used; where it has only a model, that is a "
+        "second opinion beside ours in the document of a job of more than a minute"
+    )
+    return _estimated("codecarbon", "ok", text, None, model)
 
 
 def trainer() -> list[Finding]:
-    """Whether Hugging Face's Trainer may start codecarbon by itself, beside the job's meter.
+    """Report that Hugging Face's Trainer may start codecarbon by itself, beside the job's meter.
 
     `TrainingArguments.report_to="all"`, the default of transformers 4, uses every integration whose
     package is installed (transformers 4.51, Callbacks).
@@ -139,7 +138,7 @@ def trainer() -> list[Finding]:
 
 
 def cgroup(target: Target) -> Finding:
-    """Which part of the host a job here may use, and is billed for."""
+    """Return which part of the host a job here may use, and is billed for."""
     machine = this_machine(target.root / "proc", target.root / "sys/fs/cgroup")
     if machine.threads is None or machine.memory_b is None or machine.memory_total_b is None:
         return Finding("host share", "limited", "threads or memory of this host are not known")
@@ -153,7 +152,7 @@ def cgroup(target: Target) -> Finding:
 
 
 def clocks(target: Target) -> Finding:
-    """Whether suspended time is counted, and a killed meter's readings can be continued."""
+    """Check that suspended time is counted, and a killed meter's readings can be continued."""
     lacks = []
     if not hasattr(time, "CLOCK_BOOTTIME"):
         lacks.append("no clock that counts suspended time: a suspend looks shorter than it was")

@@ -27,7 +27,7 @@ Ask = Callable[[str, float], int]
 
 
 def switch(config: Config) -> Finding:
-    """Whether measuring is switched on."""
+    """Check that measuring is switched on."""
     if config.off:
         origin = config.origins.get("off", "default")
         return Finding("measuring", "off", f"switched off by {origin}", "unset GRAMWATT_OFF")
@@ -35,7 +35,7 @@ def switch(config: Config) -> Finding:
 
 
 def settings(config: Config) -> list[Finding]:
-    """Every setting that is wrong and therefore ignored."""
+    """Return every setting that is wrong and therefore ignored."""
     texts = [notice.message for notice in config.notices] + [*place_problems(config).values()]
     if not texts:
         return [Finding("settings", "ok", "every setting is valid")]
@@ -44,7 +44,7 @@ def settings(config: Config) -> list[Finding]:
 
 
 def spool(config: Config, target: Target) -> Finding:
-    """Where journals are kept: whether it can be written, on which file system, and how full."""
+    """Check where journals are kept: that it can be written, on which file system, and how full."""
     from gramwatt.collectors.journal.spool import folders, free_b, size_b
 
     home = config.home
@@ -75,7 +75,7 @@ def spool(config: Config, target: Target) -> Finding:
 
 
 def service(config: Config) -> Finding:
-    """Where jobs are scored: here, or on a server."""
+    """Return where jobs are scored: here, or on a server."""
     missing = missing_packages("service")
     if has_service() and not missing:
         return Finding("service extra", "ok", "installed: jobs can be scored here")
@@ -90,7 +90,7 @@ def service(config: Config) -> Finding:
 
 
 def server(config: Config, ask: Ask | None = None) -> Finding:
-    """Whether the server that jobs are sent to answers, and a key is there to show it."""
+    """Check that the server that jobs are sent to answers, and a key is there to show it."""
     if not config.server:
         here = "scored and kept on this machine" if has_service() else "spooled on this machine"
         return Finding("server", "absent", f"none is set: jobs are {here}")
@@ -113,7 +113,7 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
 
 
 def zone(config: Config) -> Finding:
-    """Whether the grid zone that the job's intensity comes from is known."""
+    """Check that the grid zone that the job's intensity comes from is known."""
     place = config.zone or config.region
     if place and not place_problems(config):
         return Finding("grid zone", "ok", str(place))
@@ -132,7 +132,7 @@ def _status(url: str, timeout_s: float) -> int:
 
 
 def _file_system(path: Path, root: Path) -> str:
-    """Type of the file system that holds `path` (proc(5), mountinfo); empty when not known."""
+    """Return the type of the file system that holds `path` (proc(5)); empty when not known."""
     best: tuple[int, str] = (0, "")
     for line in (text_of(root / "proc/self/mountinfo") or "").splitlines():
         fields, _, after = line.partition(" - ")

@@ -42,7 +42,7 @@ class Machine:
 
 
 def this_machine(proc: Path = PROC, cgroup: Path = CGROUP) -> Machine:
-    """The host as the job sees it, limits of its cgroup and of those above included.
+    """Return the host as the job sees it, limits of its cgroup and of those above included.
 
     CPU affinity is not a limit here: ranks bind themselves to cores of what they all reserved.
     """
@@ -73,7 +73,7 @@ def _least(*values: float | None) -> float | None:
 
 
 def _cgroup_folders(proc: Path, root: Path) -> list[Path]:
-    """This process's cgroup folders and all above them, of version 2 and of version 1.
+    """Return this process's cgroup folders and all above them, of version 2 and of version 1.
 
     Version 1 mounts cpu and cpuacct together, mostly with links of either name; version 2 may be
     mounted beside it as `unified`. A container sees its own folder as the root of each.

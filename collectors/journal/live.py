@@ -139,11 +139,17 @@ def _work(counts: Sequence[CountRecord], now: datetime) -> tuple[str | None, flo
 
 
 def _utilisation(job: MergedJob, newest: datetime) -> float | None:
-    """Return the mean utilisation (0 to 1) of the devices over their newest intervals."""
-    last = [(d.record.device_class, d.intervals[-1]) for d in job.devices if d.intervals]
-    return mean_utilisation(
-        (name, one.utilisation_mean) for name, one in last if newest - one.end <= RECENT
-    )
+    """Return the mean utilisation (0 to 1) of the devices over their newest intervals.
+
+    Of those that have one: an interval that began a moment ago has no sample yet.
+    """
+    newest_of = {
+        device.key: (device.record.device_class, one.utilisation_mean)
+        for device in job.devices
+        for one in device.intervals
+        if one.utilisation_mean is not None and newest - one.end <= RECENT
+    }
+    return mean_utilisation(newest_of.values())
 
 
 def mean_utilisation(used: Iterable[tuple[str, float | None]]) -> float | None:

@@ -62,7 +62,10 @@ _MONTH_UNKNOWN = (
     "idle_not_seen_kwh",
 )
 _WINDOW = ("energy_kwh", "operational_g", "embodied_g", "total_g")
-_DEVICE = ("hardware", "energy_j", "embodied_g", "mean_utilisation", "peak_memory_b", "max_power_w")
+_DEVICE = (
+    *("hardware", "energy_j", "embodied_g", "mean_utilisation", "peak_memory_b", "max_power_w"),
+    *("codecarbon_w", "model_w"),
+)
 
 
 def to_text(document: object) -> str:

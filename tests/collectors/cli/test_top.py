@@ -80,6 +80,14 @@ def test_use_is_that_of_the_accelerators_and_not_the_mean_with_the_processor(hom
     assert job.utilisation == 0.5
 
 
+def test_an_interval_that_has_just_begun_and_has_no_sample_does_not_hide_the_use(home):
+    meter = Writer("w2", NODE, "job-1", t0=START)
+    begun = meter.interval(180, 180.003, 1.8, f"GPU-{NODE}")
+    with running(home, "job-1", 600.0, [*processor("job-1", 0.04), begun]):
+        (job,) = live_jobs(home, resolve(), START + timedelta(minutes=3, seconds=1))
+    assert job.utilisation == 0.5
+
+
 def test_use_of_a_job_without_accelerators_is_the_processors():
     assert mean_utilisation([("cpu", 0.04), ("ram", None)]) == 0.04
     assert mean_utilisation([("gpu", 0.98), ("cpu", 0.04), ("gpu", 0.5)]) == pytest.approx(0.74)

@@ -13,7 +13,7 @@ import pytest
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.boundaries import Point, counter_at
 from gramwatt.collectors.devices.port import NotSupported, Place
-from gramwatt.collectors.doctor import gpus
+from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.sources.replay import ReplayNvml
 from gramwatt.sci.journal.records import CountRecord, EndRecord
@@ -199,7 +199,7 @@ def test_power_agrees_with_the_counter_and_not_with_half_of_it(tmp_path: Path) -
 
 def test_doctor_knows_the_board_and_its_counter(tmp_path: Path) -> None:
     rig = RecordedRig(tmp_path, "waves", Real)
-    findings = gpus.nvidia(Target(Place(tmp_path, {}, "linux", "x86_64"), rig.nvml))
+    findings = accelerators.nvidia(Target(Place(tmp_path, {}, "linux", "x86_64"), rig.nvml))
     library, board, billed = findings
     assert (library.state, library.detail) == ("ok", "driver 580.159.04, 1 GPU")
     assert (board.state, board.kind) == ("ok", "measured")

@@ -21,7 +21,7 @@ from gramwatt.collectors.client import session
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.devices.port import Place, SourceAbsent
-from gramwatt.collectors.doctor import gpus, host, places, vendors
+from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import examine, lines
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.sources.synthetic import SyntheticNvml
@@ -69,7 +69,7 @@ def invoke(*args: str) -> Any:
 def test_every_gpu_is_named_with_the_calls_that_do_not_answer(tmp_path: Path) -> None:
     silent = [{"type": "unsupported", "call": "utilisation"}]
     port = nvml(gpu(name="Whole"), gpu(name="Mute", faults=silent))
-    library, first, second, billed = gpus.nvidia(linux(tmp_path, port))
+    library, first, second, billed = accelerators.nvidia(linux(tmp_path, port))
     assert (library.state, library.detail) == ("ok", "driver synthetic, 2 GPUs")
     assert (first.what, first.state, first.kind, first.spread) == ("GPU 0", "ok", "measured", 0.05)
     assert first.detail.startswith("Whole GPU-0000")
@@ -84,7 +84,7 @@ def test_a_gpu_without_a_counter_is_integrated_and_one_without_power_is_unknown(
     calls = ("energy", "power", "fields")
     dead = [{"type": "unsupported", "call": call} for call in calls]
     port = nvml(gpu(counter=False), gpu(faults=dead))
-    _, first, second, _ = gpus.nvidia(linux(tmp_path, port))
+    _, first, second, _ = accelerators.nvidia(linux(tmp_path, port))
     assert (first.state, first.kind, first.spread) == ("limited", "integrated", 0.15)
     assert (second.state, second.kind) == ("missing", None)
     assert "its energy stays unknown" in second.detail
@@ -92,12 +92,12 @@ def test_a_gpu_without_a_counter_is_integrated_and_one_without_power_is_unknown(
 
 def test_a_counter_that_only_the_field_values_have_still_measures(tmp_path: Path) -> None:
     port = nvml(gpu(faults=[{"type": "unsupported", "call": "energy"}]))
-    assert gpus.nvidia(linux(tmp_path, port))[1].kind == "measured"
+    assert accelerators.nvidia(linux(tmp_path, port))[1].kind == "measured"
 
 
 def test_a_lost_gpu_has_a_way_back(tmp_path: Path) -> None:
     port = nvml(gpu(faults=[{"type": "lost", "call": "energy"}]))
-    found = gpus.nvidia(linux(tmp_path, port))[1]
+    found = accelerators.nvidia(linux(tmp_path, port))[1]
     assert found.fix is not None
     assert "nvidia-smi -r" in found.fix
 
@@ -114,21 +114,21 @@ def test_a_lost_gpu_has_a_way_back(tmp_path: Path) -> None:
 def test_the_devices_of_a_job_and_what_says_so(
     tmp_path: Path, environ: dict[str, str], detail: str, state: str
 ) -> None:
-    found = gpus.nvidia(linux(tmp_path, nvml(gpu(), gpu()), **environ))[-1]
+    found = accelerators.nvidia(linux(tmp_path, nvml(gpu(), gpu()), **environ))[-1]
     assert (found.what, found.state) == ("visible GPUs", state)
     assert detail in found.detail
 
 
 def test_a_mig_slice_is_attributed(tmp_path: Path) -> None:
     port = nvml(gpu(slices=[["MIG-11111111-2222", 0.5]]))
-    found = gpus.nvidia(linux(tmp_path, port, CUDA_VISIBLE_DEVICES="MIG-11111111-2222"))[-1]
+    found = accelerators.nvidia(linux(tmp_path, port, CUDA_VISIBLE_DEVICES="MIG-11111111-2222"))[-1]
     assert (found.kind, found.spread) == ("attributed", 0.20)
     assert "GPU 0 (MIG-11111111-2222)" in found.detail
 
 
 def test_a_stand_in_for_nvml_is_said(tmp_path: Path) -> None:
     port = SyntheticNvml({"gpus": [gpu()]}, VirtualClock())
-    found = gpus.nvidia(linux(tmp_path, port))[0]
+    found = accelerators.nvidia(linux(tmp_path, port))[0]
     assert (found.state, found.fix) == (
         "limited",
         "unset GRAMWATT_NVML to measure the real GPUs",
@@ -139,14 +139,14 @@ def test_why_nvml_is_missing_decides_the_fix(tmp_path: Path) -> None:
     port = nvml(absent="libnvidia-ml.so.1 not found")
     vendor = {"sys__bus__pci__devices__0000:00:04.0__vendor": "0x8086\n"}
     write(tmp_path, **vendor)
-    found = only(gpus.nvidia(linux(tmp_path, port)))
+    found = only(accelerators.nvidia(linux(tmp_path, port)))
     assert (found.state, found.fix) == ("absent", None)
     write(tmp_path, **{"sys__bus__pci__devices__0000:41:00.0__vendor": "0x10de\n"})
-    found = only(gpus.nvidia(linux(tmp_path, port)))
+    found = only(accelerators.nvidia(linux(tmp_path, port)))
     assert found.state == "missing"
     assert found.fix == "install NVIDIA's driver, then `nvidia-smi` must list the GPU"
     write(tmp_path, **{".dockerenv": ""})
-    found = only(gpus.nvidia(linux(tmp_path, port)))
+    found = only(accelerators.nvidia(linux(tmp_path, port)))
     assert found.fix is not None
     assert "--gpus all" in found.fix
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in found.fix
@@ -156,7 +156,7 @@ def test_other_vendors_are_looked_at_with_each_device(tmp_path: Path) -> None:
     write(tmp_path, dev__kfd="")
     base = "sys__devices__virtual__neuron_device__neuron0__"
     write(tmp_path, **{f"{base}info__architecture__device_name": "Inferentia2\n"})
-    amd, neuron, rest = vendors.others(linux(tmp_path))
+    amd, neuron, rest = accelerators.others(linux(tmp_path))
     assert (amd.what, amd.state) == ("AMD GPU", "missing")
     assert amd.fix is not None
     assert "--device=/dev/kfd" in amd.fix
@@ -171,7 +171,7 @@ def test_a_jetson_is_integrated_and_says_that_it_was_never_run(tmp_path: Path) -
     chip = "sys__bus__i2c__drivers__ina3221__1-0040__hwmon__hwmon1__"
     rail = {"in1_label": "VDD_IN", "in1_input": "5000", "curr1_input": "1000"}
     write(tmp_path, **{chip + name: text for name, text in rail.items()})
-    found = vendors.others(linux(tmp_path))[0]
+    found = accelerators.others(linux(tmp_path))[0]
     assert (found.what, found.kind) == ("NVIDIA Jetson 0", "integrated")
     assert "never run on its hardware" in found.detail
     assert "the host is inside this figure" in found.detail
@@ -492,5 +492,5 @@ def test_a_driver_that_is_not_there_is_no_error(tmp_path: Path) -> None:
         def open(self) -> None:
             raise SourceAbsent("not here")
 
-    found = only(gpus.nvidia(linux(tmp_path, Absent({"gpus": []}, VirtualClock()))))
+    found = only(accelerators.nvidia(linux(tmp_path, Absent({"gpus": []}, VirtualClock()))))
     assert (found.what, found.state) == ("NVML", "missing")

@@ -30,8 +30,8 @@ class BenchJob(NodeJob):
 class HostBench:
     """A clock, a machine, and the records and notices of the hosts begun on it."""
 
-    def __init__(self, machine: Machine = MACHINE) -> None:
-        self.clock, self.machine = VirtualClock(), machine
+    def __init__(self, machine: Machine = MACHINE, clock: Any = None) -> None:
+        self.clock, self.machine = clock or VirtualClock(), machine
         self.timeline = Timeline.from_mark(self.clock, self.clock.mono_ns(), self.clock.wall_ns())
         self.start_ns = self.timeline.start_ns
         self.recorded: list[tuple[str, Interval]] = []

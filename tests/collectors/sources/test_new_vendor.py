@@ -9,8 +9,8 @@ import pytest
 
 from gramwatt.collectors import sources
 from gramwatt.collectors.devices.port import DevicePort, Place
+from gramwatt.collectors.doctor.accelerators import others
 from gramwatt.collectors.doctor.finding import Target
-from gramwatt.collectors.doctor.vendors import others
 from gramwatt.collectors.sources import vendors
 from gramwatt.sci.advice.jobs import for_job
 from gramwatt.sci.catalog.catalog import Catalog

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: which NVML functions answer, and which devices a job here would be billed for."""
+"""Accelerators: which NVML functions answer, what other vendors give, and which a job has."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from pathlib import Path
 
 from gramwatt.collectors.common.clock import SystemClock
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.devices.port import Board, NotSupported, SourceAbsent, SourceError
-from gramwatt.collectors.doctor.finding import Finding, State, Target
+from gramwatt.collectors.devices.port import (
+    Board,
+    DevicePort,
+    NotSupported,
+    SourceAbsent,
+    SourceError,
+)
+from gramwatt.collectors.doctor.finding import Finding, State, Target, known_kind
 from gramwatt.collectors.sources.nvml import Nvml, chosen_calls, deciding
 from gramwatt.collectors.sources.nvml_calls import FAST_FIELDS
+from gramwatt.collectors.sources.vendors import present, vendors
 from gramwatt.sci.base.quantity import Kind
 
 NVIDIA_PCI = "0x10de"
@@ -32,10 +39,11 @@ FLAGS = (
     "start the container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)\n"
     "and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
 )
+NEVER_RUN = "this source was never run on its hardware"
 
 
 def nvidia(target: Target) -> list[Finding]:
-    """NVML, each GPU with each call, and the devices a job here would be billed for."""
+    """Return NVML, each GPU with each call, and the devices a job here would be billed for."""
     try:
         port = Nvml(target.nvml or chosen_calls(target.environ, SystemClock()))
         port.open()
@@ -99,7 +107,7 @@ def _gpu(port: Nvml, index: int) -> Finding:
 
 
 def _energy_source(port: Nvml, index: int, failures: Mapping[str, str]) -> tuple[Kind | None, str]:
-    """How the GPU's energy is known, and where it comes from in words."""
+    """Return how the GPU's energy is known, and where it comes from in words."""
     try:
         has_counter = port.read(index).counter_mj is not None
     except NotSupported:
@@ -113,7 +121,7 @@ def _energy_source(port: Nvml, index: int, failures: Mapping[str, str]) -> tuple
 
 
 def _failures(port: Nvml, index: int) -> dict[str, str]:
-    """Error code by call, of the calls that do not answer."""
+    """Return the error code by call, of the calls that do not answer."""
     calls: dict[str, Callable[[], object]] = {
         call: partial(port.calls.ask, call, index) for call in FUNCTIONS
     }
@@ -140,7 +148,7 @@ def _answer(port: Nvml, call: str, index: int) -> str:
 
 
 def _billed(target: Target, port: Nvml, count: int) -> Finding:
-    """Which GPUs a job started here would be billed for, and which variable decides it."""
+    """Return which GPUs a job started here would be billed for, and the variable that decides."""
     boards = [
         Board(i, _answer(port, "uuid", i), _answer(port, "name", i), port.calls.slices(i))
         for i in range(count)
@@ -160,3 +168,50 @@ def _billed(target: Target, port: Nvml, count: int) -> Finding:
     detail += "; " + " ".join(found.remarks)
     fix = "name the GPUs by UUID, as `nvidia-smi -L` lists them"
     return Finding("visible GPUs", "limited", detail, fix, attributed)
+
+
+def others(target: Target) -> list[Finding]:
+    """Return a finding for each device of each vendor here, and one for all that are not."""
+    here = [vendor for vendor in present(target.place) if vendor is not Nvml]
+    found = [item for vendor in here for item in _vendor(vendor.at(target.place))]
+    names = [vendor.title for vendor in vendors() if vendor not in (*here, Nvml)]
+    if names:
+        listed = ", ".join(names)
+        found.append(Finding("other vendors", "absent", f"no device here of: {listed}"))
+    return found
+
+
+def _vendor(port: DevicePort) -> list[Finding]:
+    try:
+        port.open()
+    except SourceError as error:
+        why, _, advice = error.message.partition("; ")
+        detail = f"found, but it cannot be read: {why}; its energy stays unknown"
+        return [Finding(port.title, "missing", detail, advice or None)]
+    try:
+        return [_device(port, index) for index in range(port.count())]
+    finally:
+        port.close()
+
+
+def _device(port: DevicePort, index: int) -> Finding:
+    what, board = f"{port.title} {index}", port.board(index)
+    name = f"{board.name} {board.uuid}"
+    kind = port.sampled_kind
+    try:
+        if port.read(index).counter_mj is not None:
+            kind = "measured"
+    except NotSupported as error:
+        return Finding(what, "missing", f"{name}: {error.message}")
+    except SourceError:  # a passing reason
+        pass
+    kind = "attributed" if board.share < 1 and kind != "derived" else kind
+    source = {
+        "measured": "energy counter",
+        "attributed": f"1 of {round(1 / board.share)} devices behind one sensor",
+        "integrated": "no counter: sampled power is integrated",
+        "derived": "a percentage of the catalog's rated power",
+    }[kind]
+    scope = "; the host is inside this figure" if board.includes_host else ""
+    detail = f"{name}: {source}{scope}; {NEVER_RUN}"
+    return Finding(what, "limited", detail, None, known_kind(kind))

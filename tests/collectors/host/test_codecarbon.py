@@ -1,0 +1,139 @@
+"""The real codecarbon: its counter is the energy, its model a second opinion beside ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gramwatt.collectors.common.clock import SystemClock
+from gramwatt.collectors.host import codecarbon, rapl
+from gramwatt.collectors.meter.host_devices import HostDevices
+from gramwatt.reports.model import Table
+from gramwatt.reports.sections.devices import device_blocks
+from gramwatt.sci.journal.records import decode, encode
+from tests.collectors.host.bench import HostBench
+from tests.collectors.host.codecarbon_bench import PACKAGE
+from tests.documents import scored
+from tests.journals import Writer
+
+WATTS = 100.0
+OURS = """
+import sys
+from pathlib import Path
+sys.modules["pynvml"] = None
+from codecarbon.core import cpu
+from codecarbon.external.hardware import CPU
+from gramwatt.collectors.host import codecarbon, rapl
+root = sys.argv[1]
+cpu.is_rapl_available.__defaults__ = (root,)
+CPU.__init__.__defaults__ = tuple(
+    root if isinstance(text, str) and text.endswith("intel-rapl/subsystem") else text
+    for text in CPU.__init__.__defaults__
+)
+codecarbon.find_counters = lambda: rapl.find_counters(Path(root))
+codecarbon.main(0.5)
+"""
+"""Our process with the real package, whose RAPL tree is a folder of the test."""
+
+
+@pytest.fixture
+def powercap(tmp_path: Path) -> Iterator[Path]:
+    """A RAPL tree with one package that draws 100 W."""
+    root, ended, start_s = tmp_path / "powercap", threading.Event(), time.monotonic()
+    zone = root / "intel-rapl:0"
+    zone.mkdir(parents=True)
+    (zone / "name").write_text("package-0\n")
+    (zone / "max_energy_range_uj").write_text("262143328850\n")
+
+    def count() -> None:
+        written = tmp_path / "energy_uj"
+        while not ended.is_set():
+            value = 10**9 + round(WATTS * (time.monotonic() - start_s) * 1e6)
+            written.write_text(f"{value}\n")
+            written.replace(zone / "energy_uj")
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    while not (zone / "energy_uj").exists():
+        time.sleep(0.01)
+    yield root
+    ended.set()
+    thread.join()
+
+
+def until(host: HostDevices, found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+        host.tick()
+        host.settle()
+
+
+def begin(bench: HostBench, root: Path, counters: rapl.Counters) -> HostDevices:
+    command = [sys.executable, "-c", OURS, str(root)]
+    return bench.begin(
+        counters,
+        lambda: codecarbon.PipedProcess(command, os.environ, str(root.parent)),
+        GRAMWATT_HOST_SOURCE="codecarbon",
+    )
+
+
+def test_where_it_reads_a_counter_that_is_the_energy(
+    powercap: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codecarbon, "COUNTER_AFTER_NS", 0)
+    bench = HostBench(clock=SystemClock())
+    host = begin(bench, powercap, rapl.Counters((PACKAGE,), ()))
+    until(host, lambda: bench.sources()[0] == ("codecarbon-rapl", "measured"))
+    until(host, lambda: host.ledgers[0].open is not None and host.ledgers[0].open.energy_j > 300)
+    host.stop(bench.timeline.now_ns())
+    counted = [i for name, i in bench.recorded if name == "cpu" and i.kind == "measured"]
+    span_s = sum(i.end_ns - i.start_ns for i in counted) / 1e9
+    assert sum(i.energy_j for i in counted) / span_s == pytest.approx(WATTS, rel=0.2)
+    cpu, ram = ({d["device_class"]: d for d in bench.devices}[name] for name in ("cpu", "ram"))
+    assert (cpu["codecarbon_w"], cpu["model_w"]) == (None, None)
+    assert (ram["meter"], ram["model_w"]) == ("gramwatt-ram-model", pytest.approx(64 * 0.19))
+    assert ram["codecarbon_w"] > 0
+
+
+def test_where_it_has_models_they_stand_beside_ours_in_the_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codecarbon, "OPINION_AFTER_NS", 0)
+    bench = HostBench(clock=SystemClock())
+    host = begin(bench, tmp_path / "nowhere", rapl.NO_COUNTERS)
+    until(host, lambda: "codecarbon_w" in bench.devices[-1] and bool(bench.devices[-1]["model_w"]))
+    host.stop(bench.timeline.now_ns())
+    assert bench.sources() == [
+        ("gramwatt-cpu-model", "estimated"),
+        ("gramwatt-ram-model", "estimated"),
+    ]
+    assert {interval.kind for _, interval in bench.recorded} == {"estimated"}
+    meter = Writer(node="n")
+    records = [meter.job(zone="FR"), *(meter.device(**fields) for fields in bench.devices)]
+    records += [
+        meter.interval(0, 100, 1000.0, f"n-{name}", kind="estimated") for name in ("cpu", "ram")
+    ]
+    document = scored([decode(encode(record)) for record in [*records, meter.end(100)]])
+    cpu, ram = (next(d for d in document["devices"] if d["class"] == c) for c in ("cpu", "ram"))
+    assert 8 * 0.63 <= cpu["model_w"] <= 8 * 3.35
+    assert cpu["codecarbon_w"] > 0
+    assert ram["model_w"] == pytest.approx(64 * 0.19)
+    assert cpu["energy_j"]["value"] == ram["energy_j"]["value"] == 1000
+    notes = [block.note for block in device_blocks(document["devices"]) if isinstance(block, Table)]
+    assert "codecarbon's model gives" in " ".join(notes)
+
+
+def test_a_job_of_less_than_a_minute_starts_it_only_for_a_counter() -> None:
+    for counters, due_s in ((rapl.Counters((PACKAGE,), ()), 5), (rapl.NO_COUNTERS, 60)):
+        bench = HostBench()
+        host = bench.begin(counters, lambda: None, GRAMWATT_HOST_SOURCE="codecarbon")
+        assert host.due_ns() == bench.start_ns + due_s * 10**9
