@@ -378,7 +378,7 @@ def _networks(env: Mapping[str, str], name: str) -> Iterator[IPv4Network | IPv6N
             yield ip_network(word)
         except ValueError:
             raise ConfigError(
-                f"{name}={word!r} is no address or network, such as 10.0.0.7 or 10.0.0.0/8"
+                f"{name}={word!r} is not an IP address or network, such as 10.0.0.7 or 10.0.0.0/8"
             ) from None
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.budgets.budgets import StandingAnswer
     from gramwatt.service.container import Service
-    from gramwatt.service.intensity.answers import IntensityAnswer
+    from gramwatt.service.intensity.over_time import IntensityAnswer
 
 _KNOWS_MORE = """
     SELECT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?) OR EXISTS (SELECT 1 FROM intensity_series)
@@ -110,7 +110,7 @@ def intensity(home: Path, zone: str, start: datetime, end: datetime) -> Intensit
 
     Raises StoreError, and LookupFailed for an unknown zone.
     """
-    from gramwatt.service.intensity.answers import intensity_over
+    from gramwatt.service.intensity.over_time import intensity_over
 
     with opened(home) as service:
         return intensity_over(service, zone, start, end)

@@ -121,7 +121,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     # A log is kept and read by others, so no link that signs in stands in one.
     if ip_address(address).is_loopback and (open_browser or config.log == "text"):
         token = new_link(service, keys.SERVER)
-        _let_in(f"{url}/login?token={token}", config.log, open_browser=open_browser)
+        _print_login_link(f"{url}/login?token={token}", config.log, open_browser=open_browser)
     while not stop.asked:
         _turn(server, 1.0)
     _finish(server, stop)
@@ -180,7 +180,7 @@ def _end(
     os._exit(0)  # a task's thread would keep the process; the next leader does the task again
 
 
-def _let_in(link: str, form: Form, *, open_browser: bool) -> None:
+def _print_login_link(link: str, form: Form, *, open_browser: bool) -> None:
     """Open the link that signs one browser in, or print it; a log says how to get another."""
     if open_browser and webbrowser.open(link):
         return

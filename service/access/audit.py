@@ -48,7 +48,7 @@ def record(
 
 
 def log(service: Service, action: str, subject: str) -> None:
-    """Add an act of the service's caller to the log; without a word when the database is away."""
+    """Add an act of the service's caller to the log; errors of an absent database are ignored."""
     with suppress(SQLAlchemyError), service.for_every_project().store.write() as session:
         record(session, service, action, subject)
 

@@ -65,7 +65,7 @@ def finish(
     service: Service, oidc: OidcConfig, redirect_uri: str, state: str, code: str, address: str
 ) -> Caller:
     """The caller whom the provider names; a state works once. Raises LoginError."""
-    nonce, verifier = _taken(service, state)
+    nonce, verifier = _consume_state(service, state)
     provider = _provider(oidc)
     try:
         token = _client(oidc, redirect_uri).fetch_token(
@@ -109,7 +109,7 @@ def _provider(oidc: OidcConfig) -> dict[str, Any]:
     return dict(found)
 
 
-def _taken(service: Service, state: str) -> list[str]:
+def _consume_state(service: Service, state: str) -> list[str]:
     """What was kept under the state, which is used up by that."""
     wanted = (
         BrowserSession.digest == digest(state),

@@ -18,7 +18,7 @@ from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service
 from gramwatt.service.intensity.accuracy import ForecastsAnswer, compare_forecasts
-from gramwatt.service.intensity.answers import LONGEST, IntensityAnswer, intensity_over
+from gramwatt.service.intensity.over_time import LONGEST, IntensityAnswer, intensity_over
 from gramwatt.service.jobs.advice import plan
 
 routes = Routes("planning")

@@ -1,4 +1,4 @@
-"""Where a month will end, from its own whole days: their mean goes on.
+"""Where a month will end, from its own whole days: their mean continues.
 
 The range is the prediction interval of a sum of days that are alike as far as neighbours among the
 known ones are (a first-order autoregressive process, Student's t): it holds how days differ, what

@@ -107,8 +107,8 @@ def import_intensity(
 
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.grid.intensity import Basis, Signal
-    from gramwatt.service.intensity.answers import unused_text
     from gramwatt.service.intensity.csv_import import IntensityFileError, import_csv
+    from gramwatt.service.intensity.over_time import unused_text
 
     for name, value, kind in (("basis", basis, Basis), ("signal", signal, Signal)):
         if value not in get_args(kind):

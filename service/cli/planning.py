@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gramwatt.sci.grid.intensity import Basis, Signal
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.intensity.accuracy import ForecastsAnswer, ProviderRecord
-    from gramwatt.service.intensity.answers import IntensityAnswer, PointAnswer
+    from gramwatt.service.intensity.over_time import IntensityAnswer, PointAnswer
 
 SLURM, SECONDS = "slurm", "seconds"
 SHOWN = timedelta(days=1)
@@ -155,7 +155,7 @@ def intensity(
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.base.request_fields import Moment
     from gramwatt.service.intensity.accuracy import compare_forecasts
-    from gramwatt.service.intensity.answers import LONGEST, intensity_over
+    from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 
     if forecasts and (start or end):
         stop(2, "--forecasts: of the last 13 weeks; leave --from and --to out")

@@ -30,7 +30,7 @@ from gramwatt.service.codecarbon.client import (
 )
 from gramwatt.service.common.errors import RefusedMessageError, UnknownRunError
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.deleted import require_not_deleted
+from gramwatt.service.jobs.documents import require_not_deleted
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.codecarbon import RUN_PREFIX, CodecarbonEmission, CodecarbonRun
 from gramwatt.service.store.models import Job

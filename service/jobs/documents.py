@@ -13,16 +13,16 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.document import JobDoc, JobHead
 from gramwatt.service.common.errors import (
     ChangedError,
+    DeletedJobError,
     IntervalsDeletedError,
     StillRunsError,
     UnknownJobError,
     UnknownRevisionError,
 )
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.deleted import require_not_deleted
 from gramwatt.service.jobs.scoring import score_job, score_provisionally
 from gramwatt.service.store.documents import read_head, read_job
-from gramwatt.service.store.models import Job, Provisional, Score
+from gramwatt.service.store.models import Deletion, Job, Provisional, Score
 from gramwatt.service.store.timestamps import text_from_us
 
 _NAMED = sa.select(Job).where(Job.job_id == sa.bindparam("job_id"))
@@ -38,6 +38,7 @@ _PROVISIONAL_VERSION = sa.select(Provisional.version, Provisional.made_us).where
 )
 _PROVISIONAL = _PROVISIONAL_VERSION.add_columns(Provisional.doc, Provisional.series)
 _NAMED_LOCKED = _NAMED.with_for_update()
+_DELETION = sa.select(Deletion).where(Deletion.job_id == sa.bindparam("job_id"))
 
 CLOSE_IDS, COMPARED_IDS = 3, 50
 """How many ids an unknown one is answered with, and how many of the newest are compared with it:
@@ -114,6 +115,21 @@ def find_known_job(session: Session, job_id: str, *, lock: bool = False) -> Job 
     if job is None:
         require_not_deleted(session, job_id)
     return job
+
+
+def require_not_deleted(
+    session: Session, job_id: str, projects: frozenset[str] | None = None
+) -> None:
+    """Raise DeletedJobError for a job that was deleted.
+
+    With `projects`, UnknownJobError for one that was deleted from another project.
+    """
+    record = session.scalars(_DELETION, {"job_id": job_id}).one_or_none()
+    if record is None:
+        return
+    if projects is not None and record.project not in projects:
+        raise UnknownJobError(job_id, [])
+    raise DeletedJobError(job_id, text_from_us(record.deleted_us), record.deleted_by)
 
 
 def own_job(service: Service, job_id: str) -> Service:

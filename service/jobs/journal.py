@@ -29,7 +29,7 @@ from gramwatt.sci.journal.records import (
 )
 from gramwatt.service.store import models
 from gramwatt.service.store.documents import to_text
-from gramwatt.service.store.job_labels import show
+from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import (
     Count,
     Device,
@@ -180,7 +180,7 @@ def refresh_head(session: Session, job: Job) -> None:
         if not job.head:
             nameless = _nameless_head(job)
             job.head = to_text(nameless)
-            show(session, job, nameless)
+            update_list_columns(session, job, nameless)
         return
     job.state = merged.state
     job.project = merged.head.project
@@ -192,7 +192,7 @@ def refresh_head(session: Session, job: Job) -> None:
     excluded = {"excluded": exclusion(corrections)}
     shown = cast(JobHead, {**head, **now, **excluded})
     job.head = to_text(shown)
-    show(session, job, shown)
+    update_list_columns(session, job, shown)
 
 
 def _last_moments_us(session: Session, job: Job) -> dict[str, int]:

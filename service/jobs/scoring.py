@@ -26,7 +26,7 @@ from gramwatt.service.jobs.journal import (
 from gramwatt.service.months.sums.keeping import keep_parts
 from gramwatt.service.months.sums.part import StoredPart, parts_of
 from gramwatt.service.store.documents import head_text, read_job, split_job, to_text
-from gramwatt.service.store.job_labels import show
+from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
 
@@ -304,4 +304,4 @@ def _store_head(session: Session, job: Job, document: JobDoc) -> None:
     job.head = head_text(document)
     job.grade = document["data_quality"]["grade"]
     job.notices = len(document["notices"])
-    show(session, job, document, document)
+    update_list_columns(session, job, document, document)

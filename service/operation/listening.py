@@ -1,7 +1,7 @@
 """Since when a server listens: only that time counts when a job is silent.
 
 While no server listens nothing can arrive, so a job that could not be heard is not lost. Servers
-say in one row of the store that they listen; a break in that starts every job's silence anew.
+say in one row of the store that they listen; downtime is not silence.
 """
 
 from __future__ import annotations

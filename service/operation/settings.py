@@ -31,7 +31,7 @@ _WHAT = {
     "provisional_every": "age from which a running job is scored again [s]",
     "hosts": "further host names that requests may name",
     "trusted_proxies": "proxies whose X-Forwarded headers hold",
-    "requests_per_s": "requests of a key that are answered for long [1/s]",
+    "requests_per_s": "sustained rate of requests of a key [1/s]",
     "lifetime_years": "declared lifetime of the hardware, EL [years]",
     "overlay": "file of own catalog entries",
     "backup_dir": "folder of the daily backups",

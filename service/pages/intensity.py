@@ -18,7 +18,7 @@ from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import service
 from gramwatt.service.intensity.accuracy import compare_forecasts
-from gramwatt.service.intensity.answers import LONGEST, intensity_over
+from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 from gramwatt.service.intensity.plans import plan
 from gramwatt.service.pages.frame import add
 from gramwatt.service.pages.jobs import framed

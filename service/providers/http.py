@@ -1,7 +1,7 @@
 """The one HTTP client of all providers: bounded, patient, and never in the way.
 
 An answer has at most `LARGEST_B` bytes and `WHOLE_S` seconds. A host that fails or says "later" is
-left alone for a while by the whole process, and of the same question only one is in flight.
+backed off from by the whole process, and of the same question only one is in flight.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONNECT_S, READ_S, WHOLE_S = 3.05, 10.0, 30.0
 LARGEST_B = 16 * 2**20
 REDIRECTS_MOST = 3
 FAILURES = 3
-"""So many in a row, and the host is left alone."""
+"""So many in a row, and requests to the host back off."""
 REST_S, REST_MOST_S = 300.0, 3600.0
 """For how long at first, doubled each time, and at most."""
 REFUSED_REST_S = 3600.0
@@ -114,7 +114,7 @@ class Http:
             known = (self._hosts[name].rest_until for name in names if name in self._hosts)
             left = max(known, default=0.0) - self._clock()
         if left > 0:
-            raise RestingError(f"{self._host} is left alone for another {left:.0f} s")
+            raise RestingError(f"{self._host}: backing off for another {left:.0f} s")
 
     def _failed(self, name: str) -> None:
         with self._lock:
@@ -129,7 +129,7 @@ class Http:
         with self._lock:
             host = self._hosts.setdefault(name, _Host())
             host.rest_until = max(host.rest_until, self._clock() + rest_s)
-        _log.info("%s is left alone for %.0f s", self._host, rest_s)
+        _log.info("%s: backing off for %.0f s", self._host, rest_s)
 
     def _once(
         self, path: str, query: Mapping[str, str], headers: Mapping[str, str], auth: Auth

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gramwatt.sci.analysis.repeated import RunsComparisonDoc
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.intensity.accuracy import ForecastsAnswer
-    from gramwatt.service.intensity.answers import IntensityAnswer
+    from gramwatt.service.intensity.over_time import IntensityAnswer
 
 JobFormat = Literal["json", "html", "pdf"]
 MonthFormat = Literal["json", "html", "pdf", "csv"]

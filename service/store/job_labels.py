@@ -40,7 +40,9 @@ def label_text(kind: str, text: str) -> str:
     return f"{kind}:{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def show(session: Session, job: Job, head: JobHead, document: JobDoc | None = None) -> None:
+def update_list_columns(
+    session: Session, job: Job, head: JobHead, document: JobDoc | None = None
+) -> None:
     """Bring columns and labels of the job in line with its head.
 
     Only a score knows hardware, and the zones of several nodes: without one they stay.

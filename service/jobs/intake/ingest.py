@@ -23,8 +23,7 @@ from gramwatt.sci.journal.records import (
 from gramwatt.service.access.projects import first_project, require_own, require_visible
 from gramwatt.service.common.answers import Acknowledged, IngestAnswer
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.deleted import require_not_deleted
-from gramwatt.service.jobs.documents import find_job, require_intervals
+from gramwatt.service.jobs.documents import find_job, require_intervals, require_not_deleted
 from gramwatt.service.jobs.intake.lines import Tally, batches
 from gramwatt.service.jobs.intake.sequences import Arrived
 from gramwatt.service.jobs.journal import device_classes, refresh_head

@@ -55,7 +55,7 @@ def parse_moment(text: str) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """What a job must have to be listed, None for whatever; and the order of the list.
+    """What a job must have to be listed (None: any), and the order of the list.
 
     `since` and `until` bound the start, [since, until). `tags` are texts "key:value", all of which
     a job must have; `user` is the tag of that name. `hardware` is a catalog id of one of the job's

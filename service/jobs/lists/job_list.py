@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
@@ -88,13 +88,15 @@ def _rows(
     if after is None or value is not None:
         known = wanted.where(column.is_not(None)).order_by(*_order(chosen, column, Job.id))
         if after is not None:
-            known = known.where(_beyond(chosen, sa.tuple_(column, Job.id), sa.tuple_(value, key)))
+            known = known.where(
+                _after_cursor(chosen, sa.tuple_(column, Job.id), sa.tuple_(value, key))
+            )
         found += session.scalars(known.limit(most))
         key = None
     if len(found) < most and sa.inspect(Job).columns[column.key].nullable:
         unknown = wanted.where(column.is_(None)).order_by(*_order(chosen, Job.id))
         if key is not None:
-            unknown = unknown.where(_beyond(chosen, Job.id, key))
+            unknown = unknown.where(_after_cursor(chosen, Job.id, key))
         found += session.scalars(unknown.limit(most - len(found)))
     return found
 
@@ -116,7 +118,7 @@ def _labelled(
         wanted = wanted.join(other, of_job).where(other.label == text)
     if after is not None:
         place = sa.tuple_(lead.started_us, lead.job)
-        wanted = wanted.where(_beyond(chosen, place, sa.tuple_(*after)))
+        wanted = wanted.where(_after_cursor(chosen, place, sa.tuple_(*after)))
     ordered = wanted.order_by(*_order(chosen, lead.started_us, lead.job))
     while True:
         keys = list(session.scalars(ordered.limit(most)))
@@ -161,7 +163,8 @@ def _order(chosen: JobFilter, *columns: Any) -> list[Any]:
     return [column.desc() if chosen.is_descending else column for column in columns]
 
 
-def _beyond(chosen: JobFilter, place: Any, position: Any) -> sa.ColumnElement[bool]:
+def _after_cursor(chosen: JobFilter, place: Any, position: Any) -> sa.ColumnElement[bool]:
     """Whether a place comes after a position in the order of the list."""
-    beyond: sa.ColumnElement[bool] = place < position if chosen.is_descending else place > position
-    return beyond
+    if chosen.is_descending:
+        return cast("sa.ColumnElement[bool]", place < position)
+    return cast("sa.ColumnElement[bool]", place > position)

@@ -45,7 +45,7 @@ def found_by(service: Service, text: str) -> Condition:
 
 
 def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Condition]]:
-    """What is asked of a job, any of which will do, and of one of its labels."""
+    """Return conditions on a job, joined by OR, and on one of its labels."""
     plain = text.replace("/", "//").replace("%", "/%").replace("_", "/_")
     # SQLite's LIKE knows the case of the letters a to z alone.
     glob = _glob(text) if service.store.is_sqlite and not text.isascii() else None
