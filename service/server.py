@@ -164,7 +164,7 @@ def _finish(server: Any, stop: Stop) -> None:
 
 
 def _is_busy(channel: Any) -> bool:
-    """Whether a request of the connection is arriving, being answered or its answer sent."""
+    """Return whether a request of the connection is arriving, being answered or its answer sent."""
     return bool(channel.request or channel.requests or channel.total_outbufs_len)
 
 

@@ -42,7 +42,7 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Whether a signal has come."""
+        """Return whether a signal has come."""
         return self._asked.is_set()
 
     @property

@@ -59,7 +59,7 @@ class Machine:
         )
 
     def notices(self, *more: str) -> tuple[str, ...]:
-        """What the client leaves out, as journaled notices."""
+        """Return what the client leaves out, as journaled notices."""
         texts = [CPU_TEXT, *([GPU_TEXT] if len(self.gpus) > 1 else []), *more]
         return tuple(notice(text) for text in texts)
 

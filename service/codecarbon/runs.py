@@ -164,7 +164,7 @@ def _row(
 def _span(
     sent_us: int, before: CodecarbonEmission | None, fields: Mapping[str, Any]
 ) -> tuple[int, int]:
-    """What a message covers [us]: from the end of the one before, unless one was lost between.
+    """Return the span of a message [us]: from the end of the one before, unless one was lost.
 
     The length is the client's own where it can be recovered, else the time since the last message.
     """

@@ -55,7 +55,7 @@ def cut(
 
 
 def _is_of(part: object, kind: type | tuple[type, ...]) -> bool:
-    """Whether a part of a position has exactly the type, and a column can hold it."""
+    """Return whether a part of a position has exactly the type, and a column can hold it."""
     if type(part) not in (kind if isinstance(kind, tuple) else (kind,)):
         return False
     if isinstance(part, float):

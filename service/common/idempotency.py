@@ -24,7 +24,7 @@ GIVEN_UP = timedelta(minutes=2)
 def answered_once(
     service: Service, caller: str, key: str, request: str, work: Callable[[], object]
 ) -> object:
-    """What `work` answers; for a key of the caller that is known, what the first one answered.
+    """Return what `work` answers; for a known key of the caller, what the first one answered.
 
     `request` identifies what is asked. A failed request is forgotten. Raises KeyReusedError for
     another request under the same key, and BeingAnsweredError while the first one is at work.

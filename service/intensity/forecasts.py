@@ -75,7 +75,7 @@ def _place(name: str, chain: Sequence[str]) -> int:
 def issued_days(
     service: Service, zones: Collection[str], signal: str, basis: str, now: datetime
 ) -> dict[str, dict[str, list[IssuedDay]]]:
-    """What was forecast until `now`, by zone and provider, in the order in which it was issued."""
+    """Return the forecasts until `now`, by zone and provider, in the order of their issue."""
     known = sa.func.coalesce(IntensityDay.issued_us, IntensityDay.fetched_us)
     first = (now - RECORD).astimezone(UTC).date().toordinal()
     last = (now + timedelta(hours=HORIZON_H)).astimezone(UTC).date().toordinal()
@@ -109,7 +109,7 @@ def issued_days(
 
 
 def forecast_archive(days: Sequence[IssuedDay], now: datetime) -> ForecastArchive:
-    """What was known of the coming hours at moments of the past, each 5 h after the other."""
+    """Return what was known of the coming hours at past moments, each 5 h after the other."""
     last = hour_of(now)
     moments = np.arange(EVERY_H * -(-hour_of(now - RECORD) // EVERY_H), last, EVERY_H)
     values = np.full((len(moments), HORIZON_H), np.nan)

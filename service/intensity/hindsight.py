@@ -34,7 +34,7 @@ ZONES_MOST = 20
 
 
 def hindsight(service: Service, document: JobDoc) -> HindsightDoc | None:
-    """What a scored job would have emitted otherwise; None without one zone or a score."""
+    """Return what a scored job would have emitted otherwise; None without one zone or a score."""
     parts = parts_of(document)
     zones = document["method"]["zones"]
     operational = figure(document, "operational_g")
@@ -76,7 +76,7 @@ def parts_of(document: JobDoc) -> list[EnergySpan]:
 
 
 def _waiting(document: JobDoc) -> Waiting | None:
-    """What a job's tags and windows say of waiting and pauses; None for a job without."""
+    """Return what a job's tags and windows say of waiting and pauses; None for a job without."""
     tags, began = document["tags"], parse_time(document["started_at"])
     paused = [row for row in document["windows"] if row["name"] == PAUSED]
     if "waited_s" not in tags and not paused:

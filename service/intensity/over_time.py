@@ -64,7 +64,7 @@ def intensity_over(
     signal: Signal = "average",
     basis: Basis = "lifecycle",
 ) -> IntensityAnswer:
-    """What scores use over [start, end), and what plans expect; or what is stored of another
+    """Return what scores use over [start, end), and what plans expect; or what is stored of another
     signal or basis. Raises LookupFailed.
     """
     key, lookup = service.catalog.zone(zone).zone, StoredIntensity(service, signal, basis)

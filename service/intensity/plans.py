@@ -50,12 +50,12 @@ def plan_with_regret(service: Service, request: PlanRequest) -> tuple[PlanDoc, Q
 
 
 def zone_data(service: Service, zone: str, now: datetime) -> ZoneData:
-    """What is known of a zone at `now`; raises LookupFailed for an unknown one."""
+    """Return what is known of a zone at `now`; raises LookupFailed for an unknown one."""
     return zones_data(service, [zone], now)[zone]
 
 
 def zones_data(service: Service, names: Collection[str], now: datetime) -> dict[str, ZoneData]:
-    """What is known of zones at `now`, by these names; raises LookupFailed for an unknown one."""
+    """Return what is known of zones at `now`, by name; raises LookupFailed for an unknown one."""
     zones = {name: service.catalog.zone(name).zone for name in names}
     states = _states(service, set(zones.values()))
     kept, catalog = _KEPT.setdefault(service.store.engine, {}), service.catalog.version
@@ -75,7 +75,7 @@ def zones_data(service: Service, names: Collection[str], now: datetime) -> dict[
 
 
 def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
-    """What changes whenever something of a zone is stored; read from an index alone."""
+    """Return what changes whenever something of a zone is stored; read from an index alone."""
     newest = sa.func.max(IntensityDay.fetched_us)
     wanted = (
         sa.select(IntensitySeries.zone, sa.func.count(), newest)

@@ -191,7 +191,7 @@ def _day_numbers(start: datetime, end: datetime) -> tuple[int, int]:
 
 
 def _trust(day: DayOfPoints, chain: Sequence[str]) -> tuple[bool, int, int, int]:
-    """What decides between days of one time, least trusted first; see the top of this file."""
+    """Return the rank between days of one time, least trusted first; see the top of this file."""
     quality, provider = QUALITIES.index(day.quality), day.series.provider
     place = chain.index(provider) if provider in chain else len(chain)
     final = day.quality in FINAL

@@ -66,7 +66,7 @@ class JobSummary:
 
 
 def version_of(job: Job) -> str:
-    """What identifies the state of a job that its head shows."""
+    """Return what identifies the state of a job that its head shows."""
     return hashlib.sha256(f"{job.id} {job.grade} {job.head}".encode()).hexdigest()
 
 

@@ -144,7 +144,7 @@ def _with_notice(statements: Sequence[AnyRecord], refused: int) -> list[AnyRecor
 
 
 def corrections_of(session: Session, job: Job) -> list[Correction]:
-    """What was declared after the job, oldest first."""
+    """Return what was declared after the job, oldest first."""
     return [
         Correction(
             row.field,
@@ -159,7 +159,7 @@ def corrections_of(session: Session, job: Job) -> list[Correction]:
 
 
 def declared_head(session: Session, job: Job) -> JobRecord:
-    """What the job declares of itself, corrections included; raises ScoreError without a record."""
+    """Return what the job declares, corrections included; raises ScoreError without a record."""
     return merge(_statements(session, job)).head
 
 

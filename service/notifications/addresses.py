@@ -76,7 +76,7 @@ def checked_address(
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public network, also behind what it wraps."""
+    """Return whether an IP address is one of the public network, also behind what it wraps."""
     found = ip_address(address.partition("%")[0])
     wrapped: IPv4Address | IPv6Address | None = None
     if isinstance(found, IPv6Address):

@@ -67,7 +67,7 @@ def _following(service: Service, last: int) -> list[int]:
 
 
 def _factors(service: Service) -> str:
-    """What scores are made of beside a job's own lines and intensity over time."""
+    """Return what scores are made of beside a job's own lines and intensity over time."""
     life = service.config.lifetime_years
     parts = (ENGINE_VERSION, service.catalog.version, service.config.zone, life)
     return " ".join(map(str, parts))

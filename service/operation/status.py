@@ -32,7 +32,7 @@ def require_ready(service: Service) -> None:
 
 
 def store_measures(service: Service) -> list[Measure]:
-    """What the store says of itself, for metrics; only that it is away when it is."""
+    """Return what the store says of itself, for metrics; only that it is away when it is."""
     up = Measure("gramwatt_database_up", "Whether the database answers.", (), {(): 1})
     try:
         with service.store.read() as session:

@@ -75,15 +75,15 @@ class Provider(Protocol):
     also: bool
 
     def kinds(self, zone: str) -> Sequence[Kind]:
-        """What it publishes for the zone, the preferred kind first; nothing for another zone."""
+        """Return what it publishes for the zone, the preferred kind first; empty for another zone."""
         ...
 
     def history(self, zone: str, kind: Kind, start: datetime, end: datetime) -> Values:
-        """What was, within [start, end) and at most `longest`; raises ProviderError."""
+        """Return what was, within [start, end) and at most `longest`; raises ProviderError."""
         ...
 
     def forecast(self, zone: str, kind: Kind, now: datetime) -> Values | None:
-        """What is expected from `now` on; None where it makes none. Raises ProviderError."""
+        """Return what is expected from `now` on; None where it makes none. Raises ProviderError."""
         ...
 
 

@@ -38,7 +38,7 @@ class CarbonAwareSdk:
         self._locations, self._kind = locations, kind
 
     def kinds(self, zone: str) -> Sequence[Kind]:
-        """What the setting says."""
+        """Return what the setting says."""
         return (self._kind,) if zone in self._locations else ()
 
     def history(self, zone: str, kind: Kind, start: datetime, end: datetime) -> Values:

@@ -35,7 +35,7 @@ def providers_of(settings: IntensitySettings, zone: str) -> Sequence[Provider]:
 
 
 def is_live(settings: IntensitySettings, zone: str) -> bool:
-    """Whether a provider of the zone's chain publishes what scores use."""
+    """Return whether a provider of the zone's chain publishes what scores use."""
     return any(
         (kind.signal, kind.basis) == SCORED
         for provider in providers_of(settings, zone)

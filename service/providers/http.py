@@ -220,6 +220,6 @@ def _later_s(header: str | None) -> float:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address is of this machine."""
+    """Return whether an address is of this machine."""
     host = urlsplit(address).hostname or ""
     return host in (*LOOPBACK_HOSTS, "::1")

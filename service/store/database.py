@@ -81,7 +81,7 @@ class Store:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether this is an SQLite file (one machine) rather than a server."""
+        """Return whether this is an SQLite file (one machine) rather than a server."""
         return self.url.get_backend_name() == "sqlite"
 
     @property
@@ -178,7 +178,7 @@ def parse_url(text: str) -> URL:
 
 
 def is_wrong_statement(error: SQLAlchemyError) -> bool:
-    """Whether SQLite refused the statement itself: a fault of ours, though of an UNAVAILABLE type.
+    """Return whether SQLite refused the statement itself: our fault, though of an UNAVAILABLE type.
 
     PostgreSQL's driver raises ProgrammingError for that.
     """

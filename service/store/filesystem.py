@@ -17,7 +17,7 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 def is_local(path: Path, mounts: str | None = None) -> bool:
-    """Whether `path` lies on a file system known to be local; False when that is unknown."""
+    """Return whether `path` lies on a file system known to be local; False when that is unknown."""
     if mounts is None:
         try:
             mounts = MOUNTS.read_text(encoding="utf-8", errors="replace")

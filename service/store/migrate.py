@@ -40,7 +40,7 @@ def current(connection: Connection) -> str | None:
 
 
 def is_current(store: Store) -> bool:
-    """Whether the tables are those of this release; creates no SQLite file."""
+    """Return whether the tables are those of this release; creates no SQLite file."""
     if store.path is not None and not store.path.exists():
         return False
     with store.engine.connect() as connection:
@@ -79,7 +79,7 @@ def upgrade(store: Store) -> bool:
 
 
 def differences(store: Store) -> list[str]:
-    """What the tables have that the models lack, or the other way round; empty when equal."""
+    """Return what the tables have that the models lack, or the reverse; empty when equal."""
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 

@@ -440,7 +440,7 @@ class Lease(Base):
 
 
 def is_pending() -> ColumnElement[bool]:
-    """Whether a job runs, or has lines that its newest score lacks.
+    """Return whether a job runs, or has lines that its newest score lacks.
 
     Written as `PENDING` is, without a parameter: a partial index serves only its own condition.
     """

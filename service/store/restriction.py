@@ -54,7 +54,7 @@ def _way(table: Any) -> tuple[str, ...]:
 
 
 def _is_of(columns: Any, way: tuple[str, ...], projects: Collection[str]) -> Any:
-    """Whether a row is of the projects; correlated, so that the statement's own index leads."""
+    """Return a condition: the row is of the projects; correlated, so that its own index leads."""
     column = columns[way[0]]
     if len(way) == 1:
         return column.in_(sorted(projects))

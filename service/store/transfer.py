@@ -158,7 +158,7 @@ def _clear(connection: Connection) -> None:
 
 
 def _sum_over(progress: Progress, reading: Connection) -> Callable[[int], None]:
-    """What passes on the rows of all tables so far, when it is called with further ones."""
+    """Return what passes on the rows of all tables so far, when it is called with further ones."""
     counts = (sa.select(sa.func.count()).select_from(table) for table in _tables())
     total = sum(reading.scalar(count) or 0 for count in counts)
     done = 0

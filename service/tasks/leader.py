@@ -40,7 +40,7 @@ class Leader(Protocol):
     """The lead, which at most one process has, and which it loses with its life."""
 
     def leads(self) -> bool:
-        """Whether this process leads now; takes the lead when it is free."""
+        """Return whether this process leads now; takes the lead when it is free."""
         ...
 
     def resign(self) -> None:
@@ -70,7 +70,7 @@ class FileLeader:
         self._mutex = Lock()  # tasks of one process ask from several threads
 
     def leads(self) -> bool:
-        """Whether this process holds the lock, and says so; tries to acquire it."""
+        """Return whether this process holds the lock, and says so; tries to acquire it."""
         with self._mutex:
             if self._descriptor is not None and not self._is_in_place(self._descriptor):
                 self._release()
@@ -100,7 +100,7 @@ class FileLeader:
             return False
 
     def _is_left(self, descriptor: int) -> bool:
-        """Whether the file has not been touched for as long as this process has looked."""
+        """Return whether the file has not been touched for as long as this process has looked."""
         found = os.fstat(descriptor)
         seen = found.st_ino, found.st_mtime_ns
         if seen != self._seen:
@@ -130,7 +130,7 @@ class LeaseLeader:
         self._holder = f"{holder}/{uuid.uuid4().hex[:12]}"[-128:]
 
     def leads(self) -> bool:
-        """Whether this process holds the lease; acquires it when free, else prolongs it."""
+        """Return whether this process holds the lease; acquires it when free, else prolongs it."""
         wanted = {"holder": self._holder, "span_us": span_us(LEASE)}
         try:
             with self._engine.connect() as connection:

@@ -20,7 +20,7 @@ class Arrived:
 
     @classmethod
     def from_row(cls, contiguous: int, beyond: str) -> Arrived:
-        """What `to_text` and `contiguous` kept."""
+        """Return what `to_text` and `contiguous` kept."""
         return cls(contiguous, json.loads(beyond))
 
     def to_text(self) -> str:

@@ -85,11 +85,11 @@ class JobFilter:
 
     @property
     def is_descending(self) -> bool:
-        """Whether the largest comes first."""
+        """Return whether the largest comes first."""
         return self.sort.startswith("-")
 
     def conditions(self) -> Iterator[sa.ColumnElement[bool]]:
-        """What the filters ask of a row of jobs, but for `q` (`lists.search`)."""
+        """Return what the filters ask of a row of jobs, but for `q` (`lists.search`)."""
         for name in ("project", "kind", "state", "name", "model_id"):
             value = getattr(self, name)
             if value is not None:
@@ -102,7 +102,7 @@ class JobFilter:
             yield sa.select(sa.literal(1)).where(*of_job).offset(0).correlate(Job).exists()
 
     def started(self, start_us: InstrumentedAttribute[int]) -> Iterator[sa.ColumnElement[bool]]:
-        """What `since` and `until` ask of a start."""
+        """Return what `since` and `until` ask of a start."""
         if self.since is not None:
             yield start_us >= to_us(self.since)
         if self.until is not None:
@@ -110,7 +110,7 @@ class JobFilter:
 
     @property
     def is_by_labels(self) -> bool:
-        """Whether labels and the start alone say which jobs, and in which order."""
+        """Return whether labels and the start alone say which jobs, and in which order."""
         others = (self.project, self.kind, self.state, self.name, self.model_id, self.q)
         alone = all(other is None for other in others) and self.column is Job.started_us
         return alone and any(self.labels())

@@ -164,7 +164,7 @@ def _order(chosen: JobFilter, *columns: Any) -> list[Any]:
 
 
 def _after_cursor(chosen: JobFilter, place: Any, position: Any) -> sa.ColumnElement[bool]:
-    """Whether a place comes after a position in the order of the list."""
+    """Return whether a place comes after a position in the order of the list."""
     if chosen.is_descending:
         return cast("sa.ColumnElement[bool]", place < position)
     return cast("sa.ColumnElement[bool]", place > position)

@@ -25,7 +25,7 @@ Condition = sa.ColumnElement[bool]
 
 
 def found_by(service: Service, text: str) -> Condition:
-    """What is asked of a row of jobs, so that it is one that `JobFilter.q` finds.
+    """Return what is asked of a row of jobs, so that it is one that `JobFilter.q` finds.
 
     The session that asks sees to it that the rows are the caller's.
     """
@@ -78,7 +78,7 @@ def _begins_id(text: str) -> Condition:
 
 
 def _glob(text: str) -> str:
-    """What SQLite's GLOB asks of a text that is this one, whatever the case of its letters."""
+    """Return the GLOB pattern of SQLite for a text, whatever the case of its letters."""
     pattern = ""
     for one in text:
         cases = {one, one.lower(), one.upper(), one.upper().lower()}
@@ -92,7 +92,7 @@ def _having(
     column: InstrumentedAttribute[Any],
     matches: Callable[[Any], Condition],
 ) -> list[Condition]:
-    """What a row is asked, so that its value matches; nothing where no value does."""
+    """Return what a row is asked, so that its value matches; nothing where no value does."""
     values = _matching(session, column, matches)
     if values is None:
         return [matches(column)]
