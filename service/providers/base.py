@@ -75,7 +75,7 @@ class Provider(Protocol):
     also: bool
 
     def kinds(self, zone: str) -> Sequence[Kind]:
-        """Return what it publishes for the zone, the preferred kind first; empty for another zone."""
+        """Return what it publishes for the zone, the preferred kind first; empty for others."""
         ...
 
     def history(self, zone: str, kind: Kind, start: datetime, end: datetime) -> Values:
