@@ -60,6 +60,8 @@ DESCRIPTIONS = {
     "units_total": "How many such devices the host has.",
     "includes_host": "Whether the energy is that of the whole host.",
     "update_period_s": "How often the counter is updated [s].",
+    "codecarbon_w": "Power of all of the host's processor or memory by codecarbon's model [W].",
+    "model_w": "The same by gramwatt's model over the same seconds [W].",
     "start": "Start of the interval, RFC 3339 with a zone.",
     "end": "End of the interval, exclusive; at most a day after its start.",
     "energy_j": "Energy of the device over [start, end) [J].",
