@@ -282,8 +282,6 @@ def cold_month(url: str, home: Path, *, trend: bool) -> None:
     with service.store.write() as session:
         every = sa.delete(models.MonthSum)
         session.execute(every if trend else every.where(models.MonthSum.month == MONTH))
-        if trend:
-            session.execute(sa.delete(models.MonthBasis))
     ask = asker(service, "scale-cold")
     ask("/v1/jobs?limit=1")
     before, cpu = time.perf_counter(), time.process_time()

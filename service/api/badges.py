@@ -8,7 +8,6 @@ from pydantic import Field
 from gramwatt.sci.journal.records import UNIT_PATTERN
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import tag_of, with_tag
-from gramwatt.service.api.reports import MONTH_WAIT_S
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import service
 from gramwatt.service.months.badges import project_badge
@@ -47,5 +46,5 @@ def badge(path: BadgePath, query: BadgeQuery) -> Response:
     the projects in `GRAMWATT_PUBLIC_BADGES` it needs no key. Other signs than letters and digits
     in a name are percent-encoded, in the address and in the setting alike.
     """
-    drawn = project_badge(service(), path.project, query.unit, MONTH_WAIT_S)
+    drawn = project_badge(service(), path.project, query.unit)
     return with_tag(Response(drawn, content_type=SVG), tag_of(SVG, drawn))

@@ -24,7 +24,7 @@ from gramwatt.service.api.support import (
     service,
 )
 from gramwatt.service.jobs.documents import document_version, job_document
-from gramwatt.service.months.report import month_text
+from gramwatt.service.months.report import keep_month, month_text
 from gramwatt.service.rendering import reports as rendering
 from gramwatt.service.rendering.reports import (
     JOB_FORMATS,
@@ -36,9 +36,6 @@ from gramwatt.service.rendering.reports import (
 from gramwatt.service.store.documents import read_month
 
 routes = Routes("reports")
-
-MONTH_WAIT_S = 5.0
-"""How long a request for a month waits for jobs of an earlier release to be added [s]."""
 
 Format = TypeVar("Format", bound=str)
 MEDIA = {
@@ -101,9 +98,18 @@ def job_report_file(path: JobFile, query: ReportQuery) -> Response:
 def monthly_report(path: MonthPath, query: MonthQuery) -> Response:
     """The report of a month, in the format that the Accept header asks for.
 
-    The report of a complete month is kept as a revision, and that of a revision never changes.
+    `revision` is null where no kept revision says the same; that of a revision never changes.
     """
     return month_response(path.month, query.project, by_accept(MONTH_FORMATS), query.revision)
+
+
+@routes.post("/v1/reports/monthly/<month>", *SUMMED, access=Access.ADMIN)
+def keep_monthly_report(path: MonthPath, query: ProjectQuery) -> MonthDoc:
+    """Keep the report of a complete month as its next revision, where it says something new.
+
+    Periodic work does so within a minute; this does it now. The answer is the report.
+    """
+    return read_month(keep_month(service(), path.month, query.project))
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
@@ -139,7 +145,7 @@ def month_response(
     month: str, project: str | None, form: MonthFormat | Page, revision: int | None = None
 ) -> Response:
     """The report of a month in one format, with its ETag."""
-    text = month_text(service(), month, project, revision=revision, wait_s=MONTH_WAIT_S)
+    text = month_text(service(), month, project, revision=revision)
     return with_etag(tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(text, form))
 
 

@@ -7,9 +7,8 @@ from datetime import timedelta
 
 from gramwatt.service.budgets.budgets import (
     BudgetRow,
-    budget_of,
-    budget_row,
-    projects_with_budgets,
+    budget_rows,
+    budgets_of,
 )
 from gramwatt.service.container import Service
 from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage
@@ -27,11 +26,9 @@ def check_budgets(service: Service) -> None:
     An alert and its messages are written in one transaction, each at most once.
     """
     months = {service.month_now(), service.month_of(service.now() - LATE)}
-    for project in projects_with_budgets(service):
-        for month in sorted(months):
-            budget = budget_of(service, project, month)
-            if budget is not None:
-                _record(service, budget, budget_row(service, budget, month))
+    wanted = budgets_of(service, months)
+    for (budget, _), row in zip(wanted, budget_rows(service, wanted), strict=True):
+        _record(service, budget, row)
 
 
 def _record(service: Service, budget: Budget, row: BudgetRow) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypedDict
@@ -23,7 +23,7 @@ from gramwatt.service.budgets import forecast
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import CorrectionError, UnknownBudgetError
 from gramwatt.service.container import Service
-from gramwatt.service.months.report import month_sums
+from gramwatt.service.months.by_project import ProjectMonth, ProjectSums, project_sums
 from gramwatt.service.notifications.addresses import AddressError, parse_webhook, shown
 from gramwatt.service.store.budgets import Alert, Budget
 from gramwatt.service.store.documents import read_job
@@ -147,7 +147,8 @@ def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
         audit.record(session, service, "budget-set", text, by)
 
     service.for_every_project().store.transact(store)
-    return budget_row(service, budget, new.month or service.month_now())
+    [row] = budget_rows(service, [(budget, new.month or service.month_now())])
+    return row
 
 
 def remove_budget(service: Service, project: str, month: str | None, *, by: str) -> None:
@@ -189,7 +190,7 @@ def budgets_page(
         found = session.scalars(wanted).all()
     page, following = cut(found, limit, lambda budget: (budget.project, budget.month))
     now = month or service.month_now()
-    rows = [budget_row(service, budget, budget.month or now) for budget in page]
+    rows = budget_rows(service, [(budget, budget.month or now) for budget in page])
     return {"budgets": rows, "next_cursor": following}
 
 
@@ -197,7 +198,7 @@ def standing(service: Service, project: str, month: str | None = None) -> Standi
     """Return how the budget of a project stands in a month, this one if none is named."""
     month = month or service.month_now()
     budget = budget_of(service, project, month)
-    return {"budget": None if budget is None else budget_row(service, budget, month)}
+    return {"budget": budget_rows(service, [(budget, month)])[0] if budget else None}
 
 
 def check(service: Service, project: str) -> CheckAnswer:
@@ -229,10 +230,18 @@ def limits_kg(service: Service, month: str) -> dict[str, float]:
         return {row.project: kg_from_g(row.limit_g) for row in session.scalars(wanted)}
 
 
-def projects_with_budgets(service: Service) -> list[str]:
-    """Every project with a budget, by name."""
+def budgets_of(service: Service, months: Collection[str]) -> list[tuple[Budget, str]]:
+    """Return the budget of each project that has one, with each month that it holds for."""
+    wanted = sa.select(Budget).order_by(Budget.project, Budget.month)
     with service.store.read() as session:
-        return sorted(set(session.scalars(sa.select(Budget.project))))
+        known = {(row.project, row.month): row for row in session.scalars(wanted)}
+    projects = dict.fromkeys(project for project, _ in known)
+    found = [
+        (known.get((project, month)) or known.get((project, EVERY_MONTH)), month)
+        for project in projects
+        for month in sorted(months)
+    ]
+    return [(budget, month) for budget, month in found if budget is not None]
 
 
 def _check(service: Service, new: NewBudget) -> None:
@@ -257,15 +266,26 @@ def _check(service: Service, new: NewBudget) -> None:
             raise CorrectionError("email", f"{new.email!r} is no address; write name@host")
 
 
-def budget_row(service: Service, budget: Budget, month: str) -> BudgetRow:
-    """How a budget stands in a month."""
-    found = _month(service, budget.project, month)
+def budget_rows(service: Service, wanted: Sequence[tuple[Budget, str]]) -> list[BudgetRow]:
+    """Return how each budget stands in the month beside it."""
+    if not wanted:
+        return []
+    keys = [(month, budget.project) for budget, month in wanted]
+    sums, running = project_sums(service, keys), _running(service, keys)
+    alerts = _alerts(service, keys)
+    return [
+        _row(service, budget, month, _month(sums[key], running.get(key, [])), alerts.get(key, []))
+        for (budget, month), key in zip(wanted, keys, strict=True)
+    ]
+
+
+def _row(
+    service: Service, budget: Budget, month: str, found: _Month, alerts: list[AlertRow]
+) -> BudgetRow:
     spent = found.spent.scaled(KG, "kgCO2e") if found.spent else None
     ahead, reason = _forecast(service, month, found)
     thresholds = json.loads(budget.thresholds)
     share = found.spent.value / budget.limit_g if found.spent else None
-    with service.store.read() as session:
-        alerts = _alerts(session, budget.project, month)
     return {
         "project": budget.project,
         "month": budget.month or None,
@@ -296,35 +316,36 @@ def _status(share: float | None, thresholds: Sequence[float], unknown: int) -> B
     return "unknown" if unknown or share is None else "within"
 
 
-def _alerts(session: Session, project: str, month: str) -> list[AlertRow]:
-    wanted = sa.select(Alert).where(Alert.project == project, Alert.month == month)
-    rows = session.scalars(wanted.order_by(Alert.threshold))
-    return [{"threshold": row.threshold, "at": text_from_us(row.made_us)} for row in rows]
+def _alerts(service: Service, keys: Collection[ProjectMonth]) -> dict[ProjectMonth, list[AlertRow]]:
+    """Return the alerts of each project and month, by threshold."""
+    of_these = (Alert.month.in_({m for m, _ in keys}), Alert.project.in_({p for _, p in keys}))
+    found: dict[ProjectMonth, list[AlertRow]] = {}
+    with service.store.read() as session:
+        for row in session.scalars(sa.select(Alert).where(*of_these).order_by(Alert.threshold)):
+            made: AlertRow = {"threshold": row.threshold, "at": text_from_us(row.made_us)}
+            found.setdefault((row.month, row.project), []).append(made)
+    return found
 
 
-def _month(service: Service, project: str, month: str) -> _Month:
-    running = _running(service, project, month)
+def _month(sums: ProjectSums, running: list[list[DayDoc]]) -> _Month:
     parts = [day for days in running for day in days]
-    document = month_sums(service, month, project)
-    totals = document["totals"] if document else None
+    totals = sums.totals
     known = [totals["total_g"] if totals else None, *(g for day in parts for g in _grams(day))]
     spent = total_known(known)
     by_day: dict[str, float] = {}
-    for day in (*(document["days"] if document else ()), *parts):
+    for day in (*sums.days, *parts):
         grams = sum(g["value"] for g in _grams(day) if g)
         by_day[day["day"]] = by_day.get(day["day"], 0.0) + grams
-    unknown = totals["jobs_unknown"] if totals else 0
-    unknown += document["jobs_unscored"]["jobs"] if document else 0
+    unknown = sums.unscored + (totals["jobs_unknown"] if totals else 0)
     unknown += sum(any(None in _grams(day) for day in days) for days in running)
-    unseen = document["jobs_running"]["jobs"] if document else 0
-    if spent is None and not (unknown or unseen):  # all that there are may be excluded
+    if spent is None and not (unknown or sums.running):  # all that there are may be excluded
         spent = Quantity.exact(0.0, "gCO2e", "declared", "no job in the month")
     return _Month(
         spent=spent,
         days=by_day,
         running=len(running),
         unknown=unknown,
-        began_before=bool(document and document["previous"]),
+        began_before=sums.began_before,
     )
 
 
@@ -332,21 +353,24 @@ def _grams(day: DayDoc) -> tuple[QuantityDoc | None, QuantityDoc | None]:
     return day["operational_g"], day["embodied_g"]
 
 
-def _running(service: Service, project: str, month: str) -> list[list[DayDoc]]:
-    """The days in the month of each job that runs and has any, by its score as last made."""
+def _running(
+    service: Service, keys: Collection[ProjectMonth]
+) -> dict[ProjectMonth, list[list[DayDoc]]]:
+    """Return the days in each month of each running job of a project, by its score as last made."""
     wanted = (
-        sa.select(Provisional.doc)
+        sa.select(Job.project, Provisional.doc)
         .join(Job, Job.id == Provisional.job)
-        .where(Job.state == "running", Job.project == project)
+        .where(Job.state == "running", Job.project.in_({project for _, project in keys}))
     )
     with service.store.read() as session:
-        documents = [read_job(doc) for doc in session.scalars(wanted)]
-    found = [
-        [day for day in document["days"] if day["day"].startswith(month)]
-        for document in documents
-        if document["excluded"] is None
-    ]
-    return [days for days in found if days]
+        documents = [(project, read_job(doc)) for project, doc in session.execute(wanted)]
+    found: dict[ProjectMonth, list[list[DayDoc]]] = {}
+    for project, document in documents:
+        for month in {month for month, of in keys if of == project}:
+            days = [day for day in document["days"] if day["day"].startswith(month)]
+            if days and document["excluded"] is None:
+                found.setdefault((month, project), []).append(days)
+    return found
 
 
 def _forecast(service: Service, month: str, found: _Month) -> tuple[Quantity | None, str | None]:

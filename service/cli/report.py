@@ -79,19 +79,23 @@ def report_month(
         int | None, typer.Option(min=1, help="A kept revision; without it, the month as it is.")
     ] = None,
 ) -> None:
-    """Write the report of a month; prints the files' names."""
+    """Write the report of a month, kept if it is complete; prints the files' names."""
     from gramwatt.reports.printable import file_name
     from gramwatt.reports.sections.not_summed import incomplete
     from gramwatt.service.common.errors import NoDataError
-    from gramwatt.service.months.report import month_report
+    from gramwatt.service.months.report import keep_month, month_report
     from gramwatt.service.rendering import reports as rendering
+    from gramwatt.service.store.documents import read_month
 
     require_month(month)
     chosen = _chosen(formats, rendering.MONTH_FORMATS)
     with current_service() as service:
         try:
             with busy("summing the month"):
-                document = month_report(service, month, project, revision=revision)
+                if revision is None:
+                    document = read_month(keep_month(service, month, project))
+                else:
+                    document = month_report(service, month, project, revision=revision)
         except NoDataError as error:
             stop(1, str(error))
     for sentence in incomplete(document):

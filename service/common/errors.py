@@ -174,12 +174,6 @@ class TooManyJobsError(UseCaseError):
     code = "too-many-jobs"
 
 
-class StillSummingError(UseCaseError):
-    """Jobs that an earlier release scored are still being added to the months."""
-
-    code = "not-ready"
-
-
 class CursorError(UseCaseError):
     """A text that is not a cursor of the list it was given for."""
 

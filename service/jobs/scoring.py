@@ -245,7 +245,7 @@ def _store_revision(
         with session.no_autoflush:  # the columns of the job's row in one statement
             if scored is document or job.head != head_text(scored):
                 _store_head(session, job, scored)
-            keep_parts(session, job, scored, parts)
+            keep_parts(session, job, scored, parts, is_new=scored is document)
         return True
 
     return service.store.transact(store)

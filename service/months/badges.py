@@ -16,7 +16,7 @@ from gramwatt.service.months.report import month_text
 MONTHS_BACK = 12
 
 
-def project_badge(service: Service, project: str, unit: str | None, wait_s: float) -> str:
+def project_badge(service: Service, project: str, unit: str | None) -> str:
     """The badge of a project as SVG, of the newest of the last months that has data.
 
     Of a project without any, or that the caller does not see, it says so.
@@ -24,7 +24,7 @@ def project_badge(service: Service, project: str, unit: str | None, wait_s: floa
     month = service.month_of(service.now())
     for _ in range(MONTHS_BACK + 1):
         try:
-            document: MonthDoc = json.loads(month_text(service, month, project, wait_s=wait_s))
+            document: MonthDoc = json.loads(month_text(service, month, project))
         except NoDataError:
             month = previous_month(month)
             continue

@@ -16,7 +16,7 @@ import msgspec
 from gramwatt.sci.analysis.documents import LedgerRow, MonthTotals, PendingDoc, ProjectCharge
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.service.access.projects import one_project
-from gramwatt.service.common.errors import NoDataError, StillSummingError
+from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import THIS_MACHINE, Service
 from gramwatt.service.months.history import months_before
 from gramwatt.service.months.report import month_text, months_with_data
@@ -25,8 +25,6 @@ from gramwatt.service.months.summed import parts_of_months
 
 PARTS_AT_ONCE = 4_000
 """Sums over at most so many parts are made anew while a page waits: a tenth of a second."""
-LONGEST_S = 5.0
-"""How long one waits, who asked to, for jobs of an earlier release to be added [s]."""
 
 
 class OverviewDoc(msgspec.Struct):
@@ -41,6 +39,7 @@ class OverviewDoc(msgspec.Struct):
     ledger: list[LedgerRow]
     by_project: list[ProjectCharge]
     data_quality: dict[str, Any]
+    trend: list[dict[str, Any]] = msgspec.field(default_factory=list)
     jobs_running: PendingDoc | None = None
     jobs_unscored: PendingDoc | None = None
 
@@ -95,13 +94,17 @@ def month_overview(
     project = one_project(service, project, month)
     months = [month, *months_before(month)]
     sums, is_current = _sums(service, month, project, months, wait=wait)
-    stored = stored_months(service, months, project)
+    bars = {
+        one: _stored_bar(one, of) for one, of in stored_months(service, months, project).items()
+    }
+    for row in sums.trend if sums is not None else ():
+        bars[row["month"]] = Bar(row["month"], row["jobs"], row["total_g"])
     charged = sums.by_project if sums is not None and project is None else []
     return MonthOverview(
         month,
         project,
         sums,
-        [_month_bar(one, stored.get(one)) for one in reversed(months)],
+        [bars.get(one, Bar(one, 0, None)) for one in reversed(months)],
         projects=_bars(charged, limits, {row["project"] for row in charged}),
         first=min(months_with_data(service), default=None),
         is_current=is_current,
@@ -131,24 +134,17 @@ def _sums(
 ) -> tuple[OverviewDoc | None, bool]:
     """The sums of a month, and whether they and those of the other months hold now."""
     stored = stored_months(service, months, project)
-    late = [
-        one for one, kept in stored.items() if not (kept.holds and (kept.has_sums or one != month))
-    ]
+    late = [one for one, kept in stored.items() if not kept.holds]
     if not wait and late and parts_of_months(service, late, project) > PARTS_AT_ONCE:
         text = stored_sums(service, month, project)
         return (_decoded(text) if text else None), False
     try:
-        text = month_text(service, month, project, wait_s=LONGEST_S if wait else 0.0)
-        return _decoded(text), True
+        return _decoded(month_text(service, month, project)), True
     except NoDataError:
         return None, True
-    except StillSummingError:
-        return None, False
 
 
-def _month_bar(month: str, kept: StoredMonth | None) -> Bar:
-    if kept is None:
-        return Bar(month, 0, None)
+def _stored_bar(month: str, kept: StoredMonth) -> Bar:
     totals = json.loads(kept.brief or "{}").get("totals")
     if totals is None:
         return Bar(month, 0, None, is_known=False)

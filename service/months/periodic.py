@@ -8,41 +8,60 @@ from sqlalchemy.orm import Session
 from gramwatt.service.config import EACH_PROJECT
 from gramwatt.service.container import Service
 from gramwatt.service.months.pending import pending_jobs, pending_keys
-from gramwatt.service.months.report import month_sums, month_text, months_with_data
-from gramwatt.service.months.sums.filling import fill_parts
+from gramwatt.service.months.report import keep_month, months_with_data, sum_month
+from gramwatt.service.months.stored import MonthStore
 from gramwatt.service.months.sums.keeping import ALL
 from gramwatt.service.store.models import JobMonth, MonthlyReport
 
 LATE_MONTHS = 3
-"""Ended months whose reports are made again by themselves when late data change them."""
+"""Ended months whose newest reports are delivered where they were not."""
 
 
-def make_missing_reports(service: Service) -> list[tuple[str, str | None]]:
-    """Make the reports of complete months without one, and anew where late data changed the last.
+def keep_ended_months(service: Service) -> list[tuple[str, str | None]]:
+    """Keep the reports of ended months that have none, or whose jobs changed since the last.
 
-    Those over all projects, and of each project that has its own. Returns the months that ended
-    last, the newest first, each with None and its projects.
+    Those over all projects, and of each project that has its own, whatever their age, once their
+    jobs are scored. Returns the months that ended last and those that were kept now, each with
+    None or a project, the newest first.
     """
-    fill_parts(service)
     now_us = service.now_us()
     ended = [m for m in months_with_data(service) if service.month_span_us(m)[1] <= now_us]
     with service.store.read() as session:
         wanted = [(m, project) for m in ended for project in _reported(service, session, m)]
-        kept = session.execute(sa.select(MonthlyReport.month, MonthlyReport.project))
-        made = {(month, project) for month, project in kept}
-        late = ended[:LATE_MONTHS]
-        missing = [(m, p) for m, p in wanted if (m, p or ALL) not in made or m in late]
-        pending = pending_keys(session)
-        complete = [
-            (m, p) for m, p in missing if not any(pending_jobs(service, session, m, p, pending)[:2])
-        ]
-    for month, project in complete:
-        month_text(service, month, project)
-    return [(month, project) for month, project in wanted if month in late]
+        changed = _changed(service, session, wanted)
+    for month, project in changed:
+        keep_month(service, month, project)
+    late = ended[:LATE_MONTHS]
+    return [(m, project) for m, project in wanted if m in late or (m, project) in changed]
+
+
+def _changed(
+    service: Service, session: Session, wanted: list[tuple[str, str | None]]
+) -> set[tuple[str, str | None]]:
+    """Return those whose newest report was made of another state, and whose jobs are scored."""
+    pending = pending_keys(session)
+    known = {
+        (month, project): made_of
+        for month, project, made_of in session.execute(
+            sa.select(MonthlyReport.month, MonthlyReport.project, MonthlyReport.made_of).order_by(
+                MonthlyReport.revision
+            )
+        )
+    }
+    found = set()
+    for project in dict.fromkeys(project for _, project in wanted):
+        months = [month for month, of in wanted if of == project]
+        states = MonthStore(service, session, months, project, pending)
+        for month in months:
+            if known.get((month, project or ALL)) != states.made_of(month) and not any(
+                pending_jobs(service, session, month, project, pending)[:2]
+            ):
+                found.add((month, project))
+    return found
 
 
 def _reported(service: Service, session: Session, month: str) -> list[str | None]:
-    """None, which is all projects, and the projects with a report of the month of their own."""
+    """Return None, for all projects, and the projects with a report of the month of their own."""
     chosen = service.config.reports.projects
     if not chosen:
         return [None]
@@ -60,4 +79,4 @@ def sum_present_month(service: Service) -> None:
     with service.store.read() as session:
         projects = list(session.scalars(wanted))
     for project in (*projects, None) if projects else ():
-        month_sums(service, month, project)
+        sum_month(service, month, project)

@@ -1,11 +1,8 @@
-"""Monthly reports: sums of the jobs' parts, stored while they hold; those of ended months kept."""
+"""Monthly reports: sums of the jobs' parts; those of ended months are kept as revisions."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +17,9 @@ from gramwatt.sci.analysis.month import (
     previous_month,
 )
 from gramwatt.service.access.projects import one_project
-from gramwatt.service.common.errors import NoDataError, StillSummingError
+from gramwatt.service.common.errors import BusyError, NoDataError
 from gramwatt.service.container import Service
+from gramwatt.service.months import revisions
 from gramwatt.service.months.history import (
     Fields,
     budget_uses,
@@ -35,97 +33,78 @@ from gramwatt.service.months.pending import (
     pending_jobs,
     pending_keys,
 )
-from gramwatt.service.months.revisions import keep, keep_instead, kept, newest, still_said
 from gramwatt.service.months.stored import MonthStore, Rows, store_sums
-from gramwatt.service.months.sums.filling import fill_parts, is_missing
 from gramwatt.service.months.sums.keeping import versions
 from gramwatt.service.store.documents import read_month, to_text
-from gramwatt.service.store.models import (
-    Job,
-    JobMonth,
-    is_pending,
-)
+from gramwatt.service.store.models import Job, JobMonth, is_pending
 from gramwatt.service.store.timestamps import from_us
 
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM."""
+TRIES = 5
+"""How often a report is made again because another process kept one meanwhile."""
 
 
 def month_report(
-    service: Service,
-    month: str,
-    project: str | None = None,
-    *,
-    revision: int | None = None,
-    wait_s: float | None = None,
+    service: Service, month: str, project: str | None = None, *, revision: int | None = None
 ) -> MonthDoc:
-    """The report of a month; raises NoDataError. That of a complete month is kept as a revision.
-
-    Jobs of an earlier release are added to the months first. Raises StillSummingError where that
-    takes longer than `wait_s`; without it, this waits. A caller who is bound to projects has the
-    report of one of them.
-    """
-    text = month_text(service, month, project, revision=revision, wait_s=wait_s)
-    return read_month(text)
+    """Return the report of a month as `month_text` does, parsed."""
+    return read_month(month_text(service, month, project, revision=revision))
 
 
 def month_text(
-    service: Service,
-    month: str,
-    project: str | None = None,
-    *,
-    revision: int | None = None,
-    wait_s: float | None = None,
+    service: Service, month: str, project: str | None = None, *, revision: int | None = None
 ) -> str:
-    """The same as compact JSON: stored sums are passed on as they are, without reading them.
+    """Return the report of a month as compact JSON; nothing is written.
 
-    With `revision`, the report that was kept under that number; raises NoDataError for none.
+    Where the newest kept revision still says the same, it is that; else `revision` is null. With
+    `revision`, the report that was kept under that number. A caller who is bound to projects has
+    the report of one of them. Raises NoDataError.
     """
     project = one_project(service, project, month)
     service = service.for_every_project()
     if revision is not None:
-        return kept(service, month, project, revision)
-    with _filled(service, wait_s) as session:
-        found = _found(service, session, month, project, months_before(month))
-    store_sums(service, found.new)
-    fields = {**found.fields, **_raw(_beside(service, found))}
-    reported = found.reported
-    if not found.complete:
-        return _written(fields, None, "null")
-    before = _fields(reported) if reported else {}
-    text = _written(fields, found.revision, bytes(before.get("revised", b"null")).decode())
-    if text == reported:
-        return text
-    same = still_said(reported, text) if reported is not None else None
-    if same is not None:
-        if same != reported:
-            keep_instead(service, month, project, same)
-        return same
-    text = _written(fields, found.revision + 1, revised(found.revision, before))
-    keep(service, month, project, text)
-    return text
+        return revisions.kept(service, month, project, revision)
+    with service.store.read() as session:
+        newest = revisions.newest(session, month, project)
+        found = _found(service, session, month, project, months_before(month), newest is not None)
+    return _text(service, found, newest)[0]
 
 
-def month_sums(service: Service, month: str, project: str | None = None) -> dict[str, Any] | None:
-    """`totals`, `previous`, `days`, `jobs_unscored` and `jobs_running` of a month.
+def keep_month(service: Service, month: str, project: str | None = None) -> str:
+    """Return the report of a month like `month_text`; that of a complete month is kept.
 
-    None where it has no job. They are those of the report, without what that says of other months.
+    It becomes the next revision where it says something else than the newest one. Of processes
+    that keep the same report at once one does. Raises NoDataError.
     """
+    project = one_project(service, project, month)
     service = service.for_every_project()
-    try:
-        with _filled(service, None) as session:
-            found = _found(service, session, month, project, ())
-    except NoDataError:
-        return None
+    for _ in range(TRIES):
+        with service.store.read() as session:
+            newest = revisions.newest(session, month, project)
+            known = newest is not None
+            found = _found(service, session, month, project, months_before(month), known)
+        store_sums(service, found.new)
+        text, is_new = _text(service, found, newest)
+        if not found.complete:
+            return text
+        if not is_new:
+            assert newest is not None  # what is not new was kept
+            revisions.still_holds(service, newest, found.made_of)
+            return text
+        number = newest.revision + 1 if newest else 1
+        text = _numbered(text, number)
+        if revisions.keep(service, month, project, number, text, found.made_of):
+            return text
+    raise BusyError(f"the report of {month} is being kept by others; ask again")
+
+
+def sum_month(service: Service, month: str, project: str | None = None) -> None:
+    """Store the sums of a month, so that its reports need not make them."""
+    service = service.for_every_project()
+    with service.store.read() as session:
+        found = _found(service, session, month, project, (), known=True)
     store_sums(service, found.new)
-    read = {
-        name: msgspec.json.decode(found.fields[name]) for name in ("totals", "previous", "days")
-    }
-    return {
-        **read,
-        "jobs_unscored": pending_doc(found.unscored),
-        "jobs_running": pending_doc(found.running),
-    }
 
 
 @dataclass(frozen=True)
@@ -137,33 +116,34 @@ class _Found:
     fields: Fields
     sums: Mapping[str, Fields]
     new: Rows
+    made_of: str
     running: Sequence[Pending]
     unscored: Sequence[Pending]
     excluded: Sequence[ExcludedDoc]
     deleted: int
-    reported: str | None
-    revision: int
     complete: bool
     open_months: Sequence[str]
     budgets: Sequence[BudgetUse]
 
 
 def _found(
-    service: Service, session: Session, month: str, project: str | None, others: Sequence[str]
+    service: Service,
+    session: Session,
+    month: str,
+    project: str | None,
+    others: Sequence[str],
+    known: bool,
 ) -> _Found:
+    """Read the month and what its report says of `others`; raises NoDataError unless `known`."""
     now_us = service.now_us()
     pending = pending_keys(session)
     running, unscored, excluded = pending_jobs(service, session, month, project, pending)
     # A month that its jobs have left goes on answering once it was reported.
-    reported, revision = newest(session, month, project)
-    if reported is None and not (running or unscored or excluded):
+    if not (known or running or unscored or excluded):
         _require_parts(session, month, project)
     stored = MonthStore(service, session, (month, *others), project, pending)
-    # Those of the month before come first: they leave what this one is compared with.
     older = stored.briefs(others)
     fields = _fields(stored.sums(month))
-    refused = msgspec.json.decode(fields["refused"])
-    unscored += [Pending(job_id, name, of, {}) for job_id, name, of in refused]
     sums: dict[str, Fields] = {**older, month: fields}
     complete = now_us >= service.month_span_us(month)[1] and not running and not unscored
     first_us = min(pending.values(), default=now_us)
@@ -174,12 +154,11 @@ def _found(
         fields=fields,
         sums=sums,
         new=stored.new,
+        made_of=stored.made_of(month),
         running=running,
         unscored=unscored,
         excluded=[*msgspec.json.decode(fields["excluded"]), *excluded],
         deleted=deleted_jobs(service, session, month, project),
-        reported=reported,
-        revision=revision,
         complete=complete,
         open_months=open_months if complete else [*open_months, month],
         budgets=budget_uses(session, month, project, fields) if others else [],
@@ -190,6 +169,18 @@ def _require_parts(session: Session, month: str, project: str | None) -> None:
     """Raise NoDataError for a month that no scored or excluded job has a part of."""
     if not versions(session, (month,), project):
         raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
+
+
+def _text(service: Service, found: _Found, newest: revisions.Kept | None) -> tuple[str, bool]:
+    """Return the report as compact JSON, and whether no kept revision says the same."""
+    fields = {**found.fields, **_raw(_beside(service, found))}
+    if not found.complete:
+        return _written(fields, "null"), True
+    before = _fields(newest.doc) if newest else {}
+    text = _written(fields, revised(newest.revision if newest else 0, before))
+    if newest is not None and revisions.says_the_same(newest.doc, text):
+        return newest.doc, False
+    return text, True
 
 
 def _beside(service: Service, found: _Found) -> dict[str, Any]:
@@ -217,29 +208,16 @@ def _raw(fields: Mapping[str, Any]) -> dict[str, msgspec.Raw]:
     return {name: msgspec.Raw(to_text(value).encode()) for name, value in fields.items()}
 
 
-def _written(fields: Fields, revision: int | None, revised: str) -> str:
-    """The document as compact JSON, with its fields in their order."""
-    own = {"revision": to_text(revision), "revised": revised}
-    whole = {**fields, **{name: msgspec.Raw(text.encode()) for name, text in own.items()}}
+def _written(fields: Fields, revised: str) -> str:
+    """Return the document without a revision as compact JSON, with its fields in their order."""
+    own = {"revision": msgspec.Raw(b"null"), "revised": msgspec.Raw(revised.encode())}
+    whole = {**fields, **own}
     return msgspec.json.encode({name: whole[name] for name in MonthDoc.__annotations__}).decode()
 
 
-@contextmanager
-def _filled(service: Service, wait_s: float | None) -> Iterator[Session]:
-    """A session that reads the parts of every job; raises StillSummingError where some lack."""
-    with service.store.read() as session:
-        if not is_missing(session):
-            yield session
-            return
-    ends = math.inf if wait_s is None else time.monotonic() + wait_s
-    fill_parts(service, lambda: time.monotonic() < ends)
-    with service.store.read() as session:
-        if is_missing(session):
-            raise StillSummingError(
-                "the jobs of an earlier release are still being added to the months; "
-                "ask again in a minute"
-            )
-        yield session
+def _numbered(text: str, revision: int) -> str:
+    """Return the document with the number of its revision."""
+    return msgspec.json.encode({**_fields(text), "revision": revision}).decode()
 
 
 def months_with_data(service: Service) -> list[str]:

@@ -1,67 +1,82 @@
-"""Reports of complete months as they were made: each that differs from the last is a revision."""
+"""Reports of complete months as they were kept: each that differs from the last is a revision."""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months.sums.keeping import ALL
-from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import MonthlyReport
-from gramwatt.service.store.upserts import upsert
+from gramwatt.service.store.timestamps import text_from_us
 
-_OWN = (
-    MonthlyReport.month == sa.bindparam("month"),
-    MonthlyReport.project == sa.bindparam("project"),
-)
-_NEWEST = (
-    sa.select(
-        MonthlyReport.doc,
-        sa.select(sa.func.count()).select_from(MonthlyReport).where(*_OWN).scalar_subquery(),
-    )
-    .where(*_OWN)
-    .order_by(MonthlyReport.made_us.desc())
-    .limit(1)
-)
 ROUNDING = 1e-12
 """Relative difference of figures that were added in another order."""
 
 
-def keep(service: Service, month: str, project: str | None, text: str) -> None:
-    """Keep the report of a complete month, which is another than the one kept last."""
-    row = {"month": month, "project": project or ALL, "made_us": service.now_us(), "doc": text}
-    with service.store.write() as session:
-        upsert(session, MonthlyReport, [row])
+class Kept(NamedTuple):
+    """The newest revision of a report, and the state of the month that it is known to hold for."""
+
+    id: int
+    revision: int
+    doc: str
+    made_of: str
 
 
-def keep_instead(service: Service, month: str, project: str | None, text: str) -> None:
-    """Replace the report that was kept last by the same with fields that its release lacked."""
-    own = (MonthlyReport.month == month, MonthlyReport.project == (project or ALL))
-    last = sa.select(sa.func.max(MonthlyReport.made_us)).where(*own).scalar_subquery()
-    change = sa.update(MonthlyReport).where(*own, MonthlyReport.made_us == last).values(doc=text)
+def newest(session: Session, month: str, project: str | None) -> Kept | None:
+    """Return the revision of the month's report that was kept last; None for none."""
+    columns = (MonthlyReport.id, MonthlyReport.revision, MonthlyReport.doc, MonthlyReport.made_of)
+    wanted = sa.select(*columns).where(*_of(month, project))
+    row = session.execute(wanted.order_by(MonthlyReport.revision.desc()).limit(1)).first()
+    return Kept(*row) if row else None
+
+
+def keep(
+    service: Service, month: str, project: str | None, revision: int, text: str, made_of: str
+) -> bool:
+    """Keep a report under a number; return False where another process has used the number."""
+    row = MonthlyReport(
+        month=month,
+        project=project or ALL,
+        revision=revision,
+        made_us=service.now_us(),
+        made_of=made_of,
+        doc=text,
+    )
+    try:
+        with service.store.write() as session:
+            session.add(row)
+    except IntegrityError:
+        return False
+    return True
+
+
+def still_holds(service: Service, kept: Kept, made_of: str) -> None:
+    """Note that a kept report says what the month's present state does too."""
+    if kept.made_of == made_of:
+        return
+    change = sa.update(MonthlyReport).where(MonthlyReport.id == kept.id).values(made_of=made_of)
     with service.store.write() as session:
         session.execute(change)
 
 
-def still_said(reported: str, text: str) -> str | None:
-    """The report that is kept, with fields that its release lacked; None where it says otherwise.
+def says_the_same(kept: str, text: str) -> bool:
+    """Return True where a report has the figures of the kept one, but for rounding.
 
-    Figures that differ by rounding are those that were reported. That fewer jobs are provisional
-    is no other report, unless none is any more: they become final one after another.
+    That fewer jobs are provisional is no other report, unless none is any more: they become final
+    one after another. Fields that only one of them has are of another release.
     """
-    before, now = json.loads(reported), json.loads(text)
-    both = before.keys() & now.keys()
-    if "provisional" in both:
-        both -= {"provisional"} if _is_provisional(before) == _is_provisional(now) else set()
-    if not all(_same(before[name], now[name]) for name in both):
-        return None
-    return reported if before.keys() >= now.keys() else to_text({**now, **before})
+    before, now = json.loads(kept), json.loads(text)
+    both = (before.keys() & now.keys()) - {"revision", "revised"}
+    if "provisional" in both and _is_provisional(before) == _is_provisional(now):
+        both.discard("provisional")
+    return all(_same(before[name], now[name]) for name in both)
 
 
 def _is_provisional(document: Any) -> bool:
@@ -78,26 +93,17 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def newest(session: Session, month: str, project: str | None) -> tuple[str | None, int]:
-    """The report of the month that was kept last, and how many were."""
-    found = session.execute(_NEWEST, {"month": month, "project": project or ALL}).first()
-    return (found[0], found[1]) if found else (None, 0)
-
-
 def latest_revision(service: Service, month: str, project: str | None) -> int:
-    """The revision of the report that was kept last, of all projects or one; 0 for none."""
+    """Return the number of the newest kept revision; 0 for none."""
     with service.for_every_project().store.read() as session:
-        return newest(session, month, project)[1]
+        found = newest(session, month, project)
+    return found.revision if found else 0
 
 
 def kept(service: Service, month: str, project: str | None, revision: int) -> str:
-    """The report that was kept as this revision, the first of which is 1."""
-    wanted = (
-        sa.select(MonthlyReport.doc)
-        .where(MonthlyReport.month == month, MonthlyReport.project == (project or ALL))
-        .order_by(MonthlyReport.made_us)
-        .offset(revision - 1)
-        .limit(1)
+    """Return the report that was kept as this revision; raises NoDataError."""
+    wanted = sa.select(MonthlyReport.doc).where(
+        *_of(month, project), MonthlyReport.revision == revision
     )
     with service.store.read() as session:
         text = session.scalar(wanted)
@@ -105,3 +111,21 @@ def kept(service: Service, month: str, project: str | None, revision: int) -> st
         of = f" of project {project!r}" if project else ""
         raise NoDataError(f"no report of {month}{of} was kept as revision {revision}")
     return text
+
+
+def kept_reports(service: Service, project: str | None) -> dict[str, list[str]]:
+    """Return when the reports of each month were kept (RFC 3339), newest first."""
+    wanted = (
+        sa.select(MonthlyReport.month, MonthlyReport.made_us)
+        .where(MonthlyReport.project == (project or ALL))
+        .order_by(MonthlyReport.revision.desc())
+    )
+    found: dict[str, list[str]] = {}
+    with service.store.read() as session:
+        for month, made_us in session.execute(wanted):
+            found.setdefault(month, []).append(text_from_us(made_us))
+    return found
+
+
+def _of(month: str, project: str | None) -> tuple[sa.ColumnElement[bool], ...]:
+    return MonthlyReport.month == month, MonthlyReport.project == (project or ALL)

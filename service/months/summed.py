@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -72,36 +70,11 @@ def parts_of_months(service: Service, months: Collection[str], project: str | No
         return session.scalar(wanted) or 0
 
 
-def trend_fields(
-    session: Session, month: str, project: str | None, left_out: Collection[int]
-) -> dict[str, Any]:
-    """What the trend of later reports shows of a month, without advice."""
-    return _read(session, month, project, left_out).brief()
-
-
 def compared_with(
     session: Session, month: str, project: str | None, left_out: Collection[int]
 ) -> Earlier:
     """What the month after this one is compared with."""
     return _read(session, month, project, left_out).earlier()
-
-
-@cache
-def no_basis() -> Earlier:
-    """What a month is compared with that has none before it."""
-    from gramwatt.service.months.sums.month import MonthSums
-
-    return MonthSums("", ()).earlier()
-
-
-def read_basis(packed: bytes) -> Earlier | None:
-    """The same as the store has kept it; None where another build of the release did."""
-    from gramwatt.service.months.sums.earlier import Earlier
-
-    try:
-        return Earlier.from_bytes(packed)
-    except msgspec.DecodeError:
-        return None
 
 
 def _read(

@@ -11,8 +11,8 @@ from gramwatt.service.api.reports import month_response
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import MonthPath, ProjectQuery, caller, service
 from gramwatt.service.jobs.lists import project_names
-from gramwatt.service.months.archive import kept_reports
 from gramwatt.service.months.report import months_with_data
+from gramwatt.service.months.revisions import kept_reports
 from gramwatt.service.pages.frame import add, page, query
 from gramwatt.service.pages.jobs import framed
 

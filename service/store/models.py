@@ -47,12 +47,10 @@ BY_POINT: Any = {"postgresql_ops": {"job_id": "varchar_pattern_ops"}, "info": {O
 PENDING = "state = 'running' OR scored_version <> version"
 """Jobs that run, or have lines that their newest score lacks."""
 OF_MODEL = (
-    *("model_id", "state", "revision", "summed_revision", "version", "scored_version"),
+    *("model_id", "state", "revision", "version", "scored_version"),
     *("heard_us", "id"),
 )
 """All that says whether sums over a model's runs still hold, so that no row of jobs is read."""
-UNSUMMED = "summed_revision <> revision"
-"""Jobs whose newest score is not in `job_months` yet: those that an earlier release scored."""
 
 
 def _partial(name: str, *columns: str, where: str) -> Index:
@@ -79,8 +77,8 @@ class Job(Base):
     `version` counts the batches that changed the job; the newest score was made of
     `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
     `silent_us` is when the server closed the job as lost; a later line clears it. `name` to
-    `total_g` are those of `head`, for lists; a figure that is not known is null. The parts of the
-    job's months in `job_months` are of `summed_revision`. `intervals_deleted_us` is when intervals
+    `total_g` are those of `head`, for lists; a figure that is not known is null.
+    `intervals_deleted_us` is when intervals
     and counts were deleted, because they had been kept long enough. `rescore_us` is when the
     score is to be made again, because intensity of its time is known better by then; null if it is
     final.
@@ -94,7 +92,6 @@ class Job(Base):
         Index(None, "model_id", "started_us", "id"),
         _partial("ix_jobs_pending", "started_us", "id", "state", where=PENDING),
         Index("ix_jobs_of_model", *OF_MODEL),
-        _partial("ix_jobs_unsummed", "id", where=UNSUMMED),
         _partial("ix_jobs_rescore", "rescore_us", "id", where="rescore_us IS NOT NULL"),
         Index(None, "state", "started_us", "id"),
         Index(None, "kind", "started_us", "id"),
@@ -122,7 +119,6 @@ class Job(Base):
     version: Mapped[int] = mapped_column(BigInteger)
     scored_version: Mapped[int] = mapped_column(BigInteger)
     revision: Mapped[int]
-    summed_revision: Mapped[int] = mapped_column(default=0, server_default="0")
     head: Mapped[Document]
     grade: Mapped[Word | None]
     notices: Mapped[int]
@@ -315,17 +311,6 @@ class MonthSum(Base):
     brief: Mapped[Document] = mapped_column(server_default="{}")
 
 
-class MonthBasis(Base):
-    """What the month after is compared with (`sums/earlier.py`); holds as a `MonthSum` does."""
-
-    __tablename__ = "month_bases"
-
-    month: Mapped[str] = mapped_column(String(7), primary_key=True)
-    project: Mapped[Label] = mapped_column(primary_key=True)
-    made_of: Mapped[Document]
-    sums: Mapped[bytes] = mapped_column(LargeBinary)
-
-
 class Correction(Base):
     """A field that a person declared after the job; rows are only ever added.
 
@@ -387,15 +372,20 @@ class OpenJournal(Base):
 
 
 class MonthlyReport(Base):
-    """A kept report of a month; the project is empty for the report over all projects."""
+    """A kept report of a month; the project is empty for the report over all projects.
+
+    `made_of` is the state of the month (`months/stored.py`) that it is known to hold for.
+    """
 
     __tablename__ = "monthly_reports"
-    __table_args__ = (UniqueConstraint("month", "project", "made_us"),)
+    __table_args__ = (UniqueConstraint("month", "project", "revision"),)
 
     id: Mapped[AutoKey]
     month: Mapped[str] = mapped_column(String(7))
     project: Mapped[Label]
+    revision: Mapped[int]
     made_us: Mapped[Timestamp]
+    made_of: Mapped[Document]
     doc: Mapped[Document]
 
 

@@ -14,7 +14,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.intensity.forecasts import issue_forecasts
 from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
-from gramwatt.service.months.periodic import make_missing_reports, sum_present_month
+from gramwatt.service.months.periodic import keep_ended_months, sum_present_month
 from gramwatt.service.notifications.delivery import announce
 from gramwatt.service.notifications.outbox import deliver
 from gramwatt.service.operation.backfill import rescore_due
@@ -43,7 +43,7 @@ def period(every_s: float) -> str:
 
 
 def _monthly_reports(service: Service) -> None:
-    for month, project in make_missing_reports(service):
+    for month, project in keep_ended_months(service):
         announce(service, month, project)
 
 
@@ -84,9 +84,9 @@ TASKS: Mapping[str, Task] = {
         "GRAMWATT_LIFETIME_YEARS changed",
     ),
     "monthly-reports": Task(
-        timedelta(hours=1),
+        timedelta(minutes=1),
         _monthly_reports,
-        "make and deliver the reports of ended months, missed ones too",
+        "keep and deliver the reports of ended months whose jobs changed, missed ones too",
     ),
     "present-month": Task(
         timedelta(minutes=5), sum_present_month, "sum the present month by project, for metrics"

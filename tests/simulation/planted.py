@@ -229,10 +229,9 @@ def months_keep_old_parts() -> AbstractContextManager[Any]:
     """A new revision leaves the job's part of the month as it was."""
     original = score_job.keep_parts
 
-    def patched(session: Any, job: Any, document: Any, parts: Any) -> None:
+    def patched(session: Any, job: Any, document: Any, parts: Any, *, is_new: bool) -> None:
         if document["revision"] == 1:
-            original(session, job, document, parts)
-        job.summed_revision = document["revision"]
+            original(session, job, document, parts, is_new=is_new)
 
     return patch.object(score_job, "keep_parts", patched)
 

@@ -393,7 +393,7 @@ class Story:
             budgets.come_to_rest(self)
         world.pass_s(62 * 24 * HOURS_S)  # the months are over
         idle = (*IDLE, "refresh-running", "present-month")
-        # Without it, who asks for a month first makes its report.
+        # Without it, a month that is asked for has no report that was kept.
         unmade = () if self.draw.random() < 0.5 else ("monthly-reports",)
         self.server.work_all(but=(*idle, *unmade))
         if self.ledger.limits_kg:

@@ -14,10 +14,8 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.model_totals import RunHead, Summing, totals_of_runs
 from gramwatt.service.container import Service
-from gramwatt.service.months.sums.filling import parts_or_refused
 from gramwatt.service.months.sums.part import PORTION, SUMMED, PartRow
-from gramwatt.service.store.documents import read_head, read_job
-from gramwatt.service.store.models import Job, JobMonth, Score
+from gramwatt.service.store.models import Job, JobMonth
 
 RUNS_AT_ONCE = 2_000
 """The sums of at most so many runs are made while a page of jobs waits: a tenth of a second."""
@@ -58,7 +56,7 @@ def totals_of_model(service: Service, model_id: str, *, wait: bool = True) -> Mo
 def _state(session: Session, model_id: str) -> tuple[int, ...]:
     """Runs and scored runs of a model, and numbers that differ once any scored run does."""
     scored = _is_scored()
-    columns = (Job.id, Job.version, Job.scored_version, Job.revision, Job.summed_revision)
+    columns = (Job.id, Job.version, Job.scored_version, Job.revision)
     sums = [sa.func.sum(one).filter(scored) for one in (*columns, Job.heard_us % _HEARD)]
     wanted = sa.select(sa.func.count(), sa.func.count().filter(scored), *sums)
     return tuple(session.execute(wanted.where(Job.model_id == model_id)).one())
@@ -74,53 +72,15 @@ def _summed(session: Session, model_id: str, *, unscored: int) -> ModelDoc:
 
     scored = sa.and_(Job.model_id == model_id, _is_scored())
     found = session.execute(sa.select(Job.id, Job.head).where(scored))
-    heads = {key: _run_head(text) for key, text in found}
-    sums = RunSums(_parts(session, scored, heads))
+    heads = {key: _head.decode(text) for key, text in found}
+    sums = RunSums(_parts(session, scored))
     summing = Summing(sums.terms, sums.method)
     return totals_of_runs(model_id, heads.values(), summing, unscored=unscored)
 
 
-def _run_head(text: str) -> RunHead:
-    try:
-        return _head.decode(text)
-    except msgspec.ValidationError:  # of an earlier release, without some of the fields
-        return read_head(text)
-
-
-def _parts(
-    session: Session, scored: sa.ColumnElement[bool], heads: dict[int, RunHead]
-) -> Iterator[Sequence[PartRow]]:
-    """The parts of the runs that are summed: those that are kept, then those of documents.
-
-    A run whose head has a total and no part was scored by an earlier release, or its figures are
-    beyond any sum: its head becomes that of its document, without the total where no part has it.
-    """
+def _parts(session: Session, scored: sa.ColumnElement[bool]) -> Iterator[Sequence[PartRow]]:
+    """Read the parts of the runs that are summed, in portions."""
     columns = (JobMonth.job, JobMonth.job_id, JobMonth.started_us, JobMonth.texts, JobMonth.numbers)
-    kept = (
-        sa.select(*columns)
-        .join(Job, Job.id == JobMonth.job)
-        .where(scored, Job.summed_revision == Job.revision, JobMonth.use == SUMMED)
-    )
-    met = set[int]()
-    for portion in session.execute(kept).partitions(PORTION):
-        met.update(row.job for row in portion)
+    kept = sa.select(*columns).join(Job, Job.id == JobMonth.job)
+    for portion in session.execute(kept.where(scored, JobMonth.use == SUMMED)).partitions(PORTION):
         yield cast("Sequence[PartRow]", portion)
-    for key in [key for key, head in heads.items() if _is_summed(head) and key not in met]:
-        wanted = (
-            sa.select(Score.doc, Job.started_us)
-            .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
-            .where(Job.id == key)
-        )
-        text, started_us = session.execute(wanted).one()
-        document = read_job(text)
-        rows = [
-            PartRow(key, document["job_id"], started_us, part.texts, part.numbers)
-            for part in parts_or_refused(document).values()
-            if part.use == SUMMED
-        ]
-        heads[key] = document if rows else cast(RunHead, {**document, "total_g": None})
-        yield rows
-
-
-def _is_summed(head: RunHead) -> bool:
-    return head["excluded"] is None and head["total_g"] is not None

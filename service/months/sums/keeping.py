@@ -18,12 +18,11 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.months.sums.part import (
     EXCLUDED,
     PORTION,
-    REFUSED,
     SUMMED,
     PartRow,
     StoredPart,
 )
-from gramwatt.service.store.models import Job, JobMonth, MonthBasis, MonthSum, MonthVersion
+from gramwatt.service.store.models import Job, JobMonth, MonthSum, MonthVersion
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.store.upserts import upsert
 
@@ -34,7 +33,7 @@ _OF_MONTH = sa.select(
 ).where(_PART.c.month == sa.bindparam("of_month"))
 # Not `use == SUMMED`: SQLite would go by the index with the project, from page to page, rather than
 # by the key, in whose order the rows lie. That takes twice as long.
-_ROWS = _OF_MONTH.where(_PART.c.use != EXCLUDED, _PART.c.use != REFUSED)
+_ROWS = _OF_MONTH.where(_PART.c.use != EXCLUDED)
 _ROWS_OF = _OF_MONTH.where(_PART.c.use == SUMMED, _PART.c.project == sa.bindparam("of_project"))
 _MONTHS = sa.select(JobMonth.month, JobMonth.project).where(JobMonth.job == sa.bindparam("key"))
 _VERSIONS = sa.select(MonthVersion.month, MonthVersion.version).where(
@@ -46,10 +45,12 @@ ALL = ""
 """How the store writes "every project"."""
 
 
-def keep_parts(session: Session, job: Job, document: JobDoc, parts: dict[str, StoredPart]) -> None:
+def keep_parts(
+    session: Session, job: Job, document: JobDoc, parts: dict[str, StoredPart], *, is_new: bool
+) -> None:
     """Replace the job's parts by those of its newest document (`parts_of`).
 
-    Months stay as they are where parts and document do.
+    Months stay as they are where the parts do and the document is not a new revision.
     """
     of_job = {
         "project": document["project"],
@@ -67,12 +68,11 @@ def keep_parts(session: Session, job: Job, document: JobDoc, parts: dict[str, St
         }
         for month, part in sorted(parts.items())
     ]
-    if job.summed_revision == document["revision"] and rows == _stored(session, job.id):
+    if not is_new and rows == _stored(session, job.id):
         return
     filled = {(month, document["project"]) for month in parts}
     touched = _remove(session, job.id) | filled
     upsert(session, JobMonth, rows)
-    job.summed_revision = document["revision"]
     session.flush()
     _renew(session, touched, filled)
 
@@ -136,7 +136,7 @@ def _renew(
     for month, project in sorted(both - known):
         if _has_part(session, month, project):
             continue
-        for table in (MonthVersion, MonthBasis, MonthSum):  # in the order of `store_sums`
+        for table in (MonthVersion, MonthSum):
             gone = (table.month == month, table.project == project)
             session.execute(sa.delete(table).where(*gone))
 

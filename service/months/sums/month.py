@@ -54,11 +54,6 @@ class MonthSums:
     def _side(self) -> Side:
         return side(self._parts)
 
-    def brief(self) -> dict[str, Any]:
-        """The fields of the month that a trend of months shows."""
-        quality = {"grade": self._quality()["grade"]}
-        return {"totals": self.totals(), "methods": self.methods(), "data_quality": quality}
-
     def fields(self, before: Earlier) -> dict[str, Any]:
         """Fields of `MonthDoc`, beside the month before."""
         changes = {term: self._change(before, term) for term in TERMS}
@@ -71,7 +66,7 @@ class MonthSums:
             **Accounts(self._parts, self._whole).fields(),
             "projects": self._projects(),
             "models": self._models(),
-            "days": self._days(),
+            "days": self.days(),
             "data_quality": self._quality(),
             "conformance": self._counted("conformance"),
             "states": self._counted("state"),
@@ -223,7 +218,8 @@ class MonthSums:
         rows = (cell[place] >= 0) & (parts.known[counts.job] == 1)
         return by(cell[place][rows], counts.amount[rows], len(number))
 
-    def _days(self) -> list[DayDoc]:
+    def days(self) -> list[DayDoc]:
+        """Return the sums of each day that has a part of a job."""
         parts, counts = self._parts, self._parts.counts
         totals, units = by_day(parts), len(parts.units)
         amounts = by(counts.day * units + counts.what, counts.amount, 32 * units)

@@ -48,8 +48,8 @@ HEAD, FIGURE, NONLINEAR, EFFECT, COUNT, QUALITY, NAMES = 9, 7, 3, 3, 3, 2, 2
 
 PORTION = 2_000
 """Parts read at once."""
-SUMMED, EXCLUDED, REFUSED = "summed", "excluded", "refused"
-"""What becomes of a part: a person left the job out, or no sum can hold its figures."""
+SUMMED, EXCLUDED = "summed", "excluded"
+"""What becomes of a part: a person may have left the job out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from statistics import NormalDist
 
 import pytest
+import sqlalchemy as sa
 from aiosmtpd.controller import Controller
 
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
+from gramwatt.service.budgets.alerts import check_budgets
+from gramwatt.service.budgets.budgets import budgets_page
 from gramwatt.service.budgets.forecast import DAYS_LEAST, month_end
 from gramwatt.service.config import AlertSettings
 from gramwatt.service.container import Service
@@ -626,3 +629,24 @@ def test_a_key_that_sends_records_learns_the_status_of_a_budget_only(client, lig
             "status": "within",
         }
     }
+
+
+def test_fifty_budgets_cost_as_few_statements_as_one(client, light):
+    """Ten at most, for the page and for the periodic check, of projects with jobs and without."""
+    for number in range(50):
+        set_budget(client, 10, project=f"p-{number:02}")
+    for number in range(0, 50, 5):
+        run_job(light, f"job-{number}", project=f"p-{number:02}")
+    asked = []
+
+    @sa.event.listens_for(light.store.engine, "before_cursor_execute")
+    def note(_connection, _cursor, statement, *_):
+        asked.append(statement)
+
+    rows = budgets_page(light, 100, None)["budgets"]
+    assert len(rows) == 50
+    assert sum(row["spent_kg"]["value"] > 0 for row in rows) == 10
+    assert len(asked) <= 10, asked
+    asked.clear()
+    check_budgets(light)
+    assert len(asked) <= 10, asked

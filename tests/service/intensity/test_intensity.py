@@ -248,7 +248,7 @@ def test_a_month_is_restated_when_its_jobs_are_scored_with_better_values(
     post(client, records)
 
     def may():
-        found = client.get("/v1/reports/monthly/2026-05").json
+        found = client.post("/v1/reports/monthly/2026-05").json
         return found, found["totals"]["operational_g"]["value"]
 
     before, grams = may()

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from flask.testing import FlaskClient
 from sqlalchemy import event
 
@@ -18,7 +17,6 @@ from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.lists import model_runs
-from gramwatt.service.store.models import Job
 from tests.journals import Writer, journal, lines
 
 MONTH_END = datetime(2026, 5, 31, 22, tzinfo=UTC)
@@ -119,16 +117,6 @@ def test_whatever_changes_a_run_changes_the_sums(runs: Service, client: FlaskCli
     ended = Writer(job="running", node="n1", first_seq=9)
     ingest(runs, "running", lines([ended.end(180)]))
     require_same(asked(client), from_documents(client, unscored=0))
-
-
-def test_runs_of_an_earlier_release_are_summed_from_their_documents(
-    runs: Service, client: FlaskClient
-) -> None:
-    expected = from_documents(client)
-    with runs.store.write() as session:
-        earlier = sa.update(Job).where(Job.job_id.in_(["a", "over"]))
-        session.execute(earlier.values(summed_revision=0))
-    require_same(asked(client), expected)
 
 
 def test_sums_of_many_runs_are_made_for_who_waits(

@@ -1,4 +1,4 @@
-"""What a month is compared with is kept: the parts of the month before are not read again."""
+"""What a month is compared with: the month before, whose parts are read with its own."""
 
 import json
 import random
@@ -7,12 +7,11 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.jobs.corrections import correct_job
-from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months import summed
-from gramwatt.service.months.report import month_sums, month_text
+from gramwatt.service.months.report import month_text
 from gramwatt.service.months.sums.part import SUMMED
-from gramwatt.service.store.models import JobMonth, MonthBasis, MonthlyReport, MonthSum
+from gramwatt.service.store.models import JobMonth, MonthlyReport, MonthSum
 from tests.journals import lines
 from tests.service.months.test_month_sums import random_job
 
@@ -51,28 +50,6 @@ def forget(service, *tables, month=None):
             session.execute(gone.where(table.month == month) if month else gone)
 
 
-def months_kept(service):
-    with service.store.read() as session:
-        return sorted(session.scalars(sa.select(MonthBasis.month).distinct()))
-
-
-def test_a_month_made_anew_reads_its_own_parts_alone_and_says_the_same(months, read):
-    first = month_text(months, JUNE)
-    # April twice: for the trend, and to be compared with; May leaves what June is compared with.
-    assert sorted(read) == ["2026-04", "2026-04", MAY, JUNE]
-    read.clear()
-    forget(months, MonthSum, month=JUNE)
-    assert month_text(months, JUNE) == first
-    assert read == [JUNE]
-
-
-def test_sums_of_the_present_month_read_the_month_before_once(months, read):
-    for _ in range(3):
-        forget(months, MonthSum, month=JUNE)
-        month_sums(months, JUNE, "vision")
-    assert read == [MAY, JUNE, JUNE, JUNE]
-
-
 def test_a_change_in_the_month_before_changes_what_is_compared_with(months, read):
     before = json.loads(month_text(months, JUNE))
     with months.store.read() as session:
@@ -83,26 +60,7 @@ def test_a_change_in_the_month_before_changes_what_is_compared_with(months, read
     found = json.loads(month_text(months, JUNE))
     assert MAY in read
     assert found["previous"]["jobs"] == before["previous"]["jobs"] - 1
-    forget(months, MonthSum, MonthBasis)
+    forget(months, MonthSum)
     anew = json.loads(month_text(months, JUNE))
     compared = ("totals", "previous", "changes", "change_parts")
     assert [found[name] for name in compared] == [anew[name] for name in compared]
-
-
-def test_what_another_build_kept_is_made_anew(months):
-    first = month_text(months, JUNE)
-    with months.store.write() as session:
-        session.execute(sa.update(MonthBasis).values(sums=b"\x93\x01"))
-    forget(months, MonthSum)
-    assert month_text(months, JUNE) == first
-    with months.store.read() as session:
-        kept = session.scalars(sa.select(MonthBasis.sums).where(MonthBasis.month == MAY)).one()
-    assert len(kept) > 100
-
-
-def test_nothing_is_kept_of_a_month_without_jobs(months):
-    month_text(months, JUNE)
-    assert months_kept(months) == ["2026-04", MAY]
-    for number in range(24):
-        delete_job(months, f"job-{number:02d}", by="ada")
-    assert months_kept(months) == []

@@ -12,7 +12,7 @@ from gramwatt.service.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.history import followed
 from gramwatt.service.months.report import month_report
-from gramwatt.service.months.revisions import still_said
+from gramwatt.service.months.revisions import says_the_same
 from gramwatt.service.store.models import MonthSum
 from tests.journals import Writer, journal, lines
 
@@ -123,7 +123,7 @@ def test_jobs_that_become_final_make_a_revision_once_none_is_provisional():
         provisional = None if jobs is None else {"jobs": jobs, "energy_kwh": {"value": 0.1 * jobs}}
         return json.dumps({"totals": {"total_g": total_g}, "provisional": provisional})
 
-    assert still_said(report(9), report(4)) == report(9)
-    assert still_said(report(9), report(0)) is None
-    assert still_said(report(9), report(4, total_g=2.0)) is None
-    assert still_said(report(None), report(0)) == report(None)
+    assert says_the_same(report(9), report(4))
+    assert not says_the_same(report(9), report(0))
+    assert not says_the_same(report(9), report(4, total_g=2.0))
+    assert says_the_same(report(None), report(0))

@@ -93,15 +93,18 @@ def test_units_are_divided_over_the_time_since_the_count_before(client):
 
 
 def test_a_replaced_meter_counts_on_from_its_forerunner(client):
-    first, second = (Writer(name, job="job-1", t0=EDGE) for name in ("w1", "w2"))
+    """The client's count lines are numbered by the client, whichever meter writes them."""
+    names = ("w1", "w2", "c1-count")
+    first, second, client_lines = (Writer(name, job="job-1", t0=EDGE) for name in names)
     start = first.at(-10 * H)
     records = [
         first.job(zone="DE", pue=1.0, units=("image",), started_at=start),
         first.device("GPU-1", name="NVIDIA L4"),
         first.interval(-10 * H, 10 * H, 1e6),
-        first.count(100, seconds=-1 * H),
+        client_lines.count(100, seconds=-1 * H),
         second.job(units=("image",), started_at=start, resumes="w1"),
-        second.count(40, seconds=3 * H),  # a quarter of the four hours since lies before midnight
+        # A quarter of the four hours since lies before midnight.
+        client_lines.count(40, seconds=3 * H),
         second.end(10 * H),
     ]
     post(client, "job-1", records)
@@ -226,7 +229,8 @@ def test_a_kept_report_gives_way_when_a_job_leaves_the_month(client, clock):
     lost = Writer("r-w1", job="job-1", t0=EDGE)
     closing = [lost.job(role="recovery", resumes="w1", started_at=lost.at(-300))]
     post(client, "job-1", [*closing, lost.end(300, state="lost")])
-    assert month(client, "2026-05")["totals"]["jobs"] == 1
+    kept = client.post("/v1/reports/monthly/2026-05").json
+    assert (kept["revision"], kept["totals"]["jobs"]) == (1, 1)
     clock.turn(days=1)
     own = Writer("w1", job="job-1", t0=EDGE, first_seq=10)
     post(client, "job-1", [own.end(-60, exit_code=0)])

@@ -12,7 +12,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.months.report import months_with_data
+from gramwatt.service.months.report import months_with_data, sum_month
 from gramwatt.service.operation import factors
 from gramwatt.service.operation.factors import rescore_on_new_factors
 from gramwatt.service.store.models import MonthSum, MonthVersion
@@ -133,6 +133,7 @@ def stored_sums(service):
 def test_a_score_that_changes_nothing_leaves_the_sums_of_its_month(service):
     measure(service)
     run = TASKS["rescore-factors"].action
+    sum_month(service, "2026-04")
     assert month(service, "2026-04") == pytest.approx(KWH)
     before = stored_sums(service)
     assert list(before) == ["2026-04"]

@@ -19,7 +19,7 @@ from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.lists import intervals_page, list_jobs, revisions_page
 from gramwatt.service.jobs.lists.model_runs import totals_of_model
-from gramwatt.service.months.periodic import make_missing_reports
+from gramwatt.service.months.periodic import keep_ended_months
 from gramwatt.service.months.report import month_report, months_with_data
 from gramwatt.service.operation.backfill import rescore_due
 from gramwatt.service.operation.retention import delete_old_intervals
@@ -58,7 +58,7 @@ WORK = {
     "months": months_with_data,
     "month": lambda s: month_report(s, "2026-05"),
     "month of a project": lambda s: month_report(s, "2026-05", "vision"),
-    "monthly-reports": make_missing_reports,
+    "monthly-reports": keep_ended_months,
     "correction": lambda s: correct_job(s, "job-1", {"pue": 1.5}, by="u"),
     "metrics": store_measures,
     "upload": lambda s: ingest(s, "job-1", lines([Writer("w9").count(5)])),

@@ -53,7 +53,7 @@ def test_of_each_task_only_the_newest_runs_are_kept(service):
 
 
 def test_a_run_whose_process_died_is_called_interrupted_by_the_next_leader(light):
-    key = runs.begin(light, "monthly-reports", "h:1")
+    key = runs.begin(light, "retention", "h:1")
     runs.interrupt(light)
     runs.end(light, key, None)  # the process was only stopped and wakes up
     (run,) = runs.schedules(light)["runs"]
@@ -66,13 +66,13 @@ def test_a_run_whose_process_died_is_called_interrupted_by_the_next_leader(light
 def test_a_task_is_due_by_its_last_run(light, clock, outcome, minutes):
     now_us = light.now_us()
     if outcome:
-        key = runs.begin(light, "monthly-reports", "h:1")
+        key = runs.begin(light, "retention", "h:1")
         if outcome == "interrupted":
             runs.interrupt(light)
         else:
             runs.end(light, key, "no" if outcome == "failed" else None)
-    due = runs.due_us(light, {"monthly-reports": TASKS["monthly-reports"]})
-    assert due == {"monthly-reports": now_us + minutes * 60_000_000}
+    due = runs.due_us(light, {"retention": TASKS["retention"]})
+    assert due == {"retention": now_us + minutes * 60_000_000}
 
 
 def test_only_time_in_which_a_server_listened_counts_as_silence(service, clock):

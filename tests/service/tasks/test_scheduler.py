@@ -149,7 +149,7 @@ def test_reports_of_ended_months_are_made_once_and_again_when_a_score_changes(se
     clock.turn(hours=1)
     longer_lived = Service(replace(service.config, lifetime_years=5.0), service.store)
     rescore(longer_lived, "job-1", "test")
-    month_report(service, "2026-05")
+    scheduler.run("monthly-reports")
     assert kept(service) == ["2026-04", "2026-05", "2026-05"]
     scheduler.stop()
 

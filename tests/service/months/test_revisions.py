@@ -1,0 +1,131 @@
+"""Revisions of months: who keeps one, once, and that reading keeps none."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import pytest
+import sqlalchemy as sa
+
+from gramwatt.service.app import create_app
+from gramwatt.service.jobs.corrections import correct_job
+from gramwatt.service.jobs.documents import rescore
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.periodic import keep_ended_months
+from gramwatt.service.months.report import keep_month, month_text
+from gramwatt.service.store.models import Base, MonthlyReport
+from tests.journals import journal, lines
+
+MAY = "2026-05"
+
+
+def job(service, job_id="job-1", month=5, **more):
+    start = datetime(2026, month, 10, 8, tzinfo=UTC)
+    ingest(service, job_id, lines(journal(job_id, start=start, **more)))
+
+
+def revisions(service, month=MAY):
+    wanted = sa.select(MonthlyReport.revision).where(MonthlyReport.month == month)
+    with service.store.read() as session:
+        return list(session.scalars(wanted.order_by(MonthlyReport.revision)))
+
+
+def rows(service):
+    with service.store.read() as session:
+        return {
+            table.name: session.scalar(sa.select(sa.func.count()).select_from(table))
+            for table in Base.metadata.sorted_tables
+        }
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"/v1/reports/monthly/{MAY}",
+        f"/v1/reports/monthly/{MAY}.html",
+        f"/v1/reports/monthly/{MAY}?project=vision",
+        "/v1/badges/vision.svg",
+        f"/?month={MAY}",
+        f"/months/{MAY}",
+        "/v1/budgets",
+    ],
+)
+def test_reading_a_month_writes_nothing(light, address):
+    client = create_app(service=light).test_client()
+    job(light)
+    assert client.get("/v1/jobs").status_code == 200  # which makes the client's key
+    written = []
+
+    @sa.event.listens_for(light.store.engine, "before_cursor_execute")
+    def note(_connection, _cursor, statement, *_):
+        # When the caller's key was last used is noted.
+        changes = statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE"))
+        if changes and "api_keys" not in statement:
+            written.append(statement)
+
+    before = rows(light)
+    assert client.get(address).status_code == 200
+    assert (rows(light), written) == (before, [])
+
+
+def test_readers_at_once_keep_nothing_and_keepers_at_once_keep_one(service):
+    job(service)
+    with ThreadPoolExecutor(4) as threads:
+        read = list(threads.map(lambda _: month_text(service, MAY), range(4)))
+    assert revisions(service) == []
+    assert {json.loads(text)["revision"] for text in read} == {None}
+    with ThreadPoolExecutor(4) as threads:
+        kept = set(threads.map(lambda _: keep_month(service, MAY), range(4)))
+    assert (revisions(service), len(kept)) == ([1], 1)
+    assert month_text(service, MAY) == next(iter(kept))
+
+
+def test_post_keeps_what_get_then_answers(light):
+    client = create_app(service=light).test_client()
+    address = f"/v1/reports/monthly/{MAY}"
+    job(light)
+    read = client.get(address).json
+    kept = client.post(address)
+    assert (kept.status_code, kept.json) == (200, {**read, "revision": 1})
+    assert client.post(address).json == client.get(address).json == kept.json
+    assert client.post("/v1/reports/monthly/2025-01").json["code"] == "no-data"
+    running = client.post("/v1/reports/monthly/2026-06")
+    assert running.json["code"] == "no-data"
+    job(light, "now", 6)
+    assert client.post("/v1/reports/monthly/2026-06").json["revision"] is None
+    assert revisions(light, "2026-06") == []
+
+
+def test_the_task_keeps_every_ended_month_whose_jobs_changed_whatever_its_age(service, clock):
+    clock.now = datetime(2027, 6, 2, tzinfo=UTC)
+    for month in range(1, 6):
+        job(service, f"job-{month}", month)
+    keep_ended_months(service)
+    assert [revisions(service, f"2026-{month:02}") for month in range(1, 7)] == [[1]] * 5 + [[]]
+    announced = keep_ended_months(service)
+    assert revisions(service, "2026-01") == [1]
+    assert announced == [(f"2026-{month:02}", None) for month in (5, 4, 3)]
+    correct_job(service, "job-1", {"pue": 1.5}, by="u")
+    assert ("2026-01", None) in keep_ended_months(service)
+    # February is compared with January: what it says of January has changed too.
+    assert [revisions(service, f"2026-{month:02}") for month in range(1, 4)] == [
+        [1, 2],
+        [1, 2],
+        [1],
+    ]
+
+
+def test_a_score_that_leaves_the_figures_makes_no_revision(service):
+    job(service)
+    keep_ended_months(service)
+    rescore(service, "job-1", "test")
+    keep_ended_months(service)
+    assert revisions(service) == [1]
+
+
+def test_the_task_waits_until_the_jobs_of_a_month_are_scored(service):
+    job(service)
+    late = lines(journal("job-2", start=datetime(2026, 5, 11, tzinfo=UTC)))
+    ingest(service, "job-2", late, score=False)
+    keep_ended_months(service)
+    assert revisions(service) == []
