@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection
 from dataclasses import replace
@@ -29,6 +30,13 @@ RUNS_READ = 2000
 """Newest completed jobs of a project that are looked through for runs of one job."""
 DAY_US = 86_400 * 1_000_000
 YEAR_US = 365 * DAY_US
+_NEWEST_COMPLETED = (
+    sa.select(Job.id, Job.revision)
+    .select_from(Job)
+    .where(Job.state == "completed")
+    .order_by(Job.started_us.desc(), Job.id.desc())
+    .limit(JOBS_READ)
+)
 
 
 def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
@@ -64,8 +72,16 @@ def advice_beside(
 
 
 def advice_basis(service: Service) -> str:
-    """Return a text that changes with what advice beside a job is made of, but for other jobs."""
-    return f"{service.catalog.version} {device_rows(service)!r}"
+    """Return a text that changes with what advice beside a job is made of, but for the job.
+
+    Own jobs are named by key and revision, so that no document is read. Runs of a year and hours
+    that have become known count by the day.
+    """
+    with service.store.read() as session:
+        runs = session.execute(_NEWEST_COMPLETED).all()
+    own = hashlib.sha256(repr([tuple(row) for row in runs]).encode()).hexdigest()
+    today = service.now().date().isoformat()
+    return f"{service.catalog.version} {own} {today} {device_rows(service)!r}"
 
 
 def _of_job(service: Service, document: JobDoc) -> JobAdviceDoc:
@@ -103,12 +119,8 @@ def calibration_rows(service: Service) -> list[OwnRow]:
 
     They are read from the score documents, so that a new revision of a score is a new row.
     """
-    wanted = (
-        sa.select(Score.doc)
-        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
-        .where(Job.state == "completed")
-        .order_by(Job.started_us.desc(), Job.id.desc())
-        .limit(JOBS_READ)
+    wanted = _NEWEST_COMPLETED.with_only_columns(Score.doc).join(
+        Score, sa.and_(Job.id == Score.job, Job.revision == Score.revision)
     )
     with service.store.read() as session:
         texts = list(session.scalars(wanted))
