@@ -641,7 +641,8 @@ def test_fifty_budgets_cost_as_few_statements_as_one(client, light):
 
     @sa.event.listens_for(light.store.engine, "before_cursor_execute")
     def note(_connection, _cursor, statement, *_):
-        asked.append(statement)
+        if statement != "BEGIN":
+            asked.append(statement)
 
     rows = budgets_page(light, 100, None)["budgets"]
     assert len(rows) == 50
