@@ -21,8 +21,9 @@ from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.months.report import month_report
+from gramwatt.service.months.report import keep_month
 from gramwatt.service.rendering.reports import MONTH_FORMATS, render_job, render_month
+from gramwatt.service.store.documents import read_month
 from gramwatt.service.store.migrate import upgrade
 
 NOW = datetime(2026, 6, 1, 3, tzinfo=UTC)
@@ -72,7 +73,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as home:
         service = demo_service(Path(home))
         for name in ("2026-03", "2026-04", MONTH):
-            document = month_report(service, name)
+            document = read_month(keep_month(service, name))
         for form in MONTH_FORMATS:
             (folder / f"month-{MONTH}.{form}").write_bytes(render_month(document, form))
         (folder / f"month-{MONTH}.png").write_bytes(first_page(document))
