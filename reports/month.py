@@ -65,7 +65,7 @@ FIRST_BUDGETS = 4
 BUDGET_STATUS = {
     "within": "within the budget",
     "exceeded": "over the budget",
-    "unclear": "cannot be told: the range holds the limit, or a term is not known",
+    "unclear": "uncertain: the range holds the limit, or a term is not known",
 }
 
 

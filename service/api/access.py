@@ -184,7 +184,7 @@ def _check() -> Access | None:
     if request.url_rule is None:  # no such page or method, which is for those with a key to know
         return access
     if access is None or not any(map(caller.may, access.scopes)):
-        needed = access.value if access else "nobody's"
+        needed = access.value if access else "a scope that no key has"
         raise Problem("forbidden", f"the key's scope is {caller.scope}; this needs {needed}")
     if access.every_project and caller.projects is not None:
         raise Problem("forbidden", "the key is bound to projects; this needs one for all of them")

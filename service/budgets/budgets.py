@@ -263,7 +263,7 @@ def _check(service: Service, new: NewBudget) -> None:
         signs = f"{name}{host}"
         odd = any(c.isspace() or not c.isprintable() or c in '@,:;<>()[]"\\' for c in signs)
         if not (name and at and host) or odd:
-            raise CorrectionError("email", f"{new.email!r} is no address; write name@host")
+            raise CorrectionError("email", f"{new.email!r} is not a mail address; write name@host")
 
 
 def budget_rows(service: Service, wanted: Sequence[tuple[Budget, str]]) -> list[BudgetRow]:

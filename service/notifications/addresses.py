@@ -31,9 +31,9 @@ def parse_webhook(url: str, allowed: Collection[str]) -> SplitResult:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise AddressError(f"{url!r} is no address of a webhook") from None
+        raise AddressError(f"{url!r} is not the address of a webhook") from None
     if not host or parts.scheme not in ("https", "http") or any(c.isspace() for c in url):
-        raise AddressError(f"{url!r} is no address of a webhook; write https://host/path")
+        raise AddressError(f"{url!r} is not the address of a webhook; write https://host/path")
     if not (parts.path.isascii() and parts.query.isascii()):
         raise AddressError("a webhook's path is ASCII: write other signs as %C3%A4")
     if parts.username or parts.password:

@@ -125,7 +125,7 @@ def send_mail(
     try:
         mail["From"], mail["To"], mail["Subject"] = settings.mail_from, to, subject
     except (AttributeError, LookupError, TypeError, ValueError):  # the parser of addresses fails
-        raise SendError(f"{settings.mail_from!r} or {to!r} is no address") from None
+        raise SendError(f"{settings.mail_from!r} or {to!r} is not a mail address") from None
     mail["Date"] = at
     mail["Message-ID"] = f"<{delivery}@gramwatt>"
     mail.set_content(text)

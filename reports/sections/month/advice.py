@@ -129,7 +129,8 @@ def _line(row: FollowedRow) -> tuple[Cell, ...]:
 def _ratio(figure: QuantityDoc | None) -> str:
     if figure is None:
         return ""
-    return f"carbon times {figure['low']:.2f} to {figure['high']:.2f}"
+    least, most = 1 - figure["high"], 1 - figure["low"]
+    return f"{100 * least:.0f} to {100 * most:.0f} % less carbon"
 
 
 def _upper(text: str) -> str:

@@ -579,7 +579,7 @@ def test_a_sender_that_is_no_address_is_said_in_the_outbox(light):
     set_budget(client, total_kg(client), thresholds=[80], email="lead@example.org")
     do(service, "budgets")
     do(service, "outbox")
-    assert messages(client)[0]["error"] == "'co2@[' or 'lead@example.org' is no address"
+    assert messages(client)[0]["error"] == "'co2@[' or 'lead@example.org' is not a mail address"
 
 
 def test_a_message_without_a_mail_server_says_what_to_set(client, light):
