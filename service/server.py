@@ -18,7 +18,7 @@ from typing import Any
 
 from waitress.channel import HTTPChannel
 from waitress.server import create_server
-from waitress.task import ErrorTask
+from waitress.task import ErrorTask, WSGITask
 
 from gramwatt.collectors.common import server_key
 from gramwatt.service import logs
@@ -67,9 +67,21 @@ class Refusal(ErrorTask):  # type: ignore[misc]
         self.write(body)
 
 
+class Answer(WSGITask):  # type: ignore[misc]
+    """An answer of the app; when the server stops it is the last one of its connection."""
+
+    def build_response_header(self) -> bytes:
+        """Return the answer's first lines."""
+        if self.channel.server.stopping:
+            self.set_close_on_finish()
+        lines: bytes = super().build_response_header()
+        return lines
+
+
 class Channel(HTTPChannel):  # type: ignore[misc]
     """A connection whose refused requests get problem documents."""
 
+    task_class = Answer
     error_task_class = Refusal
 
 
@@ -107,7 +119,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     )
     # Requests that wait for a thread are no news: it would be a line for each.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-    server.channel_class = Channel
+    server.channel_class, server.stopping = Channel, False
     stop = Stop(service.stopping)
     stop.wake(server.pull_trigger)
     render_in_child()
@@ -156,9 +168,8 @@ def _finish(server: Any, stop: Stop) -> None:
     waitress itself would end its loop first, and with it answers that are not sent yet.
     """
     server.asyncore.dispatcher.close(server)
-    while stop.left_s > 0 and (channels := list(server.active_channels.values())):
-        for channel in channels:
-            channel.will_close = channel.will_close or not _is_busy(channel)
+    server.stopping = True  # the next answer of each kept connection is its last
+    while stop.left_s > 0 and any(map(_is_busy, list(server.active_channels.values()))):
         _turn(server, 0.05)
     server.task_dispatcher.shutdown(timeout=max(0.1, stop.left_s))
 

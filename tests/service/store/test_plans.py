@@ -195,7 +195,11 @@ def test_whether_sums_of_a_model_hold_is_read_from_an_index_alone(filled):
 
 
 def explained(service, statement, parameters):
-    """The plan of a statement, were the table too large to be sorted."""
+    """The plan of a statement, were the table too large to be sorted and its pages vacuumed."""
+    if not service.store.is_sqlite:
+        alone = service.store.engine.execution_options(isolation_level="AUTOCOMMIT")
+        with alone.connect() as connection:
+            connection.exec_driver_sql("VACUUM jobs")
     with service.store.engine.connect() as connection:
         if service.store.is_sqlite:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
