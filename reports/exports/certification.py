@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gramwatt.reports.exports.completeness import YEAR, ItemDoc, check
@@ -19,19 +20,29 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.score.method import NOT_JUDGED
 
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the form: its title, where its answers stand, and those that are tables."""
+
+    title: str
+    key: str
+    tables: tuple[str, ...] = ()
+
+
 PARTS = (
-    "About you and your software",
-    "Measurement period and score",
-    "Software boundary",
-    "Functional unit (R)",
-    "Energy (E)",
-    "Carbon intensity (I)",
-    "Embodied emissions (M)",
-    "Methodology, assumptions and limitations",
-    "Calculation",
-    "Comparison with a baseline",
-    "Supporting materials",
-    "Attestation",
+    Part("About you and your software", "about"),
+    Part("Measurement period and score", "score"),
+    Part("Software boundary", "boundary", ("included", "excluded", "shared_infrastructure")),
+    Part("Functional unit (R)", "functional_unit"),
+    Part("Energy (E)", "energy", ("components",)),
+    Part("Carbon intensity (I)", "intensity", ("regions",)),
+    Part("Embodied emissions (M)", "embodied", ("components",)),
+    Part("Methodology, assumptions and limitations", "methodology", ("assumptions", "limitations")),
+    Part("Calculation", "calculation"),
+    Part("Comparison with a baseline", "baseline"),
+    Part("Supporting materials", "supporting"),
+    Part("Attestation", "attestation"),
 )
 ATTESTATION = (
     "The calculation conforms to ISO/IEC 21031:2024.",
@@ -48,96 +59,99 @@ ATTESTATION = (
 """What the ten points of the attestation are about, in our words."""
 SUPPORTING = "a pack that recomputes every figure: gramwatt verify"
 OPEN = "**missing**"
+TERMS = {
+    "energy_kwh": "energy",
+    "intensity_g_per_kwh": "carbon_intensity",
+    "embodied_g": "embodied_emissions",
+}
+"""The terms of the calculation, as `imp.form` calls them."""
 
 
 def of_job(document: JobDoc) -> dict[str, Any]:
-    """The form of a job, as plain data."""
+    """Return the form of a job, as plain data: the answers of `imp.form` under this form's names.
+
+    Raises what `imp.form` raises.
+    """
     known: Any = imp_form(document)
-    calculation, unit = known["calculation"], known["functional_unit"]
-    energy, score = calculation["energy"], calculation["score"]
-    intensity, embodied = calculation["carbon_intensity"], calculation["embodied_emissions"]
-    period = known["submission"]["measurement_period"]
-    return {
-        "about": _about(document, known["submission"]),
+    sent, score = known["submission"], known["calculation"]["score"]
+    period, tags = sent["measurement_period"], document["tags"]
+    parts = {
+        "about": {
+            **sent["applicant"],
+            **_renamed(sent["software"], software_name="name", software_version="version"),
+            "software_url": tags.get("software_url"),
+            "software_description": sent["software"]["description"],
+        },
         "score": {
-            "value": score["value"],
-            "low": score.get("low"),
-            "high": score.get("high"),
-            "unit": score["unit"],
-            "start_date": period["start_date"],
-            "end_date": period["end_date"],
+            **_renamed(score, value="value", low="low", high="high", unit="unit"),
+            **_renamed(period, start_date="start_date", end_date="end_date"),
             "summary": known["description"],
         },
         "boundary": _boundary(known["boundary"]),
-        "functional_unit": {
-            "unit": unit["unit"],
-            "rationale": unit["rationale"],
-            "counting": unit["measurement_method"],
-            "total": unit["total_units"],
-        },
-        "energy": _energy(energy),
-        "intensity": _intensity(document, intensity),
-        "embodied": _embodied(embodied),
+        "functional_unit": _renamed(
+            known["functional_unit"],
+            unit="unit",
+            rationale="rationale",
+            counting="measurement_method",
+            total="total_units",
+        ),
+        **_terms(known["calculation"], document["started_at"]),
         "methodology": _methodology(known["methodology"]),
         "calculation": {
-            "energy_kwh": energy["value"],
-            "intensity_g_per_kwh": intensity["value"],
-            "embodied_g": embodied["value"],
-            "total_units": unit["total_units"],
+            **{name: known["calculation"][term]["value"] for name, term in TERMS.items()},
+            "total_units": known["functional_unit"]["total_units"],
             "score": score["value"],
             "text": score["formula"],
         },
-        "baseline": document["tags"].get("baseline"),
-        "supporting": [SUPPORTING],
-        "attestation": {
-            "points": list(ATTESTATION),
-            "signed_by": None,
-            "organization": document["tags"].get("organization"),
-            "date": None,
+    }
+    return to_sign(parts, tags.get("baseline"), tags.get("organization"))
+
+
+def to_sign(parts: Mapping[str, Any], baseline: str | None, signer: str | None) -> dict[str, Any]:
+    """Return the form of these nine parts with the last three, which nobody has signed."""
+    attestation = {
+        "points": list(ATTESTATION),
+        "signed_by": None,
+        "organization": signer,
+        "date": None,
+    }
+    last = {"baseline": baseline, "supporting": [SUPPORTING], "attestation": attestation}
+    return {**parts, **last}
+
+
+def with_year(source: str, day: str) -> str:
+    """Return a source of intensities with the day's year, unless it states one itself.
+
+    Annual values state theirs; values over time are of the job's time.
+    """
+    return source if YEAR.search(source) else f"{source}, {day[:4]}"
+
+
+def _terms(known: Any, day: str) -> dict[str, Any]:
+    """Return E, I and M, each with its rows: devices, zones by energy, devices and hosts."""
+    energy, grid, embodied = (known[term] for term in TERMS.values())
+    summed = {"pue": "pue", "pue_source": "pue_source", "description": "methodology"}
+    metered = {"name": "name", "energy_kwh": "energy_kwh", "source": "data_source"}
+    regions = {"region": "region", "percentage": "percentage", "g_per_kwh": "carbon_intensity"}
+    shares = {"allocated_g": "allocated_emissions", "allocation": "calculation"}
+    return {
+        "energy": {
+            **_renamed(energy, total_kwh="value", **summed),
+            "components": _rows(energy["components"], **metered),
         },
-    }
-
-
-def _about(document: JobDoc, known: Any) -> dict[str, Any]:
-    software = known["software"]
-    return {
-        **known["applicant"],
-        "software_name": software["name"],
-        "software_version": software["version"],
-        "software_url": document["tags"].get("software_url"),
-        "software_description": software["description"],
-    }
-
-
-def _energy(known: Any) -> dict[str, Any]:
-    """E with its PUE, and the IT energy of each device."""
-    return {
-        "total_kwh": known["value"],
-        "pue": known["pue"],
-        "pue_source": known["pue_source"],
-        "description": known["methodology"],
-        "components": [
-            {"name": c["name"], "energy_kwh": c["energy_kwh"], "source": c["data_source"]}
-            for c in known["components"]
-        ],
-    }
-
-
-def _embodied(known: Any) -> dict[str, Any]:
-    """M, and the share of each device and host."""
-    return {
-        "total_g": known["value"],
-        "reason_for_zero": None,
-        "description": known["methodology"],
-        "components": [
-            {
-                "name": c["name"],
-                "allocated_g": c["allocated_emissions"],
-                "allocation": c["calculation"],
-                "source": c["data_source"],
-            }
-            for c in known["hardware_components"]
-        ],
+        "intensity": {
+            **_renamed(grid, g_per_kwh="value", location="location", approach="approach"),
+            "source": with_year("; ".join(row["name"] for row in grid["data_sources"]), day),
+            "regions": _rows(grid["regional_breakdown"], **regions, source="source"),
+        },
+        "embodied": {
+            "total_g": embodied["value"],
+            "reason_for_zero": None,
+            "description": embodied["methodology"],
+            "components": _rows(
+                embodied["hardware_components"], name="name", **shares, source="data_source"
+            ),
+        },
     }
 
 
@@ -146,29 +160,20 @@ def _methodology(known: Any) -> dict[str, Any]:
         "approach": known["approach"],
         "description": f"{known['measurement_details']} {known['calculation_details']}",
         "assumptions": known["assumptions"],
-        "limitations": [{"limitation": row["limitation"]} for row in known["limitations"]],
+        "limitations": _rows(known["limitations"], limitation="limitation"),
         "sources": [row["name"] for row in known["data_sources"]],
     }
 
 
 def _boundary(known: Any) -> dict[str, Any]:
-    """Components and reasons; what nobody judged has no reason."""
+    """Return components and reasons; what nobody judged has no reason."""
+    columns = {"component": "component", "description": "description", "reason": "justification"}
+    excluded = _rows(known["excluded"], component="component", reason="rationale")
+    for row in excluded:
+        row["reason"] = None if row["reason"] == NOT_JUDGED else row["reason"]
     return {
-        "included": [
-            {
-                "component": r["component"],
-                "description": r["description"],
-                "reason": r["justification"],
-            }
-            for r in known["included"]
-        ],
-        "excluded": [
-            {
-                "component": r["component"],
-                "reason": None if r["rationale"] == NOT_JUDGED else r["rationale"],
-            }
-            for r in known["excluded"]
-        ],
+        "included": _rows(known["included"], **columns),
+        "excluded": excluded,
         "shared_infrastructure": [
             {
                 "component": r["component"],
@@ -179,26 +184,13 @@ def _boundary(known: Any) -> dict[str, Any]:
     }
 
 
-def _intensity(document: JobDoc, known: Any) -> dict[str, Any]:
-    """I, with the weight of each zone by energy where a job has several."""
-    source = "; ".join(row["name"] for row in known["data_sources"])
-    if not YEAR.search(source):  # annual values state theirs, values over time are of the job's
-        source = f"{source}, {document['started_at'][:4]}"
-    return {
-        "g_per_kwh": known["value"],
-        "location": known["location"],
-        "approach": known["approach"],
-        "source": source,
-        "regions": [
-            {
-                "region": row["region"],
-                "percentage": row["percentage"],
-                "g_per_kwh": row["carbon_intensity"],
-                "source": row["source"],
-            }
-            for row in known["regional_breakdown"]
-        ],
-    }
+def _renamed(known: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    """Return the values of a part under our names; None where the part does not have one."""
+    return {ours: known.get(theirs) for ours, theirs in names.items()}
+
+
+def _rows(rows: Sequence[Mapping[str, Any]], **names: str) -> list[dict[str, Any]]:
+    return [_renamed(row, **names) for row in rows]
 
 
 def as_json(form: Mapping[str, Any]) -> str:
@@ -211,8 +203,8 @@ def markdown(form: Mapping[str, Any]) -> str:
     """The form as the twelve parts in Markdown, with the completeness check before them."""
     items = check(form)
     lines = ["# SCI self-certification: submission", "", *_checklist(items)]
-    for number, title in enumerate(PARTS, 1):
-        lines += ["", f"## Part {number}: {title}", "", *_part(number, form)]
+    for number, part in enumerate(PARTS, 1):
+        lines += ["", f"## Part {number}: {part.title}", "", *_part(part, form)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
@@ -226,32 +218,21 @@ def _checklist(items: Sequence[ItemDoc]) -> Iterator[str]:
         yield from (f"  - `{row['field']}`: {row['give']}" for row in item["missing"])
 
 
-def _part(number: int, form: Mapping[str, Any]) -> Iterator[str]:
-    simple = {1: "about", 2: "score", 4: "functional_unit", 9: "calculation"}
-    tables = {
-        3: [("boundary", name) for name in ("included", "excluded", "shared_infrastructure")],
-        5: [("energy", "components")],
-        6: [("intensity", "regions")],
-        7: [("embodied", "components")],
-        8: [("methodology", "assumptions"), ("methodology", "limitations")],
-    }
-    if number in simple:
-        yield from _fields(form[simple[number]])
-    for where, name in tables.get(number, []):
-        if name == tables[number][0][1]:
-            yield from _fields(form[where])
-        yield from ("", f"### {name.replace('_', ' ')}", "", *_table(form[where][name]))
-    if number == 10:
-        yield _shown(form["baseline"] or "No baseline is stated.")
-    elif number == 11:
-        yield from (f"- {_shown(text)}" for text in form["supporting"])
-    elif number == 12:
-        yield "What its ten points are about; sign the programme's own wording, not this list."
-        yield ""
-        points = form["attestation"]["points"]
-        yield from (f"{n}. {_shown(text)}" for n, text in enumerate(points, 1))
-        yield ""
-        yield from _fields(form["attestation"])
+def _part(part: Part, form: Mapping[str, Any]) -> Iterator[str]:
+    answers = form[part.key]
+    if isinstance(answers, list):
+        yield from (f"- {_shown(text)}" for text in answers)
+    elif not isinstance(answers, Mapping):
+        yield _shown(answers or "No baseline is stated.")
+    else:
+        if "points" in answers:
+            yield "What its ten points are about; sign the programme's own wording, not this list."
+            yield ""
+            yield from (f"{n}. {_shown(text)}" for n, text in enumerate(answers["points"], 1))
+            yield ""
+        yield from _fields(answers)
+        for name in part.tables:
+            yield from ("", f"### {name.replace('_', ' ')}", "", *_table(answers[name]))
 
 
 def _fields(part: Mapping[str, Any]) -> Iterator[str]:

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from typing import cast
 
-from gramwatt.reports.exports.common import PROVISIONAL, category, kebab, scored_unit
+from gramwatt.reports.exports.common import (
+    PROVISIONAL,
+    category,
+    formula_text,
+    kebab,
+    scored_unit,
+)
 from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, digest, expected, manifest
 from gramwatt.reports.exports.yaml import Data, to_yaml
-from gramwatt.sci.analysis.audit import AuditDoc, self_audit
+from gramwatt.sci.analysis.audit import self_audit
 from gramwatt.sci.base.document import EmbodiedTermDoc, JobDoc
 from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import QuantityDoc
@@ -76,7 +83,7 @@ def form(document: JobDoc) -> dict[str, Data]:
         },
         "methodology": _methodology(document),
         "disclosure": _disclosure(document),
-        "self_audit": [_check(row) for row in self_audit(document)],
+        "self_audit": [cast(Data, row) for row in self_audit(document)],
         "manifest": _manifest(document),
         "attestation": {"signed_by": None, "keep_records_years": KEEP_RECORDS_YEARS},
     }
@@ -183,10 +190,9 @@ def _score(document: JobDoc) -> dict[str, Data]:
     """The SCI score with its formula in numbers."""
     row = scored_unit(document)
     operational, embodied = document["operational_g"], document["embodied_g"]
-    formula = "SCI = (O + M) / R"
-    if operational and embodied:
-        numbers = f"({operational['value']:.6g} + {embodied['value']:.6g})"
-        formula = f"{formula} = {numbers} / {all_digits(row['count'])}"
+    formula = formula_text(
+        operational and operational["value"], embodied and embodied["value"], row["count"]
+    )
     return {
         **_ranged(row["g_per_unit"]),
         "unit": f"gCO2eq per {row['unit']}",
@@ -217,10 +223,7 @@ def _energy(document: JobDoc) -> dict[str, Data]:
         "pue": pue["value"],
         "pue_source": pue["source"],
         "components": components,
-        "data_sources": [
-            {"name": meter, "type": "measurement", "description": "energy of a device"}
-            for meter in meters
-        ],
+        "data_sources": _named(meters, "measurement", "energy of a device"),
     }
 
 
@@ -239,10 +242,7 @@ def _carbon_intensity(document: JobDoc) -> dict[str, Data]:
         "signal": method["intensity_signal"],
         "basis": method["intensity_basis"],
         "resolution_by_energy": resolution or None,
-        "data_sources": [
-            {"name": source, "type": "grid-data", "description": f"intensity of {place}"}
-            for source in figure["source"].split("; ")
-        ],
+        "data_sources": _named(figure["source"].split("; "), "grid-data", f"intensity of {place}"),
         "regional_breakdown": [
             {
                 "region": place,
@@ -266,10 +266,7 @@ def _embodied_emissions(document: JobDoc) -> dict[str, Data]:
         "unit": "gCO2eq",
         "methodology": EMBODIED_METHOD,
         "hardware_components": [_hardware(term) for term in terms],
-        "data_sources": [
-            {"name": name, "type": "database", "description": "embodied carbon of hardware"}
-            for name in sources
-        ],
+        "data_sources": _named(sources, "database", "embodied carbon of hardware"),
     }
 
 
@@ -304,6 +301,11 @@ def _hardware(term: EmbodiedTermDoc) -> dict[str, Data]:
     }
 
 
+def _named(names: Iterable[str], kind: str, description: str) -> list[Data]:
+    """Return sources as the form lists them."""
+    return [{"name": name, "type": kind, "description": description} for name in names]
+
+
 def _ranged(figure: QuantityDoc | None) -> dict[str, Data]:
     if figure is None:
         return {"value": None}
@@ -328,6 +330,7 @@ def _methodology(document: JobDoc) -> dict[str, Data]:
     method = document["method"]
     energy = document["data_quality"]["energy"]
     kinds = ", ".join(f"{share:.0%} {kind}" for kind, share in energy.items())
+    sources = {row["what"]: row["figure"]["source"] for row in method["inputs"]}
     return {
         "approach": "hybrid",
         "measurement_details": f"Energy by how it is known: {kinds or 'nothing was read'}.",
@@ -337,7 +340,7 @@ def _methodology(document: JobDoc) -> dict[str, Data]:
         "uncertainties": _uncertainties(document),
         "data_sources": [
             {"name": source, "type": "source", "description": what}
-            for what, source in _sources(document).items()
+            for what, source in sources.items()
         ],
     }
 
@@ -396,10 +399,6 @@ def _uncertainties(document: JobDoc) -> list[Data]:
     return rows
 
 
-def _sources(document: JobDoc) -> dict[str, str]:
-    return {row["what"]: row["figure"]["source"] for row in document["method"]["inputs"]}
-
-
 def _disclosure(document: JobDoc) -> dict[str, Data]:
     method = document["method"]
     key = f"{document['job_id']}/{document['revision']}"
@@ -415,16 +414,6 @@ def _disclosure(document: JobDoc) -> dict[str, Data]:
         "job_id": document["job_id"],
         "revision": document["revision"],
         "data_quality_grade": document["data_quality"]["grade"],
-    }
-
-
-def _check(row: AuditDoc) -> dict[str, Data]:
-    return {
-        "check": row["check"],
-        "expected": row["expected"],
-        "found": row["found"],
-        "limit": row["limit"],
-        "passed": row["passed"],
     }
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import Any
 
-from gramwatt.reports.exports.certification import ATTESTATION, SUPPORTING
-from gramwatt.reports.exports.common import PROVISIONAL
-from gramwatt.reports.exports.completeness import YEAR
+from gramwatt.reports.exports.certification import to_sign, with_year
+from gramwatt.reports.exports.common import PROVISIONAL, formula_text
 from gramwatt.reports.exports.imp import EMBODIED_METHOD
 from gramwatt.sci.analysis.breakdown import hardware_of
 from gramwatt.sci.analysis.documents import (
@@ -26,7 +25,6 @@ from gramwatt.sci.analysis.documents import (
 )
 from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.score.method import NOT_JUDGED, OTHER_RUNS
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, persona, rationale
@@ -224,8 +222,9 @@ def _form(
         "total_units": amount,
         "score": score["value"] if score else None,
     }
-    return {
-        "about": _about(runs, about),
+    who = _about(runs, about)
+    parts = {
+        "about": who,
         "score": {
             "value": numbers["score"],
             "low": score["low"] if score else None,
@@ -246,22 +245,9 @@ def _form(
         "intensity": _intensity(runs, numbers["intensity_g_per_kwh"]),
         "embodied": _embodied(runs, numbers["embodied_g"]),
         "methodology": _methodology(runs, limits),
-        "calculation": {**numbers, "text": _formula(operational, embodied, amount)},
-        "baseline": runs.tag("baseline"),
-        "supporting": [SUPPORTING],
-        "attestation": {
-            "points": list(ATTESTATION),
-            "signed_by": None,
-            "organization": _about(runs, about)["organization"],
-            "date": None,
-        },
+        "calculation": {**numbers, "text": formula_text(operational, embodied, amount)},
     }
-
-
-def _formula(operational: float, embodied: float, amount: float | None) -> str:
-    if not amount:
-        return "SCI = (O + M) / R"
-    return f"SCI = (O + M) / R = ({operational:.6g} + {embodied:.6g}) / {all_digits(amount)}"
+    return to_sign(parts, runs.tag("baseline"), who["organization"])
 
 
 def _about(runs: _Runs, about: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -313,8 +299,8 @@ def _energy(runs: _Runs, total_kwh: float | None) -> dict[str, Any]:
 def _intensity(runs: _Runs, mean: float | None) -> dict[str, Any]:
     """I as the energy-weighted mean, and each zone's share of the energy where runs have one."""
     source = "; ".join(runs.texts["intensity"])
-    if source and not YEAR.search(source):  # values over time are of the runs' time
-        source = f"{source}, {max(runs.days)[:4]}"
+    if source:
+        source = with_year(source, max(runs.days))
     whole = fsum(runs.facility_kwh)
     alone = runs.in_zones == len(runs.energy_kwh) and whole > 0
     regions = []
@@ -360,10 +346,7 @@ def _methodology(runs: _Runs, limits: Sequence[str]) -> dict[str, Any]:
     texts += [f"Not included: {text}" for text in runs.texts["excluded"]]
     assumed = (
         ("life", f"Hardware is used for {_span(runs.lives)} years"),
-        (
-            "pue",
-            f"PUE is {_span(runs.pues)}",
-        ),
+        ("pue", f"PUE is {_span(runs.pues)}"),
     )
     return {
         "approach": "hybrid",

@@ -276,7 +276,7 @@ def test_a_job_without_tags_names_each_missing_item_and_invents_nothing() -> Non
 def test_the_twelve_parts_are_shown_with_what_is_missing() -> None:
     text = markdown(of_job(steady_job()))
     headings = [line for line in text.splitlines() if line.startswith("## ")]
-    assert headings == [f"## Part {n}: {title}" for n, title in enumerate(PARTS, 1)]
+    assert headings == [f"## Part {n}: {part.title}" for n, part in enumerate(PARTS, 1)]
     assert len(PARTS) == 12
     assert "- organization: **missing**" in text
     assert "  - `about.organization`: who submits: set the tag organization" in text
