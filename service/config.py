@@ -1,4 +1,9 @@
-"""Settings of the service: defaults, then the environment, then arguments."""
+"""Settings of the service: defaults, then the environment, then arguments.
+
+SETTINGS has each variable once, with its field, how its text is read, and what it is for people.
+Reading the environment and the page of settings follow from it, and tests hold the tables of
+docs/ against it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -67,14 +72,15 @@ class IntensitySettings:
     """Who is asked for grid intensity: docs/intensity.md describes the variables.
 
     `chains` has the providers by zone, best first, and under "" those of every other zone.
-    `zones` are kept up to date without a job in them. `names` are the providers' own names of
-    zones, by provider. `sdk_kind` are signal and basis of what the Carbon Aware SDK answers.
+    `watttime_regions` and `sdk_locations` are these providers' own names of zones; `sdk_kind` are
+    signal and basis of what the Carbon Aware SDK answers, None where no known ones are given.
     """
 
     chains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     zones: tuple[str, ...] = ()
     accounts: Mapping[str, Account] = field(default_factory=dict)
-    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    watttime_regions: Mapping[str, str] = field(default_factory=dict)
+    sdk_locations: Mapping[str, str] = field(default_factory=dict)
     sdk_kind: tuple[str, str] | None = None
 
     def chain(self, zone: str) -> tuple[str, ...]:
@@ -137,20 +143,10 @@ class OidcConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceConfig:
-    """The settings of the service; docs/deploy.md lists them.
+    """The settings of the service: SETTINGS says what each is.
 
-    `home` holds the spool of this machine. `silent_after` is how long a job may send no line
-    before it counts as lost; `provisional_every` the age from which the score of a running job is
-    computed again when asked for. `trusted_proxies` are those whose X-Forwarded headers hold,
-    `requests_per_s` how many requests of a key a process answers for long [1/s].
-    Badges of the projects in `public_badges` are shown to anybody.
-    `lifetime_years` is the declared life EL of the hardware [years], None for the catalog's;
-    `overlay` the file of the user's own catalog entries.
-    `zone` is the organisation's time zone, for edges of days and months.
-    `keep_intervals` is how long after its end a job keeps its intervals, None for good;
-    `keep_audit` how long an entry of the audit log is kept.
-    `backup_dir` is where the daily backups go, of which the newest `backup_keep` stay; None for no
-    backups.
+    None is for good in `keep_intervals` and `keep_audit`, the catalog's value in `lifetime_years`,
+    and no backups in `backup_dir`.
     """
 
     database_url: str
@@ -187,153 +183,297 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+def _as_is(_variable: str, text: str) -> str:
+    return text
+
+
+def _path(_variable: str, text: str) -> Path:
+    return Path(text)
+
+
+def _key_file(variable: str, text: str) -> str:
+    try:
+        return Path(text).read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{variable}={text!r} cannot be read: {why(error)}") from None
+
+
+def _words(_variable: str, text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
+
+
+def _names(variable: str, text: str) -> frozenset[str]:
+    """Names of projects; a space, a comma or a percent sign in one is written as in an address."""
+    return frozenset(unquote(word) for word in _words(variable, text))
+
+
+def _number(variable: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ConfigError(f"{variable}={text!r} is not a number") from None
+    if not 0 < number < 1e9:
+        raise ConfigError(f"{variable}={text!r} must be above 0 and below 1e9")
+    return number
+
+
+def _count(variable: str, text: str) -> int:
+    return max(1, round(_number(variable, text)))
+
+
+def _mebibytes(variable: str, text: str) -> int:
+    return round(_number(variable, text) * MIB)
+
+
+def _seconds(variable: str, text: str) -> timedelta:
+    return timedelta(seconds=_number(variable, text))
+
+
+def _days(variable: str, text: str) -> timedelta:
+    """A whole number of days, at least 1."""
+    days = _number(variable, text)
+    if days < 1 or days > MOST_DAYS or days % 1:
+        raise ConfigError(f"{variable}={text!r} must be whole days from 1 to {MOST_DAYS}")
+    return timedelta(days=days)
+
+
+def _log_form(variable: str, text: str) -> Form:
+    if text not in ("text", "json"):
+        raise ConfigError(f"{variable}={text!r} is neither text nor json")
+    return "json" if text == "json" else "text"
+
+
+def _zone(variable: str, text: str) -> tzinfo:
+    if text == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ConfigError(
+            f"{variable}={text!r} is no time zone of this machine, such as Europe/Berlin; "
+            "where the machine has none: pip install tzdata"
+        ) from None
+
+
+def _networks(variable: str, text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    found = []
+    for word in _words(variable, text):
+        try:
+            found.append(ip_network(word))
+        except ValueError:
+            raise ConfigError(
+                f"{variable}={word!r} is not an IP address or network, such as 10.0.0.7 or "
+                "10.0.0.0/8"
+            ) from None
+    return tuple(found)
+
+
+def _https(variable: str, text: str) -> str:
+    parts = urlsplit(text)
+    loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if not parts.hostname or not (parts.scheme == "https" or loopback):
+        raise ConfigError(f"{variable}={text!r} must be an https:// address")
+    return text
+
+
+def _bucket(variable: str, text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.netloc or not parts.path.strip("/"):
+        raise ConfigError(f"{variable}={text!r} must be https://host/bucket/prefix")
+    return text
+
+
+def _pairs(variable: str, text: str) -> dict[str, str]:
+    """The names that a provider has for zones, such as `DE=germanywestcentral`."""
+    found = {}
+    for word in _words(variable, text):
+        zone, equals, name = word.partition("=")
+        if not (zone and equals and name):
+            raise ConfigError(f"{variable} has {word!r}; write ZONE=NAME, separated by commas")
+        found[zone.upper()] = name
+    return found
+
+
+def _sdk_kind(_variable: str, text: str) -> tuple[str, str] | None:
+    """Signal and basis; None for other words, which only matter where the SDK is asked."""
+    match text.split():
+        case [("average" | "marginal") as signal, ("lifecycle" | "direct") as basis]:
+            return signal, basis
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A variable of the environment, the field of ServiceConfig that it sets, and what it is.
+
+    `read` makes the value of variable and text, or raises ConfigError; it is None where the value
+    depends on more than this text. Of a `secret`, which is empty by default, only whether it is
+    set may be shown. Where two variables set one field, the later in SETTINGS counts.
+    """
+
+    field: str
+    key: str
+    text: str
+    read: Callable[[str, str], Any] | None = _as_is
+    secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The whole name of the variable."""
+        return f"GRAMWATT_{self.key}"
+
+
+def _provider_settings() -> Iterator[Setting]:
+    for name in PROVIDERS:
+        at, key = f"intensity.accounts.{name}", name.upper().replace("-", "_")
+        text = "the organisation's own SDK" if name == SDK else "another address, as for a mirror"
+        yield Setting(f"{at}.url", f"{key}_URL", text, _https)
+        if name in KEYED:
+            yield Setting(f"{at}.key", f"{key}_KEY", "the key", secret=True)
+            text = "a file that holds the key"
+            yield Setting(f"{at}.key", f"{key}_KEY_FILE", text, _key_file, secret=True)
+        if name == "watttime":
+            yield Setting(f"{at}.user", f"{key}_USER", "the user of WattTime")
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("database_url", "DATABASE_URL", "the store"),
+    Setting("home", "HOME", "spool and store", None),
+    Setting("max_body_b", "MAX_BODY_MIB", "largest request body [MiB]", _mebibytes),
+    Setting("silent_after", "SILENT_AFTER_S", "silence [s] after which a job is lost", _seconds),
+    Setting(
+        "provisional_every", "PROVISIONAL_EVERY_S", "age [s] of a score that is renewed", _seconds
+    ),
+    Setting("hosts", "HOSTS", "further host names that requests may name", _words),
+    Setting("trusted_proxies", "TRUSTED_PROXIES", "proxies that are believed", _networks),
+    Setting("requests_per_s", "REQUESTS_PER_S", "sustained rate of requests of a key", _number),
+    Setting("public_badges", "PUBLIC_BADGES", "projects whose badge anybody may see", _names),
+    Setting("lifetime_years", "LIFETIME_YEARS", "expected lifetime EL of hardware [years]", None),
+    Setting("overlay", "OVERLAY", "file of own catalog entries", None),
+    Setting("keep_intervals", "RETENTION_DAYS", "whole days that intervals are kept", _days),
+    Setting("keep_audit", "AUDIT_RETENTION_DAYS", "whole days that the audit log is kept", _days),
+    Setting("zone", "TIMEZONE", "time zone of days and months", _zone),
+    Setting("backup_dir", "BACKUP_DIR", "folder of the daily backups", _path),
+    Setting("backup_keep", "BACKUP_KEEP", "how many backups are kept", _count),
+    Setting("log", "LOG", "form of the log", _log_form),
+    Setting("oidc.issuer", "OIDC_ISSUER", "address of the provider of sign-in", _https),
+    Setting("oidc.client_id", "OIDC_CLIENT_ID", "the client's id there"),
+    Setting("oidc.secret_file", "OIDC_CLIENT_SECRET_FILE", "file with the client's secret", _path),
+    Setting("oidc.groups_claim", "OIDC_GROUPS_CLAIM", "the claim with the reader's groups"),
+    Setting("oidc.admin_groups", "OIDC_ADMIN_GROUPS", "groups that may do everything", _words),
+    Setting("oidc.read_groups", "OIDC_READ_GROUPS", "groups that may read every project", _words),
+    Setting(
+        "alerts.webhook_secret", "WEBHOOK_SECRET", "signs the messages of webhooks", secret=True
+    ),
+    Setting("alerts.webhook_hosts", "WEBHOOK_HOSTS", "further hosts of webhooks", _words),
+    Setting("alerts.smtp_url", "SMTP_URL", "mail server", secret=True),
+    Setting("alerts.mail_from", "MAIL_FROM", "sender of mails"),
+    Setting("reports.organisation", "ORGANISATION", "organisation in the statement"),
+    Setting("reports.accountable", "ACCOUNTABLE", "who is accountable for the report"),
+    Setting("reports.contact", "CONTACT", "whom to ask about the report"),
+    Setting("reports.projects", "REPORT_PROJECTS", "projects with a report of their own", _names),
+    Setting("reports.folder", "REPORT_DIR", "folder of finished reports", _path),
+    Setting("reports.mail_to", "REPORT_EMAIL", "addresses of finished reports", _words),
+    Setting("reports.s3.url", "REPORT_S3_URL", "S3-compatible store of finished reports", _bucket),
+    Setting(
+        "intensity.chains",
+        "INTENSITY",
+        "the chain of providers",
+        None,
+    ),
+    Setting("intensity.zones", "INTENSITY_ZONES", "zones that are always kept up to date", _words),
+    Setting(
+        "intensity.watttime_regions", "WATTTIME_REGIONS", "WattTime's region of a zone", _pairs
+    ),
+    Setting("intensity.sdk_kind", "CARBON_AWARE_SDK_KIND", "what the SDK answers", _sdk_kind),
+    Setting(
+        "intensity.sdk_locations",
+        "CARBON_AWARE_SDK_LOCATIONS",
+        "the SDK's name of a zone",
+        _pairs,
+    ),
+    *_provider_settings(),
+)
+"""Every variable that sets something of the service, in the order in which they are shown."""
+
+
+def settings_of(config: ServiceConfig) -> Iterator[tuple[Setting, Any]]:
+    """Yield every setting with its value, None where what it belongs to is not in use."""
+    for setting in SETTINGS:
+        value: Any = config
+        for name in setting.field.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        yield setting, value
+
+
 def from_environment(
     environ: Mapping[str, str] | None = None, *, home: Path | None = None
 ) -> ServiceConfig:
     """Settings from `GRAMWATT_...` variables; raises ConfigError for one that cannot be used."""
     env = os.environ if environ is None else environ
-    settings = resolve(environ=env)
-    base = home or settings.home
+    common = resolve(environ=env)
+    base = home or common.home
     return ServiceConfig(
-        database_url=env.get("GRAMWATT_DATABASE_URL") or sqlite_url(base / "gramwatt.db"),
+        **{"database_url": sqlite_url(base / "gramwatt.db"), **_given(env)},
         home=base,
-        max_body_b=round(_number(env, "GRAMWATT_MAX_BODY_MIB", 16.0) * MIB),
-        silent_after=timedelta(seconds=_number(env, "GRAMWATT_SILENT_AFTER_S", 900.0)),
-        provisional_every=timedelta(seconds=_number(env, "GRAMWATT_PROVISIONAL_EVERY_S", 30.0)),
-        oidc=_oidc(env),
-        requests_per_s=_number(env, "GRAMWATT_REQUESTS_PER_S", 200.0),
+        lifetime_years=common.lifetime_years,
+        overlay=overlay_file(common, base),
+        oidc=_oidc(_given(env, "oidc.")),
         intensity=_intensity(env),
-        lifetime_years=settings.lifetime_years,
-        overlay=overlay_file(settings, base),
-        zone=_zone(env),
-        keep_intervals=_days(env, "GRAMWATT_RETENTION_DAYS"),
-        keep_audit=_days(env, "GRAMWATT_AUDIT_RETENTION_DAYS"),
-        backup_dir=Path(folder) if (folder := env.get("GRAMWATT_BACKUP_DIR")) else None,
-        backup_keep=max(1, round(_number(env, "GRAMWATT_BACKUP_KEEP", 7.0))),
-        log=_log_form(env),
-        hosts=tuple(_words(env, "GRAMWATT_HOSTS")),
-        public_badges=_names(env, "GRAMWATT_PUBLIC_BADGES"),
-        trusted_proxies=tuple(_networks(env, "GRAMWATT_TRUSTED_PROXIES")),
-        alerts=AlertSettings(
-            webhook_secret=env.get("GRAMWATT_WEBHOOK_SECRET", ""),
-            webhook_hosts=tuple(_words(env, "GRAMWATT_WEBHOOK_HOSTS")),
-            smtp_url=env.get("GRAMWATT_SMTP_URL", ""),
-            mail_from=env.get("GRAMWATT_MAIL_FROM", "gramwatt@localhost"),
-        ),
-        reports=ReportSettings(
-            organisation=env.get("GRAMWATT_ORGANISATION") or None,
-            accountable=env.get("GRAMWATT_ACCOUNTABLE") or None,
-            contact=env.get("GRAMWATT_CONTACT") or None,
-            folder=Path(folder) if (folder := env.get("GRAMWATT_REPORT_DIR")) else None,
-            mail_to=tuple(_words(env, "GRAMWATT_REPORT_EMAIL")),
-            s3=_s3(env),
-            projects=_names(env, "GRAMWATT_REPORT_PROJECTS"),
-        ),
+        alerts=AlertSettings(**_given(env, "alerts.")),
+        reports=ReportSettings(**_given(env, "reports."), s3=_s3(env)),
     )
 
 
+def _given(env: Mapping[str, str], group: str = "") -> dict[str, Any]:
+    """The values of a group's variables that are set and not empty, by field."""
+    return {
+        name: setting.read(setting.variable, text)
+        for setting in SETTINGS
+        if setting.field.startswith(group)
+        and "." not in (name := setting.field.removeprefix(group))
+        and setting.read
+        and (text := env.get(setting.variable))
+    }
+
+
 def _s3(env: Mapping[str, str]) -> S3Access | None:
-    url = env.get("GRAMWATT_REPORT_S3_URL", "")
-    if not url:
+    given = _given(env, "reports.s3.")
+    if not given:
         return None
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc or not parts.path.strip("/"):
-        raise ConfigError(f"GRAMWATT_REPORT_S3_URL={url!r} must be https://host/bucket/prefix")
     key_id, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
     if not (key_id and secret):
         raise ConfigError(
             "GRAMWATT_REPORT_S3_URL needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     region = env.get("AWS_REGION") or "us-east-1"
-    return S3Access(url, key_id, secret, region, env.get("AWS_SESSION_TOKEN", ""))
+    return S3Access(given["url"], key_id, secret, region, env.get("AWS_SESSION_TOKEN", ""))
 
 
-def _log_form(env: Mapping[str, str]) -> Form:
-    found = env.get("GRAMWATT_LOG") or "text"
-    if found not in ("text", "json"):
-        raise ConfigError(f"GRAMWATT_LOG={found!r} is neither text nor json")
-    return "json" if found == "json" else "text"
-
-
-def _zone(env: Mapping[str, str]) -> tzinfo:
-    name = env.get("GRAMWATT_TIMEZONE") or "UTC"
-    if name == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ConfigError(
-            f"GRAMWATT_TIMEZONE={name!r} is no time zone of this machine, such as Europe/Berlin; "
-            "where the machine has none: pip install tzdata"
-        ) from None
-
-
-def _oidc(env: Mapping[str, str]) -> OidcConfig | None:
-    issuer, client_id = env.get("GRAMWATT_OIDC_ISSUER"), env.get("GRAMWATT_OIDC_CLIENT_ID")
-    if not issuer:
+def _oidc(given: dict[str, Any]) -> OidcConfig | None:
+    if "issuer" not in given:
         return None
-    found = urlsplit(issuer)
-    if found.scheme != "https" and found.hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise ConfigError(f"GRAMWATT_OIDC_ISSUER={issuer!r} must be an https:// address")
-    if not client_id:
+    if "client_id" not in given:
         raise ConfigError("GRAMWATT_OIDC_ISSUER needs GRAMWATT_OIDC_CLIENT_ID")
-    secret_file = env.get("GRAMWATT_OIDC_CLIENT_SECRET_FILE")
-    return OidcConfig(
-        issuer=issuer,
-        client_id=client_id,
-        secret_file=Path(secret_file) if secret_file else None,
-        groups_claim=env.get("GRAMWATT_OIDC_GROUPS_CLAIM") or "groups",
-        admin_groups=tuple(_words(env, "GRAMWATT_OIDC_ADMIN_GROUPS")),
-        read_groups=tuple(_words(env, "GRAMWATT_OIDC_READ_GROUPS")),
-    )
+    return OidcConfig(**given)
 
 
 def _intensity(env: Mapping[str, str]) -> IntensitySettings:
-    accounts = {name: _account(env, name) for name in PROVIDERS}
+    accounts = {name: Account(**_given(env, f"intensity.accounts.{name}.")) for name in PROVIDERS}
     usable = [name for name in PROVIDERS if _usable(name, accounts[name])]
     text = env.get("GRAMWATT_INTENSITY", "").strip()
-    own_names = {
-        "watttime": "GRAMWATT_WATTTIME_REGIONS",
-        SDK: "GRAMWATT_CARBON_AWARE_SDK_LOCATIONS",
-    }
-    kind = env.get("GRAMWATT_CARBON_AWARE_SDK_KIND", "").split()
-    kinds = ("average", "marginal"), ("lifecycle", "direct")
-    if (
-        accounts[SDK].url
-        and [word in of for word, of in zip(kind, kinds, strict=False)] != [True] * 2
-    ):
+    chains = _chains(text, usable) if text else {"": tuple(n for n in usable if n not in KEYLESS)}
+    found = IntensitySettings(chains=chains, accounts=accounts, **_given(env, "intensity."))
+    if accounts[SDK].url and found.sdk_kind is None:
         raise ConfigError(
             "GRAMWATT_CARBON_AWARE_SDK_URL needs GRAMWATT_CARBON_AWARE_SDK_KIND, such as "
             "'average lifecycle' or 'marginal direct': its answers do not say what they are"
         )
-    return IntensitySettings(
-        chains=_chains(text, usable)
-        if text
-        else {"": tuple(n for n in usable if n not in KEYLESS)},
-        zones=tuple(_words(env, "GRAMWATT_INTENSITY_ZONES")),
-        accounts=accounts,
-        names={name: dict(_pairs(env, variable)) for name, variable in own_names.items()},
-        sdk_kind=(kind[0], kind[1]) if len(kind) == 2 else None,
-    )
+    return found
 
 
 def _usable(name: str, account: Account) -> bool:
     return name in KEYLESS or bool(account.url if name == SDK else account.key)
-
-
-def _account(env: Mapping[str, str], name: str) -> Account:
-    prefix = f"GRAMWATT_{name.upper().replace('-', '_')}"
-    url, key, file = (env.get(f"{prefix}_{end}", "") for end in ("URL", "KEY", "KEY_FILE"))
-    parts = urlsplit(url)
-    loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if url and (not parts.hostname or not (parts.scheme == "https" or loopback)):
-        raise ConfigError(f"{prefix}_URL={url!r} must be an https:// address")
-    if file:
-        try:
-            key = Path(file).read_text("utf-8").strip()
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{prefix}_KEY_FILE={file!r} cannot be read: {why(error)}") from None
-    return Account(url, key, env.get(f"{prefix}_USER", ""))
 
 
 def _chains(text: str, usable: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -353,53 +493,3 @@ def _chains(text: str, usable: Collection[str]) -> dict[str, tuple[str, ...]]:
                 raise ConfigError(f"GRAMWATT_INTENSITY names {name}, which needs {variable}")
         chains[zone.strip().upper() if equals else ""] = () if names == ("off",) else names
     return chains
-
-
-def _pairs(env: Mapping[str, str], variable: str) -> Iterator[tuple[str, str]]:
-    for word in _words(env, variable):
-        zone, equals, name = word.partition("=")
-        if not (zone and equals and name):
-            raise ConfigError(f"{variable} has {word!r}; write ZONE=NAME, separated by commas")
-        yield zone.upper(), name
-
-
-def _words(env: Mapping[str, str], name: str) -> list[str]:
-    return env.get(name, "").replace(",", " ").split()
-
-
-def _names(env: Mapping[str, str], name: str) -> frozenset[str]:
-    """Names of projects; a space, a comma or a percent sign in one is written as in an address."""
-    return frozenset(unquote(word) for word in _words(env, name))
-
-
-def _networks(env: Mapping[str, str], name: str) -> Iterator[IPv4Network | IPv6Network]:
-    for word in _words(env, name):
-        try:
-            yield ip_network(word)
-        except ValueError:
-            raise ConfigError(
-                f"{name}={word!r} is not an IP address or network, such as 10.0.0.7 or 10.0.0.0/8"
-            ) from None
-
-
-def _days(env: Mapping[str, str], name: str) -> timedelta | None:
-    """A whole number of days, at least 1; None where the variable is not set."""
-    if not env.get(name):
-        return None
-    days = _number(env, name, 1.0)
-    if days < 1 or days > MOST_DAYS or days % 1:
-        raise ConfigError(f"{name}={env[name]!r} must be whole days from 1 to {MOST_DAYS}")
-    return timedelta(days=days)
-
-
-def _number(env: Mapping[str, str], name: str, default: float) -> float:
-    text = env.get(name)
-    if not text:
-        return default
-    try:
-        number = float(text)
-    except ValueError:
-        raise ConfigError(f"{name}={text!r} is not a number") from None
-    if not 0 < number < 1e9:
-        raise ConfigError(f"{name}={text!r} must be above 0 and below 1e9")
-    return number

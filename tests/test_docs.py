@@ -105,6 +105,27 @@ def test_every_setting_is_explained() -> None:
     assert [key for key in PARSERS if f"`{key}`" not in words] == []
 
 
+def test_every_setting_of_the_service_is_documented_in_its_own_words_with_its_default() -> None:
+    from gramwatt.service.config import ServiceConfig, settings_of
+    from gramwatt.service.operation.settings import value_text
+
+    rows = [
+        [re.sub(r"`|\[([^]]*)\]\([^)]*\)", r"\1", cell.strip()) for cell in line.split("|")[1:-1]]
+        for line in text_of(*DOCS).splitlines()
+        if line.startswith("| ") and "GRAMWATT_" in line
+    ]
+    deploy = text_of(ROOT / "docs" / "deploy.md")
+    defaults = dict(re.findall(r"^\| `(GRAMWATT_\w+)` \| `?([^|`]+)`? \|", deploy, re.MULTILINE))
+    usual = ServiceConfig(home=Path("home"), database_url="")
+    for setting, value in settings_of(usual):
+        name = setting.variable
+        texts = [row[-1] for row in rows if name in VARIABLE.findall(" ".join(row[:2]))]
+        assert any(text.startswith(setting.text) for text in texts), name
+        if name in defaults:
+            default = {"none": "not set", "for good": "not set"}.get(defaults[name], defaults[name])
+            assert value_text(name, value) == default, name
+
+
 def test_every_route_is_named(tmp_path: Path) -> None:
     from gramwatt.service.app import create_app
     from gramwatt.service.config import ServiceConfig, sqlite_url

@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from gramwatt.collectors.common.config import resolve
-from gramwatt.service.config import MIB, ConfigError, from_environment
+from gramwatt.collectors.common.config import plain_address, resolve
+from gramwatt.service.config import MIB, ConfigError, from_environment, settings_of
 from gramwatt.service.container import Service
 
-NOT_SET = "not set"
-_NAMES = {
-    "max_body_b": "max_body_mib",
-    "silent_after": "silent_after_s",
-    "provisional_every": "provisional_every_s",
-    "oidc": "oidc_issuer",
-    "oidc.secret_file": "oidc_client_secret_file",
-}
-"""Where a variable is named unlike its field."""
-_WHAT = {
-    "database_url": "the store",
-    "home": "store and spool of this machine",
-    "max_body_b": "largest request body [MiB]",
-    "silent_after": "time without a line after which a job is lost [s]",
-    "provisional_every": "age from which a running job is scored again [s]",
-    "hosts": "further host names that requests may name",
-    "trusted_proxies": "proxies whose X-Forwarded headers hold",
-    "requests_per_s": "sustained rate of requests of a key [1/s]",
-    "lifetime_years": "declared lifetime of the hardware, EL [years]",
-    "overlay": "file of own catalog entries",
-    "backup_dir": "folder of the daily backups",
-    "backup_keep": "how many backups are kept",
-    "log": "form of the log",
-    "alerts.webhook_secret": "signs the messages of webhooks",
-    "alerts.webhook_hosts": "hosts that webhooks may have although not public",
-    "alerts.smtp_url": "mail server of alerts",
-    "alerts.mail_from": "sender of alerts",
-    "oidc": "provider that readers sign in with",
-    "oidc.issuer": "provider that readers sign in with",
-}
+NOT_SET, HIDDEN = "not set", "set, hidden"
+NOT_USED = "set, not used"
+"""For a variable that has no effect without another, such as a key without its address."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class EffectiveSetting:
     """A setting: its variable, what it is, its value as text, and where that comes from."""
 
     name: str
@@ -56,49 +29,54 @@ class Setting:
     origin: str
 
 
-def effective_settings(service: Service, environ: Mapping[str, str] | None = None) -> list[Setting]:
-    """Every setting of the service; of a secret only whether it is set."""
+def effective_settings(
+    service: Service, environ: Mapping[str, str] | None = None
+) -> list[EffectiveSetting]:
+    """Return every setting of the service; of a secret only whether it is set."""
     env = os.environ if environ is None else environ
     files = resolve(environ=env).origins
     try:
-        usual = dict(_leaves(from_environment(env)))
+        usual = dict(settings_of(from_environment(env)))
     except ConfigError:  # the environment has changed since the start
         usual = {}
     found = []
-    for path, (value, secret) in _leaves(service.config):
-        key = _NAMES.get(path, path.removeprefix("alerts.").replace(".", "_"))
-        name = f"GRAMWATT_{key.upper()}"
+    for setting, value in settings_of(service.config):
+        name = setting.variable
+        text = HIDDEN if setting.secret and value else value_text(name, value)
         if env.get(name):
             origin = "environment"
-        elif path not in usual or usual[path][0] != value:
+            text = NOT_USED if text == NOT_SET else text
+        elif setting not in usual or usual[setting] != value:
             origin = "argument"
         else:
-            origin = files.get(key, "default")
-        found.append(Setting(name, _WHAT.get(path, ""), _text(path, value, secret=secret), origin))
+            origin = files.get(name.removeprefix("GRAMWATT_").lower(), "default")
+            text = NOT_SET if setting.secret else text  # another variable set it, as KEY_FILE does
+        found.append(EffectiveSetting(name, setting.text, text, origin))
     return found
 
 
-def _leaves(config: Any, before: str = "") -> Iterator[tuple[str, tuple[Any, bool]]]:
-    """Every field that is no function, by its path, with its value and whether it is secret."""
-    for field in fields(config):
-        value = getattr(config, field.name)
-        if is_dataclass(value):
-            yield from _leaves(value, f"{before}{field.name}.")
-        elif not callable(value):
-            yield f"{before}{field.name}", (value, not field.repr)
-
-
-def _text(path: str, value: Any, *, secret: bool) -> str:
-    if value in (None, "", ()):
+def value_text(variable: str, value: Any) -> str:
+    """Return the value as its variable is written, without credentials in an address."""
+    if not value:  # no setting may be 0
         return NOT_SET
-    if secret:
-        return "set, hidden"
-    if path == "database_url":
+    if variable == "GRAMWATT_DATABASE_URL":
         return sa.make_url(value).set(query={}).render_as_string(hide_password=True)
-    if path == "max_body_b":
+    if variable == "GRAMWATT_MAX_BODY_MIB":
         return f"{value / MIB:g}"
     if isinstance(value, timedelta):
-        return f"{value.total_seconds():g}"
+        unit = timedelta(days=1) if variable.endswith("_DAYS") else timedelta(seconds=1)
+        return f"{value / unit:g}"
+    if isinstance(value, Mapping):
+        return "; ".join(_zone_text(zone, names) for zone, names in value.items())
+    if isinstance(value, frozenset):
+        return " ".join(sorted(value))
     if isinstance(value, tuple):
         return " ".join(map(str, value))
-    return str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return plain_address(value) if "://" in str(value) else str(value)
+
+
+def _zone_text(zone: str, names: str | tuple[str, ...]) -> str:
+    text = names if isinstance(names, str) else ",".join(names) or "off"
+    return f"{zone}={text}" if zone else text

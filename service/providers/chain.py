@@ -18,10 +18,10 @@ _MAKERS: Mapping[str, Callable[[IntensitySettings, Account], Provider]] = {
     "electricity-maps": lambda _, account: ElectricityMaps(account),
     "entsoe": lambda _, account: Entsoe(account),
     "eia": lambda _, account: Eia(account),
-    "watttime": lambda all_, account: WattTime(account, all_.names.get("watttime", {})),
+    "watttime": lambda all_, account: WattTime(account, all_.watttime_regions),
     "uk": lambda _, account: UkCarbonIntensity(account),
     "energinet": lambda _, account: Energinet(account),
-    SDK: lambda all_, account: CarbonAwareSdk(account, all_.names.get(SDK, {}), _sdk_kind(all_)),
+    SDK: lambda all_, account: CarbonAwareSdk(account, all_.sdk_locations, _sdk_kind(all_)),
 }
 
 

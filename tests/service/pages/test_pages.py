@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from gramwatt.reports.misquoted import misquoted
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.budgets.budgets import NewBudget, set_budget
+from gramwatt.service.config import from_environment
+from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months import overview
 from gramwatt.service.months.overview import month_overview, project_bars
@@ -265,6 +267,54 @@ def test_settings_name_their_origin_and_hide_secrets(light):
     assert found["GRAMWATT_SMTP_URL"].origin == "environment"
     assert found["GRAMWATT_BACKUP_KEEP"].origin == "environment"
     assert (found["GRAMWATT_LOG"].value, found["GRAMWATT_LOG"].origin) == ("text", "default")
+
+
+def test_every_setting_on_the_page_is_read_and_shows_where_its_value_comes_from(light, tmp_path):
+    from gramwatt.collectors.common.config import OTHER_VARIABLES
+
+    (key := tmp_path / "key").write_text("hush-1")
+    env = {
+        "GRAMWATT_RETENTION_DAYS": "90",
+        "GRAMWATT_SILENT_AFTER_S": "60",
+        "GRAMWATT_MAX_BODY_MIB": "0.5",
+        "GRAMWATT_TIMEZONE": "Europe/Berlin",
+        "GRAMWATT_TRUSTED_PROXIES": "10.0.0.0/8 fd00::/8",
+        "GRAMWATT_ORGANISATION": "Example GmbH",
+        "GRAMWATT_REPORT_EMAIL": "a@example.org",
+        "GRAMWATT_REPORT_DIR": str(tmp_path),
+        "GRAMWATT_REPORT_PROJECTS": "b a",
+        "GRAMWATT_INTENSITY": "entsoe; GB=uk; FR=off",
+        "GRAMWATT_ENTSOE_KEY_FILE": str(key),
+        "GRAMWATT_UK_URL": "https://me:hush-2@mirror.example/uk",
+        "GRAMWATT_WATTTIME_REGIONS": "US-CAL-CISO=CAISO_NORTH",
+        "GRAMWATT_LIFETIME_YEARS": "5",
+    }
+    shown = {
+        "GRAMWATT_REPORT_PROJECTS": "a b",
+        "GRAMWATT_ENTSOE_KEY_FILE": "set, hidden",
+        "GRAMWATT_UK_URL": "https://mirror.example/uk",
+    }
+    env |= {"GRAMWATT_HOME": str(tmp_path), "GRAMWATT_OIDC_CLIENT_ID": "c"}
+    service = Service(from_environment(env), light.store)
+    found = {row.name: row for row in effective_settings(service, env)}
+    # Those of a job, and the two that only gunicorn's configuration reads.
+    others = {"JOB_ID", "WITHIN", "PAUSES", "QUIET", "NVML", "SHARED_GPU", "HOST_SOURCE"}
+    own = {
+        *OTHER_VARIABLES.difference(others, {"BIND", "WORKERS"}),
+        "HOME",
+        "LIFETIME_YEARS",
+        "OVERLAY",
+    }
+    assert {f"GRAMWATT_{key}" for key in own} == set(found)
+    assert "hush" not in str(found)
+    set_here = {name for name, row in found.items() if row.origin == "environment"}
+    assert set_here == set(env)
+    assert {row.origin for row in found.values()} == {"environment", "default"}
+    assert found.pop("GRAMWATT_OIDC_CLIENT_ID").value == "set, not used"  # needs an issuer
+    for name, text in env.items():
+        assert name not in found or found[name].value == shown.get(name, text)
+    assert found["GRAMWATT_ENTSOE_KEY"].value == "not set"
+    assert all(row.what for row in found.values())
 
 
 def test_every_misquoted_figure_differs_from_the_catalog_s(light):

@@ -68,11 +68,11 @@ class Local:
 def settings(url, *names, **more):
     accounts = {name: Account(url, "secret-key", "someone") for name in ZONES}
     chains = {"": names or tuple(ZONES)}
-    names = {SDK: {"IE": "northeurope"}, "watttime": {"US-CAL-CISO": "CAISO_NORTH"}}
     return IntensitySettings(
         chains=chains,
         accounts=accounts,
-        names=names,
+        watttime_regions={"US-CAL-CISO": "CAISO_NORTH"},
+        sdk_locations={"IE": "northeurope"},
         sdk_kind=("average", "lifecycle"),
         **more,
     )
