@@ -11,7 +11,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from gramwatt.service.app import create_app
-from gramwatt.service.config import ServiceConfig, sqlite_url
+from gramwatt.service.config import SETTINGS, ServiceConfig, sqlite_url
 from tests.packages import ROOT
 from tests.service.cli.command import gramwatt
 
@@ -60,6 +60,7 @@ def test_every_setting_named_is_read_by_the_product_and_explained():
         for path in (ROOT / folder).rglob("*.py")
     )
     read += (DEPLOY / "gunicorn.conf.py").read_text()
+    read += " ".join(f'"{setting.variable}"' for setting in SETTINGS)
     explained = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     found = {
         name
