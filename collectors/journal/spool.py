@@ -31,6 +31,9 @@ SPOOL, DELIVERED = "spool", "delivered"
 FOREIGN_QUIET_S = 900.0
 """On storage shared by nodes a lock may be invisible from here; a folder of another node that was
 written within three 5-minute intervals counts as live."""
+LOCK_WAIT_S = 2.0
+"""How long the lock of a folder is waited for [s]: who holds it may have been stopped, and no job
+begins without its measurement for that."""
 NEWBORN_S = 60.0
 """A folder without a line that nobody holds may belong to a meter that is just starting."""
 
@@ -245,24 +248,60 @@ def remember_server(folder: Path, address: str) -> bool:
     return True
 
 
-def send_until_unchanged(folder: SpoolFolder, send: Callable[[Iterator[bytes]], object]) -> bool:
-    """Send a folder's lines, and again what came meanwhile; True when it is closed and can go."""
+@contextlib.contextmanager
+def sent(folder: SpoolFolder, send: Callable[[Iterator[bytes]], object]) -> Iterator[bool]:
+    """Send a folder's lines, and again what came meanwhile; give True when it is closed and can go.
+
+    Until the block ends no meter opens a file in the folder: what leaves with it has been sent.
+    """
     while True:
         before = folder.sizes_b()
         send(folder.lines())
-        if not folder.is_closed():
-            return False
-        if folder.sizes_b() == before:
-            return True
+        try:
+            lock = lock_folder(folder.path, fcntl.LOCK_EX)
+        except OSError:  # another process has delivered it
+            lock = None
+        try:
+            can_go = lock is not None and folder.is_closed()
+            if not can_go or folder.sizes_b() == before:
+                yield can_go
+                return
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+
+def lock_folder(folder: Path, how: int) -> int | None:
+    """Lock a folder, and return the open file descriptor; None when others hold it for LOCK_WAIT_S.
+
+    `how` is LOCK_SH for a meter that opens a file in it, and makes it; LOCK_EX for who removes it.
+    Raises OSError where the folder cannot be made or opened.
+    """
+    until_s = time.monotonic() + LOCK_WAIT_S
+    while True:
+        if how == fcntl.LOCK_SH:
+            files.folder(folder)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            if time.monotonic() > until_s:
+                return None
+            time.sleep(0.01)
+            continue
+        except OSError:  # a file system without locks
+            return descriptor
+        if is_at(descriptor, folder):
+            return descriptor
+        os.close(descriptor)
 
 
 def discard(home: Path, folder: SpoolFolder) -> None:
     """Delete a folder that was delivered, and its job's where that is empty.
 
     It leaves the spool in one step: what a process that dies here leaves of it is no journal, and a
-    recovery must not close what has lost its end. A meter that opens a file of it in this moment
-    finds that out at its next save, and takes its lines along (`Journal`). Raises OSError where
-    nothing can be moved.
+    recovery must not close what has lost its end. Raises OSError where nothing can be moved.
     """
     trash = home / DELIVERED
     files.folder(trash)

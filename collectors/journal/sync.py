@@ -215,13 +215,13 @@ def _send_folder(
     def send(lines: Iterator[bytes]) -> None:
         results.append(upload(folder.path, folder.job_id, lines, server, session))
 
-    can_go = spool.send_until_unchanged(folder, send)
+    with spool.sent(folder, send) as can_go:
+        if can_go and not any(sent.too_new for sent in results):
+            if any(sent.rejected for sent in results):
+                spool.reject(home, folder)
+            else:
+                spool.discard(home, folder)
     done.sent.append(folder.job_id)
-    if can_go and not any(sent.too_new for sent in results):
-        if any(sent.rejected for sent in results):
-            spool.reject(home, folder)
-        else:
-            spool.discard(home, folder)
     done.problems += _refusals(folder.job_id, results)
 
 

@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common import files
-from gramwatt.collectors.journal.spool import is_at
+from gramwatt.collectors.journal.spool import is_at, lock_folder
 from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, encode
 from gramwatt.sci.journal.telemetry import joined
 
@@ -136,7 +135,14 @@ class Journal:
         before = self._file
         if before is not None and is_at(before, self.path):
             return before
-        files.folder(self.folder)
+        lock = lock_folder(self.folder, fcntl.LOCK_SH)  # it does not leave before it is live
+        try:
+            return self._made(before)
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+    def _made(self, before: int | None) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(self.path, flags, 0o600)
         if before is not None and os.path.samestat(os.fstat(before), os.fstat(descriptor)):

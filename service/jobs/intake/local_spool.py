@@ -85,19 +85,19 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
 
     answers: list[IngestAnswer] = []
     try:
-        can_go = spool.send_until_unchanged(
+        with spool.sent(
             folder, lambda lines: answers.append(ingest_lines(service, folder.job_id, lines))
-        )
+        ) as can_go:
+            refused = [answer for answer in answers if answer["rejected"]]
+            if can_go and refused:
+                _reject(home, folder, refused[-1])
+            elif can_go:
+                spool.discard(home, folder)
     except DeletedJobError as error:
         if folder.is_closed():
             spool.discard(home, folder)
             _report(f"{error}; what its meter had still spooled is dropped")
         return False
-    refused = [answer for answer in answers if answer["rejected"]]
-    if can_go and refused:
-        _reject(home, folder, refused[-1])
-    elif can_go:
-        spool.discard(home, folder)
     return not folder.is_live()
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -117,19 +119,74 @@ def test_a_folder_that_was_put_back_is_written_on(tmp_path: Path) -> None:
     assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * 50)
 
 
-def delivered_by_sync(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> list[AnyRecord]:
-    """What a sync to a server sends of the rig's home, while the rig's clients live."""
+def delivered_by_sync(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, refused: Sequence[dict[str, Any]] = ()
+) -> list[AnyRecord]:
+    """Return what a sync to a server sends of the rig's home, while the rig's clients live.
+
+    The server answers that it has `refused` these.
+    """
     sent: list[AnyRecord] = []
 
     def upload(*args: Any) -> uploader.Sent:
         sent.extend(map(decode, args[2]))
-        return uploader.Sent()
+        return uploader.Sent(rejected=list(refused))
 
     monkeypatch.setattr(uploader, "upload", upload)
     monkeypatch.setattr(clock, "boot_id", lambda: rig.boot)
     monkeypatch.setattr(clock, "process_start_ns", rig.clients.get)
     sync(Config(home=rig.home, server="http://server"), None)
     return sent
+
+
+@pytest.mark.parametrize("how", ["discard", "reject"])
+def test_a_run_that_begins_and_ends_while_its_folder_is_moved_away_is_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    rig = Rig(tmp_path)
+
+    def run(amount: int) -> None:
+        meter = rig.start()
+        rig.count(meter, amount)
+        rig.stop(meter)
+
+    second = Thread(target=run, args=(8,))
+    move = getattr(spool, how)
+
+    def moved(*args: Any) -> Any:
+        if not second.ident:
+            second.start()
+            second.join(0.5)  # it ends by then where it need not wait
+        return move(*args)
+
+    run(4)
+    refused = [{"message": "no"}] if how == "reject" else []
+    monkeypatch.setattr(spool, how, moved)
+    sent = delivered_by_sync(rig, monkeypatch, refused)
+    second.join(60)
+    sent += delivered_by_sync(rig, monkeypatch, refused)
+    unique = {(r.writer, r.seq): r.amount for r in by_type(sent, CountRecord)}
+    assert sum(unique.values()) == 12
+    assert spool.folders(tmp_path) == []
+
+
+def test_a_meter_does_not_wait_long_for_a_sync_that_was_stopped_while_it_held_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "LOCK_WAIT_S", 0.05)
+    rig = Rig(tmp_path)
+    rig.stop(rig.start())
+    held = spool.lock_folder(rig.folder().path, fcntl.LOCK_EX)
+    assert held is not None
+    meter = rig.start()
+    rig.count(meter, 4)
+    rig.stop(meter)
+    assert delivered_by_sync(rig, monkeypatch)
+    assert spool.folders(tmp_path)
+    os.close(held)
+    sent = delivered_by_sync(rig, monkeypatch)
+    assert [r.amount for r in by_type(sent, CountRecord)] == [4]
+    assert spool.folders(tmp_path) == []
 
 
 @pytest.mark.parametrize("client_lives", [True, False])
