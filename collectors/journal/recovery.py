@@ -67,6 +67,8 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
         raise RecordError("no line says when it ran")
     start = job.started_at if job else last
     state = dead.state or {}
+    if "totals" in state:
+        raise RecordError("a build before the first release has counted in it")
     notices = tuple(str(text) for text in state.get("notices", ()))
     opening: dict[str, Any] = {"started_at": start, "role": "recovery", "resumes": dead.writer}
     if job is not None:

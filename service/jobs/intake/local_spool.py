@@ -98,6 +98,8 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
             spool.discard(home, folder)
             _report(f"{error}; what its meter had still spooled is dropped")
         return False
+    except OSError as error:
+        _report(f"job {folder.job_id} is stored, but its journal stays spooled: {error}")
     return not folder.is_live()
 
 

@@ -114,6 +114,16 @@ def test_refused_lines_are_kept_and_said_once(home, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_a_journal_that_cannot_leave_the_spool_is_stored_and_reported(home, capfd):
+    path = spooled(home)
+    (home / "delivered").touch()  # as where the home is read-only and the database is elsewhere
+    assert ingest_home(home) == ["job-1"]
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert "job job-1 is stored, but its journal stays spooled" in said
+    assert path.exists()
+
+
 def test_lines_that_arrive_while_taking_in_are_not_lost(home, monkeypatch):
     path = spooled(home, "job-1")
     late = lines(journal("job-1", node=path.parent.name, writer="w2", role="track", minutes=1))
