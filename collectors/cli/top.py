@@ -83,16 +83,20 @@ def _jobs(server: str | None) -> list[LiveJob]:
     from gramwatt.collectors.common.config import resolve
     from gramwatt.collectors.journal.spool import usable_home
 
-    config, now = resolve(), datetime.now(UTC)
+    config, now = resolve({"server": server}), datetime.now(UTC)
     home = usable_home(config.home)
     if server is None:
         from gramwatt.collectors.journal.live import live_jobs
 
         return live_jobs(home, config, now)
     from gramwatt.collectors.common import server_key
+    from gramwatt.collectors.journal.live import ServerError
     from gramwatt.collectors.journal.live_server import server_jobs
 
-    return server_jobs(server, config.api_key or server_key.for_server(home, server), now)
+    if config.server is None:
+        refused = next(note.message for note in config.notices if note.field == "server")
+        raise ServerError(refused.replace("argument: server is ignored", "--server"))
+    return server_jobs(server, server_key.key_for(config, home, server), now)
 
 
 def _shown(server: str | None) -> RenderableType:

@@ -14,8 +14,11 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from enum import IntEnum
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from gramwatt.collectors.common.files import why
 from gramwatt.sci.base.notices import Notice
@@ -53,6 +56,7 @@ SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)\
 class Config:
     """Every setting of one job with its origin; `notices` lists what was wrong and ignored.
 
+    `server` and `api_key` are None where the key is not for that server (docs/access.md).
     `cloud_metadata` allows to ask the cloud for the region where no place is given,
     `units` are the declared functional units, `spool_limit_mb` the most the spool may hold [MB],
     `lifetime_years` the devices' expected life EL [years], None for the engine's default,
@@ -70,6 +74,7 @@ class Config:
     model_id: str | None = None
     server: str | None = None
     api_key: str | None = None
+    allow_http: bool = False
     home: Path = field(default_factory=lambda: default_home(os.environ))
     off: bool = False
     allow_host_names: bool = False
@@ -81,6 +86,14 @@ class Config:
     notices: tuple[Notice, ...] = ()
 
 
+class Trust(IntEnum):
+    """Who may have written a place of settings: a cloned repository's file comes from anybody."""
+
+    PROJECT_FILE = 0
+    USER_FILE = 1
+    CALLER = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One place of settings: its name for people, its values by key, and problems in reading it."""
@@ -88,6 +101,7 @@ class Layer:
     origin: str
     values: Mapping[str, Any]
     problems: tuple[str, ...] = ()
+    trust: Trust = Trust.CALLER
 
 
 def resolve(
@@ -144,14 +158,16 @@ def _file_layers(environ: Mapping[str, str], cwd: Path | None) -> list[Layer]:
         nearest = project_file(folder, Path(os.path.expanduser("~")))
     except OSError:  # the current folder is gone or not ours to read
         nearest = None
-    paths = [path for path in (user_file(environ), nearest) if path is not None]
-    return [layer for path in paths if (layer := _file_layer(path)) is not None]
+    layers = [_file_layer(user_file(environ), Trust.USER_FILE)]
+    if nearest is not None:
+        layers.append(_file_layer(nearest, Trust.PROJECT_FILE))
+    return [layer for layer in layers if layer is not None]
 
 
-def _file_layer(path: Path) -> Layer | None:
+def _file_layer(path: Path, trust: Trust) -> Layer | None:
     try:
         with path.open("rb") as stream:
-            return Layer(str(path), tomllib.load(stream))
+            return Layer(str(path), tomllib.load(stream), trust=trust)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:  # TOML and UTF-8 errors: ValueError
@@ -185,6 +201,8 @@ def _merged(layers: list[Layer], base: Config) -> Config:
     values: dict[str, Any] = {}
     origins = dict.fromkeys(PARSERS, "default")
     problems: list[tuple[str, str | None]] = []
+    trusts: dict[str, Trust] = {}
+    servers: dict[str, Trust] = {}
     for layer in layers:
         problems += [(text, None) for text in layer.problems]
         accepted: dict[str, Any] = {}
@@ -200,11 +218,67 @@ def _merged(layers: list[Layer], base: Config) -> Config:
             text = f"at most {TAGS_MAX} tags with those of other places"
             problems.append((f"{layer.origin}: tags is ignored: {text}", "tags"))
             del accepted["tags"]
+        if layer.trust is Trust.PROJECT_FILE and accepted.pop("allow_http", False):
+            text = f"{layer.origin}: allow_http is ignored: a repository may not allow it"
+            problems.append((text, "allow_http"))
         _overlay(values, origins, accepted, _origin(layer))
+        trusts |= dict.fromkeys(accepted, layer.trust)
+        if address := accepted.get("server"):
+            servers[address] = max(layer.trust, servers.get(address, layer.trust))
+    if why_not := _server_problem(values, origins, servers, trusts.get("api_key")):
+        problems.append((f"{origins['server']}: server is ignored: {why_not}", "server"))
+        values |= {"server": None, "api_key": None}
+        origins |= {"server": "default", "api_key": "default"}
     if "unit" in values:
         values["units"] = values.pop("unit")
     notices = tuple(Notice("argument-ignored", text, key) for text, key in problems)
     return replace(base, **values, origins=origins, notices=notices)
+
+
+def _server_problem(
+    values: Mapping[str, Any],
+    origins: Mapping[str, str],
+    servers: Mapping[str, Trust],
+    key_trust: Trust | None,
+) -> str | None:
+    """Return why neither key nor journals may go to the server that is set; None where they may.
+
+    `servers` holds for each address the most trusted place that names it, `key_trust` is that of
+    the key, None without one: then a repository may only name a server of this machine, for which
+    gramwatt.collectors.common.server_key knows whether it is the user's.
+    """
+    server = values.get("server")
+    if server is None:
+        return None
+    shown = plain_address(server)
+    stays = "nothing is sent, and the journal stays in the local store"
+    if server.startswith("http://") and not (is_loopback(server) or values.get("allow_http")):
+        return (
+            f"{shown} is plain http, which everybody on the way can read: {stays}; "
+            "use https://, or set GRAMWATT_ALLOW_HTTP=1"
+        )
+    if key_trust is None:
+        if servers[server] > Trust.PROJECT_FILE or is_loopback(server):
+            return None
+        return f"no key is set for {shown}: {stays}; to send there, {_TRUST_IT.format(shown)}"
+    if servers[server] >= key_trust:
+        return None
+    return (
+        f"the key of {origins['api_key']} is not for {shown}: {stays}; "
+        f"if you trust it, {_TRUST_IT.format(shown)}"
+    )
+
+
+_TRUST_IT = "set GRAMWATT_SERVER={} beside GRAMWATT_API_KEY"
+
+
+def is_loopback(server: str) -> bool:
+    """Return True for an address of this machine, such as http://127.0.0.1:8642."""
+    host = urlsplit(server).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _origin(layer: Layer) -> Callable[[str], str]:
@@ -287,6 +361,12 @@ def _url(value: Any) -> str:
     text = _text(value).rstrip("/")
     if not text.startswith(("http://", "https://")) or not text.partition("://")[2]:
         raise ValueError(f"not an http:// or https:// address: {plain_address(text)[:80]!r}")
+    try:
+        urlsplit(text)
+    except ValueError:
+        raise ValueError(f"not an address: {plain_address(text)[:80]!r}") from None
+    if "\\" in text:  # clients differ in which host such an address has
+        raise ValueError("an address has no backslash")
     return text
 
 
@@ -336,6 +416,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "model_id": _text,
     "server": _url,
     "api_key": _text,
+    "allow_http": flag,
     "home": _path,
     "off": flag,
     "allow_host_names": flag,

@@ -27,6 +27,8 @@ def new_session(api_key: str | None = None, *, repeats: bool = True) -> requests
     """
     import requests
     from requests.adapters import HTTPAdapter
+    from requests.auth import HTTPBasicAuth
+    from requests.utils import get_auth_from_url
     from urllib3.util.retry import Retry
 
     retry = Retry(
@@ -42,8 +44,16 @@ def new_session(api_key: str | None = None, *, repeats: bool = True) -> requests
     session = requests.Session()
     for scheme in ("http://", "https://"):
         session.mount(scheme, HTTPAdapter(max_retries=retry))
-    if api_key:
-        session.headers["Authorization"] = f"Bearer {api_key}"
+
+    def show_key(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        name, word = get_auth_from_url(request.url or "")
+        if name or word:
+            HTTPBasicAuth(name, word)(request)
+        elif api_key:
+            request.headers["Authorization"] = f"Bearer {api_key}"
+        return request
+
+    session.auth = show_key  # without one, requests sends what ~/.netrc has in place of the key
     return session
 
 

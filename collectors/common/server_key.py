@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gramwatt.collectors.common import files
+from gramwatt.collectors.common.config import Config
 
 NAME = "server.key"
 _LISTEN = "0A"
@@ -21,6 +22,14 @@ def read(home: Path) -> str | None:
     """Return the key in the home; None when there is none, or none that this user may read."""
     text = files.text_of(home / NAME)
     return text if text and text.startswith(PREFIX) else None
+
+
+def key_for(config: Config, home: Path, server: str) -> str | None:
+    """Return the key to send to a server: the configured one for the configured server only, else
+    the home's own where it is that server's; None when there is none.
+    """
+    own = config.api_key if server == config.server else None
+    return own or for_server(home, server)
 
 
 def for_server(home: Path, server: str) -> str | None:

@@ -102,7 +102,7 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
         reason = reason if shown in config.server else type(error).__name__  # it may name the key
         text = f"{shown} does not answer ({reason}); journals stay spooled"
         return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
-    if status == 200 and not (config.api_key or server_key.for_server(config.home, config.server)):
+    if status == 200 and not server_key.key_for(config, config.home, config.server):
         text = f"{shown} answers, but no key is set: it would refuse journals"
         fix = "set GRAMWATT_API_KEY; there: gramwatt key create NAME --scope ingest"
         return Finding("server", "limited", text, fix)

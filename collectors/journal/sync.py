@@ -181,7 +181,7 @@ def _send(
         uploader,  # not before it is needed: requests takes 0.1 s
     )
 
-    key = config.api_key or server_key.for_server(home, server)
+    key = server_key.key_for(config, home, server)
     with new_session(key) as session:
         for folder in chosen:
             try:

@@ -97,7 +97,7 @@ def _of_server(
     """Return the JSON object at a path of the server; a `request` is posted as JSON."""
     shown = plain_address(server)
     try:
-        key = config.api_key or server_key.for_server(config.home, server)
+        key = server_key.key_for(config, config.home, server)
         with http.new_session(key, repeats=False) as session:
             method = "GET" if request is None else "POST"
             answer = http.exchange(session, method, f"{server}{path}", limit_s, json=request)

@@ -88,7 +88,7 @@ def test_two_runs_of_one_job_around_a_sync_are_both_delivered(
 @pytest.mark.parametrize("how", ["deleted", "moved"])
 def test_a_meter_whose_folder_goes_away_takes_its_lines_along(tmp_path: Path, how: str) -> None:
     rig = Rig(tmp_path, gpu())
-    meter = rig.start(config={"server": "http://key:word@server"})
+    meter = rig.start(config={"server": "https://key:word@server"})
     rig.count(meter, 4)
     rig.run(35, meter)
     if how == "deleted":
@@ -98,7 +98,7 @@ def test_a_meter_whose_folder_goes_away_takes_its_lines_along(tmp_path: Path, ho
     rig.count(meter, 8)
     rig.run(35, meter)
     rig.stop(meter)
-    assert rig.folder().server() == "http://server"
+    assert rig.folder().server() == "https://server"
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 70 * 250 / 300)
     assert sum(count.amount for count in rig.merged().counts) == 12
     assert rig.merged().state == "completed"
