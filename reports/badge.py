@@ -18,7 +18,7 @@ FONT = "Verdana,DejaVu Sans,sans-serif"
 
 
 def badge(label: str, value: str, title: str, *, known: bool = True) -> str:
-    """The badge as SVG; `title` is its text for screen readers, with the range."""
+    """Return the badge as SVG; `title` is its text for screen readers, with the range."""
     label, value = _cut(label, LABEL_MOST), _cut(value, VALUE_MOST)
     left, right = _width(label), _width(value)
     whole = left + right

@@ -54,7 +54,7 @@ def _drawn(spec: str) -> str:
 
 
 def _still(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The specification without layers that only a pointer finds."""
+    """Return the specification without layers that only a pointer finds."""
     return {
         name: [_still(part) for part in value if part.get("name") != POINTER]
         if name in ("layer", "vconcat")
@@ -64,7 +64,9 @@ def _still(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compiled(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The specification as Vega, which a browser draws and which needs the `patterns` too."""
+    """Return the specification as Vega, which a browser draws and which needs the `patterns`
+    too.
+    """
     import vl_convert
 
     vega: dict[str, Any] = vl_convert.vegalite_to_vega({**spec, "config": _config()})
@@ -72,12 +74,12 @@ def compiled(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hatched(colour: str) -> str:
-    """The fill of what is estimated: stripes of a colour of the palette."""
+    """Return the fill of what is estimated: stripes of a colour of the palette."""
     return _HATCH.format(PALETTE.index(colour))
 
 
 def patterns() -> str:
-    """The stripes of each colour, as the SVG element that drawings refer to."""
+    """Return the stripes of each colour, as the SVG element that drawings refer to."""
     return "<defs>" + "".join(map(_pattern, range(len(PALETTE)), PALETTE)) + "</defs>"
 
 
@@ -90,13 +92,13 @@ def _pattern(number: int, colour: str) -> str:
 
 
 def tip(name: str, figure: QuantityDoc) -> list[str]:
-    """What a pointer on a mark shows of a figure: name, value, range and kind, by lines."""
+    """Return what a pointer on a mark shows of a figure: name, value, range and kind, by lines."""
     span = span_text(figure)
     return [name, value_text(figure), f"range {span}" if span else "exact", figure["kind"]]
 
 
 def _config() -> dict[str, Any]:
-    """The style of every chart."""
+    """Return the style of every chart."""
     words = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "titleFontSize": 11}
     return {
         "aria": False,  # the figure element around the SVG has the alternative text
@@ -193,7 +195,9 @@ def hatched_parts(parts: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def data_table(caption: str, titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
-    """The table of a chart's data, with names in the first column and figures in the others."""
+    """Return the table of a chart's data, with names in the first column and figures in the
+    others.
+    """
     heads = tuple(Column(title, "right" if n else "left") for n, title in enumerate(titles))
     return Table(caption, heads, tuple(tuple(row) for row in rows))
 

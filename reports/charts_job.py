@@ -33,7 +33,9 @@ _Y_ROOM = 58
 def bar(
     name: str, start: float, end: float, size: float, words: list[str], *, estimated: bool
 ) -> dict[str, object]:
-    """A bar of a waterfall from start to end, in units of `size`; a pointer on it shows `words`."""
+    """Return a bar of a waterfall from start to end, in units of `size`; a pointer on it shows
+    `words`.
+    """
     ends = {"x": start / size, "x2": end / size}
     return {"name": name, **ends, "tip": words, "estimated": estimated}
 
@@ -171,7 +173,9 @@ def _steps(
 
 
 def _under_pointer(rows: Rows, scale: Mapping[str, Any]) -> dict[str, Any]:
-    """What is not seen, but says the figure of a step wherever the pointer is in the panel."""
+    """Return what is not seen, but says the figure of a step wherever the pointer is in the
+    panel.
+    """
     return {
         "name": POINTER,
         "data": {"values": [dict(row) for row in rows if "x2" in row]},
@@ -190,7 +194,7 @@ def _amount(title: str, **more: Any) -> dict[str, Any]:
 
 
 def _windows(rows: Rows, scale: Mapping[str, Any], *, labelled: bool) -> list[dict[str, Any]]:
-    """Every second window as a pale band, and where each begins with its name."""
+    """Return every second window as a pale band, and where each begins with its name."""
     if not rows:
         return []
     x = {"field": "x", "type": "quantitative", "scale": scale}

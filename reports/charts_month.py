@@ -114,7 +114,7 @@ def ranged_bars(rows: Rows, *, x_title: str) -> dict[str, Any]:
 
 
 def _breaks(names: Sequence[str], x: dict[str, Any]) -> dict[str, Any]:
-    """A dashed line before each month of another method."""
+    """Return a dashed line before each month of another method."""
     data = {"data": {"values": [{"name": name} for name in names]}}
     line = {"type": "rule", "strokeDash": [4, 3], "color": INK, "xOffset": -24}
     return {**data, "mark": line, "encoding": {"x": x}}

@@ -36,7 +36,7 @@ HOW = (
 
 
 def build(document: RunsComparisonDoc, date: str) -> Document:
-    """The report of a comparison, dated YYYY-MM-DD."""
+    """Return the report of a comparison, dated YYYY-MM-DD."""
     names = " and ".join(_name(document[side]) for side in ("before", "after"))
     return Document(
         f"Carbon per {document['unit']}: after against before",
@@ -69,7 +69,9 @@ def _name(side: RunsDoc) -> str:
 
 
 def _moved(document: RunsComparisonDoc) -> list[Block]:
-    """The effects as a waterfall from before to after; a table where a bar would fall below 0."""
+    """Return the effects as a waterfall from before to after; a table where a bar would fall below
+    0.
+    """
     before, after = document["before"]["g_per_unit"], document["after"]["g_per_unit"]
     per = f"gCO2e/{document['unit']}"
     size, unit = prefix(max(before["value"], after["value"]), per)

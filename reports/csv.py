@@ -27,7 +27,7 @@ Row = tuple[str, str, str, QuantityDoc | float | None]
 
 
 def month_csv(document: MonthDoc) -> str:
-    """The month as CSV: every figure in full precision; an unknown one is empty, never 0."""
+    """Return the month as CSV: every figure in full precision; an unknown one is empty, never 0."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
@@ -74,7 +74,7 @@ def _rows(document: MonthDoc) -> Iterable[Row]:
 
 
 def _beside(document: MonthDoc) -> Iterable[Row]:
-    """The change by effect, the trend, budgets, models and grouped advice."""
+    """Yield the change by effect, the trend, budgets, models and grouped advice."""
     month = document["month"]
     for name, figure in (document["change_parts"] or {}).items():
         yield "change", month, name, cast(QuantityDoc, figure)
@@ -143,7 +143,9 @@ def _action(row: AdviceRow | FollowedRow) -> str:
 
 
 def _pending(document: MonthDoc) -> Iterable[Row]:
-    """Whether the month is complete, the jobs that it lacks, and those that are provisional."""
+    """Yield whether the month is complete, the jobs that it lacks, and those that are
+    provisional.
+    """
     month, provisional = document["month"], document["provisional"]
     yield "total", month, "complete", float(document["complete"])
     for section, jobs in (
@@ -182,7 +184,7 @@ def _terms(section: str, name: str, document: JobHead | MonthTotals) -> Iterable
 
 
 def _fields(quantity: QuantityDoc | float | None) -> tuple[str, ...]:
-    """The fields from `value` to `source`."""
+    """Return the fields from `value` to `source`."""
     if quantity is None:
         return ("", "", "", "", "unknown", "")
     if isinstance(quantity, int | float):
@@ -192,6 +194,8 @@ def _fields(quantity: QuantityDoc | float | None) -> tuple[str, ...]:
 
 
 def _inert(text: str) -> str:
-    """The text without control codes, with a quote before what a spreadsheet reads as a formula."""
+    """Return the text without control codes, with a quote before what a spreadsheet reads as a
+    formula.
+    """
     name = clean(text)
     return f"'{name}" if name.lstrip()[:1] in ("=", "+", "-", "@") else name

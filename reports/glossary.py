@@ -154,13 +154,13 @@ _ALL = "|".join(f"(?P<t{n}>{term.pattern})" for n, term in enumerate(TERMS))
 
 
 def used(texts: str, names: Iterable[str] = ()) -> list[Term]:
-    """The words that texts use outside users' names, in the order of `TERMS`."""
+    """Return the words that texts use outside users' names, in the order of `TERMS`."""
     found = {match.lastgroup and _key(match) for match in _pattern(names).finditer(texts)}
     return [term for term in TERMS if term.key in found]
 
 
 def linker(address: str, names: Iterable[str] = ()) -> Callable[[str], Markup]:
-    """A function that escapes texts one after another, and links each word once.
+    """Return a function that escapes texts one after another, and links each word once.
 
     `address` comes before the word's key in the link. What users named, such as a unit "SCI run",
     is not linked.

@@ -24,7 +24,7 @@ FONTS = f"{FONT}, system-ui, Segoe UI, Helvetica Neue, DejaVu Sans, sans-serif"
 
 
 def render(document: Document, *, interactive: bool = False) -> str:
-    """The page as text, to be written as UTF-8.
+    """Return the page as text, to be written as UTF-8.
 
     An interactive one has each chart's specification beside its drawing, for a site's script.
     """
@@ -48,7 +48,7 @@ def render(document: Document, *, interactive: bool = False) -> str:
 
 
 def anchor(text: str) -> str:
-    """The URL fragment of a heading: lower-case letters, digits and hyphens."""
+    """Return the URL fragment of a heading: lower-case letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "section"
 
 
@@ -62,7 +62,7 @@ def _anchors(blocks: Iterable[Block]) -> Iterator[tuple[str, Block]]:
 
 
 def _picture(chart: Chart) -> Markup:
-    """The chart as SVG in the page's colours and font, so that it follows a dark theme."""
+    """Return the chart as SVG in the page's colours and font, so that it follows a dark theme."""
     svg = draw(chart.spec)
     svg = re.sub(r'\s(width|height)="[0-9.]+"', "", svg, count=2)
     svg = svg.replace(
@@ -74,7 +74,7 @@ def _picture(chart: Chart) -> Markup:
 
 
 def _specification(chart: Chart) -> Markup:
-    """The chart as Vega in the page's colours and font, safe within a script element."""
+    """Return the chart as Vega in the page's colours and font, safe within a script element."""
     text = json.dumps(compiled(chart.spec), separators=(",", ":"))
     text = _coloured(text).replace(f'"{FONT}"', json.dumps(FONTS)).replace("<", "\\u003c")
     return Markup(text)  # noqa: S704

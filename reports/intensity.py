@@ -47,7 +47,7 @@ def build(
     plan: Mapping[str, Any] | None = None,
     forecasts: Sequence[Mapping[str, Any]] = (),
 ) -> Document:
-    """The page of an answer of `GET /v1/intensity/{zone}`, with a plan for that zone if any.
+    """Return the page of an answer of `GET /v1/intensity/{zone}`, with a plan for that zone if any.
 
     `forecasts` are the rows of `GET /v1/intensity/{zone}/forecasts`.
     """
@@ -208,7 +208,7 @@ def _plan_blocks(plan: Mapping[str, Any]) -> list[Block]:
 
 
 def _forecasts(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """How the forecasts of each provider compare with what came."""
+    """Return how the forecasts of each provider compare with what came."""
     names = ("error", "bias", "coverage", "rank", "regret")
     titles = ("Error", "Bias", "In the range of 80 %", "Rank correlation", "Regret of 4 h")
     cells = []
@@ -225,7 +225,7 @@ def _forecasts(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _accuracy(figure: Mapping[str, Any] | None, name: str) -> Cell:
-    """A share in percent; a rank correlation, from -1 to 1, as it is."""
+    """Return a share in percent; a rank correlation, from -1 to 1, as it is."""
     if figure is None:
         return UNKNOWN
     ends = figure["value"], figure["low"], figure["high"]

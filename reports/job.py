@@ -64,7 +64,8 @@ EXCLUDED = "This job is left out of monthly reports"
 
 
 def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = False) -> Document:
-    """The report of a job document on about two pages, with `full` of every figure behind it.
+    """Return the report of a job document on about two pages, with `full` of every figure behind
+    it.
 
     Without `advice`, the suggestions are those of the packaged catalog.
     """
@@ -102,13 +103,13 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
 
 
 def _more(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
-    """What the full report has beside this, and how to get it."""
+    """Return what the full report has beside this, and how to get it."""
     beside = ", other hours and zones" if hindsight_blocks(advice) else ""
     return [Text(MORE.format(job_id=document["job_id"], beside=beside))]
 
 
 def _details(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
-    """What only the full report has."""
+    """Return what only the full report has."""
     return [
         *hindsight_blocks(advice),
         *_facts(document),
@@ -163,7 +164,7 @@ def _warnings(document: JobDoc) -> list[Block]:
 
 
 def _zones(document: JobDoc) -> str:
-    """The grid zone of the job, or the zones of its nodes."""
+    """Return the grid zone of the job, or the zones of its nodes."""
     zones = document["method"].get("zones") or []  # missing in documents of earlier versions
     if len(zones) > 1:
         return f"{', '.join(zones)}: each node in its own"

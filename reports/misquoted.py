@@ -82,7 +82,7 @@ INSTANCE_FIGURES = {"accelerators": "accelerators", "accelerator": "accelerator"
 
 
 def misquoted(catalog: Catalog) -> list[Misquoted]:
-    """Every figure of the list whose part the catalog has."""
+    """Return every figure of the list whose part the catalog has."""
     found = (
         _instance_row(catalog, row) if row["kind"] == "instance" else _row(catalog, row)
         for row in _rows()

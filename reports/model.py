@@ -173,7 +173,9 @@ class Document:
 
 
 def texts(document: Document) -> Iterator[str]:
-    """The running texts of a document, in which its words are explained; not those of cells."""
+    """Yield the running texts of a document, in which its words are explained; not those of
+    cells.
+    """
     for block in document.blocks:
         match block:
             case Text(text):

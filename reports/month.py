@@ -70,7 +70,7 @@ BUDGET_STATUS = {
 
 
 def build(document: MonthDoc) -> Document:
-    """The report of a month document."""
+    """Return the report of a month document."""
     scope = f"Project {document['project']}" if document["project"] else "All projects"
     jobs = document["totals"]["jobs"]
     what = f"{document['month']}, {document['project'] or 'all projects'}"
@@ -201,7 +201,7 @@ def _figures(document: MonthDoc) -> tuple[Figure, ...]:
 
 
 def _provisional(document: MonthDoc) -> str:
-    """The share of the month's energy that is in no sum yet, or whose carbon may change."""
+    """Return the share of the month's energy that is in no sum yet, or whose carbon may change."""
     early = _not_final(document)
     waiting = [document[name]["energy_kwh"] for name in ("jobs_running", "jobs_unscored")]
     jobs = document["jobs_running"]["jobs"] + document["jobs_unscored"]["jobs"]
@@ -216,7 +216,9 @@ def _provisional(document: MonthDoc) -> str:
 
 
 def _not_final(document: MonthDoc) -> str:
-    """The share of the energy in the sums whose grid intensity is not final; empty for none."""
+    """Return the share of the energy in the sums whose grid intensity is not final; empty for
+    none.
+    """
     found, whole = document["provisional"], document["totals"]["energy_kwh"]
     if not found or not found["jobs"]:
         return ""

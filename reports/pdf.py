@@ -46,7 +46,7 @@ _ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}")
 
 
 def render(document: Document) -> bytes:
-    """The document as PDF/UA-1 bytes.
+    """Return the document as PDF/UA-1 bytes.
 
     PDF/UA requires a glyph for every character. Characters without one in the bundled and the
     system's fonts become U+FFFD. If typst still refuses, the PDF is tagged but not PDF/UA.
@@ -105,7 +105,9 @@ def _compile(text: str, date: str, system_fonts: bool, standard: Literal["ua-1"]
 
 @cache
 def _fonts(system: bool) -> typst.Fonts:
-    """The bundled fonts and typst's own, with the system's if wanted; read once per process."""
+    """Return the bundled fonts and typst's own, with the system's if wanted; read once per
+    process.
+    """
     import typst
 
     with resources.as_file(resources.files("gramwatt.reports").joinpath("fonts")) as folder:
@@ -127,7 +129,7 @@ def _plain(document: Document) -> dict[str, Any]:
 
 
 def _words(words: Sequence[glossary.Term]) -> list[Block]:
-    """What the words of the document mean, as its last section."""
+    """Return what the words of the document mean, as its last section."""
     if not words:
         return []
     return [Heading(glossary.TITLE), Facts(tuple((word.name, word.meaning) for word in words))]

@@ -14,14 +14,14 @@ FILE_NAME_MOST = 40
 
 
 def clean(text: str) -> str:
-    """The text with a space for each control code and U+FFFD for each unpaired surrogate."""
+    """Return the text with a space for each control code and U+FFFD for each unpaired surrogate."""
     if text.isprintable():
         return text
     return "".join(map(_printable, text))
 
 
 def file_name(text: str, *, distinct: bool = False) -> str:
-    """The text as a part of a file's name: letters, digits and `-_.`, other signs as `_`.
+    """Return the text as a part of a file's name: letters, digits and `-_.`, other signs as `_`.
 
     A long text is cut and marked by a digest; with `distinct` every text that is changed is, so
     that no two have the same name.
@@ -34,7 +34,7 @@ def file_name(text: str, *, distinct: bool = False) -> str:
 
 
 def cleaned(value: Any) -> Any:
-    """A block, or nested tuples, lists and dicts, with every text in them cleaned."""
+    """Return a block, or nested tuples, lists and dicts, with every text in them cleaned."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list | tuple):

@@ -69,7 +69,7 @@ SECURITY_HEADERS = {
 
 
 def create_app(config: ServiceConfig | None = None, *, service: Service | None = None) -> Flask:
-    """The application over the given service, or the one of these settings.
+    """Return the application over the given service, or the one of these settings.
 
     Without either, settings come from the environment, as a WSGI server needs it, and the process
     says in the store that it listens. The tables are brought up to date first, or, while the
@@ -152,7 +152,7 @@ def _add_openapi(app: Flask, groups: Iterable[Routes]) -> None:
         return openapi.document(groups)
 
     def openapi_document() -> Response:
-        """The OpenAPI document, made at the first request for it."""
+        """Return the OpenAPI document, made at the first request for it."""
         return tagged(json_response(document()))
 
     app.add_url_rule("/openapi.json", "openapi", openapi_document)

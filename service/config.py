@@ -41,7 +41,7 @@ class ConfigError(ValueError):
 
 
 def utc_now() -> datetime:
-    """The wall clock; everything else is given its clock, so that tests can set it."""
+    """Return the wall clock; everything else is given its clock, so that tests can set it."""
     return datetime.now(UTC)
 
 
@@ -84,7 +84,7 @@ class IntensitySettings:
     sdk_kind: tuple[str, str] | None = None
 
     def chain(self, zone: str) -> tuple[str, ...]:
-        """The names of a zone's providers, best first."""
+        """Return the names of a zone's providers, best first."""
         found = self.chains.get(zone)
         return self.chains.get("", ()) if found is None else found
 
@@ -117,7 +117,7 @@ class ReportSettings:
     projects: frozenset[str] = frozenset()
 
     def statement(self) -> StatementDoc:
-        """Who answers for the report."""
+        """Return who answers for the report."""
         return {
             "organisation": self.organisation,
             "accountable": self.accountable,
@@ -137,7 +137,7 @@ class OidcConfig:
     read_groups: tuple[str, ...] = ()
 
     def client_secret(self) -> str | None:
-        """The secret in its file; None for a public client. Raises OSError."""
+        """Return the secret in its file; None for a public client. Raises OSError."""
         return self.secret_file.read_text("utf-8").strip() if self.secret_file else None
 
 
@@ -179,7 +179,7 @@ class ServiceConfig:
 
 
 def sqlite_url(path: Path) -> str:
-    """The SQLAlchemy address of an SQLite file."""
+    """Return the SQLAlchemy address of an SQLite file."""
     return f"sqlite:///{path}"
 
 
@@ -230,7 +230,7 @@ def _seconds(variable: str, text: str) -> timedelta:
 
 
 def _days(variable: str, text: str) -> timedelta:
-    """A whole number of days, at least 1."""
+    """Return a whole number of days, at least 1."""
     days = _number(variable, text)
     if days < 1 or days > MOST_DAYS or days % 1:
         raise ConfigError(f"{variable}={text!r} must be whole days from 1 to {MOST_DAYS}")
@@ -284,7 +284,7 @@ def _bucket(variable: str, text: str) -> str:
 
 
 def _pairs(variable: str, text: str) -> dict[str, str]:
-    """The names that a provider has for zones, such as `DE=germanywestcentral`."""
+    """Return the names that a provider has for zones, such as `DE=germanywestcentral`."""
     found = {}
     for word in _words(variable, text):
         zone, equals, name = word.partition("=")
@@ -426,7 +426,7 @@ def from_environment(
 
 
 def _given(env: Mapping[str, str], group: str = "") -> dict[str, Any]:
-    """The values of a group's variables that are set and not empty, by field."""
+    """Return the values of a group's variables that are set and not empty, by field."""
     return {
         name: setting.read(setting.variable, text)
         for setting in SETTINGS
@@ -477,7 +477,7 @@ def _usable(name: str, account: Account) -> bool:
 
 
 def _chains(text: str, usable: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """The chains of GRAMWATT_INTENSITY, such as `entsoe,uk; GB=uk; FR=off`."""
+    """Return the chains of GRAMWATT_INTENSITY, such as `entsoe,uk; GB=uk; FR=off`."""
     chains: dict[str, tuple[str, ...]] = {}
     for part in filter(None, map(str.strip, text.split(";"))):
         zone, equals, listed = part.rpartition("=")

@@ -35,7 +35,7 @@ class Caller:
     projects: frozenset[str] | None = None
 
     def may(self, scope: str) -> bool:
-        """Whether the caller may do what the scope allows; an admin may do everything."""
+        """Return whether the caller may do what the scope allows; an admin may do everything."""
         return self.scope in (scope, ADMIN)
 
 
@@ -59,16 +59,16 @@ class Service:
     stopping: Event = field(default_factory=Event)
 
     def for_caller(self, caller: Caller) -> Service:
-        """The service as the caller sees it: other projects do not exist."""
+        """Return the service as the caller sees it: other projects do not exist."""
         return replace(self, store=self.store.of_projects(caller.projects), caller=caller)
 
     def for_every_project(self) -> Service:
-        """The service without the restriction, for a use case that applies it by itself."""
+        """Return the service without the restriction, for a use case that applies it by itself."""
         return replace(self, store=self.store.of_projects(None))
 
     @classmethod
     def open(cls, config: ServiceConfig) -> Service:
-        """The service of these settings; it connects when first used.
+        """Return the service of these settings; it connects when first used.
 
         Raises OverlayError when the overlay cannot be used.
         """
@@ -82,15 +82,15 @@ class Service:
         return read_catalog(self.config.overlay)
 
     def now(self) -> datetime:
-        """The time by the service's clock, UTC."""
+        """Return the time by the service's clock, UTC."""
         return self.config.clock()
 
     def month_now(self) -> str:
-        """The month it is in the organisation's time zone, YYYY-MM."""
+        """Return the present month in the organisation's time zone, YYYY-MM."""
         return self.month_of(self.now())
 
     def month_of(self, moment: datetime) -> str:
-        """The month of a moment in the organisation's time zone, YYYY-MM."""
+        """Return the month of a moment in the organisation's time zone, YYYY-MM."""
         return f"{moment.astimezone(self.config.zone):%Y-%m}"
 
     def month_span_us(self, month: str) -> tuple[int, int]:
@@ -99,5 +99,5 @@ class Service:
         return to_us(start), to_us(end)
 
     def now_us(self) -> int:
-        """The time by the service's clock [us since 1970]."""
+        """Return the time by the service's clock [us since 1970]."""
         return to_us(self.now())

@@ -28,7 +28,7 @@ class TextFormatter(logging.Formatter):
     """One line with time and level, and the request's id if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as text; a traceback follows on further lines."""
+        """Return the record as text; a traceback follows on further lines."""
         found = _request_id()
         mark = f" [{found}]" if found else ""
         return f"{_time(record)} {record.levelname}{mark} {super().format(record)}"
@@ -38,7 +38,9 @@ class JsonFormatter(logging.Formatter):
     """One JSON object per record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON: time, level, logger, message, and what is known of its request."""
+        """Return the record as JSON: time, level, logger, message, and what is known of its
+        request.
+        """
         line: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname.lower(),

@@ -67,7 +67,7 @@ class Metrics:
         self.lines.labels("rejected").inc(rejected)
 
     def text(self, measures: Iterable[Measure]) -> bytes:
-        """The counters and these measures in Prometheus' text format."""
+        """Return the counters and these measures in Prometheus' text format."""
         counted = self.registry
         if os.environ.get(SHARED):
             counted = CollectorRegistry()

@@ -206,7 +206,7 @@ def _shown(address: str) -> str:
 
 
 def _bound(address: str, port: int) -> socket.socket:
-    """A socket on the address; raises OSError when it is in use."""
+    """Return a socket on the address; raises OSError when it is in use."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -219,7 +219,7 @@ def _bound(address: str, port: int) -> socket.socket:
 
 
 def _address(service: Service, listen: Listen) -> str:
-    """The numeric address to serve on; raises NotLoopbackError."""
+    """Return the numeric address to serve on; raises NotLoopbackError."""
     host = "127.0.0.1" if listen.host.lower() == "localhost" else listen.host.strip("[]")
     try:
         address = ip_address(host)

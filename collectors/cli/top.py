@@ -118,7 +118,7 @@ def _follow(interval_s: float, server: str | None) -> None:
 
 @contextmanager
 def _typed() -> Iterator[Any]:
-    """A function that waits so many seconds [s] and says whether q was typed."""
+    """Yield a function that waits so many seconds [s] and says whether q was typed."""
     if not sys.stdin.isatty():
         yield _waits
         return

@@ -389,7 +389,7 @@ class NodeMeter:
             self._guarded("a rank's first reading", lambda: devices.adopt(dict(seen), mark_ns))  # noqa: B023
 
     def _start_ns(self, state: dict[str, Any]) -> int:
-        """When the client of another meter began, on this one's timeline [ns]."""
+        """Return when the client of another meter began, on this one's timeline [ns]."""
         return int(state["start_ns"]) - int(state["offset_ns"]) + self.timeline.offset_ns
 
     def _watch_size(self, now_ns: int) -> None:

@@ -166,7 +166,9 @@ def _next_batch(launches: int, took_s: float) -> int:
 
 
 def _rate(rates: Sequence[float], work: str, software: str) -> Quantity:
-    """The median rate with the range of eight batches in ten [Tflop/s, or GB/s for copies]."""
+    """Return the median rate with the range of eight batches in ten [Tflop/s, or GB/s for
+    copies].
+    """
     ordered = sorted(rates)
     scale, unit = (1e-12, "Tflop/s") if work == MATMUL else (1e-9, "GB/s")
     ends = (median(ordered), percentile(ordered, 0.1), percentile(ordered, 0.9))

@@ -29,7 +29,7 @@ MAPPING = (
 
 
 def energy_form(name: str, documents: Sequence[JobDoc]) -> str:
-    """The form as Markdown; raises ExportError where no run made the model."""
+    """Return the form as Markdown; raises ExportError where no run made the model."""
     making = [s for s in stages(documents) if persona(s.kind) == PROVIDER]
     if not making:
         raise ExportError("the form is about making a model, and these runs only use one")
@@ -61,7 +61,7 @@ def _lines(name: str, making: Sequence[Stage]) -> Iterator[str]:
 
 
 def _method(making: Sequence[Stage], runs: Sequence[JobDoc]) -> str:
-    """How the energy is known, in about 100 words."""
+    """Return how the energy is known, in about 100 words."""
     joules: dict[str, float] = defaultdict(float)
     for run in runs:
         for device in run["devices"]:
@@ -85,7 +85,7 @@ def _method(making: Sequence[Stage], runs: Sequence[JobDoc]) -> str:
 
 
 def _flop(runs: Sequence[JobDoc]) -> str:
-    """The counted FLOP; known only where every run counted some."""
+    """Return the counted FLOP; known only where every run counted some."""
     counts = [
         [row["count"] for row in run["sci"] if row["unit"].lower() in FLOP_UNITS] for run in runs
     ]
@@ -108,7 +108,7 @@ def _hardware_days(runs: Sequence[JobDoc]) -> str:
 
 
 def figures(value: float, count: int) -> str:
-    """A number with so many significant figures, without an exponent."""
+    """Return a number with so many significant figures, without an exponent."""
     if not value:
         return "0"
     rounded = float(f"{value:.{count - 1}e}")

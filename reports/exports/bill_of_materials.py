@@ -42,7 +42,7 @@ NOT_KNOWN = "not known"
 
 
 def cyclonedx(name: str, documents: Sequence[JobDoc]) -> str:
-    """A CycloneDX 1.6 document; raises ExportError where no energy is known."""
+    """Return a CycloneDX 1.6 document; raises ExportError where no energy is known."""
     model: dict[str, Any] = {
         "type": "machine-learning-model",
         "bom-ref": "model",
@@ -79,7 +79,9 @@ def cyclonedx(name: str, documents: Sequence[JobDoc]) -> str:
 
 
 def spdx(name: str, documents: Sequence[JobDoc]) -> str:
-    """An SPDX 3.0.1 document; raises ExportError where no energy is known, or has no place."""
+    """Return an SPDX 3.0.1 document; raises ExportError where no energy is known, or has no
+    place.
+    """
     found = stages(documents)
     placed = {SPDX_FIELDS[s.kind]: s for s in found if s.kind in SPDX_FIELDS}
     if not placed:
@@ -170,7 +172,7 @@ def _description(stage: Stage) -> dict[str, str]:
 
 
 def _comment(found: Sequence[Stage]) -> str:
-    """The ranges, and what has no place in SPDX."""
+    """Return the ranges, and what has no place in SPDX."""
     texts = []
     for stage in found:
         place = "" if stage.kind in SPDX_FIELDS else ", which SPDX has no place for"
@@ -181,7 +183,7 @@ def _comment(found: Sequence[Stage]) -> str:
 
 
 def _version(documents: Sequence[JobDoc]) -> str | None:
-    """The version that all runs state in the tag software_version."""
+    """Return the version that all runs state in the tag software_version."""
     found = {document["tags"].get("software_version") for document in documents}
     return found.pop() if len(found) == 1 else None
 

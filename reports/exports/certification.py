@@ -194,13 +194,13 @@ def _rows(rows: Sequence[Mapping[str, Any]], **names: str) -> list[dict[str, Any
 
 
 def as_json(form: Mapping[str, Any]) -> str:
-    """The form with the completeness check as JSON."""
+    """Return the form with the completeness check as JSON."""
     whole = {"form": form, "check": check(form)}
     return json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def markdown(form: Mapping[str, Any]) -> str:
-    """The form as the twelve parts in Markdown, with the completeness check before them."""
+    """Return the form as the twelve parts in Markdown, with the completeness check before them."""
     items = check(form)
     lines = ["# SCI self-certification: submission", "", *_checklist(items)]
     for number, part in enumerate(PARTS, 1):
@@ -209,7 +209,7 @@ def markdown(form: Mapping[str, Any]) -> str:
 
 
 def _checklist(items: Sequence[ItemDoc]) -> Iterator[str]:
-    """The check as a list; each thing that is missing with what to give."""
+    """Yield the check as a list; each thing that is missing with what to give."""
     passed = sum(item["passed"] for item in items)
     yield f"Completeness check: {passed} of {len(items)} items pass."
     yield ""
@@ -236,7 +236,7 @@ def _part(part: Part, form: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _fields(part: Mapping[str, Any]) -> Iterator[str]:
-    """The fields of a part that are no tables."""
+    """Yield the fields of a part that are no tables."""
     for name, value in part.items():
         if not isinstance(value, list):
             yield f"- {name.replace('_', ' ')}: {_shown(value)}"
@@ -255,7 +255,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    """A value as text that stays text in Markdown."""
+    """Return a value as text that stays text in Markdown."""
     if value is None:
         return OPEN
     if isinstance(value, float):

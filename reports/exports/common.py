@@ -32,18 +32,20 @@ class ExportError(GramwattError, ValueError):
 
 
 def category(document: JobDoc) -> str:
-    """The category of the GSF form for the job's kind."""
+    """Return the category of the GSF form for the job's kind."""
     return CATEGORIES.get(document["kind"], "other")
 
 
 def kebab(text: str) -> str:
-    """The text in lower-case letters, digits and single hyphens, 3 to 100 characters long."""
+    """Return the text in lower-case letters, digits and single hyphens, 3 to 100 characters
+    long.
+    """
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:90].strip("-")
     return name if len(name) >= 3 else f"job-{name or '0'}"
 
 
 def scored_unit(document: JobDoc) -> SciDoc:
-    """The first functional unit: the declared one, or the job itself."""
+    """Return the first functional unit: the declared one, or the job itself."""
     return document["sci"][0]
 
 
@@ -77,7 +79,7 @@ def require_terms(document: JobDoc) -> None:
 
 
 def hardware_used(devices: Iterable[DeviceDoc]) -> str:
-    """The accelerators as `8 x NVIDIA H100`, or the CPUs of a job without accelerators."""
+    """Return the accelerators as `8 x NVIDIA H100`, or the CPUs of a job without accelerators."""
     known = [d for d in devices if d["class"] in ("gpu", "accelerator", "module")]
     chosen = known or [d for d in devices if d["class"] == "cpu"]
     names = dict.fromkeys(device["name"] for device in chosen)
@@ -86,6 +88,8 @@ def hardware_used(devices: Iterable[DeviceDoc]) -> str:
 
 
 def caution(document: JobDoc) -> str:
-    """A warning for readings of a synthetic or replayed meter, empty for readings of hardware."""
+    """Return a warning for readings of a synthetic or replayed meter, empty for readings of
+    hardware.
+    """
     synthetic = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
     return CODES["meter-synthetic"] if synthetic else ""

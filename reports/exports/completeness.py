@@ -64,7 +64,9 @@ class ItemDoc(TypedDict):
 
 
 def check(form: Form, today: date | None = None) -> list[ItemDoc]:
-    """The seven items for a form of `certification`; without `today` its end may be any day."""
+    """Return the seven items for a form of `certification`; without `today` its end may be any
+    day.
+    """
     found: list[Callable[[], Iterator[Missing]]] = [
         lambda: _identity(form),
         lambda: _score(form, today),
@@ -212,7 +214,7 @@ def _texts(where: str, part: Form, wanted: Mapping[str, str]) -> Iterator[Missin
 
 
 def _rows(where: str, rows: Sequence[Form], columns: Mapping[str, str]) -> Iterator[Missing]:
-    """Each row must have each column; no row at all is one thing that is missing."""
+    """Yield what is missing: each row must have each column, and there must be a row."""
     if not rows:
         yield where, "at least one row"
     for number, row in enumerate(rows):
@@ -232,12 +234,12 @@ def _is_vague(text: Any) -> bool:
 
 
 def _is_reasoned(text: Any) -> bool:
-    """Whether a text says more than that something does not apply."""
+    """Return whether a text says more than that something does not apply."""
     return isinstance(text, str) and len(set(_WORD.findall(text.lower())) - _FILLER) >= 4
 
 
 def _is_circular(rationale: str, unit: str) -> bool:
-    """Whether a reason for a unit says little but the unit's own words."""
+    """Return whether a reason for a unit says little but the unit's own words."""
     own = {stem for word in _WORD.findall(unit.lower()) for stem in (word, word.rstrip("s"))}
     words = {word for word in _WORD.findall(rationale.lower()) if word.rstrip("s") not in own}
     return len(words - _FILLER) < 3

@@ -35,7 +35,8 @@ Row = dict[str, object]
 
 
 def scicsv(*documents: JobDoc) -> str:
-    """The documents as CSV: figures of a job, of each device, then energy and intensity by step.
+    """Return the documents as CSV: figures of a job, of each device, then energy and intensity by
+    step.
 
     An unknown figure is an empty cell, never 0.
     """

@@ -60,14 +60,16 @@ ASKED = {
 
 
 def imp(document: JobDoc) -> str:
-    """The form as YAML, with `missing`, `self_audit` and, where it can be made, `manifest`."""
+    """Return the form as YAML, with `missing`, `self_audit` and, where it can be made,
+    `manifest`.
+    """
     filled = form(document)
     filled["missing"] = _missing(filled)
     return to_yaml(filled)
 
 
 def form(document: JobDoc) -> dict[str, Data]:
-    """The form as plain data, without the list of what is missing."""
+    """Return the form as plain data, without the list of what is missing."""
     return {
         "name": kebab(f"{document['project']}-{document['name']}-sci"),
         "description": _description(document),
@@ -90,7 +92,7 @@ def form(document: JobDoc) -> dict[str, Data]:
 
 
 def _missing(form: Mapping[str, Data]) -> list[Data]:
-    """Every field of `ASKED` that is null, and every check of the self-audit that failed."""
+    """Return every field of `ASKED` that is null, and every check of the self-audit that failed."""
     rows: list[Data] = [
         {"field": path, "give": what}
         for path, what in ASKED.items()
@@ -187,7 +189,7 @@ def _functional_unit(document: JobDoc) -> dict[str, Data]:
 
 
 def _score(document: JobDoc) -> dict[str, Data]:
-    """The SCI score with its formula in numbers."""
+    """Return the SCI score with its formula in numbers."""
     row = scored_unit(document)
     operational, embodied = document["operational_g"], document["embodied_g"]
     formula = formula_text(
@@ -313,7 +315,7 @@ def _ranged(figure: QuantityDoc | None) -> dict[str, Data]:
 
 
 def _conversion_factors(document: JobDoc) -> list[Data]:
-    """The declared factors that convert other units to the functional unit."""
+    """Return the declared factors that convert other units to the functional unit."""
     return [
         {
             "from": row["unit"],
@@ -326,7 +328,7 @@ def _conversion_factors(document: JobDoc) -> list[Data]:
 
 
 def _methodology(document: JobDoc) -> dict[str, Data]:
-    """How the score was calculated, with assumptions, limitations and uncertainties."""
+    """Return how the score was calculated, with assumptions, limitations and uncertainties."""
     method = document["method"]
     energy = document["data_quality"]["energy"]
     kinds = ", ".join(f"{share:.0%} {kind}" for kind, share in energy.items())

@@ -43,7 +43,7 @@ class _Row(NamedTuple):
 
 
 def manifest(document: JobDoc) -> str:
-    """The manifest as YAML.
+    """Return the manifest as YAML.
 
     Raises ExportError for a job without energy, embodied carbon or stored terms.
     """
@@ -61,7 +61,7 @@ def manifest(document: JobDoc) -> str:
 
 
 def expected(document: JobDoc) -> dict[str, float]:
-    """The totals that a run of the manifest must reach, by metric."""
+    """Return the totals that a run of the manifest must reach, by metric."""
     require_terms(document)
     carbon = _value(document["total_g"])
     return {
@@ -221,7 +221,7 @@ def _row_energy(
 
 
 def _timeline(document: JobDoc) -> list[_Row]:
-    """The document's steps as rows of whole seconds, each at least one second long."""
+    """Return the document's steps as rows of whole seconds, each at least one second long."""
     edges = [parse_time(text) for text in document["steps"]["edges"]]
     rows: list[_Row] = []
     start = _floor(edges[0])

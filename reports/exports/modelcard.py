@@ -17,7 +17,7 @@ _FENCE = "---"
 
 
 def block(document: JobDoc) -> str:
-    """The block as YAML; raises ExportError if the job's total is unknown."""
+    """Return the block as YAML; raises ExportError if the job's total is unknown."""
     total = document["total_g"]
     if total is None:
         raise ExportError(f"job {document['job_id']!r} has no total to put into a model card")
@@ -40,12 +40,12 @@ def block(document: JobDoc) -> str:
 
 
 def card(document: JobDoc) -> str:
-    """A model card with the block alone."""
+    """Return a model card with the block alone."""
     return f"{_FENCE}\n{block(document)}{_FENCE}\n"
 
 
 def into_card(text: str, document: JobDoc) -> str:
-    """The card `text` with the block replaced or added; the rest stays byte for byte.
+    """Return the card `text` with the block replaced or added; the rest stays byte for byte.
 
     Raises ExportError if the card's front matter has no end.
     """

@@ -34,7 +34,7 @@ class Stage:
 
 
 def stages(documents: Sequence[JobDoc]) -> list[Stage]:
-    """The stages with known energy; raises ExportError where no run's energy is known."""
+    """Return the stages with known energy; raises ExportError where no run's energy is known."""
     by_kind: dict[str, list[JobDoc]] = defaultdict(list)
     for document in documents:
         if document["excluded"] is None:
@@ -53,24 +53,24 @@ def stages(documents: Sequence[JobDoc]) -> list[Stage]:
 
 
 def facility_kwh(document: JobDoc) -> Quantity:
-    """The energy of a run with the PUE of its site [kWh]; the run's energy is known."""
+    """Return the energy of a run with the PUE of its site [kWh]; the run's energy is known."""
     energy = figure(document, "energy_kwh")
     assert energy is not None
     return energy.times(Quantity.from_doc(document["method"]["pue"]), "kWh")
 
 
 def identifier(documents: Sequence[JobDoc], form: str) -> uuid.UUID:
-    """An identifier made of the runs and their revisions, other for each form."""
+    """Return an identifier made of the runs and their revisions, other for each form."""
     runs = sorted(f"{run['job_id']}/{run['revision']}" for run in documents)
     return uuid.uuid5(NAMESPACE, " ".join([form, *runs]))
 
 
 def last_moment(documents: Sequence[JobDoc]) -> str:
-    """When the last run ended, in whole seconds: RFC 3339 with Z."""
+    """Return when the last run ended, in whole seconds: RFC 3339 with Z."""
     latest = max(document["ended_at"] or document["started_at"] for document in documents)
     return f"{latest[:19]}Z"
 
 
 def range_text(quantity: Quantity) -> str:
-    """A figure's range and kind, as text."""
+    """Return a figure's range and kind, as text."""
     return f"{quantity.low:.4g} to {quantity.high:.4g} {quantity.unit} ({quantity.kind})"

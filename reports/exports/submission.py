@@ -135,13 +135,13 @@ class _Runs:
             self.texts[name].update(dict.fromkeys(found))
 
     def tag(self, name: str) -> str | None:
-        """What all runs say; None where one says nothing, or another thing."""
+        """Return what all runs say; None where one says nothing, or another thing."""
         found = self.tags[name]
         return next(iter(found)) if len(found) == 1 else None
 
 
 def of_model(totals: ModelDoc, documents: Iterable[JobDoc]) -> dict[str, dict[str, Any]]:
-    """The forms of making a model and of using it, by persona: they are never added."""
+    """Return the forms of making a model and of using it, by persona: they are never added."""
     forms = {}
     for part in totals["parts"]:
         rows = [row for row in part["sci"] if row["unit"] not in LESS] or part["sci"]
@@ -158,7 +158,8 @@ def of_model(totals: ModelDoc, documents: Iterable[JobDoc]) -> dict[str, dict[st
 
 
 def of_month(month: MonthDoc, documents: Iterable[JobDoc]) -> dict[str, Any]:
-    """The form of a month: of the only unit that is counted; of several, R and the score are open.
+    """Return the form of a month: of the only unit that is counted; of several, R and the score are
+    open.
 
     Runs that counted nothing beside others that did are no part of it, which it says.
     """
@@ -211,7 +212,7 @@ def _form(
     about: Mapping[str, str | None],
     limits: Sequence[str],
 ) -> dict[str, Any]:
-    """The form of these runs, with what is known beside them."""
+    """Return the form of these runs, with what is known beside them."""
     known = bool(runs.energy_kwh)
     facility, embodied = fsum(runs.facility_kwh), fsum(runs.embodied_g)
     operational = fsum(runs.operational_g)
@@ -251,7 +252,7 @@ def _form(
 
 
 def _about(runs: _Runs, about: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Who submits what: the runs' common tags, else what is known beside them."""
+    """Return who submits what: the runs' common tags, else what is known beside them."""
     tagged = {tag: runs.tag(tag) for tag in TAGS if tag != "baseline"}
     return {**about, **{tag: text or about.get(tag) for tag, text in tagged.items()}}
 
@@ -362,6 +363,6 @@ def _methodology(runs: _Runs, limits: Sequence[str]) -> dict[str, Any]:
 
 
 def _span(values: Iterable[float]) -> str:
-    """One value, or the least and the largest."""
+    """Return one value, or the least and the largest."""
     ends = sorted(values)
     return " to ".join(dict.fromkeys(f"{value:g}" for value in (ends[0], ends[-1]))) if ends else ""

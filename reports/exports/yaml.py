@@ -39,6 +39,6 @@ _Dumper.add_representer(float, _number)
 
 
 def to_yaml(data: Mapping[str, Data]) -> str:
-    """The mapping as a YAML document; raises ValueError for NaN and infinity."""
+    """Return the mapping as a YAML document; raises ValueError for NaN and infinity."""
     made: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_NO_FOLD)
     return made

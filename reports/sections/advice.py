@@ -30,7 +30,7 @@ NOTE = "Ranges hold eight times in ten; a saving is named only where the whole r
 
 
 def advice_blocks(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
-    """What to do: the suggestions for a job, or that none is known."""
+    """Return what to do: the suggestions for a job, or that none is known."""
     blocks: list[Block] = [Heading("What to do")]
     if document["zone"] is None:
         blocks.append(Text(PLACE.format(job_id=document["job_id"])))
@@ -47,7 +47,7 @@ def advice_blocks(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
 
 
 def saving_sentence(advice: AdviceDoc | None) -> str:
-    """The largest certain saving of a job as a sentence; that none is known without one."""
+    """Return the largest certain saving of a job as a sentence; that none is known without one."""
     first = next(iter(report_lines(advice) if advice else []), None)
     if first is None or first["action"] == "keep":
         return NOTHING
@@ -56,7 +56,7 @@ def saving_sentence(advice: AdviceDoc | None) -> str:
 
 
 def packaged_advice(document: JobDoc) -> AdviceDoc | None:
-    """The suggestions by the packaged catalog alone; None where there can be none."""
+    """Return the suggestions by the packaged catalog alone; None where there can be none."""
     try:
         return for_job(document, load_catalog())
     except GramwattError:
@@ -64,7 +64,7 @@ def packaged_advice(document: JobDoc) -> AdviceDoc | None:
 
 
 def _software(document: JobDoc) -> list[str]:
-    """The software that the suggestions assume, with where it is known from."""
+    """Return the software that the suggestions assume, with where it is known from."""
     tags = document["tags"]
     known = [
         f"{name} {value} ({'a tag' if name in tags else 'recorded by the job'})"

@@ -9,7 +9,7 @@ from gramwatt.sci.base.formatting import UNKNOWN, number
 
 
 def audit_blocks(document: JobDoc) -> list[Block]:
-    """A table of the checks, after a sentence that names the failed ones."""
+    """Return a table of the checks, after a sentence that names the failed ones."""
     rows = self_audit(document)
     failed = [row["check"] for row in rows if not row["passed"]]
     result = f"These checks do not hold: {'; '.join(failed)}." if failed else "Every check holds."

@@ -16,7 +16,9 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def change_table(document: MonthDoc) -> Block:
-    """A table of the terms of both months with their changes; a text without a previous month."""
+    """Return a table of the terms of both months with their changes; a text without a previous
+    month.
+    """
     now, before = document["totals"], document["previous"]
     if before is None:
         return Text("There is no previous month to compare with.")
@@ -51,7 +53,7 @@ def change_table(document: MonthDoc) -> Block:
 
 
 def change(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc | None) -> Pair:
-    """The change in percent with its range; `NO_DIFFERENCE` if that holds no change."""
+    """Return the change in percent with its range; `NO_DIFFERENCE` if that holds no change."""
     if new is None or old is None:
         return Pair(UNKNOWN, "")
     if ratio is None:
@@ -63,7 +65,7 @@ def change(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc 
 
 
 def against(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc | None) -> str:
-    """The change as a phrase."""
+    """Return the change as a phrase."""
     found = change(new, old, ratio)
     if found.text == UNKNOWN:
         return "change against the previous month not known"

@@ -84,7 +84,7 @@ SUPPLIES = {
 def headline(
     label: str, figure: QuantityDoc | None, note: str = "", *, lead: bool = False
 ) -> Figure:
-    """A headline figure: value, unit, range, and `note` or the kind; `UNKNOWN` for None."""
+    """Return a headline figure: value, unit, range, and `note` or the kind; `UNKNOWN` for None."""
     if figure is None:
         return Figure(label, UNKNOWN, note=note, lead=lead)
     printed = shown(figure)
@@ -96,7 +96,9 @@ def headline(
 
 
 def terms(document: JobHead | MonthTotals) -> dict[str, Figure]:
-    """The four terms as headline figures by the name of their field, the total as a main one."""
+    """Return the four terms as headline figures by the name of their field, the total as a main
+    one.
+    """
     return {
         "energy_kwh": headline("Energy (E)", document["energy_kwh"]),
         "operational_g": headline("Operational carbon (O)", document["operational_g"]),
@@ -106,38 +108,40 @@ def terms(document: JobHead | MonthTotals) -> dict[str, Figure]:
 
 
 def cell(figure: QuantityDoc | None) -> Cell:
-    """A table cell: the value with its unit, marked if estimated, the range below it."""
+    """Return a table cell: the value with its unit, marked if estimated, the range below it."""
     span = shown(figure).span if figure else ""
     return Pair(value_text(figure), span, is_estimate(figure))
 
 
 def job_cell(row: JobHead | PendingJobRow | ExcludedDoc | SavingDoc) -> Pair:
-    """A table cell: the job's name, its id below it."""
+    """Return a table cell: the job's name, its id below it."""
     name, job_id = row["name"], row["job_id"]
     return Pair(name, job_id if name != job_id else "")
 
 
 def status(conformance: str) -> str:
-    """The conformance as a phrase."""
+    """Return the conformance as a phrase."""
     return STATUS.get(conformance, conformance)
 
 
 def declared(conformance: str) -> str:
-    """The conformance with its declaration, or why the figures are not an SCI score."""
+    """Return the conformance with its declaration, or why the figures are not an SCI score."""
     if conformance == "not-sci":
         return f"{status(conformance)}: a requirement of the standard is not met"
     return f"{status(conformance)}; {DECLARED}"
 
 
 def reference(document: object, what: str) -> str:
-    """The line on every page: version, subject, and the start of the data's SHA-256 digest."""
+    """Return the line on every page: version, subject, and the start of the data's SHA-256
+    digest.
+    """
     data = json.dumps(document, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(data.encode("utf-8", "backslashreplace")).hexdigest()
     return f"gramwatt {__version__} · {what} · data {digest[:12]}"
 
 
 def notice_blocks(notices: Iterable[NoticeDoc]) -> list[Block]:
-    """A block for each notice, warnings first."""
+    """Return a block for each notice, warnings first."""
     ordered = sorted(notices, key=lambda notice: notice["code"] not in WARNING_CODES)
     return [
         NoticeBlock(
@@ -150,7 +154,7 @@ def notice_blocks(notices: Iterable[NoticeDoc]) -> list[Block]:
 
 
 def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
-    """The grade, and shares of energy, intensity and embodied carbon by kind.
+    """Return the grade, and shares of energy, intensity and embodied carbon by kind.
 
     `whole` is false if the energy of part of the job is unknown; shares are then of the rest.
     """
@@ -189,7 +193,7 @@ def share_chart(
     data: Table,
     light: Collection[str] = (),
 ) -> Block:
-    """A chart of shares; each bar is a name, a share (0 to 1) and its label.
+    """Return a chart of shares; each bar is a name, a share (0 to 1) and its label.
 
     Those of the names in `light` are estimates, and drawn so.
     """
@@ -235,7 +239,7 @@ def method_blocks(method: MethodDoc) -> list[Block]:
 
 
 def source_table(rows: Iterable[tuple[str, QuantityDoc]]) -> Table:
-    """A table of every input figure with its range, kind and source."""
+    """Return a table of every input figure with its range, kind and source."""
     columns = (
         Column("Input", weight=1.7),
         Column("Value", "right", 1.3),

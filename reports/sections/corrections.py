@@ -18,7 +18,7 @@ NOTE = (
 
 
 def correction_blocks(corrections: Sequence[CorrectionDoc]) -> list[Block]:
-    """A table of the corrections, oldest first; empty for a job without any."""
+    """Return a table of the corrections, oldest first; empty for a job without any."""
     if not corrections:
         return []
     columns = (
@@ -34,7 +34,7 @@ def correction_blocks(corrections: Sequence[CorrectionDoc]) -> list[Block]:
 
 
 def value_of(correction: CorrectionDoc, which: str) -> str:
-    """The `value` or the `old` value of a correction as text."""
+    """Return the `value` or the `old` value of a correction as text."""
     value = correction["value"] if which == "value" else correction["old"]
     if value is None:
         return INCLUDED if correction["field"] == "excluded" else UNDECLARED

@@ -36,7 +36,9 @@ def month_name(month: str) -> str:
 
 
 def day_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
-    """A chart of operational and embodied carbon by day, with all days of the month on its axis."""
+    """Return a chart of operational and embodied carbon by day, with all days of the month on its
+    axis.
+    """
     heading = Heading("Day by day")
     if not days:
         return [heading, Text("No day has a figure.")]

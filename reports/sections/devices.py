@@ -33,7 +33,7 @@ _PROFILE_NOTE = (
 
 
 def device_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
-    """A chart of the shares of energy, and tables of the devices and how they ran."""
+    """Return a chart of the shares of energy, and tables of the devices and how they ran."""
     whole_j = sum(device["energy_j"]["value"] for device in devices if device["energy_j"])
     blocks: list[Block] = [
         Heading("Devices"),
@@ -62,7 +62,7 @@ def _shares(devices: Sequence[DeviceDoc], whole_j: float) -> list[Block]:
 
 
 def _label(device: DeviceDoc, devices: Sequence[DeviceDoc]) -> str:
-    """The name, with a number if several devices have it."""
+    """Return the name, with a number if several devices have it."""
     alike = [other for other in devices if other["name"] == device["name"]]
     if len(alike) == 1:
         return device["name"]

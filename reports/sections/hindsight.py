@@ -22,13 +22,13 @@ UNKNOWN_HOURS = "The intensity of these hours is not known, so what waiting save
 
 
 def waited_blocks(advice: AdviceDoc | None) -> list[Block]:
-    """What waiting and pauses saved; empty for a job that did neither."""
+    """Return what waiting and pauses saved; empty for a job that did neither."""
     found = cast("JobAdviceDoc", advice).get("hindsight") if advice else None
     return [Text(line) for line in waited_lines(found["waited"])] if found else []
 
 
 def hindsight_blocks(advice: AdviceDoc | None) -> list[Block]:
-    """The best hour and other zones; empty where nothing is known."""
+    """Return the best hour and other zones; empty where nothing is known."""
     found = cast("JobAdviceDoc", advice).get("hindsight") if advice else None
     if not found:
         return []
@@ -44,7 +44,7 @@ def hindsight_blocks(advice: AdviceDoc | None) -> list[Block]:
 
 
 def waited_lines(waited: WaitedDoc | None) -> list[str]:
-    """What waiting and pauses saved against starting at once, in sentences."""
+    """Return what waiting and pauses saved against starting at once, in sentences."""
     if waited is None:
         return []
     spans = {"waited": waited["waited_s"], "was paused for": waited["paused_s"]}

@@ -33,7 +33,9 @@ def incomplete(document: MonthDoc) -> list[str]:
 
 
 def not_summed_warnings(document: MonthDoc) -> list[Block]:
-    """A warning for each reason why the month is not complete, and one for what people took out."""
+    """Return a warning for each reason why the month is not complete, and one for what people took
+    out.
+    """
     counts = {"left out by hand": len(document["excluded"]), "deleted": document["deleted"]}
     taken = [f"{n} {'job was' if n == 1 else 'jobs were'} {how}" for how, n in counts.items() if n]
     sentences = incomplete(document)

@@ -53,7 +53,7 @@ TERMS_OF_TOTAL = (
 
 
 def summary_blocks(document: JobDoc, saving: str) -> list[Block]:
-    """The score and the total, what they are made of in a sentence, and `saving`."""
+    """Return the score and the total, what they are made of in a sentence, and `saving`."""
     score = "Carbon" if document["conformance"] == "not-sci" else "SCI"
     scores = [
         headline(
@@ -75,7 +75,7 @@ def summary_blocks(document: JobDoc, saving: str) -> list[Block]:
 
 
 def _halves(document: JobDoc) -> str:
-    """How much of the total is electricity."""
+    """Return how much of the total is electricity."""
     whole, operational = document["total_g"], document["operational_g"]
     if whole is None or operational is None:
         missing = [name for name, term in TERMS_OF_TOTAL[:2] if document[term] is None]  # type: ignore[literal-required]
@@ -99,7 +99,9 @@ def _factors(document: JobDoc) -> tuple[Figure, ...]:
 
 
 def why_blocks(document: JobDoc) -> list[Block]:
-    """The total as a waterfall of its terms, with their ranges; empty where none is known."""
+    """Return the total as a waterfall of its terms, with their ranges; empty where none is
+    known.
+    """
     known = [(name, document[term]) for name, term in TERMS_OF_TOTAL]  # type: ignore[literal-required]
     if any(figure is None for _, figure in known) or not known[-1][1]["value"]:
         return []
@@ -136,7 +138,7 @@ def why_blocks(document: JobDoc) -> list[Block]:
 
 
 def _total(name: str, figure: QuantityDoc, before_g: float, size: float) -> dict[str, object]:
-    """A row of the waterfall: the range where its bar ends, and the figure as text."""
+    """Return a row of the waterfall: the range where its bar ends, and the figure as text."""
     low, high = ((before_g + figure[end]) / size for end in ("low", "high"))
     printed = shown(figure)
     span = f" ({printed.span})" if printed.span else ""
@@ -145,7 +147,7 @@ def _total(name: str, figure: QuantityDoc, before_g: float, size: float) -> dict
 
 
 def uncertain_blocks(document: JobDoc, *, full: bool) -> list[Block]:
-    """What limits the score: grade, widest uncertainty, conformance, deviations, warnings.
+    """Return what limits the score: grade, widest uncertainty, conformance, deviations, warnings.
 
     The `full` report has all notices further below.
     """
@@ -194,7 +196,7 @@ def energy_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
 
 
 def _nodes(nodes: Sequence[tuple[str, list[DeviceDoc]]]) -> list[Block]:
-    """The energy of each of several nodes, as a sentence."""
+    """Return the energy of each of several nodes, as a sentence."""
     if len(nodes) < 2:
         return []
     named = [f"{name} {text(_energy(devices))}" for name, devices in nodes[:MAX_ROWS]]
@@ -204,7 +206,7 @@ def _nodes(nodes: Sequence[tuple[str, list[DeviceDoc]]]) -> list[Block]:
 
 
 def _energy(devices: Sequence[DeviceDoc]) -> QuantityDoc | None:
-    """The sum [kWh]; the errors of meters are each one's own."""
+    """Return the sum [kWh]; the errors of meters are each one's own."""
     figures = [device["energy_j"] for device in devices if device["class"] != "host"]
     known = [Quantity.from_doc(figure) for figure in figures if figure is not None]
     whole = total(figure.named(f"meter {n}") for n, figure in enumerate(known))
@@ -218,7 +220,7 @@ def _joules(devices: Sequence[DeviceDoc]) -> float:
 
 
 def _alike(devices: Sequence[DeviceDoc]) -> tuple[Cell, ...]:
-    """The row of devices of one name."""
+    """Return the row of devices of one name."""
     first, n = devices[0], len(devices)
     nodes = list(dict.fromkeys(device["node"] for device in devices))
     where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
@@ -233,7 +235,7 @@ def _alike(devices: Sequence[DeviceDoc]) -> tuple[Cell, ...]:
 
 
 def _main_kind(devices: Sequence[DeviceDoc]) -> str:
-    """The kind of most of their energy."""
+    """Return the kind of most of their energy."""
     joules: dict[str, float] = defaultdict(float)
     for device in devices:
         for kind, amount in device["kinds"].items():
@@ -247,14 +249,14 @@ def _mean_use(devices: Sequence[DeviceDoc]) -> str:
 
 
 def _sum(figures: Sequence[QuantityDoc | None]) -> QuantityDoc | None:
-    """The sum; None where one is not known."""
+    """Return the sum; None where one is not known."""
     known = [Quantity.from_doc(figure) for figure in figures if figure is not None]
     whole = total(known) if len(known) == len(figures) else None
     return whole.to_doc() if whole else None
 
 
 def obtained_blocks(document: JobDoc) -> list[Block]:
-    """How each figure of the score was obtained: its value, kind and sources."""
+    """Return how each figure of the score was obtained: its value, kind and sources."""
     method = document["method"]
     columns = (
         Column("Figure", weight=1.3),

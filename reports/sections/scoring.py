@@ -19,7 +19,7 @@ SYMBOLS = "SCI = ((E × I) + M) per R, with E × I summed over every interval, t
 
 
 def score_blocks(document: JobDoc) -> list[Block]:
-    """The calculation of the score, from the formula to the result."""
+    """Return the calculation of the score, from the formula to the result."""
     formula = Formula(
         (SYMBOLS, *(line for row in document["sci"] for line in _in_numbers(document, row)))
     )
@@ -35,7 +35,7 @@ def score_blocks(document: JobDoc) -> list[Block]:
 
 
 def _in_numbers(document: JobDoc, row: SciDoc) -> list[str]:
-    """The formula with numbers, and the result, for one functional unit."""
+    """Return the formula with numbers, and the result, for one functional unit."""
     method = document["method"]
     energy, embodied = value_text(document["energy_kwh"]), value_text(document["embodied_g"])
     intensity, pue = value_text(method["intensity_g_per_kwh"]), value_text(method["pue"])

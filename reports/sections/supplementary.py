@@ -23,7 +23,7 @@ MODEL_DIGITS = 3
 
 
 def conversion_blocks(rows: Sequence[ConversionDoc]) -> list[Block]:
-    """The declared factors between units, with source and date; empty if none was used."""
+    """Return the declared factors between units, with source and date; empty if none was used."""
     if not rows:
         return []
     columns = (Column("Factor", weight=1.6), Column("Counted", "right"), Column("Source", weight=2))

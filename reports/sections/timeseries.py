@@ -38,7 +38,7 @@ class _Step(NamedTuple):
 def timeseries_blocks(
     series: Sequence[SeriesPoint], windows: Sequence[WindowDoc] = ()
 ) -> list[Block]:
-    """A chart over the time of the job; a sentence if no energy was read.
+    """Return a chart over the time of the job; a sentence if no energy was read.
 
     Power is always there, utilisation where a device reported it, intensity where it changed.
     """
@@ -68,7 +68,7 @@ def _step(point: SeriesPoint, begin: datetime, per_s: float) -> _Step:
 
 
 def _marked(windows: Sequence[WindowDoc], begin: datetime, per_s: float) -> list[dict[str, Any]]:
-    """The windows to mark, in order of time; of more than can be seen none."""
+    """Return the windows to mark, in order of time; of more than can be seen none."""
     if len(windows) > MAX_MARKED:
         return []
     labelled = len(windows) <= MAX_LABELLED
@@ -122,7 +122,7 @@ def _chart(steps: Sequence[_Step], unit: str, windows: Sequence[dict[str, Any]])
 
 
 def _parts(steps: Sequence[_Step]) -> list[tuple[str, bool]]:
-    """The classes in stacking order, what was read of each before what is estimated."""
+    """Return the classes in stacking order, what was read of each before what is estimated."""
     present = {(_stack_order(s.part), s.part, s.kind in ESTIMATES, _named(s)) for s in steps}
     return [(name, estimated) for _, _, estimated, name in sorted(present)]
 
@@ -132,7 +132,7 @@ def _named(step: _Step) -> str:
 
 
 def _tip(step: _Step, unit: str) -> list[str]:
-    """What a pointer on a bar shows: the class, mean power, kind, and when."""
+    """Return what a pointer on a bar shows: the class, mean power, kind, and when."""
     span = f"{number(step.start, 4)} to {number(step.end, 4)} {unit}"
     return [step.part, f"{number(step.power_w, 3)} W", step.kind, span]
 
@@ -145,7 +145,7 @@ _Line = tuple[str, list[dict[str, Any]], list[float] | None]
 
 
 def _utilisation(steps: Sequence[_Step], order: Sequence[str]) -> _Line:
-    """The use of the class that is lowest in the stack among those that report one."""
+    """Return the use of the class that is lowest in the stack among those that report one."""
     found = [step for step in steps if step.utilisation is not None]
     if not found:
         return "", [], None
@@ -160,7 +160,7 @@ def _utilisation(steps: Sequence[_Step], order: Sequence[str]) -> _Line:
 
 
 def _intensity(steps: Sequence[_Step]) -> _Line:
-    """The grid's intensity; nothing if it is unknown or did not change."""
+    """Return the grid's intensity; nothing if it is unknown or did not change."""
     known = {step.start: step for step in steps if step.intensity is not None}
     ordered = [known[start] for start in sorted(known)]
     if len({step.intensity for step in ordered}) < 2:
@@ -178,7 +178,7 @@ def _point(step: _Step, y: float, words: list[str]) -> dict[str, Any]:
 
 
 def _last(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Where the line of the rows ends."""
+    """Return where the line of the rows ends."""
     return {"x": rows[-1]["x2"], "y": rows[-1]["y"]}
 
 

@@ -15,7 +15,7 @@ SHORT = "below resolution"
 
 
 def window_blocks(windows: Sequence[WindowDoc], most: int | None = None) -> list[Block]:
-    """A table of the first `most` windows in order of time; empty for a job without any."""
+    """Return a table of the first `most` windows in order of time; empty for a job without any."""
     if not windows:
         return []
     columns = (

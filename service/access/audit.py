@@ -54,7 +54,7 @@ def log(service: Service, action: str, subject: str) -> None:
 
 
 def audit_page(service: Service, limit: int, cursor: str | None) -> AuditAnswer:
-    """The log, newest first; raises CursorError."""
+    """Return the log, newest first; raises CursorError."""
     wanted = sa.select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit + 1)
     if cursor:
         wanted = wanted.where(AuditEntry.id < decode_cursor(cursor, int)[0])

@@ -111,7 +111,7 @@ def create_key(
 
 
 def list_keys(service: Service) -> KeysAnswer:
-    """Every key by name, expired ones too."""
+    """Return every key by name, expired ones too."""
     now_us = service.now_us()
     with service.store.read() as session:
         rows = session.scalars(sa.select(ApiKey).order_by(ApiKey.name)).all()
@@ -119,7 +119,7 @@ def list_keys(service: Service) -> KeysAnswer:
 
 
 def has_keys(service: Service) -> bool:
-    """Whether anybody has made a key."""
+    """Return whether anybody has made a key."""
     with service.store.read() as session:
         return session.scalar(sa.select(ApiKey.id).limit(1)) is not None
 
@@ -138,7 +138,7 @@ def revoke_key(service: Service, name: str) -> RevokedKey:
 
 
 def authenticate(service: Service, key: str, address: str) -> Caller | None:
-    """The caller with this key; None for one that is unknown, revoked or expired."""
+    """Return the caller with this key; None for one that is unknown, revoked or expired."""
     if key.startswith(server_key.PREFIX):
         own = server_key.read(service.config.home)
         if own is None or not hmac.compare_digest(digest(own), digest(key)):

@@ -37,7 +37,9 @@ def require_packages() -> None:
 
 
 def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, str]:
-    """Where to send the browser, and the state that it has to bring back; raises LoginError."""
+    """Return where to send the browser, and the state that it has to bring back; raises
+    LoginError.
+    """
     nonce, verifier, state = new_token(), new_token(), new_token()
     client = _client(oidc, redirect_uri)
     url, _ = client.create_authorization_url(
@@ -64,7 +66,7 @@ def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, s
 def finish(
     service: Service, oidc: OidcConfig, redirect_uri: str, state: str, code: str, address: str
 ) -> Caller:
-    """The caller whom the provider names; a state works once. Raises LoginError."""
+    """Return the caller whom the provider names; a state works once. Raises LoginError."""
     nonce, verifier = _consume_state(service, state)
     provider = _provider(oidc)
     try:
@@ -94,7 +96,7 @@ def _client(oidc: OidcConfig, redirect_uri: str) -> Any:
 
 
 def _provider(oidc: OidcConfig) -> dict[str, Any]:
-    """The provider's own description."""
+    """Return the provider's own description."""
     try:
         found = requests.get(
             f"{oidc.issuer.rstrip('/')}/.well-known/openid-configuration", timeout=TIMEOUT_S
@@ -110,7 +112,7 @@ def _provider(oidc: OidcConfig) -> dict[str, Any]:
 
 
 def _consume_state(service: Service, state: str) -> list[str]:
-    """What was kept under the state, which is used up by that."""
+    """Return what was kept under the state, which is used up by that."""
     wanted = (
         BrowserSession.digest == digest(state),
         BrowserSession.kind == STATE,
@@ -128,7 +130,7 @@ def _consume_state(service: Service, state: str) -> list[str]:
 def _claims(
     service: Service, oidc: OidcConfig, token: str, keys: Any, nonce: str
 ) -> Mapping[str, Any]:
-    """The claims of an ID token that is signed, for us, now, and for this sign-in."""
+    """Return the claims of an ID token that is signed, for us, now, and for this sign-in."""
     from joserfc import jwt
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet

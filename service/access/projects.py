@@ -8,13 +8,13 @@ from gramwatt.service.store.restriction import ForeignProjectError
 
 
 def first_project(service: Service) -> str:
-    """The project of a new job until its own line has come."""
+    """Return the project of a new job until its own line has come."""
     projects = service.caller.projects
     return "default" if projects is None or "default" in projects else min(projects)
 
 
 def only_project(service: Service, otherwise: str) -> str:
-    """The project of a caller who has only one, for a client that can name none."""
+    """Return the project of a caller who has only one, for a client that can name none."""
     projects = service.caller.projects
     return min(projects) if projects is not None and len(projects) == 1 else otherwise
 
@@ -32,7 +32,8 @@ def require_own(service: Service, project: str) -> None:
 
 
 def one_project(service: Service, project: str | None, month: str) -> str | None:
-    """The project of a month's sums: the one named, else the caller's, None for every project.
+    """Return the project of a month's sums: the one named, else the caller's, None for every
+    project.
 
     Raises NoDataError for a project that the caller does not see, and ProjectNeededError when the
     caller has several and names none.

@@ -17,19 +17,19 @@ COOKIE_LASTS = timedelta(hours=12)
 
 
 def new_link(service: Service, name: str) -> str:
-    """The token of a link that lets one browser in as an admin, once, within LINK_LASTS."""
+    """Return the token of a link that lets one browser in as an admin, once, within LINK_LASTS."""
     with service.store.write() as session:
         return _add(service, session, LINK, Caller(name, scope=ADMIN), LINK_LASTS)
 
 
 def open_session(service: Service, caller: Caller) -> str:
-    """The cookie of a new session of the caller, which ends after COOKIE_LASTS."""
+    """Return the cookie of a new session of the caller, which ends after COOKIE_LASTS."""
     with service.store.write() as session:
         return _add(service, session, COOKIE, caller, COOKIE_LASTS)
 
 
 def exchange_link(service: Service, token: str) -> str | None:
-    """The cookie for a link's token; None for a token that is unknown, used or too old."""
+    """Return the cookie for a link's token; None for a token that is unknown, used or too old."""
     with service.store.write() as session:
         found = _find(service, session, LINK, token)
         # Of two that use the link at once, only one deletes its row.
@@ -41,7 +41,7 @@ def exchange_link(service: Service, token: str) -> str | None:
 
 
 def caller_of(service: Service, cookie: str, address: str) -> Caller | None:
-    """The caller with this cookie; None when the session is unknown or over."""
+    """Return the caller with this cookie; None when the session is unknown or over."""
     with service.store.read() as session:
         found = _find(service, session, COOKIE, cookie)
     if found is None:

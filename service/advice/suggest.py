@@ -62,7 +62,8 @@ def answer_for_document(service: Service, document: JobDoc) -> JobAdviceDoc:
 def advice_beside(
     service: Service, document: JobDoc, forms: Collection[str]
 ) -> JobAdviceDoc | None:
-    """The suggestions in a job's rendered report; None for json, which is the document alone.
+    """Return the suggestions in a job's rendered report; None for json, which is the document
+    alone.
 
     It is made when the report is, with today's catalog and measurements, and never stored.
     """
@@ -91,7 +92,9 @@ def _of_job(service: Service, document: JobDoc) -> JobAdviceDoc:
 
 
 def _repeats(service: Service, document: JobDoc) -> Quantity | None:
-    """How often a job of this project and name runs [1/year], by its completed runs of a year."""
+    """Return how often a job of this project and name runs [1/year], by its completed runs of a
+    year.
+    """
     now_us = service.now_us()
     wanted = (
         sa.select(Job.started_us, Job.head)
@@ -115,7 +118,7 @@ def _repeats(service: Service, document: JobDoc) -> Quantity | None:
 
 
 def calibration_rows(service: Service) -> list[OwnRow]:
-    """The organisation's own rows: each of the newest completed jobs with R is one.
+    """Return the organisation's own rows: each of the newest completed jobs with R is one.
 
     They are read from the score documents, so that a new revision of a score is a new row.
     """

@@ -83,7 +83,7 @@ def declare(app: Flask, endpoint: str, access: Access) -> None:
 
 
 def declared(app: Flask) -> dict[str, Access]:
-    """Who may call each endpoint of the app."""
+    """Return who may call each endpoint of the app."""
     found: dict[str, Access] = app.extensions.setdefault(_DECLARED, {})
     return found
 
@@ -161,13 +161,13 @@ def _log_export(response: Response) -> Response:
 
 
 def whole_service() -> Service:
-    """The service without a caller: for checks, and for routes that let somebody in."""
+    """Return the service without a caller: for checks, and for routes that let somebody in."""
     found: Service = current_app.extensions[EXTENSION]
     return found
 
 
 def cookie_name() -> str:
-    """The session cookie's name; browsers do not keep cookies of a host's ports apart."""
+    """Return the session cookie's name; browsers do not keep cookies of a host's ports apart."""
     port = request.host.rpartition(":")[2]
     return f"gramwatt-session-{port}" if port.isdigit() else "gramwatt-session"
 
@@ -209,7 +209,9 @@ def _public_caller() -> Caller | None:
 
 
 def _caller_or_known() -> Caller:
-    """The caller; while the database is away, for metrics, one that was let in to them before."""
+    """Return the caller; while the database is away, for metrics, one that was let in to them
+    before.
+    """
     header = request.headers.get("Authorization")
     if request.endpoint != METRICS or not header:
         return _caller()

@@ -40,7 +40,7 @@ class BadgeQuery(Strict):
     media={SVG: None},
 )
 def badge(path: BadgePath, query: BadgeQuery) -> Response:
-    """A project's carbon per unit, or its month's total, as a picture.
+    """Return a project's carbon per unit, or its month's total, as a picture.
 
     Of the newest month with data, with its unit, and marked where it is estimated or no SCI. For
     the projects in `GRAMWATT_PUBLIC_BADGES` it needs no key. Other signs than letters and digits

@@ -50,7 +50,7 @@ class ComparisonFile(Strict):
 
 @routes.get("/v1/comparisons", *PROBLEMS, access=Access.READ, media=COMPARISON_MEDIA)
 def compare_jobs(query: ComparisonQuery) -> Response:
-    """The runs of `after` against those of `before`, per unit of work.
+    """Return the runs of `after` against those of `before`, per unit of work.
 
     In the format that the Accept header asks for. Refused where they were not scored in the same
     way. The effects of E, I, PUE, M and R add up to the change; the verdict is
@@ -61,7 +61,7 @@ def compare_jobs(query: ComparisonQuery) -> Response:
 
 @routes.get("/v1/comparisons.<form>", *PROBLEMS, access=Access.READ, media=COMPARISON_MEDIA)
 def compare_jobs_file(path: ComparisonFile, query: ComparisonQuery) -> Response:
-    """The same, in the format of the extension."""
+    """Return the same, in the format of the extension."""
     return _response(query, path.form)
 
 

@@ -13,18 +13,20 @@ IF_MATCH, IF_NONE_MATCH = "If-Match", "If-None-Match"
 
 
 def tag_of(*parts: object) -> str:
-    """A strong entity tag of what identifies an answer; another release renders otherwise."""
+    """Return a strong entity tag of what identifies an answer; another release renders
+    otherwise.
+    """
     text = "\n".join(map(str, (__version__, *parts)))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def reader_has(tag: str) -> bool:
-    """Whether the reader says that it has the answer of this tag."""
+    """Return whether the reader says that it has the answer of this tag."""
     return request.if_none_match.contains_weak(tag)
 
 
 def with_tag(response: Response, tag: str) -> Response:
-    """The answer with its tag; without its body, as 304, where the reader has it."""
+    """Return the answer with its tag; without its body, as 304, where the reader has it."""
     if reader_has(tag):
         response = Response(status=304)
     response.set_etag(tag)
@@ -33,14 +35,15 @@ def with_tag(response: Response, tag: str) -> Response:
 
 
 def tagged(response: Response) -> Response:
-    """An answer to GET with a tag, that of its bytes where it has no other."""
+    """Return an answer to GET with a tag, that of its bytes where it has no other."""
     if response.status_code != 200 or "ETag" in response.headers:
         return response
     return with_tag(response, tag_of(response.mimetype, response.get_data()))
 
 
 def if_match() -> Callable[[str], bool] | None:
-    """Whether a state of the job, given as its version, is the one the caller means; None for any.
+    """Return whether a state of the job, given as its version, is the one the caller means; None
+    for any.
 
     The version is that of a job's head, as the tag of `GET /v1/jobs/{job_id}` has it.
     """

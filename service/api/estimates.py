@@ -57,7 +57,7 @@ class CatalogAnswer(TypedDict):
 
 @routes.post("/v1/estimates", "unanswerable", access=Access.READ)
 def make_estimate(body: EstimateBody) -> EstimateDoc:
-    """A score of hardware, time and place, with every assumption and its source."""
+    """Return a score of hardware, time and place, with every assumption and its source."""
     try:
         catalog = service().catalog
         request = parse_estimate_request(body.model_dump(exclude_none=True))
@@ -81,7 +81,9 @@ def list_catalog(path: CatalogPath, query: CatalogQuery) -> CatalogAnswer:
 
 
 def unanswerable(error: GramwattError) -> Problem:
-    """A request the engine refuses, with choices or close names where a name is the reason."""
+    """Return a request the engine refuses, with choices or close names where a name is the
+    reason.
+    """
     return Problem("unanswerable", error.message, reason=error.code, **error.names)
 
 

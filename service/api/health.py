@@ -27,7 +27,7 @@ class StatusAnswer(TypedDict):
 
 @routes.get("/healthz", access=Access.OPEN)
 def alive() -> StatusAnswer:
-    """Whether the process answers; asks nothing of the database."""
+    """Return whether the process answers; asks nothing of the database."""
     return {"status": "ok"}
 
 

@@ -20,7 +20,8 @@ Answer = TypeVar("Answer")
 
 
 def once(body: BaseModel, work: Callable[[], Answer]) -> Answer:
-    """What `work` answers, or answered to the first request of this caller with the same key.
+    """Return what `work` answers, or answered to the first request of this caller with the same
+    key.
 
     Raises Problem for a key that is none, was used for another request, or is being answered.
     """

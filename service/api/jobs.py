@@ -215,7 +215,7 @@ def list_jobs(query: JobsQuery) -> JobsAnswer:
 
 @routes.get("/v1/jobs/<job_id>", *ENDED, access=Access.READ, media={JSON: JobAnswer})
 def get_job(path: JobPath, query: WaitQuery) -> Response:
-    """The head fields of a job, and links to the rest.
+    """Return the head fields of a job, and links to the rest.
 
     With `wait=scored` the answer comes when the job has ended and is scored, or after `timeout_s`.
     Where it still runs, or too many wait already, `Retry-After` says when to ask again [s].

@@ -109,7 +109,9 @@ _EXAMPLE = (
 
 
 def line_schemas(ref: str) -> dict[str, Any]:
-    """The schema of a line, which is one of its types, and of each type, by component name."""
+    """Return the schema of a line, which is one of its types, and of each type, by component
+    name.
+    """
     names = {
         kind: f"{record.__name__.removesuffix('Record')}Line" for kind, record in TYPES.items()
     }
@@ -124,7 +126,7 @@ def line_schemas(ref: str) -> dict[str, Any]:
 
 
 def line_body(ref: str) -> dict[str, Any]:
-    """The content of a body of lines, with an example."""
+    """Return the content of a body of lines, with an example."""
     schema = {
         "type": "string",
         "description": f"Journal lines, one JSON object each: {LINE}.",

@@ -53,7 +53,7 @@ def make_key(body: KeyBody) -> NewKey:
 
 @routes.get("/v1/keys", access=Access.ADMIN_ALL)
 def show_keys() -> KeysAnswer:
-    """Every key by name, without its secret; expired ones too."""
+    """Return every key by name, without its secret; expired ones too."""
     return list_keys(service())
 
 
@@ -65,5 +65,7 @@ def delete_key(path: KeyPath) -> RevokedKey:
 
 @routes.get("/v1/audit", access=Access.ADMIN_ALL)
 def show_audit(query: Page) -> AuditAnswer:
-    """Who did what, when and from where, newest first: keys, refusals, deletions, corrections."""
+    """Return who did what, when and from where, newest first: keys, refusals, deletions,
+    corrections.
+    """
     return audit_page(service(), query.limit, query.cursor)

@@ -69,7 +69,7 @@ _ETAG = {"ETag": {"schema": {"type": "string"}, "description": "Identifies this 
 
 
 def document(groups: Iterable[Routes]) -> dict[str, Any]:
-    """The description of all routes of the groups."""
+    """Return the description of all routes of the groups."""
     pairs = [(group.tag, operation) for group in groups for operation in group.operations]
     refs, schemas = _schemas(operation for _, operation in pairs)
     paths: dict[str, dict[str, Any]] = {}
@@ -152,7 +152,7 @@ def _parameters(model: type[BaseModel], place: str) -> list[dict[str, Any]]:
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's schema without "or null": a parameter left out is how it is null."""
+    """Return a parameter's schema without "or null": a parameter left out is how it is null."""
     choices = [item for item in schema.get("anyOf", []) if item.get("type") != "null"]
     kept = {k: v for k, v in schema.items() if k not in ("anyOf", "title", "default")}
     if len(choices) == 1:

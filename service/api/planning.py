@@ -50,7 +50,7 @@ class SpanQuery(Strict):
 
 @routes.post("/v1/plans", "unanswerable", access=Access.INGEST_OR_READ)
 def make_plan(body: PlanBody) -> PlanDoc:
-    """When and where a job would emit least, against starting at once.
+    """Return when and where a job would emit least, against starting at once.
 
     `reliable`: such plans have saved in nearly every week of the zone's past, and the whole range
     of this saving is above 1 %; between zones the range alone decides.
@@ -63,7 +63,7 @@ def make_plan(body: PlanBody) -> PlanDoc:
 
 @routes.get("/v1/intensity/<zone>", "unknown-name", access=Access.INGEST_OR_READ)
 def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
-    """What scores use: stored points, and the annual value where there are none.
+    """Return what scores use: stored points, and the annual value where there are none.
 
     With a span that ends later than now, also what plans expect of the hours from now on. Of
     another signal or basis: what is stored, which no score uses.

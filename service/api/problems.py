@@ -111,13 +111,15 @@ class Problem(Exception):
 
 
 def invalid(where: str, message: str, kind: str = "invalid", **members: Any) -> Problem:
-    """The problem of one parameter or field with a value that is not allowed."""
+    """Return the problem of one parameter or field with a value that is not allowed."""
     error = {"where": where, "code": kind, "message": message}
     return Problem("invalid", f"{where}: {message}", errors=[error], **members)
 
 
 def from_validation(error: ValidationError, where: str) -> Problem:
-    """The problem of an input that its model refuses; of the input it has no more than its type."""
+    """Return the problem of an input that its model refuses; of the input it has no more than its
+    type.
+    """
     found = error.errors(include_url=False, include_context=False)
     if found[0]["type"] == "json_invalid":
         return Problem("bad-json", f"{found[0]['msg']}; send one JSON document")
@@ -140,12 +142,12 @@ def _is_named(part: int | str) -> bool:
 
 
 def _is_of_type(item: ErrorDetails) -> bool:
-    """Whether an error says which type is expected, and another one came in JSON."""
+    """Return whether an error says which type is expected, and another one came in JSON."""
     return item["type"].endswith("_type") and type(item["input"]) in _JSON_TYPES
 
 
 def to_response(problem: Problem) -> Response:
-    """The problem as an answer."""
+    """Return the problem as an answer."""
     document = {
         "type": "about:blank",
         "title": HTTPStatus(problem.status).phrase,
@@ -212,7 +214,9 @@ def _from_http(error: HTTPException) -> Response:
 
 
 def _text(error: HTTPException) -> str | None:
-    """What is wrong with the request and what to do, where werkzeug speaks of typing errors."""
+    """Return what is wrong with the request and what to do, where werkzeug speaks of typing
+    errors.
+    """
     if isinstance(error, NotFound):
         return f"there is no {request.path} here; /docs lists the routes"
     if isinstance(error, MethodNotAllowed):

@@ -81,7 +81,7 @@ class ReportQuery(RevisionQuery):
 
 @routes.get("/v1/jobs/<job_id>/report", *SCORED, access=Access.READ, media=JOB_MEDIA)
 def job_report(path: JobPath, query: ReportQuery) -> Response:
-    """The report of a job, in the format that the Accept header asks for.
+    """Return the report of a job, in the format that the Accept header asks for.
 
     JSON is the whole job document. A running job has a provisional one. The answer has an ETag.
     """
@@ -90,13 +90,13 @@ def job_report(path: JobPath, query: ReportQuery) -> Response:
 
 @routes.get("/v1/jobs/<job_id>/report.<form>", *SCORED, access=Access.READ, media=JOB_MEDIA)
 def job_report_file(path: JobFile, query: ReportQuery) -> Response:
-    """The report of a job, in the format of the extension."""
+    """Return the report of a job, in the format of the extension."""
     return job_response(path.job_id, query.revision, path.form, full=query.full)
 
 
 @routes.get("/v1/reports/monthly/<month>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
 def monthly_report(path: MonthPath, query: MonthQuery) -> Response:
-    """The report of a month, in the format that the Accept header asks for.
+    """Return the report of a month, in the format that the Accept header asks for.
 
     `revision` is null where no kept revision says the same; that of a revision never changes.
     """
@@ -114,14 +114,14 @@ def keep_monthly_report(path: MonthPath, query: ProjectQuery) -> MonthDoc:
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
 def monthly_report_file(path: MonthFile, query: MonthQuery) -> Response:
-    """The report of a month, in the format of the extension."""
+    """Return the report of a month, in the format of the extension."""
     return month_response(path.month, query.project, path.form, query.revision)
 
 
 def job_response(
     job_id: str, revision: int | None, form: JobFormat | Page, *, full: bool = False
 ) -> Response:
-    """The report of a job in one format, short or full, with its ETag."""
+    """Return the report of a job in one format, short or full, with its ETag."""
     basis = "" if form == "json" else advice_basis(service())
 
     def tag(version: str) -> str:
@@ -144,7 +144,7 @@ def job_response(
 def month_response(
     month: str, project: str | None, form: MonthFormat | Page, revision: int | None = None
 ) -> Response:
-    """The report of a month in one format, with its ETag."""
+    """Return the report of a month in one format, with its ETag."""
     text = month_text(service(), month, project, revision=revision)
     return with_etag(tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(text, form))
 
@@ -156,13 +156,13 @@ def _month(text: str, form: MonthFormat | Page) -> bytes:
 
 
 def by_accept(forms: Sequence[Format]) -> Format:
-    """The format the reader likes best; JSON when nothing on offer matches."""
+    """Return the format the reader likes best; JSON when nothing on offer matches."""
     best = request.accept_mimetypes.best_match([MEDIA[form] for form in forms], MEDIA["json"])
     return next(form for form in forms if MEDIA[form] == best)
 
 
 def with_etag(tag: str, media: str, render: Callable[[], bytes]) -> Response:
-    """What `render` makes; 304, not rendered, when the reader has the answer of this tag."""
+    """Return what `render` makes; 304, not rendered, when the reader has the answer of this tag."""
     charset = "; charset=utf-8" if media.startswith("text/") else ""
     content = b"" if reader_has(tag) else render()
     response = with_tag(Response(content, content_type=media + charset), tag)

@@ -19,7 +19,7 @@ class RangeBody(Strict):
 
 
 def body_of(request: type[rule.Request]) -> type[Strict]:
-    """A body with the fields of a request; a field that is not given is the same as null."""
+    """Return a body with the fields of a request; a field that is not given is the same as null."""
     fields = {name: _field(found) for name, found in rule.rules(request).items()}
     return create_model(request.__name__, __base__=Strict, **fields)  # type: ignore[call-overload,no-any-return]
 

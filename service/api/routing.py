@@ -179,12 +179,12 @@ class Routes:
 
 
 def json_response(document: object, status: int = 200) -> Response:
-    """An answer in JSON; NaN and infinity have no place in it."""
+    """Return an answer in JSON; NaN and infinity have no place in it."""
     return Response(json.dumps(document, allow_nan=False), status, content_type=JSON)
 
 
 def body_of_type(media_type: str) -> bytes:
-    """The request's body; raises Problem when it is of another type or compressed."""
+    """Return the request's body; raises Problem when it is of another type or compressed."""
     if request.mimetype != media_type:
         raise Problem("unsupported-media-type", f"send Content-Type: {media_type}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
@@ -193,7 +193,7 @@ def body_of_type(media_type: str) -> bytes:
 
 
 def _parameters(model: type[BaseModel]) -> dict[str, str | list[str]]:
-    """The parameters of the request; one may be repeated where the model has a list."""
+    """Return the parameters of the request; one may be repeated where the model has a list."""
     try:
         unquote_to_bytes(request.query_string).decode()
     except UnicodeDecodeError:
@@ -211,7 +211,9 @@ def _parameters(model: type[BaseModel]) -> dict[str, str | list[str]]:
 
 
 def from_strings(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
-    """The model of texts out of an address; raises Problem, naming `where`, for one it refuses."""
+    """Return the model of texts out of an address; raises Problem, naming `where`, for one it
+    refuses.
+    """
     try:
         return model.model_validate(values, strict=False)
     except ValidationError as error:

@@ -28,7 +28,7 @@ class SchedulesQuery(Strict):
 
 @routes.get("/v1/schedules", access=Access.READ_ALL)
 def list_schedules(query: SchedulesQuery) -> SchedulesAnswer:
-    """Every periodic task with its period and its next run, and the runs, newest first.
+    """Return every periodic task with its period and its next run, and the runs, newest first.
 
     A run is `running`, `done`, `failed` with its error, or `interrupted` when its process died.
     """

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 @cache
 def model_of(shape: type) -> type[BaseModel]:
-    """A model with the fields of a TypedDict, nested ones included, and no others."""
+    """Return a model with the fields of a TypedDict, nested ones included, and no others."""
     if issubclass(shape, BaseModel):
         return shape
     optional: frozenset[str] = getattr(shape, "__optional_keys__", frozenset())
@@ -32,7 +32,7 @@ def model_of(shape: type) -> type[BaseModel]:
 
 
 def _may_be_absent() -> Any:
-    """A field that is absent, not null, where there is nothing to say."""
+    """Return a field that is absent, not null, where there is nothing to say."""
 
     def without_default(schema: dict[str, Any]) -> None:
         schema.pop("default")

@@ -34,7 +34,7 @@ class CalibrationAnswer(TypedDict):
 
 @routes.post("/v1/suggestions", "unanswerable", access=Access.READ)
 def make_suggestions(body: SuggestBody) -> AdviceDoc:
-    """What would emit less for the same work: other hardware, or another way to run it.
+    """Return what would emit less for the same work: other hardware, or another way to run it.
 
     `lower` means that the whole 80 % range of the carbon ratio lies below 1.
     """
@@ -53,5 +53,5 @@ def suggest_for_job(path: JobPath) -> JobAdviceDoc:
 
 @routes.get("/v1/suggestions/calibration", access=Access.READ)
 def list_calibration() -> CalibrationAnswer:
-    """The rows that own measured jobs make; they are used before the public table."""
+    """Return the rows that own measured jobs make; they are used before the public table."""
     return {"rows": calibration_rows(service())}

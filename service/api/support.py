@@ -75,7 +75,7 @@ class Page(Strict):
 
 
 def caller() -> Caller:
-    """Who sent this request, what they may do, and the projects they see.
+    """Return who sent this request, what they may do, and the projects they see.
 
     Raises Problem on a route that needs no key, where nobody is known.
     """
@@ -86,5 +86,5 @@ def caller() -> Caller:
 
 
 def service() -> Service:
-    """The service as the caller of this request sees it: other projects do not exist."""
+    """Return the service as the caller of this request sees it: other projects do not exist."""
     return whole_service().for_caller(caller())

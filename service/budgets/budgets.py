@@ -217,14 +217,14 @@ def check(service: Service, project: str) -> CheckAnswer:
 
 
 def budget_of(service: Service, project: str, month: str) -> Budget | None:
-    """The budget that holds for a project in a month; None where none does."""
+    """Return the budget that holds for a project in a month; None where none does."""
     with service.store.read() as session:
         own = session.get(Budget, (project, month))
         return own or session.get(Budget, (project, EVERY_MONTH))
 
 
 def limits_kg(service: Service, month: str) -> dict[str, float]:
-    """The budget of each project that has one for the month [kgCO2e]."""
+    """Return the budget of each project that has one for the month [kgCO2e]."""
     wanted = sa.select(Budget).where(Budget.month.in_((EVERY_MONTH, month))).order_by(Budget.month)
     with service.store.read() as session:
         return {row.project: kg_from_g(row.limit_g) for row in session.scalars(wanted)}
@@ -308,7 +308,7 @@ def _row(
 
 
 def _status(share: float | None, thresholds: Sequence[float], unknown: int) -> BudgetStatus:
-    """What is known may reach a limit; within one it is only where all is known."""
+    """Return what is known may reach a limit; within one it is only where all is known."""
     if share is not None and share >= 1:
         return "spent"
     if share is not None and share * 100 >= min(thresholds):
@@ -374,7 +374,7 @@ def _running(
 
 
 def _forecast(service: Service, month: str, found: _Month) -> tuple[Quantity | None, str | None]:
-    """What the month will emit [gCO2e], or why that is not known."""
+    """Return what the month will emit [gCO2e], or why that is not known."""
     now, (start, end) = service.now(), month_span(month, service.config.zone)
     if now >= end:
         return None, "the month is over"
@@ -394,6 +394,6 @@ def _forecast(service: Service, month: str, found: _Month) -> tuple[Quantity | N
 
 
 def _first_day(days: dict[str, float], today: date) -> date:
-    """The day of the first emission; today where there is none."""
+    """Return the day of the first emission; today where there is none."""
     emitting = [date.fromisoformat(day) for day, grams in days.items() if grams > 0]
     return min(emitting, default=today)

@@ -26,7 +26,7 @@ Z = 1.2815515655446004
 
 
 def month_end(spent: Quantity, days: Sequence[float], rest_days: float) -> Quantity:
-    """What the month will emit [unit of `spent`], out of what its whole days emitted.
+    """Return what the month will emit [unit of `spent`], out of what its whole days emitted.
 
     `rest_days` are left of the month. The range is that of the days to come, and that of `spent`
     for the whole. Raises ValueError for fewer than DAYS_LEAST days.
@@ -48,7 +48,7 @@ def month_end(spent: Quantity, days: Sequence[float], rest_days: float) -> Quant
 
 
 def _likeness(days: Sequence[float]) -> float:
-    """How alike a day and the next are, 0 to LIKENESS_MOST: their autocorrelation.
+    """Return how alike a day and the next are, 0 to LIKENESS_MOST: their autocorrelation.
 
     Of independent days the estimate is -1/n in the mean, which is added back.
     """
@@ -61,24 +61,24 @@ def _likeness(days: Sequence[float]) -> float:
 
 
 def _independent(number: float, likeness: float) -> float:
-    """How many independent days say as much of the mean as so many days that are alike."""
+    """Return how many independent days say as much of the mean as so many days that are alike."""
     return number * (1 - likeness) / (1 + likeness)
 
 
 def _of_sum(number: float, likeness: float) -> float:
-    """The variance of the sum of so many days in a row [that of one day]."""
+    """Return the variance of the sum of so many days in a row [that of one day]."""
     tail = 2 * likeness * (1 - math.pow(likeness, number)) / (1 - likeness) ** 2
     return number * (1 + likeness) / (1 - likeness) - tail
 
 
 def _variance(days: Sequence[float], likeness: float) -> float:
-    """The variance of a day: days that are alike differ less among themselves."""
+    """Return the variance of a day: days that are alike differ less among themselves."""
     number = len(days)
     return pvariance(days) / (1 - _of_sum(number, likeness) / number**2)
 
 
 def _spread(number: int, rest_days: float, likeness: float) -> float:
-    """The variance of the sum of the days to come around that which the known foretell."""
+    """Return the variance of the sum of the days to come around that which the known foretell."""
     share = rest_days / number
     both = (
         likeness
@@ -91,7 +91,7 @@ def _spread(number: int, rest_days: float, likeness: float) -> float:
 
 
 def _t90(degrees: float) -> float:
-    """The 90th percentile of Student's t, to 1 % from 3 degrees of freedom on.
+    """Return the 90th percentile of Student's t, to 1 % from 3 degrees of freedom on.
 
     Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
     """

@@ -28,7 +28,7 @@ ProjectName = Annotated[str, typer.Argument(metavar="PROJECT", help="The project
 
 
 def budget_app() -> typer.Typer:
-    """The group of commands."""
+    """Return the group of commands."""
     app = typer.Typer(no_args_is_help=True, help="Set and watch what projects may emit in a month.")
     app.command("set")(budget_set)
     app.command("list")(budget_list)

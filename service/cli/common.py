@@ -50,7 +50,9 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def service_config(database_url: str | None = None) -> ServiceConfig:
-    """The settings with a home that can be written; exits with 2 for one that cannot be used."""
+    """Return the settings with a home that can be written; exits with 2 for one that cannot be
+    used.
+    """
     from dataclasses import replace
 
     from gramwatt.collectors.journal.spool import usable_home
@@ -85,7 +87,9 @@ def database_errors() -> Iterator[None]:
 
 @contextmanager
 def open_service(database_url: str | None = None) -> Iterator[Service]:
-    """The service over the database as it is; exits with 2 for settings that cannot be used."""
+    """Yield the service over the database as it is; exits with 2 for settings that cannot be
+    used.
+    """
     from gramwatt.service.container import Service
 
     try:
@@ -101,7 +105,7 @@ def open_service(database_url: str | None = None) -> Iterator[Service]:
 
 @contextmanager
 def upgraded_service(database_url: str | None = None) -> Iterator[Service]:
-    """The service with up-to-date tables."""
+    """Yield the service with up-to-date tables."""
     from gramwatt.service.store.migrate import upgrade
 
     with open_service(database_url) as service:
@@ -111,7 +115,7 @@ def upgraded_service(database_url: str | None = None) -> Iterator[Service]:
 
 @contextmanager
 def current_service() -> Iterator[Service]:
-    """The service with up-to-date tables, and this machine's journals as far as they go."""
+    """Yield the service with up-to-date tables, and this machine's journals as far as they go."""
     from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 
     with upgraded_service() as service:
@@ -130,7 +134,9 @@ def require_month(text: str | None) -> None:
 
 
 def job_document(service: Service, text: str) -> JobDoc:
-    """The newest document of the job that a text means; exits with 1 for none or no score."""
+    """Return the newest document of the job that a text means; exits with 1 for none or no
+    score.
+    """
     from gramwatt.service.jobs import documents as jobs
 
     with job_errors(text):
@@ -138,7 +144,7 @@ def job_document(service: Service, text: str) -> JobDoc:
 
 
 def job_id(service: Service, text: str) -> str:
-    """The id that a person means; exits with 2 for the beginning of several."""
+    """Return the id that a person means; exits with 2 for the beginning of several."""
     from gramwatt.service.common.errors import AmbiguousIdError
     from gramwatt.service.common.identifiers import LAST, whole_id
 
@@ -166,7 +172,7 @@ def job_errors(text: str) -> Iterator[None]:
 
 
 def author() -> str:
-    """Who gives this command: this user, hashed unless names are allowed."""
+    """Return who gives this command: this user, hashed unless names are allowed."""
     from gramwatt.collectors.common.config import resolve
     from gramwatt.collectors.common.identity import user_id
 

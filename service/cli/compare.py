@@ -71,7 +71,9 @@ def assert_(
 
 
 def compared(before: str, after: str, unit: str | None) -> tuple[RunsComparisonDoc, str]:
-    """The comparison of two sides as typed, and its date; exits with 1 where there is none."""
+    """Return the comparison of two sides as typed, and its date; exits with 1 where there is
+    none.
+    """
     from gramwatt.sci.base.errors import ScoreError
     from gramwatt.service.jobs.comparison import comparison
 
@@ -94,7 +96,7 @@ def _ids(text: str) -> list[str]:
 
 
 def _share(text: str) -> float:
-    """A percentage as a share; exits with 2 for another text."""
+    """Return a percentage as a share; exits with 2 for another text."""
     try:
         found = float(text.strip().removesuffix("%")) / 100
     except ValueError:

@@ -39,7 +39,7 @@ def correct(service: Service, name: str, settings: Sequence[str]) -> None:
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
-    """The changes in FIELD=VALUE texts; an empty value makes a field undeclared.
+    """Return the changes in FIELD=VALUE texts; an empty value makes a field undeclared.
 
     Exits with 2 for a text of another form, or a field that is given twice.
     """

@@ -77,7 +77,7 @@ def check_field(field: str) -> None:
 
 
 def explain(document: JobDoc, field: str) -> Explanation:
-    """The explanation of a figure; raises UnknownFieldError for another name or device."""
+    """Return the explanation of a figure; raises UnknownFieldError for another name or device."""
     check_field(field)
     method = document["method"]
     if field.startswith(PREFIX):
@@ -154,7 +154,7 @@ def _inputs(document: JobDoc, field: str) -> list[SourceDoc]:
 
 
 def _device(document: JobDoc, field: str) -> DeviceDoc:
-    """The device of a field; "NODE/ID" names one of several nodes' with the same id."""
+    """Return the device of a field; "NODE/ID" names one of several nodes' with the same id."""
     asked = field.removeprefix(PREFIX).rpartition(".")[0]
     names = {_name(document, row["node"], row["device_id"]): row for row in document["devices"]}
     full = {f"{row['node']}/{row['device_id']}": row for row in document["devices"]}
@@ -166,7 +166,7 @@ def _device(document: JobDoc, field: str) -> DeviceDoc:
 
 
 def _name(document: JobDoc, node: str, device_id: str) -> str:
-    """The id of a device, with its node where others have the same id."""
+    """Return the id of a device, with its node where others have the same id."""
     alike = [row for row in document["devices"] if row["device_id"] == device_id]
     return device_id if len(alike) < 2 else f"{node}/{device_id}"
 

@@ -39,7 +39,7 @@ class Column(NamedTuple):
 
 
 def job_rows(heads: Sequence[JobHead], short: Mapping[str, str], width: int) -> list[str]:
-    """A title and a line for each job, `width` columns at most, then what is to be done.
+    """Return a title and a line for each job, `width` columns at most, then what is to be done.
 
     `short` gives each id as it is shown. Where a terminal is narrow, less important columns are
     left out, and names are cut.
@@ -67,14 +67,14 @@ def _columns(heads: Sequence[JobHead], short: Mapping[str, str]) -> list[Column]
 
 
 def _aligned(scores: Sequence[str]) -> tuple[str, ...]:
-    """The scores with a space where others have a mark."""
+    """Return the scores with a space where others have a mark."""
     if not any(score.endswith(MARK) for score in scores):
         return tuple(scores)
     return tuple(score if score.endswith(MARK) else f"{score} " for score in scores)
 
 
 def _rest(columns: Sequence[Column], width: int) -> int:
-    """What other columns leave for names."""
+    """Return what other columns leave for names."""
     others = [column.width + len(GAP) for column in columns if column.title != "Name"]
     return width - sum(others)
 
@@ -103,13 +103,13 @@ def _fitted(text: str, width: int, *, right: bool) -> str:
 
 
 def _name(head: JobHead) -> str:
-    """The name and the tags."""
+    """Return the name and the tags."""
     tags = [f"{key}={value}" for key, value in sorted(head["tags"].items())]
     return " ".join(clean(" ".join([head["name"], *tags])).split())
 
 
 def _length(seconds: float | None) -> str:
-    """A length of time [s] in one unit: 45 s, 3 min, 1.2 h."""
+    """Return a length of time [s] in one unit: 45 s, 3 min, 1.2 h."""
     if seconds is None:
         return UNKNOWN
     size, name = next(((size, name) for size, name in LENGTHS if seconds >= 2 * size), (1.0, "s"))
@@ -122,7 +122,9 @@ def _figure(figure: QuantityDoc | None) -> str:
 
 
 def _score(head: JobHead) -> str:
-    """The score in the first unit, marked where it is not an SCI; or that months leave it out."""
+    """Return the score in the first unit, marked where it is not an SCI; or that months leave it
+    out.
+    """
     if head["excluded"] is not None:
         return LEFT_OUT
     if not head["sci"]:
@@ -137,7 +139,7 @@ def _score(head: JobHead) -> str:
 
 
 def _remedies(heads: Sequence[JobHead], short: Mapping[str, str]) -> list[str]:
-    """What the mark means, and what can be done about it."""
+    """Return what the mark means, and what can be done about it."""
     marked = [head for head in heads if _score(head).endswith(MARK)]
     placeless = [head for head in marked if head["zone"] is None]
     others = [head for head in marked if head["zone"] is not None]

@@ -104,7 +104,9 @@ def _check_choices(**given: str | None) -> None:
 
 
 def _moment(option: str, text: str | None) -> datetime | None:
-    """The time in an option, a date for its first moment in UTC; exits with 2 for neither."""
+    """Return the time in an option, a date for its first moment in UTC; exits with 2 for
+    neither.
+    """
     from gramwatt.sci.base.errors import RecordError
     from gramwatt.service.jobs.lists.filters import parse_moment
 
@@ -169,7 +171,9 @@ def job(
 
 
 def _comparable(service: Service, *documents: JobDoc) -> list[JobDoc]:
-    """The documents by the same versions of engine and catalog, where that is all that differs."""
+    """Return the documents by the same versions of engine and catalog, where that is all that
+    differs.
+    """
     from gramwatt.service.jobs.comparison import comparable_documents
 
     return comparable_documents(service, [document["job_id"] for document in documents])
@@ -178,7 +182,7 @@ def _comparable(service: Service, *documents: JobDoc) -> list[JobDoc]:
 def _output(
     document: JobDoc, field: str | None, other: JobDoc | None, unit: str | None
 ) -> tuple[object, list[str]]:
-    """What to print: as JSON and as lines."""
+    """Return what to print: as JSON and as lines."""
     from gramwatt.service.cli.terminal import comparison_lines, job_lines
 
     if field is not None:

@@ -134,7 +134,9 @@ def login(
 
 @contextmanager
 def _admin(database_url: str | None) -> Iterator[Service]:
-    """The service with up-to-date tables; this user is its caller, whom the database lets in."""
+    """Yield the service with up-to-date tables; this user is its caller, whom the database lets
+    in.
+    """
     from gramwatt.service.container import Caller
 
     with upgraded_service(database_url) as service:

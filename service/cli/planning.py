@@ -104,7 +104,7 @@ def plan(
 
 
 def _lines(answer: PlanDoc) -> list[str]:
-    """The plan for people: when, what it saves and whether that can be relied on."""
+    """Return the plan for people: when, what it saves and whether that can be relied on."""
     from gramwatt.sci.base.formatting import plain, text
 
     slots = [f"{s['zone']}  {_time(s['start'])} to {_time(s['end'])} UTC" for s in answer["plan"]]
@@ -199,7 +199,9 @@ def _kind(signal: str, basis: str) -> tuple[Signal, Basis]:
 
 
 def _intensity_lines(answer: IntensityAnswer) -> list[str]:
-    """A line for each value; a stand-in of hours for which a forecast is shown is left out."""
+    """Return a line for each value; a stand-in of hours for which a forecast is shown is left
+    out.
+    """
     from gramwatt.sci.base.formatting import plain, text
 
     def line(point: PointAnswer) -> str:
@@ -216,7 +218,7 @@ def _intensity_lines(answer: IntensityAnswer) -> list[str]:
 
 
 def _forecast_lines(answer: ForecastsAnswer) -> list[str]:
-    """How the forecasts of each provider compare with what came, and which plans use."""
+    """Return how the forecasts of each provider compare with what came, and which plans use."""
     used = answer["used"]
     lines = [
         f"{answer['zone']}, forecasts of the next 24 h from {_time(answer['start'])} to "
@@ -246,7 +248,7 @@ def _judged(row: ProviderRecord) -> str:
 
 
 def _share(figure: QuantityDoc | None) -> str:
-    """A share with its range in percent."""
+    """Return a share with its range in percent."""
     if figure is None:
         return "not known yet"
     value, low, high = (f"{100 * figure[end]:.1f}" for end in ("value", "low", "high"))

@@ -108,7 +108,7 @@ def report_month(
 
 
 def _chosen(text: str, known: Sequence[Format]) -> list[Format]:
-    """The formats in a comma-separated text; exits with 2 for an unknown one."""
+    """Return the formats in a comma-separated text; exits with 2 for an unknown one."""
     by_name = {str(form): form for form in known}
     names = [name.strip().lower() for name in text.split(",")]
     for name in names:

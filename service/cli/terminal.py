@@ -33,7 +33,7 @@ WINDOWS_SHOWN = 20
 
 
 def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
-    """One job in about a dozen lines, with its windows and what was declared afterwards.
+    """Return one job in about a dozen lines, with its windows and what was declared afterwards.
 
     Lines longer than `width` are wrapped.
     """
@@ -75,7 +75,7 @@ def _correction(row: CorrectionDoc) -> str:
 
 
 def _windows(windows: Sequence[WindowDoc]) -> list[tuple[str, str]]:
-    """The last windows, each with its length, energy and energy per unit."""
+    """Return the last windows, each with its length, energy and energy per unit."""
     rows = [("Window", _window(window)) for window in windows[-WINDOWS_SHOWN:]]
     left = len(windows) - len(rows)
     return [*([("Windows", f"{left} earlier ones: --json")] if left else []), *rows]
@@ -91,7 +91,9 @@ def _window(window: WindowDoc) -> str:
 
 
 def model_lines(model: ModelDoc) -> list[str]:
-    """All runs of a model: each part's sums and scores, and why they may not be the whole."""
+    """Return all runs of a model: each part's sums and scores, and why they may not be the
+    whole.
+    """
     rows = [("Model", f"{model['model_id']}, {model['jobs']} runs")]
     for part in model["parts"]:
         states = ", ".join(f"{count} {state}" for state, count in sorted(part["states"].items()))

@@ -48,7 +48,7 @@ class Machine:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Machine:
-        """The machine in the client's own field names; what is missing there is unknown."""
+        """Return the machine in the client's own field names; what is missing there is unknown."""
         threads, memory_gib = fields.get("cpu_count"), fields.get("ram_total_size")
         return cls(
             version=str(fields.get("codecarbon_version") or "of unknown version"),
@@ -137,12 +137,12 @@ class Machine:
 
 
 def notice(text: str) -> str:
-    """A remark on what the client left out, as notices are journaled."""
+    """Return a remark on what the client left out, as notices are journaled."""
     return f"codecarbon-limits: codecarbon: {text}."
 
 
 def boards(model: str, count: int) -> tuple[str, ...]:
-    """The name of each GPU in the client's text, such as "2 x NVIDIA A100-SXM4-80GB".
+    """Return the name of each GPU in the client's text, such as "2 x NVIDIA A100-SXM4-80GB".
 
     Names of several kinds follow each other without a mark ("1 x A1 x B"); where the numbers do not
     add up to `count`, the whole text is the name of every one.
@@ -159,7 +159,8 @@ def boards(model: str, count: int) -> tuple[str, ...]:
 
 
 def exact_length_s(duration_s: float, emissions: float, rate: float) -> float | None:
-    """The length of a message's span [s]: sent whole seconds only, but in emissions over rate too.
+    """Return the length of a message's span [s]: sent whole seconds only, but in emissions over
+    rate too.
 
     None where the client knows no emissions.
     """
@@ -213,12 +214,14 @@ def _zone_in(country: str, region: str, catalog: Catalog) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """A name without accents, in small letters."""
+    """Return a name without accents, in small letters."""
     return normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
 
 
 def _pieces(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The span in steps of LONGEST from its start, so that a longer one has the same steps."""
+    """Yield the span in steps of LONGEST from its start, so that a longer one has the same
+    steps.
+    """
     while end - start > LONGEST:
         yield start, start + LONGEST
         start += LONGEST

@@ -134,7 +134,7 @@ def _rows(path: Path, zone: tzinfo | None, rejected: list[Rejected]) -> Iterable
 
 
 def _row(line: int, raw: Mapping[str | None, Any], zone: tzinfo | None) -> _Row:
-    """The row with its figures checked; raises ValueError naming the column."""
+    """Return the row with its figures checked; raises ValueError naming the column."""
     if None in raw or None in raw.values():
         raise ValueError("has another number of columns than the first line")
     fields: dict[str, Any] = {str(name): _value(str(name), text) for name, text in raw.items()}
@@ -190,7 +190,7 @@ def _job_id(fields: Mapping[str, Any]) -> str:
 
 
 def _longest(rows: Iterable[_Row], answer: ImportAnswer) -> Sequence[_Row]:
-    """Of each run the row with the longest duration, in the order of the file."""
+    """Return the row with the longest duration of each run, in the order of the file."""
     found: dict[str, _Row] = {}
     for row in rows:
         known = found.get(row.job_id)
@@ -225,7 +225,9 @@ def _import_row(service: Service, row: _Row, answer: ImportAnswer) -> None:
 
 
 def _records(row: _Row, started: datetime, catalog: Catalog) -> list[AnyRecord]:
-    """The journal of a run: what ran, on what, its energy, and its end when the row was written."""
+    """Return the journal of a run: what ran, on what, its energy, and its end when the row was
+    written.
+    """
     fields, machine = row.fields, Machine.from_fields(row.fields)
     who: dict[str, Any] = {"job_id": row.job_id, "node": NODE, "writer": row.writer}
     pue = fields.get("pue") or 1.0

@@ -103,12 +103,13 @@ def add_emission(service: Service, fields: Mapping[str, Any]) -> str:
 
 
 def job_id_of(run_id: str) -> str:
-    """The job that a run becomes."""
+    """Return the job that a run becomes."""
     return f"{RUN_PREFIX}{run_id}"
 
 
 def _registered(service: Service, job_id: str, fields: Mapping[str, Any]) -> list[bytes]:
-    """The message's lines, after its place among those of its run is kept; again the same ones.
+    """Return the message's lines, after its place among those of its run is kept; again the same
+    ones.
 
     Raises RecordError for one that no journal can hold, of which nothing is kept.
     """
@@ -146,7 +147,7 @@ def _registered(service: Service, job_id: str, fields: Mapping[str, Any]) -> lis
 def _row(
     session: Session, run: str, sent_us: int, fields: Mapping[str, Any]
 ) -> tuple[CodecarbonEmission, CodecarbonEmission | None]:
-    """The message's row, new or known, and the one sent before it."""
+    """Return the message's row, new or known, and the one sent before it."""
     table = CodecarbonEmission
     earlier = sa.select(table).where(table.run == run, table.sent_us < sent_us)
     before = session.scalars(earlier.order_by(table.sent_us.desc()).limit(1)).one_or_none()
@@ -182,7 +183,7 @@ def _span(
 def _records(
     service: Service, job_id: str, message: _Message, fields: Mapping[str, Any]
 ) -> list[AnyRecord]:
-    """The job, its devices and the message's intervals; after a gap a notice.
+    """Return the job, its devices and the message's intervals; after a gap a notice.
 
     Job and devices are the same lines each time, so that none of them is lost with a message.
     """
@@ -225,6 +226,8 @@ def _job(
 
 
 def _project(service: Service, run: Mapping[str, Any]) -> str:
-    """The project that a run's job belongs to: the caller's only one, else the experiment."""
+    """Return the project that a run's job belongs to: the caller's only one, else the
+    experiment.
+    """
     experiment = str(run["experiment_id"])
     return only_project(service, "default" if experiment == DEFAULT_EXPERIMENT else experiment)

@@ -25,12 +25,12 @@ _LARGEST = 2**63 - 1
 
 
 def encode_cursor(*position: Position) -> str:
-    """The position after which the next page starts, as an opaque text."""
+    """Return the position after which the next page starts, as an opaque text."""
     return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
 
 
 def decode_cursor(text: str, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
-    """The position in a cursor; raises CursorError when it is not one of this list's."""
+    """Return the position in a cursor; raises CursorError when it is not one of this list's."""
     try:
         padded = text + "=" * (-len(text) % 4)
         position = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
@@ -48,7 +48,7 @@ def decode_cursor(text: str, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]
 def cut(
     rows: Sequence[Row], limit: int, position: Callable[[Row], tuple[Position, ...]]
 ) -> tuple[Sequence[Row], str | None]:
-    """The first `limit` of rows queried with one more, and the cursor of what follows."""
+    """Return the first `limit` of rows queried with one more, and the cursor of what follows."""
     if len(rows) <= limit:
         return rows, None
     return rows[:limit], encode_cursor(*position(rows[limit - 1]))

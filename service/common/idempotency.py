@@ -43,7 +43,7 @@ def answered_once(
 
 
 def _claim(service: Service, caller: str, key: str, request: str) -> KeptAnswer | None:
-    """The row of the key; None where there was none, and one without an answer is made."""
+    """Return the row of the key; None where there was none, and one without an answer is made."""
     now_us = service.now_us()
     expired = KeptAnswer.made_us <= now_us - span_us(KEPT)
     dead = sa.and_(KeptAnswer.answer.is_(None), KeptAnswer.made_us <= now_us - span_us(GIVEN_UP))

@@ -19,7 +19,8 @@ CHOICES_MOST = 10
 
 
 def whole_id(service: Service, text: str) -> str:
-    """The id that a person means: an id itself, the newest job for `last`, or the one it begins.
+    """Return the id that a person means: an id itself, the newest job for `last`, or the one it
+    begins.
 
     A text that fits no job comes back as it is. Raises AmbiguousIdError for a prefix of several.
     """
@@ -39,7 +40,7 @@ def whole_id(service: Service, text: str) -> str:
 
 
 def short_ids(service: Service, job_ids: Iterable[str]) -> dict[str, str]:
-    """Each id's shortest prefix that no other job has, of at least SHORTEST characters."""
+    """Return each id's shortest prefix that no other job has, of at least SHORTEST characters."""
     wanted = set(job_ids)
     starts = {job_id[:SHORTEST] for job_id in wanted}
     near = sa.select(Job.job_id).where(sa.func.substr(Job.job_id, 1, SHORTEST).in_(starts))

@@ -24,7 +24,7 @@ DEMO_PUE = 1.0
 
 
 def summary(jobs: Sequence[Training], pue: float) -> str:
-    """What the demo prints in the end; `jobs` are at least one, in the order they ran."""
+    """Return what the demo prints in the end; `jobs` are at least one, in the order they ran."""
     declared = (
         "declared by the demo: this machine is not in a data centre (--pue)"
         if pue == DEMO_PUE
@@ -49,7 +49,7 @@ def summary(jobs: Sequence[Training], pue: float) -> str:
 
 
 def _first_line(document: Mapping[str, Any]) -> str:
-    """Whether the score conforms, with which intensity, and why not."""
+    """Return whether the score conforms, with which intensity, and why not."""
     intensity = document["method"]["intensity_g_per_kwh"]["value"]
     grid = f"{intensity:.0f} gCO2e/kWh"
     if document["zone"] is None:
@@ -67,7 +67,7 @@ def _scores(document: Mapping[str, Any]) -> str:
 
 
 def _quality(document: Mapping[str, Any]) -> str:
-    """The grade, with the kinds of energy and their shares."""
+    """Return the grade, with the kinds of energy and their shares."""
     doc = document["data_quality"]
     shares = [f"{formatting.percent(share)} {kind}" for kind, share in doc["energy"].items()]
     read = "energy" if document["energy_kwh"] else "of the energy read"
@@ -75,7 +75,7 @@ def _quality(document: Mapping[str, Any]) -> str:
 
 
 def _counts(document: Mapping[str, Any]) -> str:
-    """How many functional units were done."""
+    """Return how many functional units were done."""
     items = [f"{plain(formatting.number(i['count'], 6))} {i['unit']}" for i in document["sci"]]
     return ", ".join(items) or formatting.UNKNOWN
 
@@ -100,7 +100,9 @@ def _short(path: Path) -> str:
 
 
 def _command() -> str:
-    """How this command is called from here: by name when the PATH finds it, else by its path."""
+    """Return how this command is called from here: by name when the PATH finds it, else by its
+    path.
+    """
     own = Path(sys.executable).with_name("gramwatt")
     found = shutil.which("gramwatt")
     same = found is not None and Path(found).resolve() == own.resolve()

@@ -15,7 +15,7 @@ from gramwatt import track
 
 
 def shifted(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """The same digits moved by up to one pixel each way, so that no two epochs are alike."""
+    """Return the same digits moved by up to one pixel each way, so that no two epochs are alike."""
     moves = tuple(random.integers(-1, 2, size=2))
     return np.roll(images.reshape(-1, 8, 8), moves, axis=(1, 2)).reshape(images.shape)
 

@@ -48,7 +48,8 @@ class IssuedDay(NamedTuple):
 def usable_forecast(
     service: Service, zone: str, now: datetime, by_provider: dict[str, list[IssuedDay]]
 ) -> Issued | None:
-    """The forecast that plans use: of the first provider of the zone's chain that has a fresh one.
+    """Return the forecast that plans use: of the first provider of the zone's chain that has a
+    fresh one.
 
     `by_provider` is what was issued until `now`. Providers whose plans proved worse than ours are
     left out.
@@ -139,7 +140,9 @@ def forecast_archive(days: Sequence[IssuedDay], now: datetime) -> ForecastArchiv
 def _issued(
     provider: str, zone: str, days: Sequence[IssuedDay], past: ForecastArchive, now: datetime
 ) -> Issued:
-    """The newest values of a provider from this hour on, in the steps of its newest forecast."""
+    """Return the newest values of a provider from this hour on, in the steps of its newest
+    forecast.
+    """
     step_s, issued = days[-1].step_s, from_us(days[-1].known_us)
     first = hour_of(now)
     values = np.full(HORIZON_H * HOUR_S // step_s, np.nan)
@@ -182,7 +185,7 @@ def issue_forecasts(service: Service) -> int:
 
 
 def _newest_of_ours(service: Service) -> dict[str, int]:
-    """When our newest forecast of each zone was issued [us]."""
+    """Return when our newest forecast of each zone was issued [us]."""
     wanted = (
         sa.select(IntensitySeries.zone, sa.func.max(IntensityDay.issued_us))
         .join(IntensityDay, IntensityDay.series == IntensitySeries.id)

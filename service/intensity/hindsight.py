@@ -64,7 +64,7 @@ def hindsight(service: Service, document: JobDoc) -> HindsightDoc | None:
 
 
 def parts_of(document: JobDoc) -> list[EnergySpan]:
-    """The job's energy over time, all devices together."""
+    """Return the job's energy over time, all devices together."""
     sums: dict[tuple[str, str], float] = defaultdict(float)
     for row in document["series"]:
         sums[row["start"], row["end"]] += row["energy_j"]

@@ -24,7 +24,7 @@ def hours_of(
     basis: Basis = "lifecycle",
     qualities: Collection[Quality] = PAST,
 ) -> Hours | None:
-    """The known hours of a zone that ended by `until`; None without any."""
+    """Return the known hours of a zone that ended by `until`; None without any."""
     return hours_of_zones(service, [zone], until, signal, basis, qualities)[zone]
 
 

@@ -65,7 +65,7 @@ class StoredIntensity:
         return IntensityTrack(edges, values, runs, self._signal, self._basis)
 
     def stored(self, zone: str, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
-        """Those of the points that are stored: gaps stay gaps. Raises LookupFailed."""
+        """Yield those of the points that are stored: gaps stay gaps. Raises LookupFailed."""
         days = self._days(zone, start, end)
         edges, values, spans = _steps(days, start, end) if days else ([], [], [])
         known = _Known()
@@ -99,7 +99,7 @@ class _Known:
         self._found: dict[tuple[SeriesName, Quality], Provenance] = {}
 
     def of(self, day: DayOfPoints, values: Sequence[float]) -> Provenance:
-        """That of some points of a day."""
+        """Return the same of some points of a day."""
         key = day.series, day.quality
         if key not in self._found:
             figure = _figure(next(filter(None, values), 1.0), day.quality, day.series)
@@ -108,7 +108,7 @@ class _Known:
 
 
 def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
-    """The figure of a point; those of a series have one source, and so share their error.
+    """Return the figure of a point; those of a series have one source, and so share their error.
 
     What a file says is declared by who imported it, what a provider published a catalog's figure.
     """
@@ -130,7 +130,8 @@ def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
 def _steps(
     days: Sequence[DayOfPoints], start: datetime, end: datetime
 ) -> tuple[list[datetime], list[float], list[tuple[int, int, int]]]:
-    """The most trusted known value of each time in [start, end); later days are trusted more.
+    """Return the most trusted known value of each time in [start, end); later days are trusted
+    more.
 
     Edges and values of points, and spans of points (first, one after the last) that are of one
     series and quality, with the number of a day of theirs. That of a gap is negative, and it is one

@@ -125,7 +125,7 @@ def _expected(
 
 
 def _steps(found: Outlook, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
-    """The steps of an outlook within [start, end)."""
+    """Yield the steps of an outlook within [start, end)."""
     for index, value in enumerate(found.grid.values):
         left = max(start, moment_of(float(found.grid.edges[index])))
         right = min(end, moment_of(float(found.grid.edges[index + 1])))

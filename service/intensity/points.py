@@ -172,7 +172,9 @@ def days_of_zones(
 
 
 def series_of(service: Service, zone: str, start: datetime, end: datetime) -> list[SeriesName]:
-    """The series that have a day of a zone that overlaps [start, end), in order of their names."""
+    """Return the series that have a day of a zone that overlaps [start, end), in order of their
+    names.
+    """
     wanted = (
         sa.select(*(getattr(IntensitySeries, name) for name in SeriesName._fields))
         .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
@@ -185,7 +187,7 @@ def series_of(service: Service, zone: str, start: datetime, end: datetime) -> li
 
 
 def _day_numbers(start: datetime, end: datetime) -> tuple[int, int]:
-    """The first and last UTC day of [start, end)."""
+    """Return the first and last UTC day of [start, end)."""
     last = end.astimezone(UTC) - timedelta(microseconds=1)
     return start.astimezone(UTC).date().toordinal(), last.date().toordinal()
 
@@ -217,7 +219,7 @@ def _ends(days: Sequence[DayOfPoints]) -> tuple[int, int]:
 
 
 def _series_key(session: Session, series: SeriesName) -> int:
-    """The row of a series, which is added or takes over the scope and licence of now."""
+    """Return the row of a series, which is added or takes over the scope and licence of now."""
     upsert(session, IntensitySeries, [series._asdict()])
     zone, signal, basis, provider, scope, licence = series
     key = {"zone": zone, "signal": signal, "basis": basis, "provider": provider}

@@ -64,7 +64,7 @@ def refresh_intensity(service: Service, budget_s: float = REFRESH_S) -> int:
 
 
 def _due(service: Service) -> Mapping[str, Due]:
-    """The days to ask about, by zone."""
+    """Return the days to ask about, by zone."""
     now, found = service.now(), defaultdict[str, Due](dict)
     for text in service.config.intensity.zones:
         _add(found, service, text, (now - DAY, now), None)
@@ -117,7 +117,7 @@ def _recent(service: Service, now: datetime) -> Iterator[tuple[str, datetime, da
 
 
 def _unanswered(service: Service, zone: str, due: Due) -> list[date]:
-    """The days that were not answered since they are due, and may be known better."""
+    """Return the days that were not answered since they are due, and may be known better."""
     wanted = sa.select(IntensityQuestion.day, IntensityQuestion.asked_us).where(
         IntensityQuestion.zone == zone
     )

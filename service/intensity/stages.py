@@ -21,7 +21,7 @@ LATE = timedelta(minutes=15)
 
 
 def when_better_known(service: Service, document: JobDoc, *, first: bool) -> int | None:
-    """When the score of an ended job is to be made again [us]; None for a final one.
+    """Return when the score of an ended job is to be made again [us]; None for a final one.
 
     `first` is true for the first score of a job, which may come in long after its end.
     """
@@ -45,10 +45,10 @@ def when_better_known(service: Service, document: JobDoc, *, first: bool) -> int
 
 
 def next_stage(end: datetime, now: datetime) -> datetime | None:
-    """The next age after `now` at which providers are asked; None after the last."""
+    """Return the next age after `now` at which providers are asked; None after the last."""
     return next((end + age for age in STAGES if end + age > now), None)
 
 
 def last_stage(end: datetime, now: datetime) -> datetime | None:
-    """The last age up to `now` at which providers are asked; None before the end."""
+    """Return the last age up to `now` at which providers are asked; None before the end."""
     return next((end + age for age in reversed(STAGES) if end + age <= now), None)

@@ -30,7 +30,7 @@ def plan(service: Service, request: PlanRequest) -> PlanDoc:
 
 
 def _like(service: Service, request: PlanRequest) -> PlanRequest:
-    """The request with the length and the power of the run that it names."""
+    """Return the request with the length and the power of the run that it names."""
     if not request.like:
         return request
     try:

@@ -14,7 +14,7 @@ from gramwatt.service.jobs.scoring import VERSIONS, by_todays_versions
 def comparison(
     service: Service, before: Sequence[str], after: Sequence[str], unit: str | None
 ) -> tuple[RunsComparisonDoc, str]:
-    """The jobs of `after` against those of `before`, with their newest scores; and its date.
+    """Return the jobs of `after` against those of `before`, with their newest scores; and its date.
 
     That is the day on which the last of them ended, YYYY-MM-DD, so that the same scores make the
     same report. Raises UnknownJobError, DeletedJobError, or ScoreError (`not-comparable`, or why a
@@ -27,7 +27,7 @@ def comparison(
 
 
 def comparable_documents(service: Service, job_ids: Sequence[str]) -> list[JobDoc]:
-    """The newest documents of jobs, to compare; raises as `comparison` does.
+    """Return the newest documents of jobs, to compare; raises as `comparison` does.
 
     Where they name different versions of engine or catalog, those that today's make again to the
     last digit name today's: for them no revision was made when the versions changed.

@@ -82,7 +82,9 @@ def correct_job(
 
 
 def _checked(service: Service, changes: Mapping[str, Any], reason: str | None) -> dict[str, Any]:
-    """The changes by the field of a correction; raises CorrectionError for one without meaning."""
+    """Return the changes by the field of a correction; raises CorrectionError for one without
+    meaning.
+    """
     wanted: dict[str, Any] = {}
     if reason is not None and len(reason) > REASON_MOST:
         raise CorrectionError("reason", f"has more than {REASON_MOST} characters")
@@ -145,7 +147,7 @@ def check_place(catalog: Catalog, wanted: Mapping[str, Any]) -> None:
 
 
 def _rows(session: Session, job: Job, wanted: Mapping[str, Any]) -> list[Correction]:
-    """A row for every field whose value differs from what is declared now."""
+    """Return a row for every field whose value differs from what is declared now."""
     head, known = _head(session, job), corrections_of(session, job)
     rows = []
     for field, value in wanted.items():

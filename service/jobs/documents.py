@@ -61,7 +61,7 @@ class JobSummary:
 
     @classmethod
     def from_row(cls, job: Job) -> JobSummary:
-        """The summary in a job's row."""
+        """Return the summary in a job's row."""
         return cls(read_head(job.head), job.grade, job.notices, version_of(job))
 
 
@@ -101,7 +101,7 @@ class StoredDocument:
 
 
 def find_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
-    """The job's row, locked on request; raises UnknownJobError or DeletedJobError."""
+    """Return the job's row, locked on request; raises UnknownJobError or DeletedJobError."""
     job = find_known_job(session, job_id, lock=lock)
     if job is None:
         raise UnknownJobError(job_id, _close_ids(session, job_id))
@@ -133,7 +133,7 @@ def require_not_deleted(
 
 
 def own_job(service: Service, job_id: str) -> Service:
-    """The service of every project, once the caller is known to see the job.
+    """Return the service of every project, once the caller is known to see the job.
 
     For what a job's score changes: sums over other projects too. Raises UnknownJobError or
     DeletedJobError.
@@ -144,18 +144,18 @@ def own_job(service: Service, job_id: str) -> Service:
 
 
 def job_head(service: Service, job_id: str) -> JobHead:
-    """A job as lists show it, as it is; raises UnknownJobError or DeletedJobError."""
+    """Return a job as lists show it, as it is; raises UnknownJobError or DeletedJobError."""
     with service.store.read() as session:
         return read_head(find_job(session, job_id).head)
 
 
 def job_summary(service: Service, job_id: str) -> JobSummary:
-    """A job with its score brought up to date; raises UnknownJobError or ScoreError."""
+    """Return a job with its score brought up to date; raises UnknownJobError or ScoreError."""
     return JobSummary.from_row(_scored_job(service, job_id))
 
 
 def job_document(service: Service, job_id: str, revision: int | None = None) -> StoredDocument:
-    """The newest document of a job, or that of a revision.
+    """Return the newest document of a job, or that of a revision.
 
     Raises UnknownJobError, UnknownRevisionError or ScoreError.
     """
@@ -166,7 +166,7 @@ def job_document(service: Service, job_id: str, revision: int | None = None) -> 
 
 
 def document_version(service: Service, job_id: str, revision: int | None = None) -> str:
-    """The `version` of `job_document`, without reading the document; raises as that does."""
+    """Return the `version` of `job_document`, without reading the document; raises as that does."""
     job = _scored_job(service, job_id)
     with service.store.read() as session:
         [version] = _document_row(session, job, revision, texts=False)
@@ -176,7 +176,7 @@ def document_version(service: Service, job_id: str, revision: int | None = None)
 def _document_row(
     session: Session, job: Job, revision: int | None, *, texts: bool
 ) -> tuple[str, ...]:
-    """The version of a document, and its texts."""
+    """Return the version of a document, and its texts."""
     wanted: sa.Executable
     table, wanted = "Score", _WHOLE if texts else _VERSION
     if revision is None and job.state == "running":
@@ -224,7 +224,7 @@ def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, boo
 
 
 def _scored_job(service: Service, job_id: str) -> Job:
-    """The job's row, once its score is up to date."""
+    """Return the job's row, once its score is up to date."""
     with service.store.read() as session:
         job = find_job(session, job_id)
     whole = service.for_every_project()

@@ -70,12 +70,12 @@ SILENCE_WRITER = "server-silence"
 
 
 def records_of(session: Session, job: Job, corrections: Sequence[Correction]) -> list[AnyRecord]:
-    """Every record of the job as `journal_of` gives it, corrected."""
+    """Return every record of the job as `journal_of` gives it, corrected."""
     return corrected(journal_of(session, job), corrections)
 
 
 def journal_of(session: Session, job: Job) -> list[AnyRecord]:
-    """Every record of the job as journaled, and the ends that the server adds after silence.
+    """Return every record of the job as journaled, and the ends that the server adds after silence.
 
     What an earlier release stored and this one refuses is left out, and a notice says so. Raises
     ScoreError where intervals were deleted: the rest would make another job.
@@ -96,18 +96,18 @@ def journal_of(session: Session, job: Job) -> list[AnyRecord]:
 
 
 def device_classes(session: Session, job_id: str) -> Mapping[str, str]:
-    """The class of each device that the stored lines of a job describe, by device id."""
+    """Return the class of each device that the stored lines of a job describe, by device id."""
     job = session.scalar(sa.select(Job).where(Job.job_id == job_id))
     return _classes(_statements(session, job)) if job else {}
 
 
 def _statements(session: Session, job: Job) -> list[AnyRecord]:
-    """The job, device and end records, and windows, corrected."""
+    """Return the job, device and end records, and windows, corrected."""
     return corrected(_journaled(session, job)[0], corrections_of(session, job))
 
 
 def _journaled(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
-    """The job, device and end records, and windows; and how many lines are refused."""
+    """Return the job, device and end records, and windows; and how many lines are refused."""
     stored = lines_of(session, job)
     records = list(readable(stored))
     return records, len(stored) - len(records)
@@ -132,7 +132,7 @@ def _is_possible(interval: IntervalRecord, classes: Mapping[str, str]) -> bool:
 
 
 def _with_notice(statements: Sequence[AnyRecord], refused: int) -> list[AnyRecord]:
-    """The records, with a notice in the job's own where stored lines are refused."""
+    """Return the records, with a notice in the job's own where stored lines are refused."""
     if not refused:
         return list(statements)
     lines = "1 stored line states" if refused == 1 else f"{refused} stored lines state"
@@ -164,7 +164,9 @@ def declared_head(session: Session, job: Job) -> JobRecord:
 
 
 def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
-    """The intervals that meters on this machine have open; only a provisional score uses them."""
+    """Return the intervals that meters on this machine have open; only a provisional score uses
+    them.
+    """
     wanted = sa.select(OpenJournal.lines).where(OpenJournal.job == job.id)
     return list(readable("\n".join(session.scalars(wanted)).split("\n")))
 
@@ -196,7 +198,7 @@ def refresh_head(session: Session, job: Job) -> None:
 
 
 def _last_moments_us(session: Session, job: Job) -> dict[str, int]:
-    """The latest time in each node's journal [us]: an interval's end or a count."""
+    """Return the latest time in each node's journal [us]: an interval's end or a count."""
     of_intervals = (
         sa.select(Device.node, sa.func.max(Interval.end_us))
         .join(Interval, Interval.device == Device.id)
@@ -216,7 +218,7 @@ def _last_moments_us(session: Session, job: Job) -> dict[str, int]:
 
 
 def _unscored_head(merged: MergedJob) -> JobHead:
-    """The head of a job without a score: every figure unknown."""
+    """Return the head of a job without a score: every figure unknown."""
     record = merged.head
     return {
         **_no_figures(),
@@ -309,7 +311,8 @@ def intervals_of(session: Session, job: Job) -> Iterator[IntervalRecord]:
 
 
 def _silence_ends(session: Session, job: Job, statements: Sequence[AnyRecord]) -> list[AnyRecord]:
-    """A recovery that closes each open writer as lost at its node's last reading, after silence.
+    """Return a recovery that closes each open writer as lost at its node's last reading, after
+    silence.
 
     Made when read, not stored: a job whose lines resume has lost nothing.
     """

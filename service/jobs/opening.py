@@ -25,7 +25,7 @@ FIRST = 1
 def open_job(
     service: Service, job_id: str, node: str, writer: str, declared: Mapping[str, Any]
 ) -> tuple[JobSummary, bool]:
-    """The job, and whether this opened it; the same again changes nothing.
+    """Return the job, and whether this opened it; the same again changes nothing.
 
     Its other records may have come before. `declared` holds fields of a job's record. Raises
     CorrectionError for a field without meaning, OpenedOtherwiseError for a job that declares
@@ -65,7 +65,9 @@ def _checked(line: Mapping[str, Any]) -> JobRecord:
 
 
 def _opening_lines(service: Service, job_id: str) -> dict[tuple[str, str, int], JobRecord]:
-    """The job's lines that say what runs, by node, writer and number; none for an unknown job."""
+    """Return the job's lines that say what runs, by node, writer and number; none for an unknown
+    job.
+    """
     with service.store.read() as session:
         job = find_known_job(session, job_id)
         if job is None:

@@ -137,7 +137,8 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
 
 
 def by_todays_versions(service: Service, key: int, stored: JobDoc) -> JobDoc:
-    """The newest document of an ended job as made now, where only versions differ; else `stored`.
+    """Return the newest document of an ended job as made now, where only versions differ; else
+    `stored`.
 
     Such a score makes no revision, so that the stored one names versions of before.
     """
@@ -163,7 +164,7 @@ def score_records(
     revision: int,
     corrections: Sequence[Correction] = (),
 ) -> JobDoc:
-    """The document of a job's records, corrected already, with the catalog of now.
+    """Return the document of a job's records, corrected already, with the catalog of now.
 
     Raises ScoreError when the records or the overlay make no score.
     """
@@ -198,7 +199,7 @@ def _snapshot(session: Session, job: Job) -> _Snapshot:
 
 
 def _newest(session: Session, job: Job) -> Score | None:
-    """The newest revision of a job; None before its first."""
+    """Return the newest revision of a job; None before its first."""
     wanted = {"key": job.id, "revision": job.revision}
     return session.scalars(_OF_REVISION, wanted).one_or_none()
 
@@ -208,12 +209,12 @@ def _score(service: Service, seen: _Snapshot) -> JobDoc:
 
 
 def _of_key(session: Session, key: int) -> Job | None:
-    """The job's row; None when it was deleted."""
+    """Return the job's row; None when it was deleted."""
     return session.scalars(_OF_KEY, {"key": key}).one_or_none()
 
 
 def _locked(session: Session, key: int) -> Job | None:
-    """The job's row, locked; None when it was deleted meanwhile."""
+    """Return the job's row, locked; None when it was deleted meanwhile."""
     return session.scalars(_OF_KEY_LOCKED, {"key": key}).one_or_none()
 
 
@@ -252,7 +253,9 @@ def _store_revision(
 
 
 def _parts(document: JobDoc) -> dict[str, StoredPart]:
-    """The job's part of each of its months; raises ScoreError for figures no month can add."""
+    """Return the job's part of each of its months; raises ScoreError for figures no month can
+    add.
+    """
     try:
         return parts_of(document)
     except QuantityError as error:
@@ -265,7 +268,9 @@ def _overflow(error: Exception) -> ScoreError:
 
 
 def _stored_alike(session: Session, job: Job, document: JobDoc) -> JobDoc | None:
-    """The newest revision where it says the same, if by earlier versions; None where it differs."""
+    """Return the newest revision where it says the same, if by earlier versions; None where it
+    differs.
+    """
     stored = _newest(session, job)
     if stored is None:
         return None

@@ -17,7 +17,7 @@ MONTHS_BACK = 12
 
 
 def project_badge(service: Service, project: str, unit: str | None) -> str:
-    """The badge of a project as SVG, of the newest of the last months that has data.
+    """Return the badge of a project as SVG, of the newest of the last months that has data.
 
     Of a project without any, or that the caller does not see, it says so.
     """
@@ -43,7 +43,7 @@ def _of_month(document: MonthDoc, project: str, unit: str | None) -> str:
 
 
 def _row(document: MonthDoc, unit: str | None) -> ProjectRow | None:
-    """The row of the unit, or of the only one that work was counted in; None for neither."""
+    """Return the row of the unit, or of the only one that work was counted in; None for neither."""
     known = [row for row in document["projects"] if row["g_per_unit"] is not None]
     if unit is not None:
         return next((row for row in known if row["unit"] == unit), None)

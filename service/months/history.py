@@ -38,7 +38,7 @@ Fields = Mapping[str, msgspec.Raw]
 
 
 def months_before(month: str) -> list[str]:
-    """The months before `month` that a trend shows, the latest first."""
+    """Return the months before `month` that a trend shows, the latest first."""
     found = [previous_month(month)]
     while len(found) < TREND_MONTHS - 1:
         found.append(previous_month(found[-1]))
@@ -46,14 +46,14 @@ def months_before(month: str) -> list[str]:
 
 
 def brief(fields: Mapping[str, Any]) -> str:
-    """What reports of later months need of these sums, as JSON."""
+    """Return what reports of later months need of these sums, as JSON."""
     kept = {name: fields[name] for name in ("totals", "methods", "advice", "work")}
     kept["data_quality"] = {"grade": fields["data_quality"]["grade"]}
     return msgspec.json.encode(kept).decode()
 
 
 def trend(sums: Mapping[str, Fields], open_months: Collection[str]) -> list[TrendRow]:
-    """A row for each month that has sums, oldest first; `open_months` may still change."""
+    """Return a row for each month that has sums, oldest first; `open_months` may still change."""
     rows: list[TrendRow] = []
     for month in sorted(sums):
         fields = sums[month]
@@ -70,7 +70,7 @@ def trend(sums: Mapping[str, Fields], open_months: Collection[str]) -> list[Tren
 
 
 def budget_uses(session: Session, month: str, project: str | None, sums: Fields) -> list[BudgetUse]:
-    """How much of each budget of the month its project's scored jobs used, by project."""
+    """Return how much of each budget of the month its project's scored jobs used, by project."""
     wanted = _BUDGETS if project is None else _BUDGETS_OF
     # A month's own budget comes after the one for every month, and replaces it.
     found = session.scalars(wanted, {"month": month, "project": project})
@@ -83,7 +83,9 @@ def budget_uses(session: Session, month: str, project: str | None, sums: Fields)
 
 
 def _use(budget: Budget, charges: Sequence[ProjectCharge], unknown: bool) -> BudgetUse:
-    """The use of one budget; `unknown` says that some job of the month has an unknown term."""
+    """Return the use of one budget; `unknown` says that some job of the month has an unknown
+    term.
+    """
     spent: Quantity | None = Quantity.exact(0.0, "gCO2e", "derived", "no scored job in the month")
     for row in charges:
         if row["project"] == budget.project:
@@ -103,7 +105,7 @@ def _use(budget: Budget, charges: Sequence[ProjectCharge], unknown: bool) -> Bud
 
 
 def revised(revision: int, before: Fields) -> str:
-    """What the revision before this one said, as JSON; null for the first."""
+    """Return what the revision before this one said, as JSON; null for the first."""
     if "totals" not in before:
         return "null"
     totals = _read(before, "totals")
@@ -112,7 +114,7 @@ def revised(revision: int, before: Fields) -> str:
 
 
 def followed(before: Fields | None, now: Fields) -> list[FollowedRow]:
-    """What became of the suggestions of the month before, by the jobs of this one."""
+    """Return what became of the suggestions of the month before, by the jobs of this one."""
     if before is None or "advice" not in before:
         return []
     advice: Sequence[AdviceRow] = _read(before, "advice")

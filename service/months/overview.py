@@ -117,7 +117,7 @@ def project_bars(
     names: Collection[str],
     limits: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, Bar], bool]:
-    """The total of each of these projects in a month, and whether all are known as of now.
+    """Return the total of each of these projects in a month, and whether all are known as of now.
 
     Raises NoDataError for a project that the caller does not see.
     """
@@ -132,7 +132,7 @@ def project_bars(
 def _sums(
     service: Service, month: str, project: str | None, months: Sequence[str], *, wait: bool
 ) -> tuple[OverviewDoc | None, bool]:
-    """The sums of a month, and whether they and those of the other months hold now."""
+    """Return the sums of a month, and whether they and those of the other months hold now."""
     stored = stored_months(service, months, project)
     late = [one for one, kept in stored.items() if not kept.holds]
     if not wait and late and parts_of_months(service, late, project) > PARTS_AT_ONCE:
@@ -154,7 +154,7 @@ def _stored_bar(month: str, kept: StoredMonth) -> Bar:
 def _bars(
     charged: Sequence[ProjectCharge], limits: Mapping[str, float] | None, names: Collection[str]
 ) -> list[Bar]:
-    """What each project emitted. Those with the most come first."""
+    """Return what each project emitted. Those with the most come first."""
     limits, known = limits or {}, {row["project"]: row for row in charged}
     bars = []
     for name in sorted(names):

@@ -20,12 +20,12 @@ BEFORE = "inputs/month-before.ndjson"
 
 
 def file_of(kind: str) -> str:
-    """The file with the sums of a pack of this kind."""
+    """Return the file with the sums of a pack of this kind."""
     return f"{kind}.json"
 
 
 def model_sums(model_id: str, documents: Iterable[JobDoc], stated: Mapping[str, Any]) -> Any:
-    """The sums over all runs of a model, beside as many unscored ones as are stated."""
+    """Return the sums over all runs of a model, beside as many unscored ones as are stated."""
     runs = list(documents)
     held = sum(job["excluded"] is None for job in runs)
     return model_totals(model_id, runs, unscored=stated["jobs"] - held)
@@ -34,7 +34,7 @@ def model_sums(model_id: str, documents: Iterable[JobDoc], stated: Mapping[str, 
 def month_sums(
     month: str, documents: Sequence[JobDoc], before: Sequence[PartRow]
 ) -> dict[str, Any]:
-    """The fields of a month's document that are sums over its jobs, and its largest jobs."""
+    """Return the fields of a month's document that are sums over its jobs, and its largest jobs."""
     from gramwatt.service.months.sums.month import MonthSums
 
     rows = [
@@ -72,7 +72,9 @@ def parts_text(rows: Iterable[PartRow]) -> bytes:
 
 
 def read_parts_text(content: bytes) -> list[PartRow]:
-    """What `parts_text` wrote; raises ValueError, KeyError or TypeError for anything else."""
+    """Return what `parts_text` wrote; raises ValueError, KeyError or TypeError for anything
+    else.
+    """
     rows = [json.loads(line) for line in content.splitlines()]
     return [
         PartRow(

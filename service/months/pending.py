@@ -25,7 +25,7 @@ KEYS_AT_ONCE = 500
 
 
 def pending_keys(session: Session) -> dict[int, int]:
-    """The start [us since 1970] of each job that runs or has lines without a score, by key.
+    """Return the start [us since 1970] of each job that runs or has lines without a score, by key.
 
     The index of these jobs alone answers. The rest is asked by key: PostgreSQL takes most jobs
     for pending and would read all, SQLite would go through those of a project or a month.
@@ -34,7 +34,7 @@ def pending_keys(session: Session) -> dict[int, int]:
 
 
 def _portions(keys: Sequence[int]) -> Iterator[Sequence[int]]:
-    """The keys, as many at once as a statement takes on any database."""
+    """Yield the keys, as many at once as a statement takes on any database."""
     for first in range(0, len(keys), KEYS_AT_ONCE):
         yield keys[first : first + KEYS_AT_ONCE]
 
@@ -113,7 +113,7 @@ def _joules(
 
 
 def deleted_jobs(service: Service, session: Session, month: str, project: str | None) -> int:
-    """How many jobs that started in the month were deleted."""
+    """Return how many jobs that started in the month were deleted."""
     start_us, end_us = service.month_span_us(month)
     wanted = _DELETED if project is None else _DELETED_OF
     values = {"start_us": start_us, "last_us": end_us - 1, "project": project}

@@ -221,7 +221,9 @@ def _numbered(text: str, revision: int) -> str:
 
 
 def months_with_data(service: Service) -> list[str]:
-    """Every month (YYYY-MM) with a part of a job, newest first; of an unscored one its first."""
+    """Return every month (YYYY-MM) with a part of a job, newest first; of an unscored one its
+    first.
+    """
     now = service.month_now()
     with service.store.read() as session:
         found = set(_months(session))
@@ -236,7 +238,7 @@ def months_with_data(service: Service) -> list[str]:
 
 
 def _months(session: Session) -> Iterator[str]:
-    """Every month with a part of a scored job; each costs one search of the index."""
+    """Yield every month with a part of a scored job; each costs one search of the index."""
     month = session.scalar(sa.select(sa.func.min(JobMonth.month)))
     while month is not None:
         yield month

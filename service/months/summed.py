@@ -37,7 +37,8 @@ def summed(
     before: Earlier,
     left_out: Collection[int],
 ) -> tuple[dict[str, Any], Earlier]:
-    """The fields of a month's document that are made of its scored jobs, but of those left out.
+    """Return the fields of a month's document that are made of its scored jobs, but of those left
+    out.
 
     Also what the month after is compared with, as this one is with `before`.
     """
@@ -62,7 +63,7 @@ def summed(
 
 
 def parts_of_months(service: Service, months: Collection[str], project: str | None) -> int:
-    """How many parts of jobs the sums of these months are made of."""
+    """Return how many parts of jobs the sums of these months are made of."""
     wanted = sa.select(sa.func.count()).where(JobMonth.month.in_(months), JobMonth.use == SUMMED)
     if project is not None:
         wanted = wanted.where(JobMonth.project == project)
@@ -73,7 +74,7 @@ def parts_of_months(service: Service, months: Collection[str], project: str | No
 def compared_with(
     session: Session, month: str, project: str | None, left_out: Collection[int]
 ) -> Earlier:
-    """What the month after this one is compared with."""
+    """Return what the month after this one is compared with."""
     return _read(session, month, project, left_out).earlier()
 
 
@@ -86,7 +87,7 @@ def _read(
 
 
 def _share_in(job: JobDoc, month: str) -> float:
-    """The share of a job's carbon that lies in the month."""
+    """Return the share of a job's carbon that lies in the month."""
     part, whole = months_of(job).get(month), job["total_g"]
     of_month = part.sums.total_g if part else None
     if of_month is None or whole is None or whole["value"] <= 0:
@@ -95,6 +96,6 @@ def _share_in(job: JobDoc, month: str) -> float:
 
 
 def _documents(session: Session, keys: Collection[int]) -> dict[int, JobDoc]:
-    """The newest documents of these jobs, without what changes over time."""
+    """Return the newest documents of these jobs, without what changes over time."""
     found = session.execute(_NEWEST, {"keys": sorted(keys)})
     return {key: read_job(text) for key, text in found}

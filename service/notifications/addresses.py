@@ -20,13 +20,15 @@ class AddressError(ValueError):
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """The IP addresses of a host; raises OSError."""
+    """Return the IP addresses of a host; raises OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def parse_webhook(url: str, allowed: Collection[str]) -> SplitResult:
-    """The parts of a webhook's address; raises AddressError for one that can never be used."""
+    """Return the parts of a webhook's address; raises AddressError for one that can never be
+    used.
+    """
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -46,7 +48,7 @@ def parse_webhook(url: str, allowed: Collection[str]) -> SplitResult:
 
 
 def shown(url: str) -> str:
-    """A webhook's address without its path, which may be a secret."""
+    """Return a webhook's address without its path, which may be a secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}" + ("/..." if parts.path.strip("/") else "")
 
@@ -54,7 +56,7 @@ def shown(url: str) -> str:
 def checked_address(
     parts: SplitResult, allowed: Collection[str], lookup: Resolve = resolve
 ) -> tuple[str, int]:
-    """The IP address and port to connect to; raises AddressError for one that is not public.
+    """Return the IP address and port to connect to; raises AddressError for one that is not public.
 
     Every address that the host has must be public, unless the host is `allowed`.
     """

@@ -35,7 +35,9 @@ class SendError(Exception):
 
 
 def signature(secret: str, time_s: int, body: bytes) -> str:
-    """The value of the header Gramwatt-Signature: time [s since 1970] and HMAC-SHA256 of both."""
+    """Return the value of the header Gramwatt-Signature: time [s since 1970] and HMAC-SHA256 of
+    both.
+    """
     signed = f"{time_s}.".encode() + body
     return f"t={time_s},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 

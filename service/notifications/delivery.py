@@ -81,7 +81,7 @@ def _targets(service: Service) -> Iterator[tuple[str, str]]:
 
 
 def files(document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS) -> list[ReportFile]:
-    """The report as files, named by month, project if it is of one, and revision."""
+    """Return the report as files, named by month, project if it is of one, and revision."""
     of = f"-{file_name(document['project'], distinct=True)}" if document["project"] else ""
     stem = f"gramwatt-{document['month']}{of}-r{document['revision']}"
     return [
@@ -90,7 +90,7 @@ def files(document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS) ->
 
 
 def report_of(service: Service, doc: dict[str, Any]) -> MonthDoc:
-    """The kept report that a message announces; raises NoDataError."""
+    """Return the kept report that a message announces; raises NoDataError."""
     return month_report(service, doc["month"], doc["project"] or None, revision=doc["revision"])
 
 

@@ -103,7 +103,7 @@ def _deliver(service: Service, key: int) -> bool:
 
 
 def _claimed(service: Service, key: int) -> OutboxMessage | None:
-    """The message, for this process alone; None when another has it, or has sent it."""
+    """Return the message, for this process alone; None when another has it, or has sent it."""
     now_us = service.now_us()
     with service.store.write() as session:
         wanted = sa.select(OutboxMessage).where(OutboxMessage.id == key).with_for_update()

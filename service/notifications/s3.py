@@ -53,7 +53,9 @@ def put(access: S3Access, name: str, content: bytes, media: str, now: datetime) 
 
 
 def authorization(access: S3Access, method: str, path: str, headers: Mapping[str, str]) -> str:
-    """The Authorization header of a request without a query; header names are in lower case."""
+    """Return the Authorization header of a request without a query; header names are in lower
+    case.
+    """
     signed = sorted(headers)
     canonical = "\n".join(
         [

@@ -88,7 +88,7 @@ def _make_due(session: Session, service: Service, row: IntensityArrival) -> None
 
 
 def _labels(service: Service, zone: str) -> list[str]:
-    """The labels of jobs in a zone, under each code that people write for it."""
+    """Return the labels of jobs in a zone, under each code that people write for it."""
     country = service.catalog.zone(zone).country or zone
     codes = {zone, country} if service.catalog.zone(country).zone == zone else {zone}
     return [label_text(ZONE, text) for code in codes for text in (code, code.lower())]

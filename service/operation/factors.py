@@ -56,7 +56,7 @@ def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int
 
 
 def _following(service: Service, last: int) -> list[int]:
-    """The next jobs after `last` to score, a portion of what may be a million."""
+    """Return the next jobs after `last` to score, a portion of what may be a million."""
     wanted = (
         sa.select(Job.id)
         .where(Job.id > last)

@@ -33,7 +33,9 @@ _BEAT = (
 
 
 def beat_period(config: ServiceConfig) -> timedelta:
-    """How often a server says that it listens: every 10 s, sooner for a short `silent_after`."""
+    """Return how often a server says that it listens: every 10 s, sooner for a short
+    `silent_after`.
+    """
     return min(timedelta(seconds=10), config.silent_after / 6)
 
 
@@ -55,7 +57,7 @@ def expect(service: Service) -> None:
 
 
 def silent_limit_us(service: Service, session: Session) -> int | None:
-    """A running job last heard at this time or before is silent [us]; None: no job can be.
+    """Return a running job last heard at this time or before is silent [us]; None: no job can be.
 
     Silence is counted up to the last beat, from the start of the present listening at the earliest.
     A store that no server or scheduler ever used has no beats, and all time counts.

@@ -72,7 +72,9 @@ def _measures(session: Session, now_us: int, month: str) -> Iterator[Measure]:
 
 
 def _projects(session: Session, month: str) -> dict[tuple[str, ...], float]:
-    """The stored sums of the month by project and end of the range; unknown ones are left out."""
+    """Return the stored sums of the month by project and end of the range; unknown ones are left
+    out.
+    """
     wanted = sa.select(MonthSum.project, MonthSum.brief).where(
         MonthSum.month == month, MonthSum.project != ALL
     )

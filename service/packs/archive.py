@@ -63,7 +63,7 @@ class PackError(GramwattError, ValueError):
 
 
 def digest(content: bytes) -> str:
-    """The SHA-256 of a file as hexadecimal text."""
+    """Return the SHA-256 of a file as hexadecimal text."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -73,7 +73,7 @@ class Files(Mapping[str, bytes]):
     digests: Mapping[str, str]
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The content of a file in portions."""
+        """Yield the content of a file in portions."""
         yield self[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -123,7 +123,7 @@ class Collected(Files):
         return b"".join(self.chunks(name))
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The content of a file in portions."""
+        """Yield the content of a file in portions."""
         start, size = self._places[name]
         for at in range(start, start + size, CHUNK_B):
             self._stream.seek(at)
@@ -144,7 +144,7 @@ class Opened(Files):
 
 
 def checksums(digests: Mapping[str, str]) -> bytes:
-    """The digests of files as `sha256sum --check` reads them."""
+    """Return the digests of files as `sha256sum --check` reads them."""
     return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
 
 
@@ -166,7 +166,7 @@ def write(files: Files, stream: BinaryIO) -> None:
 
 
 def read(stream: BinaryIO) -> Opened:
-    """The files of an archive by name; raises PackError for one that `write` did not make.
+    """Return the files of an archive by name; raises PackError for one that `write` did not make.
 
     Nothing is unpacked before the sizes and names of all files are known to be allowed. The stream
     must stay open as long as files are read.
@@ -198,7 +198,7 @@ def _seal(found: hashlib._Hash) -> bytes:
 
 
 def _digest_of(stream: BinaryIO, end: int) -> hashlib._Hash:
-    """The digest of a stream's first bytes."""
+    """Return the digest of a stream's first bytes."""
     found = hashlib.sha256()
     stream.seek(0)
     for at in range(0, end, CHUNK_B):
@@ -235,7 +235,7 @@ def _digest(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> str:
 
 
 def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
-    """The content of a file, never more than its declared size; raises PackError."""
+    """Yield the content of a file, never more than its declared size; raises PackError."""
     left = entry.file_size
     try:
         with archive.open(entry) as stream:

@@ -148,7 +148,9 @@ def _add_job(service: Service, files: Collected, job_id: str, kind: str) -> _Pac
 
 
 def kind_of(service: Service, text: str) -> str:
-    """What a text names: a job by its whole id, a model, a month, or else a job as it is typed."""
+    """Return what a text names: a job by its whole id, a model, a month, or else a job as it is
+    typed.
+    """
     with service.store.read() as session:
         if session.scalar(sa.select(Job.id).where(Job.job_id == text)) is not None:
             return JOB
@@ -158,7 +160,7 @@ def kind_of(service: Service, text: str) -> str:
 
 
 def _model_runs(service: Service, model_id: str) -> list[str]:
-    """The ids of the scored runs of a model, in the order of their start."""
+    """Return the ids of the scored runs of a model, in the order of their start."""
     wanted = sa.select(Job.job_id).where(Job.model_id == model_id, Job.state != "running")
     wanted = wanted.where(Job.revision > 0).order_by(Job.started_us, Job.job_id)
     with service.store.read() as session:
@@ -168,7 +170,7 @@ def _model_runs(service: Service, model_id: str) -> list[str]:
 
 
 def _month_jobs(service: Service, month: str, project: str | None) -> dict[str, int]:
-    """The revision of each job that is summed, in the order of their start."""
+    """Return the revision of each job that is summed, in the order of their start."""
     wanted = sa.select(Job.job_id, Job.revision).join(JobMonth, JobMonth.job == Job.id)
     wanted = wanted.where(JobMonth.month == month, JobMonth.use == SUMMED, ~is_pending())
     wanted = wanted.where(JobMonth.project == project) if project is not None else wanted
@@ -185,14 +187,14 @@ def _require_few(kind: str, name: str, jobs: int) -> None:
 
 
 def _runs(service: Service, model_id: str) -> int:
-    """How many runs a model has, scored or not."""
+    """Return how many runs a model has, scored or not."""
     runs = sa.select(sa.func.count()).select_from(Job).where(Job.model_id == model_id)
     with service.store.read() as session:
         return session.scalar(runs) or 0
 
 
 def _parts_before(service: Service, month: str, project: str | None) -> list[PartRow]:
-    """The parts of the jobs of the month before that its sums hold."""
+    """Return the parts of the jobs of the month before that its sums hold."""
     before = previous_month(month)
     with service.store.read() as session:
         open_jobs = session.scalars(sa.select(Job.id).where(is_pending()))
@@ -201,13 +203,13 @@ def _parts_before(service: Service, month: str, project: str | None) -> list[Par
 
 
 def has_no_intervals(service: Service, job_id: str) -> bool:
-    """Whether a job's intervals were deleted: what it was scored from is gone."""
+    """Return whether a job's intervals were deleted: what it was scored from is gone."""
     with service.store.read() as session:
         return find_job(session, job_id).intervals_deleted_us is not None
 
 
 def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
-    """The inputs of a job's newest revision, and the document that they make.
+    """Return the inputs of a job's newest revision, and the document that they make.
 
     Where the catalog, the settings or the intensity are no longer those of that revision, the job
     is scored again first: its old inputs are gone. Raises UnknownJobError, StillRunsError or
@@ -227,7 +229,9 @@ def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
 
 
 def _in_todays_shape(made: JobDoc, stored: JobDoc) -> JobDoc:
-    """A score that an earlier release stored, which listed less of it, with its own versions."""
+    """Return a score that an earlier release stored, which listed less of it, with its own
+    versions.
+    """
     method = stored["method"]
     engine, catalog = method["engine_version"], method["catalog_version"]
     own = {**made["method"], "engine_version": engine, "catalog_version": catalog}
@@ -235,7 +239,7 @@ def _in_todays_shape(made: JobDoc, stored: JobDoc) -> JobDoc:
 
 
 def _computed(service: Service, stored: JobDoc) -> tuple[ScoreInputs, JobDoc]:
-    """The inputs of a job as they are now, and their score."""
+    """Return the inputs of a job as they are now, and their score."""
     with service.store.read() as session:
         job = find_job(session, stored["job_id"])
         records, corrections = journal_of(session, job), corrections_of(session, job)

@@ -33,42 +33,42 @@ RENDERERS = ("typst", "vl-convert-python")
 
 
 def folder(job_id: str) -> str:
-    """The folder of a job in a pack."""
+    """Return the folder of a job in a pack."""
     return f"jobs/{job_id}"
 
 
 def score_file(job_id: str) -> str:
-    """The file with the score of a job."""
+    """Return the file with the score of a job."""
     return f"{folder(job_id)}/{OF_JOB[-1]}"
 
 
 def as_json(document: object) -> bytes:
-    """A document as readable JSON; NaN and infinity have no place in it."""
+    """Return a document as readable JSON; NaN and infinity have no place in it."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return msgspec.json.format(text.encode(), indent=1) + b"\n"
 
 
 def normal(document: object) -> Any:
-    """A document as it is after it was written and read as JSON."""
+    """Return a document as it is after it was written and read as JSON."""
     return msgspec.json.decode(to_text(document))
 
 
 def job_files(inputs: ScoreInputs, document: JobDoc) -> dict[str, bytes]:
-    """The journal, the other inputs and the score of a job."""
+    """Return the journal, the other inputs and the score of a job."""
     where = folder(document["job_id"])
     texts = (inputs.journal().encode(), as_json(inputs.to_doc()), as_json(document))
     return {f"{where}/{name}": text for name, text in zip(OF_JOB, texts, strict=True)}
 
 
 def renderers() -> dict[str, str]:
-    """The installed releases of RENDERERS."""
+    """Return the installed releases of RENDERERS."""
     return {name: metadata.version(name) for name in RENDERERS}
 
 
 def about(
     kind: str, name: str, project: str | None, documents: Iterable[JobDoc], catalog: Catalog
 ) -> dict[str, Any]:
-    """The content of pack.json."""
+    """Return the content of pack.json."""
     jobs = {document["job_id"]: document["revision"] for document in documents}
     return {
         "format": FORMAT,
@@ -83,7 +83,7 @@ def about(
 
 
 def catalog_rows(catalog: Catalog, documents: Iterable[JobDoc]) -> dict[str, Any]:
-    """The rows of the catalog that the jobs' scores stand on, by name."""
+    """Return the rows of the catalog that the jobs' scores stand on, by name."""
     from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 
     found: dict[str, dict[str, Any]] = {
@@ -141,7 +141,7 @@ class Documents(Sequence[JobDoc]):
 def derived(
     kind: str, documents: Sequence[JobDoc], whole: Any, *, pdf: bool = True
 ) -> Iterator[tuple[str, bytes]]:
-    """The forms, tables and report that follow from the scores and the sums over them.
+    """Yield the forms, tables and report that follow from the scores and the sums over them.
 
     Those that cannot be made are named in a file of their own, with the reason.
     """
@@ -158,7 +158,7 @@ def derived(
 
 
 def _makers(kind: str, documents: Sequence[JobDoc], whole: Any) -> Mapping[str, Callable[[], str]]:
-    """What makes each form and table, by the name of its file."""
+    """Return what makes each form and table, by the name of its file."""
     from gramwatt.reports.exports import (
         ai_act,
         bill_of_materials,
@@ -201,7 +201,9 @@ def _of_persona(forms: Callable[[], dict[str, Form]], persona: str) -> Form:
 
 
 def _submission(stem: str, make: Callable[[], Form]) -> dict[str, Callable[[], str]]:
-    """What makes a submission of the self-certification as text and as data, by name of file."""
+    """Return what makes a submission of the self-certification as text and as data, by name of
+    file.
+    """
     from gramwatt.reports.exports import certification
 
     form = cache(make)
@@ -214,7 +216,7 @@ def _submission(stem: str, make: Callable[[], Form]) -> dict[str, Callable[[], s
 def _report(
     kind: str, documents: Sequence[JobDoc], whole: Any, form: Literal["pdf", "csv"]
 ) -> bytes:
-    """The report of a month, or of a job without suggestions: those depend on other jobs."""
+    """Return the report of a month, or of a job without suggestions: those depend on other jobs."""
     from gramwatt.service.rendering.reports import render_job, render_month
 
     if kind == MONTH:

@@ -52,7 +52,7 @@ def make_key(home: Path) -> Path:
 
 
 def read_key(path: Path) -> Ed25519PrivateKey | None:
-    """The private key in a file, None where there is no file; raises KeyFileError."""
+    """Return the private key in a file, None where there is no file; raises KeyFileError."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -68,7 +68,7 @@ def read_key(path: Path) -> Ed25519PrivateKey | None:
 
 
 def read_public_key(path: Path) -> Ed25519PublicKey:
-    """The public key in a file; raises KeyFileError."""
+    """Return the public key in a file; raises KeyFileError."""
     try:
         return _public_key(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -76,7 +76,7 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
 
 
 def signed(digests: Mapping[str, str], about: Any, key: Ed25519PrivateKey) -> dict[str, bytes]:
-    """The envelope and the public key, as files of the pack with files of these digests."""
+    """Return the envelope and the public key, as files of the pack with files of these digests."""
     statement = {
         "_type": STATEMENT_TYPE,
         "subject": _subjects(digests),
@@ -97,7 +97,7 @@ def signed(digests: Mapping[str, str], about: Any, key: Ed25519PrivateKey) -> di
 
 
 def check_signature(files: Files, trusted: Ed25519PublicKey | None) -> str:
-    """The id of the key that signed these files: the trusted one, else that in the pack.
+    """Return the id of the key that signed these files: the trusted one, else that in the pack.
 
     Raises PackError for a signature that does not hold, and ImportError without the extra.
     """
@@ -123,7 +123,7 @@ def check_signature(files: Files, trusted: Ed25519PublicKey | None) -> str:
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """The SHA-256 of the public key's 32 bytes, as hexadecimal text."""
+    """Return the SHA-256 of the public key's 32 bytes, as hexadecimal text."""
     return digest(key.public_bytes_raw())
 
 
@@ -133,7 +133,7 @@ def _subjects(digests: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _pae(payload: bytes) -> bytes:
-    """What DSSE signs: the payload with its type and both lengths."""
+    """Return what DSSE signs: the payload with its type and both lengths."""
     kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 

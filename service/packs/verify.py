@@ -129,7 +129,8 @@ def _compare(files: Files, made: Collected, each: Each, verdict: Verdict) -> Non
 
 
 def differences(stated: Any, found: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The places where two JSON documents differ, with both values; None for one that is missing.
+    """Yield the places where two JSON documents differ, with both values; None for one that is
+    missing.
 
     1 and 1.0 are one number; True and 1 are not. Figures are one that differ by less than SAME.
     """
@@ -153,7 +154,7 @@ def _is_same(stated: Any, found: Any) -> bool:
 
 
 def figures(document: Any) -> int:
-    """How many numbers a document holds."""
+    """Return how many numbers a document holds."""
     if isinstance(document, dict):
         return sum(figures(value) for value in document.values())
     if isinstance(document, list):
@@ -188,7 +189,7 @@ def _check_signature(files: Files, key: Ed25519PublicKey | None, verdict: Verdic
 
 
 def _job_ids(about: Mapping[str, Any]) -> list[str]:
-    """The jobs of the pack, in order."""
+    """Return the jobs of the pack, in order."""
     revisions = about.get("revisions")
     if not isinstance(revisions, dict) or about.get("kind") not in (JOB, MODEL, MONTH):
         raise PackError(contents.ABOUT, "does not say what the pack holds")
@@ -198,7 +199,7 @@ def _job_ids(about: Mapping[str, Any]) -> list[str]:
 
 
 def _catalog(files: Files) -> Catalog:
-    """The catalog of this release with the overlay of the pack."""
+    """Return the catalog of this release with the overlay of the pack."""
     if contents.OVERLAY not in files:
         return load_catalog()
     try:
@@ -208,7 +209,7 @@ def _catalog(files: Files) -> Catalog:
 
 
 def _job(files: Files, job_id: str, catalog: Catalog, verdict: Verdict) -> JobDoc | None:
-    """The document of a job, computed from its inputs and compared; None where it cannot be.
+    """Return the document of a job, computed from its inputs and compared; None where it cannot be.
 
     An equal one is as stated to the last digit, as forms and tables are made of it.
     """
@@ -255,7 +256,7 @@ def _compare_file(name: str, stated: Any, found: Any, verdict: Verdict) -> None:
 
 
 def _is_equal(name: str, stated: Any, found: Any, verdict: Verdict) -> bool:
-    """Whether a file is what was computed again; the places where it is not are reported."""
+    """Return whether a file is what was computed again; the places where it is not are reported."""
     if json.dumps(stated) == json.dumps(found):  # ten times as fast as a look at every figure
         return True
     different = [row for row in differences(stated, found) if not _is_nothing(row, stated)]
@@ -268,7 +269,9 @@ def _is_equal(name: str, stated: Any, found: Any, verdict: Verdict) -> bool:
 
 
 def _is_nothing(difference: tuple[str, Any, Any], stated: Any) -> bool:
-    """Whether an effect of the change of a month differs by nothing beside the month's total."""
+    """Return whether an effect of the change of a month differs by nothing beside the month's
+    total.
+    """
     path, ours, theirs = difference
     if not path.startswith("change_parts.") or not isinstance(ours, int | float):
         return False
@@ -339,7 +342,7 @@ def _compare_derived(files: Files, documents: Sequence[JobDoc], verdict: Verdict
 
 
 def _foreign(files: Files, made: Set[str], documents: Sequence[JobDoc]) -> list[str]:
-    """The files that nothing computed again accounts for."""
+    """Return the files that nothing computed again accounts for."""
     known = {contents.ABOUT, contents.CATALOG, contents.OVERLAY, CHECKSUMS, *made}
     known |= {BEFORE, file_of(MODEL), file_of(MONTH), SIGNATURE, PUBLIC_KEY}
     for document in documents:

@@ -51,7 +51,7 @@ def install(app: Flask) -> None:
 
 
 def catalog() -> Response:
-    """The rows of a kind, or the figures that are often printed wrong."""
+    """Return the rows of a kind, or the figures that are often printed wrong."""
     chosen = query(CatalogQuery)
     known = service().catalog
     titles = {kind: LISTINGS[kind].title for kind in KINDS if kind != "misquoted"}

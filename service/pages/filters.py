@@ -29,12 +29,12 @@ from gramwatt.service.tasks.table import period
 
 
 def change(ratio: QuantityDoc | None) -> str:
-    """A ratio of after over before as "12 % less"; `UNKNOWN` for None."""
+    """Return a ratio of after over before as "12 % less"; `UNKNOWN` for None."""
     return UNKNOWN if ratio is None else _change(ratio["value"])
 
 
 def change_range(ratio: QuantityDoc | None) -> str:
-    """The range of such a ratio, "20 % less to 3 % more"; "" for an exact one."""
+    """Return the range of such a ratio, "20 % less to 3 % more"; "" for an exact one."""
     if ratio is None or ratio["low"] == ratio["high"]:
         return ""
     low, high = _change(ratio["low"]), _change(ratio["high"])
@@ -52,28 +52,28 @@ def _change(ratio: float) -> str:
 
 
 def measured(shares: Mapping[str, float]) -> str:
-    """How much of the energy was measured."""
+    """Return how much of the energy was measured."""
     return f"{percent(shares.get('measured', 0.0))} measured" if shares else ""
 
 
 def hourly(shares: Mapping[str, float]) -> str:
-    """How much of the energy has hourly intensity."""
+    """Return how much of the energy has hourly intensity."""
     return f"{percent(sum(shares.get(name, 0.0) for name in FINE_QUALITIES))} with hourly intensity"
 
 
 def kilograms(kg: float) -> str:
-    """A declared mass, such as a budget [kgCO2e]."""
+    """Return a declared mass, such as a budget [kgCO2e]."""
     size, unit = prefix(g_from_kg(kg), "gCO2e")
     return f"{number(g_from_kg(kg) / size, 4)}{NARROW_SPACE}{unit}"
 
 
 def is_reliable(ratio: QuantityDoc) -> bool:
-    """Whether the range of a ratio leaves out 1."""
+    """Return whether the range of a ratio leaves out 1."""
     return is_change(ratio["low"], ratio["high"])
 
 
 def effect(g_per_unit: float, unit: str) -> str:
-    """An effect on a score, with its sign."""
+    """Return an effect on a score, with its sign."""
     if g_per_unit == 0:
         return "0"
     size, name = prefix(abs(g_per_unit), f"gCO2e/{unit}")
@@ -82,7 +82,9 @@ def effect(g_per_unit: float, unit: str) -> str:
 
 
 def address(asked: Mapping[str, Any], endpoint: str, **changes: Any) -> str:
-    """The address of a page with the parameters asked for, and these instead; None for without."""
+    """Return the address of a page with the parameters asked for, and these instead; None for
+    without.
+    """
     return url_for(endpoint, **{**asked, **changes})
 
 

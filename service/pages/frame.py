@@ -43,7 +43,7 @@ def add(app: Flask, rule: str, view: View, access: Access, *methods: str) -> Non
 
 
 def page(template: str, *, policy: str = PAGE_POLICY, **values: object) -> Response:
-    """A page of the site; a browser asks again each time, because figures change."""
+    """Return a page of the site; a browser asks again each time, because figures change."""
     response = Response(render_template(template, **values), content_type=HTML)
     response.headers["Content-Security-Policy"] = policy
     response.headers["Cache-Control"] = "private, no-cache"
@@ -53,7 +53,7 @@ def page(template: str, *, policy: str = PAGE_POLICY, **values: object) -> Respo
 
 
 def query(model: type[Model]) -> Model:
-    """The parameters that the model has; an empty one was not chosen."""
+    """Return the parameters that the model has; an empty one was not chosen."""
     given: dict[str, str | list[str]] = {}
     for name, field in model.model_fields.items():
         texts = [text.strip() for text in request.args.getlist(name) if text.strip()]
@@ -63,7 +63,9 @@ def query(model: type[Model]) -> Model:
 
 
 def _about_the_reader() -> dict[str, object]:
-    """What the frame shows of the reader: the name, and which pages of the operation are theirs."""
+    """Return what the frame shows of the reader: the name, and which pages of the operation are
+    theirs.
+    """
     caller = g.get("caller")
     sees_all = caller is not None and caller.projects is None
     return {

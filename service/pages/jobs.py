@@ -58,7 +58,7 @@ def install(app: Flask) -> None:
 
 
 def jobs() -> Response:
-    """The list of jobs: filtered, sorted, searched, page by page."""
+    """Return the list of jobs: filtered, sorted, searched, page by page."""
     given = request.args.to_dict(flat=False)
     if "search" in given:  # the name of `q` in older bookmarks
         renamed = {"q": given.pop("search"), **given}
@@ -89,7 +89,9 @@ def jobs() -> Response:
 
 
 def job(job_id: str) -> Response:
-    """One job: its report, with links to its other forms; a running one shows itself anew."""
+    """Return one job: its report, with links to its other forms; a running one shows itself
+    anew.
+    """
     from_strings(JobPath, {"job_id": job_id}, "path")
     report = job_response(job_id, None, "page", full=True)
     here = f"/v1/jobs/{job_id}"
@@ -106,7 +108,7 @@ def job(job_id: str) -> Response:
 
 
 def live(job_id: str) -> Response:
-    """The part of a job's page that changes while it runs; it asks for itself again."""
+    """Return the part of a job's page that changes while it runs; it asks for itself again."""
     from_strings(JobPath, {"job_id": job_id}, "path")
     return Response(_live(job_id), content_type="text/html; charset=utf-8")
 
@@ -119,7 +121,9 @@ def _live(job_id: str, *, only_running: bool = False) -> Markup:
 
 
 def framed(response: Response, links: dict[str, str], *, tab: str, live: str = "") -> Response:
-    """A report as a page of the site: the frame above it, its links, no ETag, the site's policy."""
+    """Return a report as a page of the site: the frame above it, its links, no ETag, the site's
+    policy.
+    """
     head = render_template("frame/bar_head.html")
     bar = render_template("frame/bar.html", links=links, tab=tab, live=live)
     text = response.get_data(as_text=True)
@@ -164,20 +168,20 @@ def comparison() -> Response:
 
 
 def _documents(texts: Sequence[str]) -> list[JobDoc]:
-    """The job documents of a side, each once; at most one more than a side may have."""
+    """Return the job documents of a side, each once; at most one more than a side may have."""
     ids = dict.fromkeys(job_id for text in texts for job_id in re.split(r"[\s,]+", text))
     return [job_document(service(), job_id).document for job_id in list(ids)[: RUNS_MOST + 1]]
 
 
 def _first_unit(document: JobDoc) -> str:
-    """The unit to compare in; any of a job without one, which has no score to compare."""
+    """Return the unit to compare in; any of a job without one, which has no score to compare."""
     return next((row["unit"] for row in document["sci"]), "job")
 
 
 def _terms(
     before: list[JobDoc], after: list[JobDoc], found: RunsComparisonDoc
 ) -> list[tuple[str, str, list[QuantityDoc | float | None]]]:
-    """Each term of the comparison: its name in it, in words, and its figure on both sides.
+    """Return each term of the comparison: its name in it, in words, and its figure on both sides.
 
     A side of several runs has none: its runs are listed.
     """

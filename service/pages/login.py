@@ -93,7 +93,7 @@ def logout() -> Response:
 
 
 def enter(cookie: str) -> Response:
-    """A page that sets the session's cookie and goes on to `/` by itself.
+    """Return a page that sets the session's cookie and goes on to `/` by itself.
 
     No redirect: when the reader came from another site, the browser would follow it without the
     cookie, which is only for requests that this site itself starts.

@@ -30,7 +30,7 @@ def install(app: Flask) -> None:
 
 
 def models() -> Response:
-    """Every model with its jobs; of one, the sums of making it and of using it, apart."""
+    """Return every model with its jobs; of one, the sums of making it and of using it, apart."""
     chosen = query(ModelsQuery)
     if chosen.model is None:
         found, following = models_page(service(), PER_PAGE, chosen.cursor)

@@ -39,7 +39,7 @@ def install(app: Flask) -> None:
 
 
 def schedules() -> Response:
-    """The periodic tasks and their runs."""
+    """Return the periodic tasks and their runs."""
     chosen = query(SchedulesQuery)
     before = int(chosen.cursor) if chosen.cursor else None
     found = runs.schedules(service(), PER_PAGE, before, chosen.task)
@@ -47,7 +47,7 @@ def schedules() -> Response:
 
 
 def keys() -> Response:
-    """Every key, a form for another, and what was done last."""
+    """Return every key, a form for another, and what was done last."""
     return _keys_page(None)
 
 
@@ -83,15 +83,15 @@ def _keys_page(made: NewKey | None) -> Response:
 
 
 def settings() -> Response:
-    """The settings that hold, and where each comes from; no secret."""
+    """Return the settings that hold, and where each comes from; no secret."""
     return page("settings.html", settings=effective_settings(service()))
 
 
 def glossary() -> Response:
-    """What the words of the pages mean."""
+    """Return what the words of the pages mean."""
     return page("glossary.html", terms=TERMS)
 
 
 def docs() -> Response:
-    """The API's documentation, by the Swagger UI that the package carries."""
+    """Return the API's documentation, by the Swagger UI that the package carries."""
     return page("frame/docs.html", policy=DOCS_POLICY)

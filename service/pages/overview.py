@@ -96,7 +96,9 @@ def overview() -> Response:
 
 
 def _only(names: list[str]) -> str | None:
-    """The project that a caller who is bound to projects sees first; None for all of them."""
+    """Return the project that a caller who is bound to projects sees first; None for all of
+    them.
+    """
     projects = caller().projects
     if projects is None:
         return None
@@ -104,7 +106,7 @@ def _only(names: list[str]) -> str | None:
 
 
 def running() -> Response:
-    """The part of the first page that shows what runs now; it asks for itself again."""
+    """Return the part of the first page that shows what runs now; it asks for itself again."""
     project = query(ProjectQuery).project
     return page("running.html", project=project, **_running(project))
 
@@ -120,7 +122,7 @@ def _following(month: str) -> str:
 
 
 def projects() -> Response:
-    """Every project: its jobs, and what it emitted this month."""
+    """Return every project: its jobs, and what it emitted this month."""
     chosen = query(Page)
     found = projects_page(service(), PER_PAGE, chosen.cursor)
     month = service().month_now()
@@ -138,7 +140,7 @@ def projects() -> Response:
 
 
 def shapes(bars: Iterable[Bar], *, budgets: bool = False) -> list[Shape | None]:
-    """What each bar draws, beside the longest of them; None where its total is not known."""
+    """Return what each bar draws, beside the longest of them; None where its total is not known."""
     rows = list(bars)
     limits = [g_from_kg(b.limit_kg) if budgets and b.limit_kg else None for b in rows]
     ends = [b.total_g["high"] for b in rows if b.total_g]

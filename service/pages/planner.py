@@ -26,12 +26,14 @@ def install(app: Flask) -> None:
 
 
 def planner() -> Response:
-    """The form; parameters of the address fill it in."""
+    """Return the form; parameters of the address fill it in."""
     return page("planner.html", given=_texts(request.args), found=None, refusal=None)
 
 
 def planned() -> Response:
-    """The plan for the form, or what is wrong with it, under the form as it was filled in."""
+    """Return the plan for the form, or what is wrong with it, under the form as it was filled
+    in.
+    """
     given = _texts(request.form)
     found: PlanDoc | None = None
     refusal: str | None = None
@@ -48,12 +50,12 @@ def planned() -> Response:
 
 
 def _texts(values: Mapping[str, str]) -> dict[str, str]:
-    """What was filled in, of the fields that there are."""
+    """Return what was filled in, of the fields that there are."""
     return {name: values[name].strip() for name in FIELDS if values.get(name, "").strip()}
 
 
 def _document(given: Mapping[str, str]) -> dict[str, Any]:
-    """The request in the form's texts; raises ScoreError for one that is no number."""
+    """Return the request in the form's texts; raises ScoreError for one that is no number."""
     found: dict[str, Any] = dict(given)
     for name in NUMBERS:
         if name in given:

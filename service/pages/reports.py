@@ -24,7 +24,9 @@ def install(app: Flask) -> None:
 
 
 def months() -> Response:
-    """The months that have data, of all projects or one, and which reports of them are kept."""
+    """Return the months that have data, of all projects or one, and which reports of them are
+    kept.
+    """
     chosen = query(ProjectQuery)
     names = project_names(service())
     project = chosen.project
@@ -42,7 +44,7 @@ def months() -> Response:
 
 
 def month(month_name: str) -> Response:
-    """One month: its report, with links to its other forms."""
+    """Return one month: its report, with links to its other forms."""
     from_strings(MonthPath, {"month": month_name}, "path")
     project = query(ProjectQuery).project
     only = f"?{urlencode({'project': project})}" if project else ""

@@ -94,7 +94,7 @@ def in_steps(
     end: datetime,
     issued: datetime | None = None,
 ) -> Values:
-    """The readings within [start, end) as values in steps, in whatever order they come.
+    """Return the readings within [start, end) as values in steps, in whatever order they come.
 
     A step that ends later is left out: its value may change until it is over. Of several
     for one step the last counts, as providers append what they revised. Raises AnswerError for a
@@ -127,7 +127,7 @@ def in_steps(
 
 
 def moment(text: object) -> datetime:
-    """A time of an answer, UTC unless it says otherwise; raises AnswerError."""
+    """Return a time of an answer, UTC unless it says otherwise; raises AnswerError."""
     try:
         found = datetime.fromisoformat(str(text))
     except ValueError:
@@ -136,7 +136,7 @@ def moment(text: object) -> datetime:
 
 
 def number(value: object) -> float | None:
-    """A number of an answer, also one written as text; None for null. Raises AnswerError."""
+    """Return a number of an answer, also one written as text; None for null. Raises AnswerError."""
     if value is None or value == "":
         return None
     try:

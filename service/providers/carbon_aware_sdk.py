@@ -56,7 +56,7 @@ class CarbonAwareSdk:
         return self._http.ask("emissions/bylocation", parse, {"location": location, **times})
 
     def forecast(self, zone: str, kind: Kind, now: datetime) -> Values | None:
-        """The newest forecast of the source behind it."""
+        """Return the newest forecast of the source behind it."""
         location = self._locations[zone]
 
         def parse(body: bytes) -> Values:
@@ -73,7 +73,7 @@ class CarbonAwareSdk:
 
 
 def _step_s(times: Sequence[datetime]) -> int:
-    """The step of these times [s], an hour where there is one only; raises AnswerError."""
+    """Return the step of these times [s], an hour where there is one only; raises AnswerError."""
     ordered = sorted(set(times))
     gaps = [round((after - before).total_seconds()) for before, after in pairwise(ordered)]
     step_s = min(gaps, default=3600)

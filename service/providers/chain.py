@@ -26,7 +26,7 @@ _MAKERS: Mapping[str, Callable[[IntensitySettings, Account], Provider]] = {
 
 
 def providers_of(settings: IntensitySettings, zone: str) -> Sequence[Provider]:
-    """Those of the zone's chain that publish something for it."""
+    """Return those of the zone's chain that publish something for it."""
     made = (
         _MAKERS[name](settings, settings.accounts.get(name, Account()))
         for name in settings.chain(zone)

@@ -91,6 +91,6 @@ def _start(period: str) -> datetime:
 
 
 def _respondent(zone: str) -> str:
-    """The balancing authority, which is the last part of the zone's key; empty for none."""
+    """Return the balancing authority, which is the last part of the zone's key; empty for none."""
     parts = zone.split("-")
     return parts[2] if len(parts) == 3 and parts[0] == "US" and parts[1] != "AK" else ""

@@ -169,7 +169,9 @@ def _add(generation: Generation, series: ElementTree.Element) -> None:
 def _points(
     period: ElementTree.Element, count: int, *, repeats: bool
 ) -> Iterator[tuple[int, float]]:
-    """The positions of a period and their quantities; one left out may repeat the one before."""
+    """Yield the positions of a period and their quantities; one left out may repeat the one
+    before.
+    """
     given: dict[int, float] = {}
     for point in period:
         if _name(point) == "Point":
@@ -184,7 +186,7 @@ def _points(
 
 
 def _text(parent: ElementTree.Element, name: str) -> str | None:
-    """The text of the first descendant of this name, in whatever namespace."""
+    """Return the text of the first descendant of this name, in whatever namespace."""
     found = next((child for child in parent.iter() if _name(child) == name), None)
     return None if found is None else (found.text or "").strip()
 

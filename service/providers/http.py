@@ -86,7 +86,9 @@ class Http:
         headers: Mapping[str, str] | None = None,
         auth: Auth = None,
     ) -> T:
-        """The parsed answer to GET; an answer that cannot be parsed is a failure of the host."""
+        """Return the parsed answer to GET; an answer that cannot be parsed is a failure of the
+        host.
+        """
         host, question = self._host, f"{self._host}/{path}"
         self._require_rested(host, question)
         try:
@@ -134,7 +136,7 @@ class Http:
     def _once(
         self, path: str, query: Mapping[str, str], headers: Mapping[str, str], auth: Auth
     ) -> bytes:
-        """The body of the answer; who asks the same meanwhile gets the same answer."""
+        """Return the body of the answer; who asks the same meanwhile gets the same answer."""
         key = (self._base, path, *(f"{name}={query[name]}" for name in sorted(query)))
         with self._lock:
             flight = self._flights.get(key)
@@ -183,7 +185,9 @@ class Http:
         raise ProviderError(f"{self._host} sends from one address to the next")
 
     def _body(self, answer: requests.Response, ends: float) -> bytes:
-        """The whole body, in bounded time and size; requests raises for one that breaks off."""
+        """Return the whole body, in bounded time and size; requests raises for one that breaks
+        off.
+        """
         body = bytearray()
         for part in answer.iter_content(65536):
             body += part
@@ -194,7 +198,7 @@ class Http:
         return bytes(body)
 
     def _target(self, answer: requests.Response) -> str:
-        """Where a redirect leads, if that is the same host and as safe."""
+        """Return where a redirect leads, if that is the same host and as safe."""
         target = urljoin(answer.url, answer.headers["Location"])
         asked, given = urlsplit(answer.url), urlsplit(target)
         if (asked.scheme, asked.netloc) != (given.scheme, given.netloc):
@@ -208,7 +212,9 @@ class Http:
 
 
 def _later_s(header: str | None) -> float:
-    """The wait that a Retry-After header asks for [s], bounded; the usual rest without one."""
+    """Return the wait that a Retry-After header asks for [s], bounded; the usual rest without
+    one.
+    """
     text = (header or "").strip()
     if text.isdecimal():
         return min(float(text), LATER_MOST_S)

@@ -35,7 +35,7 @@ class Generation:
 
 
 def readings(generation: Generation, basis: Basis) -> Iterator[Reading]:
-    """The intensity of every step for which each series that generates has an amount."""
+    """Yield the intensity of every step for which each series that generates has an amount."""
     step = timedelta(seconds=generation.step_s)
     active = {
         name: of for name, of in generation.amounts.items() if any(a > 0 for a in of.values())

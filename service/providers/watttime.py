@@ -53,7 +53,7 @@ class WattTime:
         return self._ask("historical", zone, kind, (start, end), "measured")
 
     def forecast(self, zone: str, kind: Kind, now: datetime) -> Values | None:
-        """The next 24 h."""
+        """Return the next 24 h."""
         return self._ask("forecast", zone, kind, (now, now + timedelta(hours=24)), "forecast")
 
     def _region(self, zone: str) -> str | None:
@@ -86,7 +86,7 @@ class WattTime:
         return self._http.ask(f"v3/{path}", parse, query, self._bearer())
 
     def _bearer(self) -> dict[str, str]:
-        """One login for each use of this object; its token lasts 30 minutes."""
+        """Return one login for each use of this object; its token lasts 30 minutes."""
         if not self._token:
             self._token = self._http.ask("login", _token, auth=self._login)
         return {"Authorization": f"Bearer {self._token}"}

@@ -37,7 +37,9 @@ class RenderProcess:
         self._child: _Child | None = None
 
     def render(self, report: Document, form: str) -> bytes:
-        """The report as html, page or pdf; raises BusyError when there is too much to render."""
+        """Return the report as html, page or pdf; raises BusyError when there is too much to
+        render.
+        """
         if not self._waiting.acquire(blocking=False):
             raise BusyError(f"{MAX_WAITING} reports wait to be rendered; ask again in a minute")
         try:
@@ -93,7 +95,7 @@ class _Child:
         return answer
 
     def size_b(self) -> int:
-        """Its resident memory [bytes]; 0 where the system does not say."""
+        """Return its resident memory [bytes]; 0 where the system does not say."""
         try:
             with open(f"/proc/{self._popen.pid}/statm", encoding="ascii") as stream:
                 return int(stream.read().split()[1]) * os.sysconf("SC_PAGESIZE")

@@ -33,7 +33,7 @@ _child: RenderProcess | None = None
 def render_job(
     document: JobDoc, form: JobFormat | Page, advice: AdviceDoc | None = None, *, full: bool = False
 ) -> bytes:
-    """The document of a job as json, or its report, short or full, as html, page or pdf."""
+    """Return the document of a job as json, or its report, short or full, as html, page or pdf."""
     if form == "json":
         return _as_json(document)
     from gramwatt.reports import job
@@ -42,7 +42,7 @@ def render_job(
 
 
 def render_month(document: MonthDoc, form: MonthFormat | Page) -> bytes:
-    """The report of a month as json, html, page, pdf or csv."""
+    """Return the report of a month as json, html, page, pdf or csv."""
     if form == "json":
         return _as_json(document)
     if form == "csv":
@@ -55,7 +55,7 @@ def render_month(document: MonthDoc, form: MonthFormat | Page) -> bytes:
 
 
 def render_comparison(document: RunsComparisonDoc, form: JobFormat, date: str) -> bytes:
-    """A comparison of runs as json, html or pdf, dated YYYY-MM-DD."""
+    """Return a comparison of runs as json, html or pdf, dated YYYY-MM-DD."""
     if form == "json":
         return _as_json(document)
     from gramwatt.reports import comparison
@@ -66,19 +66,19 @@ def render_comparison(document: RunsComparisonDoc, form: JobFormat, date: str) -
 def render_intensity(
     answer: IntensityAnswer, now: datetime, plan: PlanDoc | None, forecasts: ForecastsAnswer
 ) -> bytes:
-    """A zone's intensity over time as a page, with the window of a plan if there is one."""
+    """Return a zone's intensity over time as a page, with the window of a plan if there is one."""
     from gramwatt.reports import intensity
 
     return _rendered(intensity.build(answer, now, plan, forecasts["forecasts"]), "page")
 
 
 def _as_json(document: object) -> bytes:
-    """A document as readable JSON; NaN and infinity have no place in it."""
+    """Return a document as readable JSON; NaN and infinity have no place in it."""
     return indented(to_text(document))
 
 
 def indented(text: str) -> bytes:
-    """A document as readable JSON, of its compact text."""
+    """Return a document as readable JSON, of its compact text."""
     return msgspec.json.format(text.encode(), indent=2) + b"\n"
 
 

@@ -74,7 +74,7 @@ class Store:
         self._group = GroupCommit(self.write)
 
     def of_projects(self, projects: frozenset[str] | None) -> Store:
-        """The same database, as far as the projects go."""
+        """Return the same database, as far as the projects go."""
         made = copy(self)
         made.projects = projects
         return made
@@ -91,7 +91,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session that sees one consistent state and writes nothing."""
+        """Yield a session that sees one consistent state and writes nothing."""
         # A session that restricts prepares each statement twice.
         make = Session if self.projects is None else partial(RestrictedSession, self.projects)
         with make(self.engine, expire_on_commit=False) as session:
@@ -99,7 +99,7 @@ class Store:
 
     @contextmanager
     def write(self, *, large: bool = False) -> Iterator[Session]:
-        """A session in one transaction: committed at the end, rolled back on an exception.
+        """Yield a session in one transaction: committed at the end, rolled back on an exception.
 
         A `large` one may take longer than a request may.
         """
@@ -112,7 +112,7 @@ class Store:
                 yield session
 
     def transact(self, work: Callable[[Session], Result], *, large: bool = False) -> Result:
-        """The result of `work` in one transaction, on disk when this returns.
+        """Return the result of `work` in one transaction, on disk when this returns.
 
         On SQLite the work of several threads shares a transaction, and so one sync of the disk; a
         server does that itself. There, work that met another's in a conflict is done again.
@@ -135,7 +135,8 @@ class Store:
 
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
-        """A plain connection in one write transaction, with SQLite's foreign keys not enforced.
+        """Yield a plain connection in one write transaction, with SQLite's foreign keys not
+        enforced.
 
         SQLite changes a table by copying it and dropping the old one, and dropping an enforced
         parent would delete its children.
@@ -161,7 +162,9 @@ class Store:
 
 
 def parse_url(text: str) -> URL:
-    """The database address, with psycopg 3 as PostgreSQL's driver; raises ValueError else."""
+    """Return the database address, with psycopg 3 as PostgreSQL's driver; raises ValueError
+    else.
+    """
     try:
         url = make_url(text)
     except sa.exc.ArgumentError:
@@ -192,7 +195,7 @@ def is_refusal(error: SQLAlchemyError) -> bool:
 
 
 def failure_text(error: SQLAlchemyError) -> str:
-    """A database's error in one line for people."""
+    """Return a database's error in one line for people."""
     cause = getattr(error, "orig", None) or error
     line = next(iter(str(cause).splitlines()), type(cause).__name__)
     return f"the database cannot be used: {line}"

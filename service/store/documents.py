@@ -20,32 +20,32 @@ _HEAD_FIELDS = tuple(JobHead.__annotations__)
 
 
 def to_text(document: object) -> str:
-    """The document as compact JSON; NaN and infinity have no place in it."""
+    """Return the document as compact JSON; NaN and infinity have no place in it."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
 def split_job(document: JobDoc) -> tuple[str, str]:
-    """A job document as two texts: without what changes over time, and that part alone."""
+    """Return a job document as two texts: without what changes over time, and that part alone."""
     rest = {name: value for name, value in document.items() if name not in _OVER_TIME}
     over_time = {name: value for name, value in document.items() if name in _OVER_TIME}
     return to_text(rest), to_text(over_time)
 
 
 def read_job(text: str, series: str = "{}") -> JobDoc:
-    """The job document of two texts; empty over time without the second."""
+    """Return the job document of two texts; empty over time without the second."""
     return cast(JobDoc, {**_NOTHING_OVER_TIME, **json.loads(text), **json.loads(series)})
 
 
 def head_text(document: JobDoc) -> str:
-    """The fields of a job document that lists show."""
+    """Return the fields of a job document that lists show."""
     return to_text({name: value for name, value in document.items() if name in _HEAD_FIELDS})
 
 
 def read_head(text: str) -> JobHead:
-    """The head of a job as lists show it."""
+    """Return the head of a job as lists show it."""
     return cast(JobHead, json.loads(text))
 
 
 def read_month(text: str) -> MonthDoc:
-    """The document of a month."""
+    """Return the document of a month."""
     return cast(MonthDoc, json.loads(text))

@@ -27,7 +27,9 @@ def is_local(path: Path, mounts: str | None = None) -> bool:
 
 
 def mounted_type(path: Path, mounts: str) -> str | None:
-    """The file system type under `path`, out of the text of /proc/self/mountinfo (man 5 proc)."""
+    """Return the file system type under `path`, out of the text of /proc/self/mountinfo (man 5
+    proc).
+    """
     best: tuple[int, str] | None = None
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")

@@ -45,7 +45,9 @@ class GroupCommit:
         self._waiting: list[_Ticket[object]] = []
 
     def run(self, work: Callable[[Session], Result]) -> Result:
-        """The work's result, committed; raises what it or the commit raised, with it undone."""
+        """Return the work's result, committed; raises what it or the commit raised, with it
+        undone.
+        """
         ticket = _Ticket(work)
         with self._mutex:
             self._waiting.append(ticket)  # type: ignore[arg-type]  # results differ by thread

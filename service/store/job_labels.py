@@ -33,7 +33,9 @@ DIGEST = "sha256:"
 
 
 def label_text(kind: str, text: str) -> str:
-    """The label of a text; its SHA-256 where it is longer than an index of PostgreSQL can hold."""
+    """Return the label of a text; its SHA-256 where it is longer than an index of PostgreSQL can
+    hold.
+    """
     label = f"{kind}:{text}"
     if len(label) <= LABEL_MOST:
         return label

@@ -32,7 +32,7 @@ class SchemaError(StoreError):
 
 
 def current(connection: Connection) -> str | None:
-    """The revision that the tables are at; None for an empty database."""
+    """Return the revision that the tables are at; None for an empty database."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     row = connection.execute(sa.text("SELECT version_num FROM alembic_version")).first()

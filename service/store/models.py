@@ -54,7 +54,7 @@ OF_MODEL = (
 
 
 def _partial(name: str, *columns: str, where: str) -> Index:
-    """An index over the few rows that a task looks for."""
+    """Return an index over the few rows that a task looks for."""
     return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 

@@ -39,7 +39,9 @@ class RestrictedSession(Session):
 
 @cache
 def restricted_tables() -> dict[type[Base], tuple[str, ...]]:
-    """The way to the project of each restricted model: columns to follow, the last is `project`."""
+    """Return the way to the project of each restricted model: columns to follow, the last is
+    `project`.
+    """
     models = [mapper.class_ for mapper in Base.registry.mappers]
     return {model: way for model in models if (way := _way(model.__table__))}
 

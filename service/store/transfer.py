@@ -123,13 +123,13 @@ def restore(store: Store, path: Path, old: Path, *, replace: bool = False) -> bo
 
 
 def _tables() -> Sequence[sa.Table]:
-    """Every table with data, each after those it refers to."""
+    """Return every table with data, each after those it refers to."""
     return [table for table in METADATA.sorted_tables if not table.info.get("transient")]
 
 
 @contextmanager
 def _snapshot(store: Store) -> Iterator[Connection]:
-    """A connection whose every statement sees the state of one moment."""
+    """Yield a connection whose every statement sees the state of one moment."""
     engine = store.engine
     if not store.is_sqlite:
         engine = engine.execution_options(
@@ -140,7 +140,7 @@ def _snapshot(store: Store) -> Iterator[Connection]:
 
 
 def _filled(connection: Connection) -> str | None:
-    """The name of a table that has rows; None when none has."""
+    """Return the name of a table that has rows; None when none has."""
     for table in _tables():
         if connection.scalar(sa.select(sa.literal(1)).select_from(table).limit(1)):
             return table.name
@@ -200,7 +200,9 @@ def _batches(table: sa.Table, connection: Connection) -> Iterator[Sequence[tuple
 
 
 def _digest(row: tuple[Any, ...]) -> int:
-    """A digest of one row; their sum does not depend on the order, which databases sort by."""
+    """Return a digest of one row; their sum does not depend on the order, which databases sort
+    by.
+    """
     return int.from_bytes(blake2b(repr(row).encode(), digest_size=16).digest())
 
 
@@ -322,7 +324,9 @@ def _restore_rows(store: Store, path: Path) -> None:
 
 @contextmanager
 def _part_of(path: Path) -> Iterator[Path]:
-    """A new, empty file beside `path` that only its user can read, and that is deleted again."""
+    """Yield a new, empty file beside `path` that only its user can read, and that is deleted
+    again.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:

@@ -49,7 +49,9 @@ class Leader(Protocol):
 
 
 def leader_of(store: Store, holder: str = "") -> Leader:
-    """The lead that fits the store: a lock on a file beside SQLite, else a lease in PostgreSQL."""
+    """Return the lead that fits the store: a lock on a file beside SQLite, else a lease in
+    PostgreSQL.
+    """
     if store.path is not None:
         return FileLeader(store.path.with_name(store.path.name + ".leader"))
     return LeaseLeader(store, holder)

@@ -105,7 +105,7 @@ def interrupt(service: Service) -> None:
 
 
 def due_us(service: Service, tasks: Mapping[str, Task]) -> dict[str, int]:
-    """When each task is to run next [us]: by its last run, now for one that has none."""
+    """Return when each task is to run next [us]: by its last run, now for one that has none."""
     with service.store.read() as session:
         newest = _newest(session)
     return {
@@ -117,7 +117,7 @@ def due_us(service: Service, tasks: Mapping[str, Task]) -> dict[str, int]:
 def schedules(
     service: Service, limit: int = 50, before: int | None = None, task: str | None = None
 ) -> SchedulesAnswer:
-    """Every task, and `limit` runs, newest first: those older than the run `before`."""
+    """Return every task, and `limit` runs, newest first: those older than the run `before`."""
     wanted = sa.select(TaskRun).order_by(TaskRun.id.desc()).limit(limit + 1)
     if before is not None:
         wanted = wanted.where(TaskRun.id < before)
@@ -137,7 +137,9 @@ def schedules(
 
 
 def task_measures(service: Service) -> list[Measure]:
-    """When each task last succeeded and whether its newest run failed; none without a database."""
+    """Return when each task last succeeded and whether its newest run failed; none without a
+    database.
+    """
     try:
         with service.store.read() as session:
             newest, succeeded = _newest(session), _succeeded(session)
@@ -170,7 +172,7 @@ def _newest(session: Session) -> dict[str, TaskRun]:
 
 
 def _succeeded(session: Session) -> dict[str, int]:
-    """When each task last succeeded [us]."""
+    """Return when each task last succeeded [us]."""
     done = sa.select(TaskRun.task, sa.func.max(TaskRun.ended_us)).where(TaskRun.outcome == "done")
     found = session.execute(done.group_by(TaskRun.task))
     return {name: at_us for name, at_us in found if at_us is not None}

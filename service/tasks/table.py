@@ -34,7 +34,7 @@ class Task:
 
 
 def period(every_s: float) -> str:
-    """A period in words: 5 s, 1 min, 1 h or 1 day."""
+    """Return a period in words: 5 s, 1 min, 1 h or 1 day."""
     sizes = ((86_400, "day"), (3600, "h"), (60, "min"))
     for size, unit in sizes:
         if every_s >= size and every_s % size == 0:

@@ -37,7 +37,7 @@ FACTORS = (
 
 
 def boundary_section(document: MonthDoc) -> list[Block]:
-    """The narrow and the full boundary side by side."""
+    """Return the narrow and the full boundary side by side."""
     boundary = document["boundary"]
     if boundary is None:
         return []
@@ -58,7 +58,7 @@ def boundary_section(document: MonthDoc) -> list[Block]:
 
 
 def component_section(document: MonthDoc) -> list[Block]:
-    """The carbon by component, as chart and table that sum to the total."""
+    """Return the carbon by component, as chart and table that sum to the total."""
     rows = document["components"]
     total_g = document["totals"]["total_g"]
     if not rows or total_g is None:
@@ -92,7 +92,7 @@ def component_section(document: MonthDoc) -> list[Block]:
 
 
 def component_name(row: ComponentRow) -> str:
-    """A component in words."""
+    """Return a component in words."""
     name = CLASSES.get(row["component"], row["component"])
     what = ELECTRICITY if row["part"] == "operational" else MAKING
     return name if row["component"] == "overhead" else f"{name}, {what}"
@@ -122,7 +122,7 @@ def market_section(document: MonthDoc) -> list[Block]:
 
 
 def ledger_section(document: MonthDoc) -> list[Block]:
-    """What became of the work, and who used how much."""
+    """Return what became of the work, and who used how much."""
     return [*_ledger(document), *_chargeback(document)]
 
 
@@ -183,7 +183,9 @@ def _chargeback(document: MonthDoc) -> list[Block]:
 
 
 def _total(document: MonthDoc) -> tuple[float, tuple[Cell, ...]]:
-    """The month's carbon [gCO2e], 0 where it is unknown, and the last cells of a sum's row."""
+    """Return the month's carbon [gCO2e], 0 where it is unknown, and the last cells of a sum's
+    row.
+    """
     totals = document["totals"]
     total_g = totals["total_g"]
     whole = total_g["value"] if total_g else 0.0

@@ -38,12 +38,12 @@ CONFIDENCE = (
 
 
 def action_text(action: str, target: str | None) -> str:
-    """An action in words."""
+    """Return an action in words."""
     return WORDS.get(action, action.replace("-", " ")).format(target=target or "another part")
 
 
 def first_advice(document: MonthDoc) -> list[Block]:
-    """The actions that would save most, for the first page."""
+    """Return the actions that would save most, for the first page."""
     heading = Heading("What to do", 2)
     if not document["advice"]:
         return [heading, Text(_nothing(document))]
@@ -52,7 +52,7 @@ def first_advice(document: MonthDoc) -> list[Block]:
 
 
 def advice_section(document: MonthDoc) -> list[Block]:
-    """Every action, and what became of those of the month before."""
+    """Return every action, and what became of those of the month before."""
     heading = Heading("Suggestions")
     blocks: list[Block] = [heading]
     if document["advice"]:

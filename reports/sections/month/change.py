@@ -37,7 +37,7 @@ NOTE = (
 
 
 def story(document: MonthDoc) -> list[Block]:
-    """One sentence: how the total changed, and the effects that certainly moved it most."""
+    """Return one sentence: how the total changed, and the effects that certainly moved it most."""
     parts, totals, before = document["change_parts"], document["totals"], document["previous"]
     if parts is None or before is None:
         return []
@@ -63,14 +63,14 @@ def _cause(name: str, figure: QuantityDoc) -> str:
 
 
 def _positive(figure: QuantityDoc) -> QuantityDoc:
-    """The size of an effect."""
+    """Return the size of an effect."""
     if figure["value"] >= 0:
         return figure
     return {**figure, "value": -figure["value"], "low": -figure["high"], "high": -figure["low"]}
 
 
 def change_parts(parts: ChangeDoc | None) -> list[Block]:
-    """The effects side by side, in one unit, printed so that they add up to the change."""
+    """Return the effects side by side, in one unit, printed so that they add up to the change."""
     if parts is None:
         return []
     figures: Mapping[str, QuantityDoc] = parts  # type: ignore[assignment]
@@ -95,7 +95,9 @@ def decimals(values: Sequence[float]) -> int:
 
 
 def adding_up(values: Sequence[float], whole: float, places: int) -> list[float]:
-    """The values rounded so that they add up to the rounded whole, none by more than one step."""
+    """Return the values rounded so that they add up to the rounded whole, none by more than one
+    step.
+    """
     step = 10.0**-places
     rounded = [math.floor(value / step) for value in values]
     missing = round(whole / step) - sum(rounded)
@@ -106,7 +108,7 @@ def adding_up(values: Sequence[float], whole: float, places: int) -> list[float]
 
 
 def signed(value: float, places: int) -> str:
-    """A number with its sign and so many decimals; 0 without a sign."""
+    """Return a number with its sign and so many decimals; 0 without a sign."""
     digits = f"{abs(value):,.{places}f}".replace(",", NARROW_SPACE)
     if not any(character in "123456789" for character in digits):
         return "0"

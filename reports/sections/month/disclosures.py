@@ -20,7 +20,7 @@ NOBODY = "nobody named: set GRAMWATT_ACCOUNTABLE"
 
 
 def disclosure_section(document: MonthDoc) -> list[Block]:
-    """The figures by reporting framework."""
+    """Return the figures by reporting framework."""
     columns = (
         Column("Framework", weight=1.7),
         Column("Item", weight=1.7),
@@ -43,7 +43,7 @@ def disclosure_section(document: MonthDoc) -> list[Block]:
 
 
 def statement_section(document: MonthDoc, stamp: str) -> list[Block]:
-    """Who answers for the report, and what it is."""
+    """Return who answers for the report, and what it is."""
     said = document["statement"]
     revision = document["revision"]
     before = document["revised"]
@@ -83,6 +83,6 @@ def _figure(document: MonthDoc, name: str) -> Cell:
 
 @cache
 def _rows() -> tuple[dict[str, str], ...]:
-    """The rows of `reports/data/disclosures.csv`."""
+    """Return the rows of `reports/data/disclosures.csv`."""
     data = resources.files("gramwatt.reports").joinpath("data/disclosures.csv").read_text("utf-8")
     return tuple(csv.DictReader(data.splitlines()))

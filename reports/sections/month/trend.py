@@ -57,7 +57,7 @@ def trend_chart(document: MonthDoc) -> list[Block]:
 
 
 def trend_table(document: MonthDoc) -> list[Block]:
-    """The same months as a table, with what they are scored by."""
+    """Return the same months as a table, with what they are scored by."""
     columns = (
         Column("Month", weight=1.2),
         Column("Jobs", "right", 0.6),

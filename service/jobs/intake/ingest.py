@@ -146,7 +146,9 @@ def _store_batch(
 
 
 def _locked_job(service: Service, session: Session, job_id: str, batch: list[AnyRecord]) -> _JobRow:
-    """The job's row, created if missing, locked so that uploads of one job wait for each other."""
+    """Return the job's row, created if missing, locked so that uploads of one job wait for each
+    other.
+    """
     connection, wanted = session.connection(), {"job_id": job_id}
     job = connection.execute(_JOB, wanted).one_or_none()
     if job is None:

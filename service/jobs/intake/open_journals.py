@@ -26,7 +26,7 @@ _log = logging.getLogger("gramwatt.service")
 
 
 def live_folders(home: Path) -> list[SpoolFolder]:
-    """The folders in which a meter writes for the local store."""
+    """Return the folders in which a meter writes for the local store."""
     return [f for f in spool.folders(home) if f.server() is None and f.is_live()]
 
 

@@ -24,7 +24,7 @@ class Arrived:
         return cls(contiguous, json.loads(beyond))
 
     def to_text(self) -> str:
-        """The spans as JSON."""
+        """Return the spans as JSON."""
         return json.dumps(self.beyond, separators=(",", ":"))
 
     def add(self, seq: int) -> bool:

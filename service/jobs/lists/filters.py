@@ -46,7 +46,9 @@ MOMENT = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}({CLOCK})?"
 
 
 def parse_moment(text: str) -> datetime:
-    """The time in an RFC 3339 text, of a date its first moment in UTC; raises RecordError."""
+    """Return the time in an RFC 3339 text, of a date its first moment in UTC; raises
+    RecordError.
+    """
     if not re.fullmatch(MOMENT, text):
         examples = "2026-05-01 or 2026-05-01T08:00:00Z"
         raise RecordError(f"{text[:40]!r} is no time with its zone; write {examples}")
@@ -116,7 +118,7 @@ class JobFilter:
         return alone and any(self.labels())
 
     def labels(self) -> Iterator[str]:
-        """The labels that a job must have."""
+        """Yield the labels that a job must have."""
         for kind, value in ((HARDWARE, self.hardware), (ZONE, self.zone)):
             if value is not None:
                 yield label_text(kind, value)

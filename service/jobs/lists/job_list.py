@@ -45,7 +45,7 @@ def list_jobs(
 def jobs_page(
     service: Service, limit: int, cursor: str | None, *, wait: bool = True, **only: Any
 ) -> JobsAnswer:
-    """The heads of `list_jobs`; raises CursorError.
+    """Return the heads of `list_jobs`; raises CursorError.
 
     With a model, the first page has the sums over all its runs, whatever project or state is
     shown; without `wait`, unless making them takes long.
@@ -75,7 +75,7 @@ def _rows(
     most: int,
     *searched: sa.ColumnElement[bool],
 ) -> Sequence[Job]:
-    """The next rows: by the column those that have it, then by key those that do not.
+    """Return the next rows: by the column those that have it, then by key those that do not.
 
     Two queries, because each of them reads its index in order. `searched` is what `q` asks.
     """
@@ -104,7 +104,7 @@ def _rows(
 def _labelled(
     session: Session, chosen: JobFilter, after: tuple[Any, int] | None, most: int
 ) -> Sequence[Job]:
-    """The next rows that have the labels, in the order of their start.
+    """Return the next rows that have the labels, in the order of their start.
 
     Each label's part of its index is in that order, and has all that is asked of it.
     """
@@ -143,7 +143,7 @@ def _rarest_first(session: Session, labels: list[str]) -> None:
 
 
 def _few_labelled(session: Session, labels: Sequence[str]) -> list[int] | None:
-    """The jobs that have all these labels; None where many have, or no label is wanted.
+    """Return the jobs that have all these labels; None where many have, or no label is wanted.
 
     Of many, a walk through the jobs in order soon has a page. Of few it would read most jobs, and
     a database that guesses how many share labels, as if one said nothing of another, walks.

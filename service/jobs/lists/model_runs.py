@@ -29,7 +29,7 @@ _lock = Lock()
 
 
 def totals_of_model(service: Service, model_id: str, *, wait: bool = True) -> ModelDoc | None:
-    """The sums over every run of a model, from the newest revision of each.
+    """Return the sums over every run of a model, from the newest revision of each.
 
     The process keeps them until a run is added, removed, scored or changed. Without `wait`, None
     where they are still to be made and that takes long.

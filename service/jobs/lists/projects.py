@@ -71,7 +71,7 @@ def declare_project(service: Service, project: str) -> ProjectSummary:
 
 
 def _one(session: Session, project: str) -> ProjectSummary:
-    """One project, with or without jobs."""
+    """Return one project, with or without jobs."""
     wanted = sa.select(*_COLUMNS).where(Job.project == project).group_by(Job.project)
     row = session.execute(wanted).one_or_none()
     if row is None:
@@ -80,7 +80,7 @@ def _one(session: Session, project: str) -> ProjectSummary:
 
 
 def _running(session: Session) -> dict[str, int]:
-    """How many jobs of each project run."""
+    """Return how many jobs of each project run."""
     wanted = sa.select(Job.project, sa.func.count()).where(Job.state == "running")
     return {project: jobs for project, jobs in session.execute(wanted.group_by(Job.project))}
 
@@ -95,7 +95,9 @@ def _summary(row: Any, running: dict[str, int]) -> ProjectSummary:
 
 
 def project_names(service: Service) -> list[str]:
-    """Every project by name; each costs one search of the index, however many jobs it has."""
+    """Return every project by name; each costs one search of the index, however many jobs it
+    has.
+    """
     first = sa.select(sa.func.min(Job.project).label("project")).cte("known", recursive=True)
     following = sa.select(sa.func.min(Job.project)).where(Job.project > first.c.project)
     known = first.union_all(

@@ -104,7 +104,7 @@ def _matching(
     column: InstrumentedAttribute[Any],
     matches: Callable[[Any], Condition],
 ) -> Sequence[str] | None:
-    """The values of the column that match; None where it has more than `VALUES_MOST`.
+    """Return the values of the column that match; None where it has more than `VALUES_MOST`.
 
     Each value costs one search of the column's index.
     """

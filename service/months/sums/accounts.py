@@ -40,7 +40,7 @@ class Accounts:
         self._number = {key: n for n, key in enumerate(parts.keys_of_quality)}
 
     def fields(self) -> dict[str, Any]:
-        """The fields of `MonthDoc` that these accounts are."""
+        """Return the fields of `MonthDoc` that these accounts are."""
         return {
             "components": self._components("operational") + self._components("embodied"),
             "boundary": self._boundary(),
@@ -53,7 +53,7 @@ class Accounts:
         }
 
     def _weighted(self, block: str, key: str, weight: str) -> Floats:
-        """A share of each job times the term [of the month] that it is a share of."""
+        """Return a share of each job times the term [of the month] that it is a share of."""
         found = np.zeros(len(self._parts.keys))
         number = self._number.get((f"{block} by", key))
         if number is not None:
@@ -209,7 +209,7 @@ class Accounts:
 
 
 def share_of(whole: Quantity, share: Any) -> QuantityDoc:
-    """That share of a figure, with the same share of its range."""
+    """Return that share of a figure, with the same share of its range."""
     return whole.scaled(float(share)).to_doc()
 
 

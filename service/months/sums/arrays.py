@@ -42,7 +42,7 @@ class Numbering:
         self.number: dict[Any, int] = {}
 
     def of(self, things: Iterable[Any]) -> Ints:
-        """The numbers of these things."""
+        """Return the numbers of these things."""
         return np.array([self.number.setdefault(one, len(self.number)) for one in things], np.int64)
 
     @property
@@ -58,7 +58,7 @@ class Names:
         self.names, self.bases = names, bases
 
     def of(self, text: str) -> int:
-        """The place of a name, added where it is new."""
+        """Return the place of a name, added where it is new."""
         number = name_number(text)
         found = np.flatnonzero(self.names == number)
         if not len(found):
@@ -110,7 +110,7 @@ class Parts:
     totals: dict[Any, Any] = field(default_factory=dict)
 
     def whole_rows(self, term: int) -> Ints:
-        """The row of each job's figure of the month in a term; -1 where it is not known."""
+        """Return the row of each job's figure of the month in a term; -1 where it is not known."""
         rows = np.flatnonzero((self.term == term) & (self.day <= 0))
         found = np.full(len(self.keys), -1)
         found[self.job[rows]] = rows
@@ -120,7 +120,7 @@ class Parts:
 def grouped(
     parts: Parts, of_trait: Callable[[dict[str, Any]], Hashable | None]
 ) -> tuple[list[Any], Ints, Ints]:
-    """The groups in order, and the jobs that are in one with their cells."""
+    """Return the groups in order, and the jobs that are in one with their cells."""
     named = [of_trait(trait) for trait in parts.traits]
     groups = sorted({name for name in named if name is not None})  # type: ignore[type-var]
     number: dict[Any, int] = {name: n for n, name in enumerate(groups)}
@@ -130,7 +130,7 @@ def grouped(
 
 
 def values(parts: Parts, term: int) -> Floats:
-    """A term of each job in the month; NaN where it is not known."""
+    """Return a term of each job in the month; NaN where it is not known."""
     rows = parts.whole_rows(term)
     return np.where(rows >= 0, np.append(parts.figures.value, np.nan)[rows], np.nan)
 
@@ -145,7 +145,7 @@ class _Texts:
         self._maps: list[tuple[Ints, Ints, Ints]] = []
 
     def of(self, packed: Sequence[bytes]) -> Iterator[int]:
-        """The number of each part's texts."""
+        """Return the number of each part's texts."""
         for new in [one for one in dict.fromkeys(packed) if one not in self.number]:
             self.number[new] = len(self.traits)
             trait = unpack_texts(new)
@@ -186,7 +186,7 @@ class _Who:
         return list(numbers)
 
     def order(self) -> Ints:
-        """The jobs in order of start and id."""
+        """Return the jobs in order of start and id."""
         starts_us = np.array(self.starts_us, np.int64)
         order = np.argsort(starts_us, kind="stable")
         ordered = starts_us[order]
@@ -198,7 +198,7 @@ class _Who:
 
 
 def read_parts(portions: Iterable[Sequence[PartRow]]) -> Parts:
-    """The parts of `portions` as arrays."""
+    """Return the parts of `portions` as arrays."""
     texts = _Texts()
     who = _Who(array("q"), [], array("q"), array("q"))
     empty = _tables([], 0, 0, 0)
@@ -222,7 +222,7 @@ def read_parts(portions: Iterable[Sequence[PartRow]]) -> Parts:
 
 
 def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int, names: int) -> dict[str, Any]:
-    """The tables of these parts, their whole numbers apart and as narrow as they may be.
+    """Return the tables of these parts, their whole numbers apart and as narrow as they may be.
 
     The first whole number of a row is its job's, from `jobs` on; those of uncertainties count on
     from `uncertain`, those of the names of inputs from `names`.
@@ -260,7 +260,7 @@ def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int, names: int) -> di
 
 
 def _marks(of: Ints, names: Ints, effects: Floats, nonlinear: Floats) -> Ints:
-    """A number for each uncertainty, out of its names and effects.
+    """Return a number for each uncertainty, out of its names and effects.
 
     `of` are the uncertainties that the entries belong to. Others have other numbers, but for one
     pair in 10^19, as of names.
@@ -276,7 +276,7 @@ def _marks(of: Ints, names: Ints, effects: Floats, nonlinear: Floats) -> Ints:
 
 
 def _mixed(numbers: NDArray[np.uint64], column: Floats) -> NDArray[np.uint64]:
-    """These numbers with those of a column mixed in (the finaliser of SplitMix64)."""
+    """Return these numbers with those of a column mixed in (the finaliser of SplitMix64)."""
     mixed = numbers * np.uint64(0x9E3779B97F4A7C15) + np.ascontiguousarray(column).view(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
@@ -285,13 +285,13 @@ def _mixed(numbers: NDArray[np.uint64], column: Floats) -> NDArray[np.uint64]:
 
 
 def _distinct(marks: Ints) -> tuple[Ints, Ints]:
-    """The first of each of these numbers, and of each number its place among those."""
+    """Return the first of each of these numbers, and of each number its place among those."""
     _, first, place = np.unique(marks, return_index=True, return_inverse=True)
     return first, place
 
 
 def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> Parts:
-    """The tables with the jobs in this order of those that were read."""
+    """Return the tables with the jobs in this order of those that were read."""
     rank = np.argsort(order)
     trait = np.array(who.traits, np.int64)[order]
     head = tables.pop("head")[order]

@@ -40,7 +40,7 @@ class Side:
 
 
 def side(parts: Parts) -> Side:
-    """What the change of a month needs of its parts."""
+    """Return what the change of a month needs of its parts."""
     works = sorted({_work(trait) for trait in parts.traits})
     number = {work: n for n, work in enumerate(works)}
     of_trait = np.array([number[_work(trait)] for trait in parts.traits], np.int64)
@@ -58,7 +58,7 @@ def side(parts: Parts) -> Side:
 
 
 def change_effects(now: Side, before: Side) -> ChangeDoc:
-    """The change and its effects; those of an empty month are all volume."""
+    """Return the change and its effects; those of an empty month are all volume."""
     works = sorted({*now.works, *before.works})
     sides = before, now
     amounts, methods = zip(*(_among(side, works) for side in sides), strict=True)
@@ -130,7 +130,7 @@ def _effects(figures: Floats, both: NDArray[Any], changed: NDArray[Any]) -> Floa
 
 
 def _mean(one: Floats, other: Floats) -> Floats:
-    """The logarithmic mean of two figures; 0 where one of them is not above zero."""
+    """Return the logarithmic mean of two figures; 0 where one of them is not above zero."""
     known = (one > 0) & (other > 0)
     first, second = np.where(known, one, 1.0), np.where(known, other, 1.0)
     ratio = np.log(second) - np.log(first)  # second / first may be more than a number can hold
@@ -140,7 +140,7 @@ def _mean(one: Floats, other: Floats) -> Floats:
 
 
 def _ratio(one: Floats, other: Floats) -> Floats:
-    """The logarithm of `other` over `one`; 0 where one of them is not above zero."""
+    """Return the logarithm of `other` over `one`; 0 where one of them is not above zero."""
     known = (one > 0) & (other > 0)
     return np.log(np.where(known, other, 1.0)) - np.log(np.where(known, one, 1.0))
 
@@ -152,7 +152,8 @@ def _spread(
     both: NDArray[Any],
     changed: NDArray[Any],
 ) -> tuple[Floats, Floats]:
-    """How far each effect may lie below and above, by what one input after the other changes.
+    """Return how far each effect may lie below and above, by what one input after the other
+    changes.
 
     An input that moves several figures moves them together; inputs are independent of each other
     (JCGM 100, 5.1). Hours of one grid are taken as equal, as in the change of the totals.

@@ -69,12 +69,12 @@ class Figures:
         return (self.value > 0) & (self.low >= 0) & (self.high <= WIDEST * self.value)
 
     def taken(self, rows: NDArray[Any]) -> Figures:
-        """Those of these rows."""
+        """Return those of these rows."""
         return Figures(self.value[rows], self.low[rows], self.high[rows], self.uncertain[rows])
 
 
 def spans(firsts: Ints, sizes: Ints) -> Ints:
-    """The numbers of every span of `sizes` from `firsts`, one after the other."""
+    """Return the numbers of every span of `sizes` from `firsts`, one after the other."""
     ends = np.cumsum(sizes)
     whole = int(ends[-1]) if len(ends) else 0
     return np.repeat(firsts - (ends - sizes), sizes) + np.arange(whole)
@@ -83,7 +83,9 @@ def spans(firsts: Ints, sizes: Ints) -> Ints:
 def total(
     cell: Ints, figures: Figures, known: Uncertainties, cells: int
 ) -> tuple[Figures, Uncertainties]:
-    """The sum of the figures of each cell, as `quantity.total` makes it, and its uncertainty."""
+    """Return the sum of the figures of each cell, as `quantity.total` makes it, and its
+    uncertainty.
+    """
     if not len(cell):  # as of most states, and of a month without models
         none = np.zeros(cells)
         own = _of_one(cell, figures.uncertain, known, cells)
@@ -107,14 +109,14 @@ def total(
 
 
 def _ends(known: Uncertainties, number: Any) -> Effect:
-    """The ends of the range of one."""
+    """Return the ends of the range of one."""
     first, size = known.firsts[number], known.sizes[number]
     low, high = known.low[first : first + size], known.high[first : first + size]
     return ends(low, high, known.nonlinear[number])
 
 
 def ends(low: Floats, high: Floats, nonlinear: Floats) -> Effect:
-    """The ends of the range of effects and what sums add to them, as `Uncertainty.ends`."""
+    """Return the ends of the range of effects and what sums add to them, as `Uncertainty.ends`."""
     if len(low) == 1 and not nonlinear.any():
         return Effect(min(low[0], high[0], 0.0), max(low[0], high[0], 0.0))
     mean, variance, third = nonlinear + _cumulants(low, high).sum(axis=0)
@@ -172,7 +174,7 @@ def _of_sum(
 
 
 def _of_one(cell: Ints, uncertain: Ints, known: Uncertainties, cells: int) -> Uncertainties:
-    """The uncertainties of cells that have one part each, or none: that of the part."""
+    """Return the uncertainties of cells that have one part each, or none: that of the part."""
     number = np.full(cells, -1)
     number[cell] = uncertain
     filled = number >= 0
@@ -189,7 +191,7 @@ def _pair(known: Uncertainties) -> tuple[Floats, Floats]:
 
 
 def numbered(keys: Ints, most: int) -> tuple[Ints, Ints]:
-    """The distinct keys, below `most`, in order, and the place of each key among them."""
+    """Return the distinct keys, below `most`, in order, and the place of each key among them."""
     if most > 16 * len(keys):
         found, place = np.unique(keys, return_inverse=True)
         return found, place
@@ -202,7 +204,8 @@ def numbered(keys: Ints, most: int) -> tuple[Ints, Ints]:
 
 
 def _groups(cell: Ints, lone: NDArray[np.bool_], part: Ints, place: Ints, names: int) -> Ints:
-    """The number of the group of each part: parts that share a name, directly or through others.
+    """Return the number of the group of each part: parts that share a name, directly or through
+    others.
 
     `part` and `place` are the parts and the names of entries that others may share. The `lone`
     parts of a cell, without a name of their own, are one group.
@@ -309,12 +312,12 @@ def _cumulants(low: Floats, high: Floats) -> Floats:
 
 
 def _by3(group: Ints, rows: Floats, groups: int) -> Floats:
-    """The sums of rows of three numbers by group."""
+    """Return the sums of rows of three numbers by group."""
     return np.column_stack([by(group, column, groups) for column in rows.T])
 
 
 def by(group: Ints, amounts: Any, groups: int) -> Floats:
-    """The sum of amounts in each group."""
+    """Return the sum of amounts in each group."""
     return np.asarray(np.bincount(group, weights=amounts, minlength=groups), dtype=np.float64)
 
 

@@ -78,7 +78,7 @@ def keep_parts(
 
 
 def _stored(session: Session, key: int) -> list[dict[str, Any]]:
-    """The parts of a job, by month."""
+    """Return the parts of a job, by month."""
     return [dict(row) for row in session.execute(_PARTS, {"key": key}).mappings()]
 
 
@@ -92,7 +92,9 @@ def forget_parts(session: Session, key: int) -> None:
 def read_rows(
     session: Session, month: str, project: str | None, without: Iterable[int]
 ) -> Iterator[Sequence[PartRow]]:
-    """The parts of a month's jobs in portions, but of excluded jobs and those of `without`."""
+    """Yield the parts of a month's jobs in portions, but of excluded jobs and those of
+    `without`.
+    """
     wanted = _ROWS if project is None else _ROWS_OF
     values = {"of_month": month, "of_project": project}
     left_out = set(without)
@@ -103,7 +105,7 @@ def read_rows(
 
 
 def versions(session: Session, months: Sequence[str], project: str | None) -> dict[str, int]:
-    """The version of each of these months that has one."""
+    """Return the version of each of these months that has one."""
     wanted = {"months": list(months), "project": project or ALL}
     return {month: version for month, version in session.execute(_VERSIONS, wanted)}
 

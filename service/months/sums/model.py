@@ -28,7 +28,7 @@ class RunSums:
         return self._methods[run["job_id"]]
 
     def terms(self, runs: Sequence[RunHead]) -> RunTerms:
-        """The terms over these runs, each the sum of its months."""
+        """Return the terms over these runs, each the sum of its months."""
         wanted = {run["job_id"] for run in runs}
         jobs = np.flatnonzero([job_id in wanted for job_id in self._parts.ids])
         totals = by_job(self._parts, jobs, np.zeros_like(jobs), 1)

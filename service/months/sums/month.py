@@ -47,7 +47,7 @@ class MonthSums:
         self._whole = by_job(parts, self._jobs, np.zeros_like(self._jobs), 1, with_inputs=True)
 
     def earlier(self) -> Earlier:
-        """What the document of the month after needs of this one."""
+        """Return what the document of the month after needs of this one."""
         return Earlier(self.totals() if self.last() else None, self._terms(), self._side)
 
     @cached_property
@@ -78,7 +78,7 @@ class MonthSums:
         }
 
     def totals(self) -> MonthTotals:
-        """The sums over all jobs."""
+        """Return the sums over all jobs."""
         return self._totals(self._whole, 0, self._jobs)
 
     def top(self) -> list[int]:
@@ -102,11 +102,11 @@ class MonthSums:
         return [int(parts.keys[jobs[place]]) for place in examined(rows, most)]
 
     def methods(self) -> list[list[str]]:
-        """The methods that the jobs are scored by."""
+        """Return the methods that the jobs are scored by."""
         return [list(m) for m in sorted({tuple(trait["method"]) for trait in self._parts.traits})]
 
     def last(self) -> list[int]:
-        """The key of the job that started last; none where there is no job."""
+        """Return the key of the job that started last; none where there is no job."""
         return list(map(int, self._parts.keys[-1:]))
 
     def _change_parts(self, before: Earlier) -> ChangeDoc | None:
@@ -147,7 +147,7 @@ class MonthSums:
         return self._totals(by_job(self._parts, jobs, cell, 1), 0, jobs)
 
     def _models(self) -> list[ModelRow]:
-        """Every model's runs; those that make it and those that use it are separate rows."""
+        """Return every model's runs; those that make it and those that use it are separate rows."""
         models, jobs, cell = grouped(
             self._parts,
             lambda trait: (trait["model_id"], trait["persona"]) if trait["model_id"] else None,
@@ -260,7 +260,7 @@ class MonthSums:
         return np.bincount(self._parts.trait, minlength=len(self._parts.traits))
 
     def _sources(self) -> list[str]:
-        """Each source once, also of those that a figure has together."""
+        """Return each source once, also of those that a figure has together."""
         found = {source for trait in self._parts.traits for source in trait["sources"]}
         return sorted({one for together in found for one in _BETWEEN.split(together)})
 
@@ -269,7 +269,7 @@ class MonthSums:
         return [{"code": code, "message": text, "field": None} for code, text in sorted(unique)]
 
     def _notice_counts(self) -> dict[str, int]:
-        """How many jobs have each notice, by code."""
+        """Return how many jobs have each notice, by code."""
         found: Counter[str] = Counter()
         for trait, jobs in zip(self._parts.traits, self._jobs_by_trait(), strict=True):
             for code in {code for code, _ in trait["notices"]}:

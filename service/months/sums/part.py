@@ -72,7 +72,8 @@ class PartRow(NamedTuple):
 
 
 def parts_of(job: JobDoc) -> dict[str, StoredPart]:
-    """The part of each month (YYYY-MM) that a job has a day in; empty ones of an excluded job.
+    """Return the part of each month (YYYY-MM) that a job has a day in; empty ones of an excluded
+    job.
 
     Raises QuantityError for figures that no sum can hold.
     """
@@ -83,18 +84,18 @@ def parts_of(job: JobDoc) -> dict[str, StoredPart]:
 
 
 def pack_texts(texts: dict[str, Any]) -> bytes:
-    """The texts of a part as the store keeps them."""
+    """Return the texts of a part as the store keeps them."""
     return zlib.compress(to_text(texts).encode())
 
 
 def unpack_texts(packed: bytes) -> dict[str, Any]:
-    """What `pack_texts` packed."""
+    """Return what `pack_texts` packed."""
     texts: dict[str, Any] = json.loads(zlib.decompress(packed))
     return texts
 
 
 def name_number(name: str) -> int:
-    """A name of an input as 64 bits: other names have others, but for one pair in 10^19."""
+    """Return a name of an input as 64 bits: other names have others, but for one pair in 10^19."""
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -123,7 +124,7 @@ class _Writer:
         self._names = array("q")
 
     def written(self, part: Part) -> StoredPart:
-        """The part as texts and numbers; raises QuantityError for those beyond `MOST`."""
+        """Return the part as texts and numbers; raises QuantityError for those beyond `MOST`."""
         only = len(part.days) == 1
         self._add_figures(-int(part.days[0]["day"][8:]) if only else 0, part)
         counts: list[float] = []
@@ -166,7 +167,7 @@ class _Writer:
                 ]
 
     def _uncertainty(self, figure: Quantity) -> int:
-        """The number of the figure's uncertainty, written at first sight; -1 for none."""
+        """Return the number of the figure's uncertainty, written at first sight; -1 for none."""
         known = figure.uncertainty if figure.relative else Uncertainty({})
         key = tuple(known.effects.items()), known.nonlinear
         if key not in self._uncertain:

@@ -53,7 +53,7 @@ class Sums:
         return self.uncertain
 
     def quantity(self, cell: int) -> Quantity | None:
-        """The sum of a cell; None where nothing is known."""
+        """Return the sum of a cell; None where nothing is known."""
         label = self.labels[cell]
         if label is None:
             return None
@@ -64,7 +64,7 @@ class Sums:
         return Quantity(value, low, high, self.unit, *label)
 
     def doc(self, cell: int) -> QuantityDoc | None:
-        """The sum of a cell as JSON-ready data."""
+        """Return the sum of a cell as JSON-ready data."""
         return doc(self.quantity(cell))
 
 
@@ -117,7 +117,7 @@ class Totals:
 
 
 def by_job(parts: Parts, job: Ints, cell: Ints, cells: int, *, with_inputs: bool = False) -> Totals:
-    """The sums of jobs' parts of the month; `job` and `cell` pair jobs with their cells.
+    """Return the sums of jobs' parts of the month; `job` and `cell` pair jobs with their cells.
 
     `with_inputs` is for sums whose `Sums.inputs` will be asked for. Several tables of a month often
     divide its jobs alike, such as by project and by owner: the sums of one division are made once.
@@ -139,7 +139,7 @@ def by_job(parts: Parts, job: Ints, cell: Ints, cells: int, *, with_inputs: bool
 
 
 def by_day(parts: Parts) -> Totals:
-    """The sums of jobs' parts of each day of the month, by its number."""
+    """Return the sums of jobs' parts of each day of the month, by its number."""
 
     def term(number: int) -> Sums:
         rows = np.flatnonzero((parts.term == number) & (parts.day != 0))
@@ -149,7 +149,8 @@ def by_day(parts: Parts) -> Totals:
 
 
 def change(after: Sums, before: Sums) -> Quantity | None:
-    """A term of a month over that of the one before, both of one cell; None for none or zero.
+    """Return a term of a month over that of the one before, both of one cell; None for none or
+    zero.
 
     Hours of one grid are taken as equal, as `grid.zones.at_equal_grid` does, and what both share
     cancels, as in `Uncertainty.times`.
@@ -178,7 +179,7 @@ class _Inputs(NamedTuple):
     nonlinear: Floats
 
     def without_hours(self, shared: Ints) -> _Inputs:
-        """The same without the hours of grids whose annual value is among `shared`."""
+        """Return the same without the hours of grids whose annual value is among `shared`."""
         kept = ~((self.names != self.bases) & np.isin(self.bases, shared))
         columns = (self.names[kept], self.bases[kept], self.low[kept], self.high[kept])
         return _Inputs(*columns, self.nonlinear)
@@ -252,7 +253,7 @@ def _stacked(both: Sequence[tuple[Figures, Uncertainties]]) -> tuple[Figures, Un
 def _labels(
     parts: Parts, label: Ints, job: Ints, cell: Ints, cells: int
 ) -> list[tuple[Kind, str] | None]:
-    """The weakest kind of each cell, and its sources in the order of the jobs."""
+    """Return the weakest kind of each cell, and its sources in the order of the jobs."""
     if not len(cell):
         return [None] * cells
     stride = len(parts.labels)
