@@ -248,6 +248,7 @@ WRONG = {
     "model_id": "x" * 600,
     "server": "http://[127.0.0.1",
     "api_key": "a\tb\r\nc",
+    "allow_http": "perhaps",
     "home": "/proc/no/home",
     "off": "perhaps",
     "allow_host_names": "perhaps",
