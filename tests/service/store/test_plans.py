@@ -158,7 +158,7 @@ def test_a_sorted_list_of_a_project_reads_its_page_and_no_other_jobs(filled, sor
 def test_a_list_of_a_project_and_a_state_reads_its_page_and_no_other_jobs(filled):
     with met(filled.store.engine) as statements:
         list_jobs(filled, 50, None, project="vision", state="failed")
-    plan = explained(filled, *statements[0])
+    plan = explained(filled, *statements[0], without=("ix_jobs_state_started_us_id",))
     assert "ix_jobs_project_state_started_us_id" in plan, plan
     assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "Filter")), plan
 
@@ -189,21 +189,26 @@ def test_pending_jobs_are_read_from_their_index_alone(filled, name):
 def test_whether_sums_of_a_model_hold_is_read_from_an_index_alone(filled):
     with met(filled.store.engine) as statements:
         totals_of_model(filled, "m-1")
+    if not filled.store.is_sqlite:  # else no page is known to be visible to all
+        outside = filled.store.engine.execution_options(isolation_level="AUTOCOMMIT")
+        with outside.connect() as connection:
+            connection.exec_driver_sql("VACUUM jobs")
     plan = explained(filled, *statements[0])
     alone = "COVERING INDEX" if filled.store.is_sqlite else "Index Only Scan using"
     assert f"{alone} ix_jobs_of_model" in plan, plan
 
 
-def explained(service, statement, parameters):
-    """The plan of a statement, were the table too large to be sorted and its pages vacuumed."""
-    if not service.store.is_sqlite:
-        alone = service.store.engine.execution_options(isolation_level="AUTOCOMMIT")
-        with alone.connect() as connection:
-            connection.exec_driver_sql("VACUUM jobs")
+def explained(service, statement, parameters, without=()):
+    """The plan of a statement, were the table too large to be sorted.
+
+    Indexes that cost PostgreSQL the same in a table of three rows are left out: `without`.
+    """
     with service.store.engine.connect() as connection:
         if service.store.is_sqlite:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
             return "\n".join(row[3] for row in plan)
+        for name in without:
+            connection.execute(sa.text(f"DROP INDEX {name}"))
         for name in ("seqscan", "sort", "bitmapscan"):
             connection.execute(sa.text(f"SET enable_{name} = off"))
         rows = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).scalars().all()

@@ -5,6 +5,7 @@ here, and what comes later gets a migration of its own.
 """
 
 from alembic import op
+from sqlalchemy.util import OrderedSet
 
 from gramwatt.service.store.tables import METADATA
 
@@ -24,7 +25,9 @@ FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change()""",
 
 
 def upgrade() -> None:
-    """Make every table."""
+    """Make every table, its indexes by name: SQLAlchemy keeps them in a set, in no order."""
+    for table in METADATA.tables.values():
+        table.indexes = OrderedSet(sorted(table.indexes, key=lambda index: str(index.name)))
     METADATA.create_all(op.get_bind())
     if op.get_bind().dialect.name == "sqlite":
         for event in ("UPDATE", "DELETE"):
