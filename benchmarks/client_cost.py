@@ -1,27 +1,44 @@
 """What measuring costs the training process: import, start, mark, stop, memory; beside codecarbon.
 
-    python benchmarks/client_cost.py [--runs 15] [--json]
+    python -m benchmarks.client_cost [--runs 15] [--training-s 30] [--json]
 
 Every figure is the median over fresh interpreters, so that nothing is warm but the disk cache.
 Exit code 1 when a limit is missed. codecarbon's tracker runs in the same way where it is
 installed; it has no mark. Memory is the rise of the process's own peak (VmHWM) over a bare
 interpreter; the meter is a process of its own and benchmarks/meter_cost has its figures.
+
+Counting is measured over a million counts in a tracked process and in children of it, and a
+training with four workers that count each sample beside the same training without gramwatt; both
+in processor time, of which nothing waits here, so that other work on the machine adds little.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from typing import Any
+
+from gramwatt import track
 
 LIMITS = {"import_ms": 50.0, "start_ms": 5.0, "mark_ms": 0.2, "memory_mb": 5.0}
 """What the client may cost (docs/python-api.md); stop has none, as it waits for a last reading."""
 UNITS = {"import_ms": "ms", "start_ms": "ms", "mark_ms": "ms", "stop_ms": "ms", "memory_mb": "MB"}
+COUNTS, BLOCKS = 1_000_000, 20_000
+COUNT_LIMITS_US = {"parent": 4.0, "fork": 10.0, "spawn": 10.0, "forkserver": 10.0}
+BLOCK_LIMIT_US = 50.0
+"""What `job.count(1)` may take, and `with track() as job: job.count(1)` in a child [us]."""
+TRAINING_LIMIT = 1.01
+"""How many times as long a training with counting workers may take."""
+WORKERS, SAMPLE_S, BATCH = 4, 0.005, 10
+"""Workers of a training, what a sample takes each [s] (to decode a picture, say), and a batch."""
 
 PRELUDE = """
 import time
@@ -70,15 +87,23 @@ def main() -> int:
     """Measure, print, and say whether every limit is kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=15, help="fresh interpreters for each tool")
+    parser.add_argument(
+        "--training-s", type=float, default=30.0, help="length of a training with workers [s]"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
     ours = medians(OURS, options.runs)
     theirs = medians(THEIRS, max(3, options.runs // 5)) if has_codecarbon() else {}
     missed = [name for name, limit in LIMITS.items() if ours[name] > limit]
+    counting, training = counting_us(), training_ratio(options.training_s)
+    missed += [name for name, (us, limit) in counting.items() if us > limit]
+    missed += ["training"] if training > TRAINING_LIMIT else []
     if options.json:
-        print(json.dumps({"gramwatt": ours, "codecarbon": theirs, "limits": LIMITS}, indent=2))
+        found = {"gramwatt": ours, "codecarbon": theirs, "limits": LIMITS}
+        print(json.dumps({**found, "counting_us": counting, "training": training}, indent=2))
     else:
         print_table(ours, theirs)
+        print_counting(counting, training, options.training_s)
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
         print("limits kept" if not missed else f"limits missed: {', '.join(missed)}")
     return 1 if missed else 0
@@ -109,6 +134,95 @@ def fresh(body: str) -> dict[str, Any]:
         )
         figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return figures
+
+
+def counting_us() -> dict[str, tuple[float, float]]:
+    """Time of a count and of a block with one, in a tracked process and in children, with limits.
+
+    Each is in microseconds. Raises AssertionError if a count is lost.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    with tempfile.TemporaryDirectory() as home:
+        os.environ |= {"GRAMWATT_HOME": home, "GRAMWATT_QUIET": "1"}
+        with track(unit="sample") as job:
+            found["parent"] = each_us(lambda: job.count(1), COUNTS), COUNT_LIMITS_US["parent"]
+            for way in ("fork", "spawn", "forkserver"):
+                context = multiprocessing.get_context(way)
+                answers = context.Queue()
+                child = context.Process(target=count_in_child, args=(job, answers))
+                child.start()
+                count_us, block_us = answers.get()
+                child.join()
+                found[way] = count_us, COUNT_LIMITS_US[way]
+                found[f"{way}, block"] = block_us, BLOCK_LIMIT_US
+        counted = job.metrics().get("gramwatt/count_sample")
+        assert counted == 4 * COUNTS + 3 * (BLOCKS + 1), counted
+    return found
+
+
+def count_in_child(job: Any, answers: Any) -> None:
+    """Time counts into the job of the process that has started this one."""
+    block()
+    answers.put((each_us(lambda: job.count(1), COUNTS), each_us(block, BLOCKS)))
+
+
+def block() -> None:
+    """Count one sample as code does that was not given the job."""
+    with track() as job:
+        job.count(1)
+
+
+def each_us(call: Callable[[], object], number: int) -> float:
+    """Processor time of one of `number` calls [us]."""
+    before = time.process_time()
+    for _ in range(number):
+        call()
+    return (time.process_time() - before) / number * 1e6
+
+
+def training_ratio(length_s: float) -> float:
+    """How many times as long WORKERS processes take for samples that they count.
+
+    For `length_s` [s] of processor time each makes them in batches, one with counts and one
+    without in turn, so that what else runs on the machine slows both.
+    """
+    loops = int(SAMPLE_S * 1e6 / each_us(lambda: work(1000), 100) * 1000)
+    with tempfile.TemporaryDirectory() as home:
+        os.environ |= {"GRAMWATT_HOME": home, "GRAMWATT_QUIET": "1"}
+        context = multiprocessing.get_context("fork")
+        answers = context.Queue()
+        with track(unit="sample"):
+            args = (loops, length_s, answers)
+            workers = [context.Process(target=make, args=args) for _ in range(WORKERS)]
+            for worker in workers:
+                worker.start()
+            times_s = [answers.get() for _ in workers]
+    return sum(counted_s for counted_s, _ in times_s) / sum(plain_s for _, plain_s in times_s)
+
+
+def make(loops: int, length_s: float, answers: Any) -> None:
+    """Make samples as a loader's worker does, and answer what they took with and without counts."""
+    counted_s = plain_s = 0.0
+    while counted_s + plain_s < length_s:
+        counted_s += each_us(lambda: (work(loops), block()), BATCH) * BATCH / 1e6
+        plain_s += each_us(lambda: (work(loops), None), BATCH) * BATCH / 1e6
+    answers.put((counted_s, plain_s))
+
+
+def work(loops: int) -> int:
+    """Keep the processor busy."""
+    return sum(number * number for number in range(loops))
+
+
+def print_counting(
+    counting: dict[str, tuple[float, float]], training: float, length_s: float
+) -> None:
+    """One row for each kind of process: a count, its limit, and their ratio."""
+    print(f"\n{'a count':<20} {'gramwatt':>10} {'limit':>10} {'ratio':>8}")
+    for name, (us, limit_us) in counting.items():
+        print(f"{name:<20} {us:>7.2f} us {limit_us:>7.0f} us {us / limit_us:>8.2f}")
+    text = f"{training:.4f} times as long (limit {TRAINING_LIMIT})"
+    print(f"{length_s:.0f} s of training, {WORKERS} workers that count: {text}")
 
 
 def has_codecarbon() -> bool:

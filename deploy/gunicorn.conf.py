@@ -8,11 +8,11 @@ import os
 import shutil
 import tempfile
 
-wsgi_app = "gramwatt.service.app:create_app()"
+wsgi_app = "gramwatt.service.wsgi:create_app()"
 bind = os.environ.get("GRAMWATT_BIND", "127.0.0.1:8642")
 workers = int(os.environ.get("GRAMWATT_WORKERS", "2"))
 worker_class = "gthread"
-threads = 8
+threads = 12  # as service/server.py says
 timeout = 120
 graceful_timeout = 20
 keepalive = 5
@@ -35,6 +35,14 @@ if os.environ.get("GRAMWATT_LOG") == "json":
         "root": {"level": "WARNING", "handlers": ["stderr"]},
         "loggers": {"gunicorn.error": {"level": "INFO", "handlers": [], "propagate": True}},
     }
+
+
+def pre_request(_worker: object, request: object) -> None:
+    """Close the connection after a request whose Host is malformed, which the app refuses."""
+    from gramwatt.service.proxies import HOST
+
+    if not all(HOST.fullmatch(value) for name, value in request.headers if name == "HOST"):
+        request.force_close()
 
 
 def on_exit(_server: object) -> None:

@@ -11,10 +11,19 @@ from collections.abc import Iterable
 from typing import Literal, cast
 
 from gramwatt.reports.printable import clean
-from gramwatt.sci.analysis.documents import AdviceRow, FollowedRow, MonthDoc, MonthTotals
+from gramwatt.sci.analysis.documents import (
+    MonthDoc,
+    MonthTotals,
+)
+from gramwatt.sci.analysis.month_rows import (
+    AdviceRow,
+    FollowedRow,
+)
 from gramwatt.sci.base.document import JobHead, QualityDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
+FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+"""What a spreadsheet reads as the start of a formula; the last four are full-width."""
 HEADER = ("section", "name", "figure", "value", "low", "high", "unit", "kind", "source")
 SUMS: tuple[Literal["energy_kwh", "operational_g", "embodied_g", "total_g"], ...] = (
     "energy_kwh",
@@ -69,8 +78,19 @@ def _rows(document: MonthDoc) -> Iterable[Row]:
         yield "notice", code, "jobs", float(n)
     for left_out in document["excluded"]:
         yield "excluded", left_out["job_id"], left_out["reason"], 1.0
-    yield "deleted", document["month"], "jobs", float(document["deleted"])
+    yield from _since(document)
+    yield from _factors(document)
     yield from _quality(document["data_quality"])
+
+
+def _since(document: MonthDoc) -> Iterable[Row]:
+    """Yield deleted jobs, and what changed since the revision that this one restates."""
+    yield "deleted", document["month"], "jobs", float(document["deleted"])
+    for gone in document["deletions"]:
+        yield "deleted", gone["job_id"], "total_g", gone["total_g"]
+    bridge = document["restatement"]
+    for step in bridge["steps"] if bridge else ():
+        yield "restatement", f"{step['cause']}/{step['what']}", "change_g", step["change_g"]
 
 
 def _beside(document: MonthDoc) -> Iterable[Row]:
@@ -93,6 +113,7 @@ def _beside(document: MonthDoc) -> Iterable[Row]:
         yield "model", name, "jobs", float(model["jobs"])
         yield "model", name, "jobs_unfinished", float(model["unfinished"])
         yield "model", name, "energy_kwh", model["energy_kwh"]
+        yield "model", name, "facility_kwh", model["facility_kwh"]
         yield "model", name, "total_g", model["total_g"]
         yield "model", name, "unfinished_g", model["unfinished_g"]
     for advice in document["advice"]:
@@ -118,6 +139,7 @@ def _accounts(document: MonthDoc) -> Iterable[Row]:
         yield "memo", month, "jobs", float(memo["jobs"])
         yield "memo", month, "market_g", memo["market_g"]
         yield "memo", month, "location_g", memo["location_g"]
+    yield from _organisation(document)
     for ledger in document["ledger"]:
         yield "ledger", ledger["outcome"], "jobs", float(ledger["jobs"])
         yield "ledger", ledger["outcome"], "energy_kwh", ledger["energy_kwh"]
@@ -136,6 +158,29 @@ def _accounts(document: MonthDoc) -> Iterable[Row]:
         yield "work", name, "jobs", float(work["jobs"])
         yield "work", name, "energy_kwh", work["energy_kwh"]
         yield "work", name, "total_g", work["total_g"]
+
+
+def _factors(document: MonthDoc) -> Iterable[Row]:
+    """Yield the factor table."""
+    for factor in document["factors"]:
+        name = f"{factor['zone']}/{factor['place']}/{factor['publisher'] or factor['source']}"
+        for term in ("contract_g_per_kwh", "energy_kwh", "pue", "factor_g_per_kwh"):
+            yield "factor", name, term, factor[term]
+        yield "factor", name, "operational_g", factor["operational_g"]
+
+
+def _organisation(document: MonthDoc) -> Iterable[Row]:
+    """Yield the accounts of own sites and clouds, and the means of the month's method."""
+    for place in document["by_boundary"]:
+        yield "organisation", place["boundary"], "jobs", float(place["jobs"])
+        for name in (*SUMS, "facility_kwh"):
+            yield "organisation", place["boundary"], name, place[name]  # type: ignore[literal-required]
+        if place["market_based"] is not None:
+            yield "organisation", place["boundary"], "market_g", place["market_based"]["market_g"]
+    method = document["method"]
+    if method is not None:
+        yield "method", document["month"], "intensity_g_per_kwh", method["intensity_g_per_kwh"]
+        yield "method", document["month"], "pue", method["pue"]
 
 
 def _action(row: AdviceRow | FollowedRow) -> str:
@@ -198,4 +243,4 @@ def _inert(text: str) -> str:
     formula.
     """
     name = clean(text)
-    return f"'{name}" if name.lstrip()[:1] in ("=", "+", "-", "@") else name
+    return f"'{name}" if name.lstrip()[:1] in FORMULA_STARTS else name

@@ -18,7 +18,13 @@ from gramwatt.reports.model import (
     Table,
     Text,
 )
-from gramwatt.reports.sections.change import against, change_table
+from gramwatt.reports.sections.change import (
+    against,
+    change_table,
+    compared,
+    first_days,
+    nothing_compared,
+)
 from gramwatt.reports.sections.common import (
     STATUS,
     cell,
@@ -37,8 +43,11 @@ from gramwatt.reports.sections.month.accounts import (
     market_section,
 )
 from gramwatt.reports.sections.month.advice import advice_section, first_advice
-from gramwatt.reports.sections.month.change import change_parts, story
+from gramwatt.reports.sections.month.change import change_parts, project_changes, story
 from gramwatt.reports.sections.month.disclosures import disclosure_section, statement_section
+from gramwatt.reports.sections.month.factors import factor_section
+from gramwatt.reports.sections.month.register import register_section, source_keys
+from gramwatt.reports.sections.month.restated import restated_blocks
 from gramwatt.reports.sections.month.trend import trend_chart, trend_table
 from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
 from gramwatt.sci.analysis.documents import BudgetUse, ModelRow, MonthDoc, ProjectRow
@@ -64,8 +73,9 @@ FIRST_BUDGETS = 4
 """Rows of the budgets on the first page."""
 BUDGET_STATUS = {
     "within": "within the budget",
-    "exceeded": "over the budget",
-    "unclear": "uncertain: the range holds the limit, or a term is not known",
+    "threshold-reached": "threshold reached",
+    "spent": "spent",
+    "unknown": "not known: a term of some job is not known",
 }
 
 
@@ -105,9 +115,11 @@ def _details(document: MonthDoc) -> list[Block]:
         Heading("Against the previous month"),
         change_table(document),
         *not_summed_blocks(document),
+        *restated_blocks(document),
         *boundary_section(document),
         *component_section(document),
         *market_section(document),
+        *factor_section(document),
         Heading("SCI by project"),
         _projects(document["projects"], "SCI by project and unit"),
         *_models(document["models"]),
@@ -118,8 +130,9 @@ def _details(document: MonthDoc) -> list[Block]:
         *day_blocks(document["month"], document["days"]),
         *_all_budgets(document["budgets"]),
         *advice_section(document),
-        *quality_blocks(document["data_quality"]),
+        *quality_blocks(document["data_quality"], limits=document["grade_limits"]),
         *_notices(document),
+        *register_section(document),
         *_method(document),
         *disclosure_section(document),
     ]
@@ -185,8 +198,10 @@ def _restated(document: MonthDoc) -> list[Block]:
 def _figures(document: MonthDoc) -> tuple[Figure, ...]:
     totals, before = document["totals"], document["previous"]
     figures = terms(totals)
-    if before is not None:
-        note = against(totals["total_g"], before["total_g"], document["changes"]["total_g"])
+    now = compared(document)
+    if before is not None and now is not None:
+        ratio = document["changes"]["total_g"]
+        note = against(now["total_g"], before["total_g"], ratio, first_days(document))
         figures["total_g"] = replace(figures["total_g"], note=note)
     grade = document["data_quality"]["grade"]
     shares = document["data_quality"]["energy"]
@@ -230,11 +245,12 @@ def _not_final(document: MonthDoc) -> str:
 
 
 def _change(document: MonthDoc) -> list[Block]:
-    if document["previous"] is None:
-        return [Text("There is no previous month to compare with.")]
+    if document["previous"] is None or compared(document) is None:
+        return [Text(nothing_compared(document))]
     if document["change_parts"] is None:
         return [Heading("What changed", 2), Text("A term of one of the months is not known.")]
-    return [Heading("What changed", 2), *change_parts(document["change_parts"])]
+    parts = change_parts(document["change_parts"])
+    return [Heading("What changed", 2), *parts, *project_changes(document)]
 
 
 def _all_budgets(rows: Sequence[BudgetUse]) -> list[Block]:
@@ -257,11 +273,15 @@ def _budgets(rows: Sequence[BudgetUse], title: str) -> list[Block]:
             f"{number(row['limit_kg'], 4)} kg CO2e",
             cell(grams(row["spent_kg"])),
             percent(row["spent_share"]) if row["spent_share"] is not None else "",
-            BUDGET_STATUS[row["status"]],
+            BUDGET_STATUS[row["status"]] + _open(row),
         )
         for row in rows
     )
     return [Heading(title, 2), Table("Budgets of the month", columns, lines)]
+
+
+def _open(row: BudgetUse) -> str:
+    return "; its range holds the limit" if row["range_holds_limit"] else ""
 
 
 def _projects(rows: Sequence[ProjectRow], caption: str) -> Table:
@@ -401,7 +421,8 @@ def _notices(document: MonthDoc) -> list[Block]:
 def _method(document: MonthDoc) -> list[Block]:
     method = document["method"]
     blocks: list[Block] = [*method_blocks(method)] if method else []
-    note = "The method is that of the last job of the month; each job's report has its own."
+    note = "Intensity and PUE are means over the month; each job's report has its own."
     rows = tuple((source,) for source in document["sources"])
     table = Table("Sources of the figures", (Column("Source"),), rows)
-    return [*blocks, Text(note), Heading("Sources"), table]
+    keys = source_keys(document["sources"])
+    return [*blocks, Text(note), Heading("Sources"), table, *keys]

@@ -80,9 +80,10 @@ make_venv() {
     "$python" -m venv --clear "$venv"
 }
 
-# prepare LOCK: make .venv hold requirements/LOCK.txt and this checkout. Quick when it does already.
+# prepare LOCK [FOLDER]: make .venv, or that folder, hold requirements/LOCK.txt and this checkout.
+# Quick when it does already.
 prepare() {
-    venv=$root/.venv
+    venv=$root/${2:-.venv}
     missing=$(missing_packages "$1")
     # shellcheck disable=SC2086  # one word a package
     [ -z "$missing" ] || apt_install $missing
@@ -107,7 +108,7 @@ pip_install() {
 }
 
 install_lock() {
-    say "installing $(grep -c '==' "$root/requirements/$1.txt") packages into .venv (once)"
+    say "installing $(grep -c '==' "$root/requirements/$1.txt") packages into ${venv##*/} (once)"
     pip_install --require-hashes --only-binary=:all: -r "$root/requirements/$1.txt" || {
         say "the packages could not be installed; see pip's message above, then run this again"
         exit 4

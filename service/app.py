@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
-from threading import Event, Lock
+from threading import Event
 from typing import Any
 
 from flask import Flask, Response, request
@@ -32,17 +31,12 @@ from gramwatt.service.api import (
 from gramwatt.service.api.access import EXTENSION, Access
 from gramwatt.service.api.conditional import tagged
 from gramwatt.service.api.routing import Routes, json_response
-from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import routes
 from gramwatt.service.proxies import TrustedProxies
-from gramwatt.service.rendering.reports import render_in_child
-from gramwatt.service.stopping import announce
-from gramwatt.service.store.database import UNAVAILABLE, Store
-from gramwatt.service.store.migrate import SchemaError, upgrade
-from gramwatt.service.tasks.heartbeat import Heartbeat
-from gramwatt.service.tasks.scoring import ScoringWorker
+from gramwatt.service.store.database import Store
+from gramwatt.service.store.migrate import is_current
 
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,
@@ -68,28 +62,14 @@ SECURITY_HEADERS = {
 """On every answer; pages loosen the policy to what they show."""
 
 
-def create_app(config: ServiceConfig | None = None, *, service: Service | None = None) -> Flask:
-    """Return the application over the given service, or the one of these settings.
+def create_app(service: Service) -> Flask:
+    """Return the application over a service.
 
-    Without either, settings come from the environment, as a WSGI server needs it, and the process
-    says in the store that it listens. The tables are brought up to date first, or, while the
-    database of such a server is away, as soon as it answers. Raises ConfigError for settings that
-    need packages that are not installed.
+    It starts no thread and makes no table: `wsgi.create_app` and `server.run` do that for their
+    process. Raises ConfigError for settings that need packages that are not installed.
     """
-    is_server = config is None and service is None
-    service = service or Service.open(config or from_environment())
     if service.config.oidc is not None:
         oidc.require_packages()
-    if is_server:
-        logs.set_up(service.config.log)
-    has_tables = _try_upgrade(service.store, wait=is_server)
-    if is_server:
-        announce(service.stopping)
-        render_in_child()
-        Heartbeat(service).start()
-        worker = ScoringWorker(service)
-        worker.start()
-        service = replace(service, score_later=worker.add)
     app = Flask(__name__, template_folder="pages/templates", static_folder="pages/static")
     app.config["MAX_CONTENT_LENGTH"] = service.config.max_body_b
     app.extensions[EXTENSION] = service
@@ -97,8 +77,7 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     logs.install(app)
     Metrics().install(app)
-    if not has_tables:
-        _upgrade_when_asked(app, service.store)
+    _require_tables(app, service.store)
     access.install(app)
     app.after_request(_add_security_headers)
     for group in GROUPS:
@@ -109,33 +88,16 @@ def create_app(config: ServiceConfig | None = None, *, service: Service | None =
     return app
 
 
-def _try_upgrade(store: Store, *, wait: bool) -> bool:
-    """Bring the tables up to date; False when that has to wait for the database."""
-    try:
-        upgrade(store)
-    except UNAVAILABLE:  # the store logs that its server is away
-        if store.is_sqlite or not wait:
-            raise
-        return False
-    return True
-
-
-def _upgrade_when_asked(app: Flask, store: Store) -> None:
-    """Let requests bring the tables up to date first; until then they get 503."""
-    upgrading, upgraded = Lock(), Event()
+def _require_tables(app: Flask, store: Store) -> None:
+    """Answer 503 until the store has been seen with the tables of this release."""
+    seen = Event()
 
     def require_tables() -> None:
-        if upgraded.is_set() or request.endpoint == health.ALIVE:
+        if seen.is_set() or request.endpoint in (health.ALIVE, health.READY):
             return
-        if not upgrading.acquire(blocking=False):
-            raise problems.Problem("not-ready", "the tables are being brought up to date")
-        try:
-            upgrade(store)
-            upgraded.set()
-        except SchemaError as error:
-            raise problems.Problem("not-ready", error.message) from error
-        finally:
-            upgrading.release()
+        if not is_current(store):
+            raise problems.Problem("not-ready", "the tables are not there yet; see /readyz")
+        seen.set()
 
     app.before_request(require_tables)
 

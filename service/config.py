@@ -8,6 +8,7 @@ docs/ against it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -20,7 +21,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.files import why
-from gramwatt.sci.analysis.documents import StatementDoc
+from gramwatt.service.report_settings import ReportSettings as ReportSettings
+from gramwatt.service.report_settings import S3Access as S3Access
 
 Form = Literal["text", "json"]
 """How the service logs: warnings for people, or every request as a JSON line."""
@@ -87,42 +89,6 @@ class IntensitySettings:
         """Return the names of a zone's providers, best first."""
         found = self.chains.get(zone)
         return self.chains.get("", ()) if found is None else found
-
-
-@dataclass(frozen=True, slots=True)
-class S3Access:
-    """An address `https://host/bucket/prefix`, and the key that may write there."""
-
-    url: str
-    key_id: str
-    secret: str = field(repr=False)
-    region: str = "us-east-1"
-    token: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSettings:
-    """Who answers for monthly reports, and where they go: docs/reports.md describes the variables.
-
-    `folder`, `mail_to` and `s3` are where finished reports are delivered to. `projects` have
-    reports of their own beside the one of all; EACH_PROJECT stands for every project.
-    """
-
-    organisation: str | None = None
-    accountable: str | None = None
-    contact: str | None = None
-    folder: Path | None = None
-    mail_to: tuple[str, ...] = ()
-    s3: S3Access | None = None
-    projects: frozenset[str] = frozenset()
-
-    def statement(self) -> StatementDoc:
-        """Return who answers for the report."""
-        return {
-            "organisation": self.organisation,
-            "accountable": self.accountable,
-            "contact": self.contact,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +181,18 @@ def _number(variable: str, text: str) -> float:
     if not 0 < number < 1e9:
         raise ConfigError(f"{variable}={text!r} must be above 0 and below 1e9")
     return number
+
+
+def _year(variable: str, text: str) -> int:
+    if not re.fullmatch(r"(19|20|21)\d\d", text):
+        raise ConfigError(f"{variable}={text!r} is not a year, such as 2026")
+    return int(text)
+
+
+def _targets(variable: str, text: str) -> tuple[tuple[int, float], ...]:
+    """Return kilograms by year, of `2027=12000 2030=8000`."""
+    pairs = [word.partition("=") for word in text.split()]
+    return tuple(sorted((_year(variable, y), _number(variable, kg)) for y, _, kg in pairs))
 
 
 def _count(variable: str, text: str) -> int:
@@ -371,7 +349,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("reports.organisation", "ORGANISATION", "organisation in the statement"),
     Setting("reports.accountable", "ACCOUNTABLE", "who is accountable for the report"),
     Setting("reports.contact", "CONTACT", "whom to ask about the report"),
+    Setting("reports.base_year", "BASE_YEAR", "year that later ones are compared with", _year),
+    Setting("reports.targets", "TARGETS", "what years may emit, as YEAR=KG", _targets),
     Setting("reports.projects", "REPORT_PROJECTS", "projects with a report of their own", _names),
+    Setting("reports.restatement_percent", "RESTATEMENT_PERCENT", "change [%] to tell", _number),
+    Setting("reports.restatement_webhook", "RESTATEMENT_WEBHOOK", "address that is told it"),
     Setting("reports.folder", "REPORT_DIR", "folder of finished reports", _path),
     Setting("reports.mail_to", "REPORT_EMAIL", "addresses of finished reports", _words),
     Setting("reports.s3.url", "REPORT_S3_URL", "S3-compatible store of finished reports", _bucket),

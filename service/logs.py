@@ -100,6 +100,8 @@ def _end(response: Response) -> Response:
             "route": route,
             "path": request.path,
             "status": response.status_code,
+            "bytes": response.content_length,
+            "address": request.remote_addr,
             "duration_s": round(time.perf_counter() - g.request_began_s, 6),
             "key": getattr(g.get("caller"), "name", None),
         }

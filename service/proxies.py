@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+"""A Host header that names one host (RFC 9110, section 7.2), where both ends read the same."""
 FORWARDED = (
     "HTTP_FORWARDED",
     "HTTP_X_FORWARDED_FOR",

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import os
@@ -15,20 +14,23 @@ import webbrowser
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import create_server
 from waitress.task import ErrorTask, WSGITask
 
 from gramwatt.collectors.common import server_key
-from gramwatt.service import logs
+from gramwatt.service import logs, memory
 from gramwatt.service.access import keys
 from gramwatt.service.access.sessions import new_link
 from gramwatt.service.app import create_app
 from gramwatt.service.config import Form, ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
+from gramwatt.service.proxies import HOST
 from gramwatt.service.rendering.reports import end_child, render_in_child
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
@@ -36,7 +38,8 @@ from gramwatt.service.tasks.heartbeat import Heartbeat
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.scoring import ScoringWorker
 
-THREADS = 8
+THREADS = 12
+"""At most four do what takes long (api/heavy.py), three wait for a score, two for a provider."""
 SETTINGS = {
     "connection_limit": 800,  # the usual limit of a process is 1024 files
     "asyncore_use_poll": True,  # select() ends at file 1023
@@ -47,10 +50,6 @@ _DETAILS = {
     413: "The body is above the limit; send it in parts.",
     431: "The request's headers are too long.",
 }
-
-
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, LARGE_B = -1, -3, 4 * 2**20
-"""Parameters of mallopt(3), in glibc's malloc.h, and the size that they are set to [B]."""
 
 
 class Refusal(ErrorTask):  # type: ignore[misc]
@@ -83,9 +82,23 @@ class Answer(WSGITask):  # type: ignore[misc]
         return lines
 
 
+class Parser(HTTPRequestParser):  # type: ignore[misc]
+    """Refuses what a proxy in front may read in another way, as RFC 9112 asks (3.2, 6.1)."""
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Read the lines of a request's head; raises ParsingError."""
+        super().parse_header(header_plus)
+        if not HOST.fullmatch(self.headers.get("HOST", "localhost")):
+            raise ParsingError("The Host header is malformed or given twice.")
+        both = self.chunked and "CONTENT_LENGTH" in self.headers
+        if both or "TRANSFER_ENCODING" in self.headers:  # HTTP/1.0 knows none
+            raise ParsingError("Transfer-Encoding goes with HTTP/1.1 and without Content-Length.")
+
+
 class Channel(HTTPChannel):  # type: ignore[misc]
     """A connection whose refused requests get problem documents."""
 
+    parser_class = Parser
     task_class = Answer
     error_task_class = Refusal
 
@@ -110,7 +123,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
     upgrade(service.store)
     logs.set_up(config.log)  # that the database is away now, the command says itself
-    give_large_blocks_back()
+    memory.keep_small()
     server_key.ensure(config.home)
     worker = ScoringWorker(service)
     app = create_app(service=replace(service, score_later=worker.add))
@@ -148,24 +161,15 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     _end(service, scheduler, stop, worker)
 
 
-def give_large_blocks_back() -> None:
-    """Have glibc return memory of 4 MiB and more to the system when it is freed.
-
-    It raises that size to the largest block freed so far, up to 32 MiB (mallopt(3)), so a server
-    that has read some large bodies would keep half as much memory again. Does nothing elsewhere.
+def run_scheduler(config: ServiceConfig, alive: Path | None = None) -> None:
+    """Do the periodic work, without serving, until SIGTERM or Ctrl-C; `alive` is touched as long
+    as it does.
     """
-    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        for parameter in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-            mallopt(parameter, LARGE_B)
-
-
-def run_scheduler(config: ServiceConfig) -> None:
-    """Do the periodic work, without serving, until SIGTERM or Ctrl-C."""
     service = Service.open(config)
     upgrade(service.store)
     logs.set_up(config.log)
     stop = Stop()
-    scheduler = Scheduler(service)
+    scheduler = Scheduler(service, alive=alive)
     scheduler.start()
     logs.announce(config.log, "gramwatt does the periodic work while it leads")
     stop.wait()

@@ -5,12 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 
+import pytest
+
 from gramwatt.sci.advice.jobs import grouped, work_of
-from gramwatt.sci.analysis.breakdown import WEIGHTS, breakdown, method_of
+from gramwatt.sci.analysis.breakdown import (
+    WEIGHTS,
+    breakdown,
+    components,
+    intensity_of,
+    method_of,
+    pue_sources,
+)
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import doc
+from gramwatt.sci.base.propagation import Uncertainty
+from gramwatt.sci.base.quantity import Quantity, total, weakest
+from gramwatt.sci.grid.zones import at_equal_grid
 from gramwatt.sci.journal.records import ACCELERATORS
+from gramwatt.sci.score.assess import GRADE_NEEDS
+from gramwatt.service.months.sums.decomposition import other_sources
 
 
 class Accounts:
@@ -22,7 +36,6 @@ class Accounts:
     def fields(self, month, members, before, complete, advise):
         """Fields of the document."""
         return {
-            "change_parts": self._known_change(members, before),
             "trend": self._trend(month, members, before, complete),
             "budgets": [],
             **self._accounts(members, self.sums(members)),
@@ -32,11 +45,66 @@ class Accounts:
             "revision": None,
             "revised": None,
             "methods": _methods(members),
+            "intensity_methods": [list(row) for row in sorted(_intensities(members))],
+        }
+
+    def changes(self, members, before):
+        """The effects and the projects' changes."""
+        return {
+            "change_parts": self._known_change(members, before),
+            "project_changes": self._project_changes(members, before),
         }
 
     def _known_change(self, members, before):
         known = [self.sums(group).total_g for group in (members, before)]
         return self.change_parts(members, before) if all(known) else None
+
+    def grade_limits(self, members):
+        """What the next better grade asks for and the month lacks, with the jobs that lack most."""
+        quality = self.quality(members)
+        better = {"B": "A", "C": "B", "D": "C"}.get(quality["grade"])
+        rows = []
+        for block, kinds, least in dict(GRADE_NEEDS).get(better, ()):
+            share = sum(quality[block].get(kind, 0.0) for kind in kinds)
+            if not quality[block] or share >= least:
+                continue
+            term = "embodied_g" if block == "embodied" else "energy_kwh"
+            known = [(m, getattr(m.sums, term)) for m in members]
+            lacking = [
+                (sum(v for k, v in m.job["data_quality"][block].items() if k not in kinds), m, f)
+                for m, f in known
+                if f
+            ]
+            whole = sum(sum(m.job["data_quality"][block].values()) * f.value for m, f in known if f)
+            jobs = [(part * f.value / whole, m.job) for part, m, f in lacking if part * f.value > 0]
+            jobs.sort(key=lambda row: -row[0])
+            fields = ("job_id", "name", "project")
+            named = [{**{f: job[f] for f in fields}, "share": part} for part, job in jobs[:3]]
+            row = {"grade": better, "block": block, "kinds": list(kinds), "share": share}
+            rows.append({**row, "needed": least, "jobs": named})
+        return rows
+
+    def _project_changes(self, members, before):
+        rows = []
+        for project in sorted({m.job["project"] for m in (*members, *before)}):
+            new, old = (
+                self.sums([m for m in group if m.job["project"] == project]).total_g
+                for group in (members, before)
+            )
+            ratio = None
+            if new and old and old.low > 0:
+                old_at, new_at = at_equal_grid(old, new)
+                ratio = new_at.over(old_at, "1").sourced("this month over the month before")
+            row = {"project": project, "total_g": doc(new), "previous_g": doc(old)}
+            rows.append({**row, "change": doc(ratio)})
+
+        def difference(row):
+            values = [
+                row[name]["value"] if row[name] else 0.0 for name in ("total_g", "previous_g")
+            ]
+            return -abs(values[0] - values[1]), row["project"]
+
+        return sorted(rows, key=difference) if members and before else []
 
     def unfinished_g(self, members):
         """Carbon of runs without a result."""
@@ -54,7 +122,9 @@ class Accounts:
             terms = ("jobs", "energy_kwh", "operational_g", "embodied_g", "total_g")
             row = {"month": name, "complete": final, **{term: totals[term] for term in terms}}
             row |= {"grade": self.quality(group)["grade"], "methods": methods}
-            rows.append({**row, "method_break": bool(rows) and rows[-1]["methods"] != methods})
+            other = bool(rows) and rows[-1]["methods"] != methods
+            other |= bool(rows) and other_sources(_intensities(before), _intensities(members))
+            rows.append({**row, "method_break": other})
         return rows
 
     def _advice(self, month, members, advise):
@@ -79,7 +149,8 @@ class Accounts:
             for m in group:
                 unit = m.job["sci"][0]["unit"] if m.job["sci"] else "job"
                 cell = works.setdefault((m.job["project"], unit), [None, None])
-                cell[place] = cell[place] or [0.0, 0.0, 0.0, 0.0, set()]
+                cell[place] = cell[place] or [0.0, 0.0, 0.0, 0.0, set(), set()]
+                cell[place][5] |= _intensities([m])
                 sums = m.sums
                 amounts = (sums.energy_kwh, sums.operational_g, sums.embodied_g)
                 values = [self.count(m, unit), *(one.value if one else 0.0 for one in amounts)]
@@ -93,9 +164,8 @@ class Accounts:
             if old and new and old[4] != new[4]:
                 found["method_g"] += sum(per_unit)
                 continue
-            for name, effect in zip(
-                ("efficiency_g", "grid_g", "hardware_g"), per_unit, strict=True
-            ):
+            grid = "method_g" if old and new and other_sources(old[5], new[5]) else "grid_g"
+            for name, effect in zip(("efficiency_g", grid, "hardware_g"), per_unit, strict=True):
                 found[name] += effect
         found["change_g"] = sum(found.values())
         return {
@@ -115,6 +185,8 @@ class Accounts:
         return {
             "components": _components(members, sums),
             "boundary": _boundary(members, sums),
+            "by_boundary": self._by_boundary(members),
+            "method": _method(members, sums),
             "ledger": ledger,
             "idle_not_seen_kwh": _share_of(sums.energy_kwh, _weighted(members, "idle", "not seen")),
             "chargeback": self._by(
@@ -162,8 +234,22 @@ class Accounts:
                 row[second] = names[1] if second == "work" else names[1] or None
             terms = ["jobs", "energy_kwh", "total_g"]
             terms += ["operational_g", "embodied_g"] if second != "work" else []
+            if second == "work":
+                row["regions"] = dict(Counter(m.job["region"] for m in group if m.job["region"]))
             rows.append(row | {term: totals[term] for term in terms})
         return sorted(rows, key=lambda row: -(row["total_g"]["value"] if row["total_g"] else 0.0))
+
+    def _by_boundary(self, members):
+        rows = []
+        for name in ("cloud", "own"):
+            group = [m for m in members if (":" in (m.job["region"] or "")) is (name == "cloud")]
+            if group:
+                totals, sums = self.totals(group), self.sums(group)
+                terms = ("jobs", "energy_kwh", "operational_g", "embodied_g", "total_g")
+                row = {"boundary": name, **{term: totals[term] for term in terms}}
+                row |= {"facility_kwh": doc(facility(group, sums))}
+                rows.append({**row, "market_based": self._market(group)})
+        return rows
 
     def _market(self, members):
         with_contract = [m for m in members if breakdown(m.job).get("contract")]
@@ -180,6 +266,10 @@ class Accounts:
         }
 
 
+def _intensities(members):
+    return {tuple(row) for m in members for row in intensity_of(m.job)}
+
+
 def _methods(members):
     return [list(one) for one in sorted({tuple(method_of(m.job)) for m in members})]
 
@@ -190,8 +280,8 @@ def _part_of_total(member):
 
 
 def _per_unit(old, new):
-    r0, e0, o0, m0, _ = old
-    r1, e1, o1, m1, _ = new
+    r0, e0, o0, m0 = old[:4]
+    r1, e1, o1, m1 = new[:4]
     if r0 <= 0 or r1 <= 0:
         r0, r1 = e0, e1
     efficiency = grid = hardware = 0.0
@@ -244,18 +334,80 @@ def _components(members, sums):
         whole = getattr(sums, f"{part}_g")
         if whole is None or whole.value <= 0:
             continue
-        keys = sorted({key for m in members for key in breakdown(m.job).get(part, {})})
-        amounts = {key: _weighted(members, part, key, f"{part}_g") for key in keys}
-        rest = whole.value - sum(amounts.values())
+        found = defaultdict(list)
+        for m in members:
+            of_month, of_job = getattr(m.sums, f"{part}_g"), m.job[f"{part}_g"]
+            for (of, key), figure in components(m.job).items():
+                if of == part and of_month and of_job and of_job["value"] > 0:
+                    found[key].append(figure.scaled(of_month.value / of_job["value"]))
+        known = {key: total(found[key]) for key in sorted(found)}
+        # The values are those of the shares of each job's term.
+        for key, figure in known.items():
+            amount = _weighted(members, part, key, f"{part}_g")
+            assert figure.value == pytest.approx(amount, rel=1e-9), key
+        rest = whole.value - sum(figure.value for figure in known.values())
         if rest > 1e-9 * whole.value:
-            amounts["other"] = amounts.get("other", 0.0) + rest
-        scale = whole.value / sum(amounts.values())
+            known["other"] = whole.scaled(rest / whole.value)
+        scale = whole.value / sum(figure.value for figure in known.values())
         rows += [
-            {"part": part, "component": key, "g": _share_of(whole, amount * scale)}
-            for key, amount in amounts.items()
-            if amount > 0
+            {"part": part, "component": key, "g": figure.scaled(scale).to_doc()}
+            for key, figure in known.items()
+            if figure.value > 0
         ]
     return rows
+
+
+def _pue(members, sums):
+    """The mean PUE by energy; its range is what its own inputs move O over E by."""
+    energy, grams = sums.energy_kwh, sums.operational_g
+    kwh = _weighted(members, "boundary", "facility")
+    if not (energy and energy.value > 0 and kwh > 0):
+        return None
+    sources = sorted({source for m in members for source in pue_sources(m.job)})
+    kind = weakest(m.job["method"]["pue"]["kind"] for m in members)
+    found = Quantity.exact(kwh / energy.value, "1", kind, "; ".join(sources))
+    if not (_above(grams) and grams.relative and energy.relative):
+        return found
+    ratio = grams.over(energy, "1").uncertainty.effects
+    own = Uncertainty({name: ratio[name] for name in ratio if name in sources}).ends()
+    return found.ranged(math.exp(own.low), math.exp(own.high))
+
+
+def facility(members, sums):
+    """Energy times PUE, each with its range."""
+    pue = _pue(members, sums)
+    return Quantity.from_doc(sums.energy_kwh.to_doc()).times(pue, "kWh") if pue else None
+
+
+def _method(members, sums):
+    if not members:
+        return None
+    methods = [m.job["method"] for m in members]
+    pue, intensity = _pue(members, sums), None
+    if pue and sums.operational_g:
+        ratio = sums.operational_g.over(sums.energy_kwh, "gCO2e/kWh")
+        sources = {source for m in members for source in pue_sources(m.job)}
+        texts = {row[2] for m in members for row in intensity_of(m.job)}
+        effects = ratio.uncertainty.effects
+        own = Uncertainty({n: effects[n] for n in effects if n not in sources}).ends()
+        value = ratio.value / pue.value
+        unit, kind = "gCO2e/kWh", sums.operational_g.kind
+        source = "; ".join(sorted(texts)) or sums.operational_g.source
+        intensity = Quantity.exact(value, unit, kind, source)
+        intensity = intensity.ranged(math.exp(own.low), math.exp(own.high))
+    excluded = {text for method in methods for text in method["boundary_excluded"]}
+    lives = [method["lifetime_years"] for method in methods]
+    same = ("standard", "formula", "boundary_included", "intensity_approach")
+    joined = ("engine_version", "catalog_version", "intensity_signal", "intensity_basis", "supply")
+    return {
+        **{name: methods[0][name] for name in same},
+        **{name: "; ".join(sorted({method[name] for method in methods})) for name in joined},
+        "boundary_excluded": sorted(excluded),
+        "zones": sorted({zone for method in methods for zone in method["zones"]}),
+        "lifetime_years": lives[0] if all(life == lives[0] for life in lives) else None,
+        "pue": doc(pue),
+        "intensity_g_per_kwh": doc(intensity),
+    }
 
 
 def _boundary(members, sums):
@@ -269,7 +421,7 @@ def _boundary(members, sums):
             grams,
             sum(_weighted(members, "operational", n, "operational_g") for n in ACCELERATORS),
         ),
-        "full_kwh": _scaled(energy, _weighted(members, "boundary", "facility")),
+        "full_kwh": doc(facility(members, sums) or energy),
         "full_g": doc(sums.total_g),
     }
 

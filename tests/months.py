@@ -35,15 +35,17 @@ from gramwatt.sci.base.document import (
 )
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import (
+    Kind,
     Quantity,
     QuantityDoc,
+    kind_of_sum,
     total,
 )
 from gramwatt.sci.grid.zones import at_equal_grid
 from gramwatt.sci.score.assess import quality, worst_status
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.sci_for_ai import persona
-from tests.month_accounts import Accounts
+from tests.month_accounts import Accounts, facility
 
 TOP = 10
 TERMS: tuple[Term, ...] = get_args(Term)
@@ -63,6 +65,7 @@ def month_document(
     unscored: Sequence[Pending] = (),
     excluded: Sequence[ExcludedDoc] = (),
     deleted: int = 0,
+    days: int | None = None,
     advise: Advise | None = None,
 ) -> MonthDoc:
     """The report data of `month` (YYYY-MM); `previous` holds the jobs of the previous month.
@@ -77,31 +80,43 @@ def month_document(
     before = _members(previous_month(month), previous, project)
     left_out = [excluded_row(m.job) for m in _members(month, jobs, project, excluded=True)]
     documents = [member.job for member in members]
-    sums, sums_before = _Sums.of(members), _Sums.of(before)
+    sums = _Sums.of(members)
+    first, first_before = _until(members, days), _until(before, days)
+    now, then = _Sums.of(first), _Sums.of(first_before)
     return {
         "month": month,
         "project": project,
         "complete": ended and not running and not unscored,
         "jobs_running": pending_doc(running),
         "jobs_unscored": pending_doc(unscored),
+        "jobs_to_rescore": 0,
         "provisional": _provisional(members),
         "totals": _totals(members, sums),
-        "previous": _totals(before, sums_before) if before else None,
-        "changes": _changes(sums, sums_before),
+        "previous": _totals(first_before, then) if first_before else None,
+        "compared_days": days,
+        "compared": _totals(first, now) if first and days is not None else None,
+        "changes": _changes(now, then),
         **ACCOUNTS.fields(month, members, before, ended and not running and not unscored, advise),
+        **ACCOUNTS.changes(first, first_before),
         "projects": _projects(members),
         "models": _models(members),
         "top_jobs": _top(members),
         "days": _calendar(members),
         "data_quality": _quality(members),
+        "grade_limits": ACCOUNTS.grade_limits(members),
         "conformance": dict(Counter(job["conformance"] for job in documents)),
         "states": dict(Counter(job["state"] for job in documents)),
         "by_state": _by_state(members),
         "notices": _notices(documents),
         "notice_counts": _notice_counts(documents),
-        "method": documents[-1]["method"] if documents else None,
         "excluded": [*left_out, *excluded],
         "deleted": deleted,
+        "deletions": [],
+        "restatement": None,
+        "closings": [],
+        "factors": [],
+        "model_units": [],
+        "jobs": [],
         "sources": sorted(
             {
                 source.replace("\0", "; ")
@@ -157,10 +172,11 @@ class _Sums:
     embodied_g: Quantity | None
 
     @classmethod
-    def of(cls, parts: Iterable[_Member]) -> _Sums:
+    def of(cls, members: Iterable[_Member]) -> _Sums:
+        parts = list(members)
         rows = [part.sums for part in parts]
         return cls(
-            total(row.energy_kwh for row in rows if row.energy_kwh),
+            _energy([(part, row.energy_kwh) for part, row in zip(parts, rows, strict=True)]),
             total(row.operational_g for row in rows if row.operational_g),
             total(row.embodied_g for row in rows if row.embodied_g),
         )
@@ -170,6 +186,30 @@ class _Sums:
         """C = O + M [gCO2e]."""
         operational, embodied = self.operational_g, self.embodied_g
         return operational + embodied if operational and embodied else None
+
+
+def _energy(parts: Sequence[tuple[_Member, Quantity | None]]) -> Quantity | None:
+    """The sum of energy, with the kind that nine tenths of it reach."""
+    whole = total(read for _, read in parts if read)
+    amounts: dict[Kind, float] = defaultdict(float)
+    for member, read in parts:
+        shares = member.job["data_quality"]["energy"]
+        if read and shares and kind_of_sum(shares) != read.kind:  # other days are of another kind
+            shares = {read.kind: 1.0}
+        for kind, share in shares.items():
+            amounts[kind] += share * read.value if read else 0.0  # type: ignore[index]
+    if whole is None or not sum(amounts.values()) > 0:
+        return whole
+    return whole.sourced(whole.source, kind_of_sum(amounts))
+
+
+def _until(members: Sequence[_Member], days: int | None) -> list[_Member]:
+    """The members with the first so many days of their month; all of them for None."""
+    kept = (
+        _Member(m.job, [d for d in m.days if days is None or int(d["day"][8:]) <= days])
+        for m in members
+    )
+    return [member for member in kept if member.days]
 
 
 def _changes(now: _Sums, before: _Sums) -> dict[str, QuantityDoc | None]:
@@ -248,6 +288,7 @@ def _models(members: Iterable[_Member]) -> list[ModelRow]:
             "jobs": len(group),
             "unfinished": sum(member.job["state"] in UNFINISHED for member in group),
             "energy_kwh": doc(sums.energy_kwh),
+            "facility_kwh": doc(facility(group, sums)),
             "total_g": doc(sums.total_g),
             "unfinished_g": ACCOUNTS.unfinished_g(group),
         }

@@ -129,9 +129,10 @@ def test_every_setting_of_the_service_is_documented_in_its_own_words_with_its_de
 def test_every_route_is_named(tmp_path: Path) -> None:
     from gramwatt.service.app import create_app
     from gramwatt.service.config import ServiceConfig, sqlite_url
+    from gramwatt.service.container import Service
 
     url = sqlite_url(tmp_path / "gramwatt.db")
-    app = create_app(ServiceConfig(home=tmp_path, database_url=url))
+    app = create_app(Service.open(ServiceConfig(home=tmp_path, database_url=url)))
     words = re.sub(r"\{\w[^}]*\}|<[^>]*>", "{}", text_of(README, *DOCS))
     rules = {re.sub(r"<[^>]*>", "{}", rule.rule) for rule in app.url_map.iter_rules()}
     # Of a route with an extension its other form is named; files of the pages are no interface.

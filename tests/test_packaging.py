@@ -74,7 +74,7 @@ def test_the_wheel_brings_no_name_but_its_own(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"gramwatt", "gramwatt-0.1.0.dist-info"}
     inside = {name.split("/")[1] for name in names if name.startswith("gramwatt/")}
-    assert inside == {*PACKAGES, "__init__.py", "__main__.py", "py.typed"}
+    assert inside == {*PACKAGES, "client", "integrations", "__init__.py", "__main__.py", "py.typed"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 ORDER = (
     *("run", "top", "jobs", "job", "compare", "assert", "rm"),
-    *("report", "export", "verify", "import"),
-    *("estimate", "suggest", "plan", "intensity", "budget", "calibrate", "catalog"),
+    *("report", "export", "verify", "import", "card"),
+    *("estimate", "suggest", "plan", "intensity", "budget", "month", "calibrate", "catalog"),
     *("doctor", "config", "demo", "sync"),
     *("serve", "login", "key", "scheduler", "db"),
 )

@@ -35,6 +35,7 @@ def sync(
         str | None, typer.Option(help="With --job: its document to this file, - for stdout.")
     ] = None,
     behind: Annotated[bool, typer.Option("--behind", hidden=True)] = False,
+    so_far: Annotated[bool, typer.Option("--so-far", hidden=True)] = False,
 ) -> None:
     """Close the jobs whose meter died, then send or score all spooled journals."""
     # `run` starts this while it blocks the signals that it passes on to its command.
@@ -46,6 +47,13 @@ def sync(
     from gramwatt.sci.base.errors import GramwattError
 
     config = resolve()
+    if so_far and job and summary_json:
+        from gramwatt.collectors.journal.so_far import document_so_far
+
+        document = document_so_far(config, job)
+        if document is not None:
+            _emit(summary_json, json.dumps(document), f"gramwatt job {job}")
+            return
     store = None if config.server and not behind else context.obj()
     if behind:
         _score_behind(config, store)

@@ -12,6 +12,7 @@ import threading
 import time
 
 from gramwatt.collectors.client.channel import Channel, encode
+from gramwatt.collectors.client.count_file import CountFile
 from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.client.frameworks import loaded_frameworks
 from gramwatt.collectors.client.messages import print_message, print_notice, unwritten_text
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
 READY_TIMEOUT_S = 3.0
 CLOSE_TIMEOUT_S = 2.0
-LINES_TIMEOUT_S = 0.3
-"""How long a job waits at its end for the line about it [s]; its journal is whole before."""
+LINES_TIMEOUT_S, LONG_LINES_TIMEOUT_S = 0.3, 2.0
+"""How long a job waits at its end for the line about it [s], the latter if it took more than
+LONG_NS; its journal is whole before."""
+LONG_NS = 60_000_000_000
 RESTART_WAITS_S = (0.0, 1.0, 5.0, 30.0, 120.0)
 """Pause before each restart of a meter that died; after the last one the job goes on without."""
 POLL_INTERVAL_S = 1.0
@@ -42,20 +45,23 @@ WAITING_MAX = 1_000
 """Lines kept for a meter that does not read."""
 _NOT_CLOSED = "the meter did not confirm the end; `gramwatt sync` closes and scores the job"
 _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramwatt doctor`"
-_LEFT_OUT = "windows-left-out: windows follow each other too fast; only some of them are measured."
+WINDOWS_LEFT_OUT = (
+    "windows-left-out: windows follow each other too fast; only some of them are measured."
+)
 
 
 def switched_off() -> bool:
     """Say whether GRAMWATT_OFF asks that nothing at all happens."""
-    return _is_set("GRAMWATT_OFF")
+    return is_set("GRAMWATT_OFF")
 
 
 def quiet() -> bool:
     """Say whether GRAMWATT_QUIET asks for no line at a job's end."""
-    return _is_set("GRAMWATT_QUIET")
+    return is_set("GRAMWATT_QUIET")
 
 
-def _is_set(name: str) -> bool:
+def is_set(name: str) -> bool:
+    """Say whether a variable switches something on."""
     return os.environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
@@ -81,6 +87,20 @@ class RateLimit:
         self._tokens -= 1
 
 
+class WindowRate(RateLimit):
+    """The limit of a process's boundaries of windows."""
+
+    def __init__(self) -> None:
+        super().__init__(WINDOW_BURST, WINDOWS_PER_S)
+
+    def admits(self, length_ns: int) -> bool:
+        """Say whether the end of a window of this length [ns] goes out, and take it if so."""
+        if self.allows():
+            self.use()
+            return True
+        return length_ns >= WINDOW_NS
+
+
 class Client:
     """One job's connection to its meter. Every method is safe after a fork and after the end.
 
@@ -103,29 +123,42 @@ class Client:
         """Why the journal of the closed job is not whole; empty where it is."""
         self.lines: list[str] | None = None
         """What the user reads about the closed job; None while it is not known."""
-        self._see = f"`gramwatt job {job_id}`"
+        self.see = f"`gramwatt job {job_id}`"
+        """Where the report is: a command, or an address of the server once the job is closed."""
         self._verbose = verbose
-        self._role = role
-        self._args = dict(args)
+        self.role = role
+        self.args = dict(args)
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._channel = Channel()
         self._count_rate = RateLimit(BURST_LINES, LINES_PER_S)
-        self._window_rate = RateLimit(WINDOW_BURST, WINDOWS_PER_S)
+        self._window_rate = WindowRate()
         self._windows_left_out = False
         self._lines: list[bytes] = []
+        self._count_file: CountFile | None = None
         self._id = os.urandom(6).hex()
         self._start_mark = {"mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
         if boot_ns := _boot_ns():
             self._start_mark["boot_ns"] = boot_ns
+        self._cpu_before_s = sum(os.times()[:4])
+        """Processor time of this process and its ended children before the job [s]."""
         self._counts = CountLines(self._now_ns)
         self._restarts = 0
         self._retry_at = 0.0
         self._polled_at = time.monotonic()
+        self._quiet_until = 0.0
+        """Until then no total may go out, and a count costs as little as can be."""
+
+    @property
+    def counts_path(self) -> str | None:
+        """The file through which child processes count; None where it could not be made."""
+        return self._count_file.path if self._count_file else None
 
     def start(self) -> bool:
         """Launch the meter and send it the start line; False when it could not be launched."""
         self.alive = True
+        about = {"job_id": self.job_id, "role": self.role, "args": self.args}
+        self._count_file = CountFile.make(about)
         with self._lock:
             return self._launch()
 
@@ -134,7 +167,8 @@ class Client:
         if not self._usable():
             return
         self._counts.add(unit, amount, phase)  # atomic, so that no amount waits for the lock
-        self._exchange()
+        if time.monotonic() >= self._quiet_until:
+            self._exchange()
 
     def send_child(self, pid: int) -> None:
         """Send the meter the process id of the command it measures."""
@@ -155,12 +189,10 @@ class Client:
         if not self._usable():
             return
         mono_ns = time.monotonic_ns()
-        if self._window_rate.allows():
-            self._window_rate.use()
-        elif mono_ns - start_ns < WINDOW_NS:
+        if not self._window_rate.admits(mono_ns - start_ns):
             if not self._windows_left_out:
                 self._windows_left_out = True
-                self.send_notice(_LEFT_OUT)
+                self.send_notice(WINDOWS_LEFT_OUT)
             return
         line = {"cmd": "window", "name": name, "start_ns": start_ns, "mono_ns": mono_ns}
         self._send({**line, "counts": list(counts.items())})
@@ -191,16 +223,18 @@ class Client:
     ) -> bool:
         """End the job and wait, at most CLOSE_TIMEOUT_S, for the final reading to be journaled.
 
-        With `lines` also for those about the job, up to LINES_TIMEOUT_S after the call.
+        With `lines` also for those about the job, up to LINES_TIMEOUT_S after the call, or
+        LONG_LINES_TIMEOUT_S.
         """
         if not self._usable():
             return self.closed
-        deadline = time.monotonic() + LINES_TIMEOUT_S
+        is_long = time.monotonic_ns() - self._start_mark["mono_ns"] > LONG_NS
+        deadline = time.monotonic() + (LONG_LINES_TIMEOUT_S if is_long else LINES_TIMEOUT_S)
         locked = self._lock.acquire(timeout=CLOSE_TIMEOUT_S)
         try:
             line: dict[str, Any] = {"cmd": "stop", "state": state}
             line |= {"exit_code": exit_code, "signal": signal}
-            line |= {"software": loaded_frameworks()} if self._role == "track" else {}
+            line |= {"software": loaded_frameworks()} if self.role == "track" else {}
             line |= {"lines": True} if lines else {}
             self._close_meter({**line, "mono_ns": time.monotonic_ns()})
             while lines and self.closed and self.lines is None:
@@ -209,6 +243,10 @@ class Client:
                 self._read_replies()
         finally:
             self.alive = False
+            if self._count_file:
+                if self.closed or not self._channel.connected:
+                    self._count_file.remove()  # no meter will
+                self._count_file.close()
             self._channel.close()
             if locked:
                 self._lock.release()
@@ -222,7 +260,7 @@ class Client:
             return self.lines or []
         if self.unwritten:  # known with the end, though the figures are not yet
             return [unwritten_text(self.job_id, self.unwritten)]
-        return [f"{self.job_id} has ended; see {self._see}"]
+        return [f"{self.job_id} has ended; see {self.see}"]
 
     def abandon(self) -> None:
         """Close a forked child's copy of the connection; the meter is sent nothing."""
@@ -259,16 +297,21 @@ class Client:
                 self._lock.release()
             if not self._lines and not self._counts.unsent:
                 return
-            if not self._count_rate.allows() or not self._channel.connected:
+            if not self._count_rate.allows():
+                self._quiet_until = now + 1 / LINES_PER_S
+                return
+            if not self._channel.connected:
                 return
 
     def _launch(self) -> bool:
         if not self._channel.launch():
             return False
         self._counts.resend()
-        line: dict[str, Any] = {"cmd": "start", "job_id": self.job_id, "role": self._role}
+        line: dict[str, Any] = {"cmd": "start", "job_id": self.job_id, "role": self.role}
         line["client"] = self._id
-        line |= {"parent_pid": self._pid, **self._start_mark, "args": self._args}
+        line |= {"parent_pid": self._pid, **self._start_mark, "args": self.args}
+        line["cpu_s"] = self._cpu_before_s
+        line |= {"counts_path": self.counts_path} if self.counts_path else {}
         line |= {"restart": self._restarts} if self._restarts else {}
         line |= {"verbose": True} if self._verbose else {}
         return self._channel.send(encode(line))
@@ -299,7 +342,7 @@ class Client:
             self.home = reply.get("home", self.home)
             self.unwritten = reply.get("unwritten", self.unwritten)
             self.lines = reply.get("lines", self.lines)
-            self._see = reply.get("see", self._see)
+            self.see = reply.get("see", self.see)
             if kind == "saved":
                 self._counts.saved(int(reply["seq"]))
             for notice in map(str, reply.get("notices") or ()):

@@ -84,14 +84,19 @@ def _spawn(command: list[str], channel: int) -> int:
 
 
 def score_with_sync(
-    job_id: str, timeout_s: float, settings: dict[str, str] | None = None
+    job_id: str,
+    timeout_s: float,
+    settings: dict[str, str] | None = None,
+    *,
+    so_far: bool = False,
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Score a job with `gramwatt sync`: its document, and the first problem that `sync` reports.
 
-    Each is None when it is not known within `timeout_s` [s]. A slower `sync` goes on by itself, and
-    its score is in the store later. `settings` are environment variables for it.
+    With `so_far` a running one up to now. Each is None when it is not known within `timeout_s` [s].
+    A slower `sync` goes on by itself, and its score is in the store later. `settings` are
+    environment variables for it.
     """
-    options = ["--quiet", "--summary-json", "-"]
+    options = ["--quiet", "--summary-json", "-", *(["--so-far"] if so_far else [])]
     return _parse(_sync_output([*options, "--job", job_id], timeout_s, settings)[0])
 
 

@@ -14,7 +14,8 @@ _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 def flat(document: Mapping[str, Any]) -> dict[str, float]:
     """Return the figures of a document by name, each with `_low` and `_high`, if known.
 
-    `co2e_g_per_UNIT` and `count_UNIT` for each functional unit; `conforming` is 1 for a score that
+    `co2e_g_per_UNIT` and `count_UNIT` for each functional unit; energy and carbon of each window,
+    of several with one name the last; `conforming` is 1 for a score that
     is an SCI, with or without listed deviations, else 0.
     """
     found: dict[str, float] = {}
@@ -24,6 +25,10 @@ def flat(document: Mapping[str, Any]) -> dict[str, float]:
         unit = "".join(char if char in _SAFE else "_" for char in str(item["unit"]))
         found[f"gramwatt/count_{unit}"] = float(item["count"])
         _add(found, f"co2e_g_per_{unit}", item.get("g_per_unit"))
+    for window in document.get("windows") or ():
+        name = "".join(char if char in _SAFE or char == "/" else "_" for char in window["name"])
+        for figure in ("energy_kwh", "total_g"):
+            _add(found, f"window/{name}/{figure}", window.get(figure))
     if document.get("duration_s") is not None:
         found["gramwatt/duration_s"] = float(document["duration_s"])
     if document.get("conformance"):

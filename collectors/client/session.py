@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import threading
 import time
 from contextvars import ContextVar
 
+from gramwatt.collectors.client.child_client import ChildClient
 from gramwatt.collectors.client.client import Client, quiet, switched_off
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.client.pausing import PausePoint, pause_point
-from gramwatt.collectors.common.identity import JOB_ID, UNIT, WITHIN, job_id
+from gramwatt.collectors.common.identity import new_job_id
+from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, job_id, within
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 SIGINT = 2
+UNIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
+"""A unit's name, as sci.journal.records.UNIT_PATTERN has it (not imported: it costs 20 ms)."""
 PATH_LENGTH = 512
 """Longest name of a window with those around it: as long as a text of a record may be."""
 JOB_SETTINGS = ("project", "name", "region", "zone", "kind")
@@ -34,6 +39,11 @@ JOBS_REPORTED = 10
 """Jobs of one process that end with a line: a decorated function may be called a thousand times."""
 _gate = threading.Lock()
 _current: Session | None = None
+"""The innermost running job that this process has begun; those around it by `Session.around`."""
+_joined: dict[str, Session] = {}
+"""Jobs of other processes into which this one counts, by id; the last one is the outer job here."""
+_begun: dict[str, int] = {}
+"""How many jobs each place of the code has begun: in the ranks of a launch alike."""
 _hooked = False
 _ended = 0
 
@@ -55,7 +65,7 @@ class OpenWindow:
         self.path = window_path([*session.windows(), self])
 
 
-def window_path(windows: list[OpenWindow]) -> str:
+def window_path(windows: Sequence[OpenWindow]) -> str:
     """Return the name of the innermost of these windows with those around it."""
     return "/".join(window.name for window in windows)[:PATH_LENGTH]
 
@@ -67,22 +77,33 @@ _windows: ContextVar[tuple[OpenWindow, ...]] = ContextVar("gramwatt_windows", de
 class Session:
     """A job that this process runs; nested and concurrent entries share it.
 
-    `by_start`: `start()` began it, so that another `start()` ends it.
+    `by_start`: `start()` began it, so that another `start()` ends it. `place` is where in the code
+    it begins; without one it is a job of its own, also inside another, `around`. `outer` is the
+    client of one that runs in another process, which ends it. A copy is the same session; so is
+    what another process unpickles, if it can reach the job.
     """
 
-    def __init__(self, args: Mapping[str, Any], *, by_start: bool = False) -> None:
-        self.id, origin = job_id()
+    def __init__(
+        self,
+        args: Mapping[str, Any],
+        *,
+        by_start: bool = False,
+        place: str | None = None,
+        around: Session | None = None,
+        outer: ChildClient | None = None,
+    ) -> None:
+        self.id = outer.job_id if outer else _new_id(place)
         self.by_start = by_start
+        self.around = around
         self._args = dict(args)
-        self.client = Client(self.id, "track", args)
+        self.client: Client | ChildClient = outer or Client(self.id, "track", args)
         self._pause_point: PausePoint | None = None
         self._depth = 0
+        self._ended = False
         self._outcome: tuple[str, int | None, int | None] | None = None
-        self._exported = {WITHIN: self.id}
-        if origin != "environment":
-            self._exported[JOB_ID] = self.id
+        self._exported = {JOB_ID: self.id, WITHIN: within(self.id)}
         unit = args.get("unit")
-        if isinstance(unit, str):
+        if isinstance(unit, str) and UNIT_NAME.fullmatch(unit):
             self._exported[UNIT] = unit
         self._before: dict[str, str | None] = {}
         self._error_before = _last_error()
@@ -91,7 +112,8 @@ class Session:
         """Start the meter and let child processes join the job and count its unit."""
         self._before = {name: os.environ.get(name) for name in self._exported}
         os.environ.update(self._exported)
-        self.client.start()
+        if not isinstance(self.client, ChildClient):
+            self.client.start()
 
     def may_pause(
         self, on_pause: Callable[[], object] | None, on_resume: Callable[[], object] | None
@@ -106,15 +128,29 @@ class Session:
         return self._depth == 1
 
     def report_joined(self, args: Mapping[str, Any]) -> None:
-        """Report the settings of an inner entry that the job has otherwise, and keeps."""
+        """Report the settings of an inner entry that the job has otherwise, and keeps.
+
+        A command has no other than its own `track` gives it, in a child process too.
+        """
+        client = self.client
+        if isinstance(client, ChildClient) and client.role == "command":
+            client.send_settings(args)
+            return
         given = {key: args[key] for key in JOB_SETTINGS if key in args}
         unused = [f"{k}={v!r}" for k, v in given.items() if v != self._args.get(k)]
         if unused:
             text = f"track({', '.join(unused)})"[:SETTINGS_LENGTH]
             text += f" joins job {self.id}, which runs already, and its settings are not used; "
             text += "to measure it by itself, end that job first"
-            print_message(f"{text} [argument-ignored]")
-            self.client.send_notice(f"argument-ignored: {text}")
+            self.report_ignored(text)
+
+    def report_ignored(self, text: str) -> None:
+        """Leave a notice on a wrong argument with the job, and print it where the job runs."""
+        if isinstance(self.client, ChildClient):  # its meter prints it there
+            self.client.send_notice(f"argument-ignored: {text}"[:512])
+            return
+        print_message(f"{text} [argument-ignored]")
+        self.client.send_notice(f"argument-ignored: {text}"[:512])
 
     def leave(self, owner: bool, outcome: tuple[str, int | None, int | None]) -> bool:
         """Remove one entry; the owner's outcome is the job's. True when none is left."""
@@ -125,10 +161,14 @@ class Session:
 
     def count(self, amount: float, unit: str | None) -> None:
         """Add an amount [R] to the job and to every window that is open here."""
-        opened = self.windows()
+        if self._ended:
+            text = f"what is counted after the end of job {self.id} is left out"
+            print_message(f"{text} [argument-ignored]")
+            return
+        opened = self.windows() if _windows.get() else ()
         for window in opened:
             window.counts[unit] = window.counts.get(unit, 0.0) + amount
-        self.client.count(amount, unit, window_path(opened) or None)
+        self.client.count(amount, unit, window_path(opened) if opened else None)
         if self._pause_point is not None:
             self._pause_point.check()
 
@@ -144,33 +184,65 @@ class Session:
         return window
 
     def leave_window(self, window: OpenWindow) -> None:
-        """Close a window; windows may overlap, so it need not be the innermost."""
+        """Close a window; windows may overlap, so it need not be the innermost.
+
+        One that was open when this process was forked ends in the process before.
+        """
+        if window.ended:
+            return
         window.ended = True  # for the thread that opened it, if this is another
         _windows.set(tuple(other for other in _windows.get() if not other.ended))
         self.client.leave_window(window.path, window.start_ns, window.counts)
 
     @property
     def runs(self) -> bool:
-        """Whether this is the job that runs in this process."""
-        return self is _current
+        """Whether the job runs, in this process or in one that this one counts for."""
+        counts_for = isinstance(self.client, ChildClient) and self.client.alive
+        return counts_for or self in _running()
+
+    def count_for_parent(self) -> None:
+        """Go on in a forked child: as one that counts into the job of the process before."""
+        client = self.client
+        client.abandon()
+        self.by_start = False
+        self.client = ChildClient(self.id, client.counts_path, client.role, client.args)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle what another process needs to count into the job."""
+        client = self.client
+        return _reconnected, (self.id, client.counts_path, client.role, client.args)
+
+    def __deepcopy__(self, _memo: object) -> Session:
+        """Return the session itself: a copy of a job is the same job."""
+        return self
 
     def end(self) -> None:
         """Close the job and take its id and unit back out of the environment."""
+        client = self.client
+        if isinstance(client, ChildClient):  # its own process ends it
+            return
+        self._ended = True
         if self._pause_point is not None:
             self._pause_point.close()
+        self._restore_environment()
+        state, exit_code, signal = self._outcome or ("completed", None, None)
+        reported = not quiet() and _job_ended() <= JOBS_REPORTED
+        client.stop(state, exit_code, signal, lines=reported)
+        for text in client.end_lines() if reported else ():
+            print_message(text)
+
+    def _restore_environment(self) -> None:
         for name, value in self._exported.items():
             before = self._before.get(name)
-            if os.environ.get(name) != value:
+            inner = [s for s in _running() if s._before.get(name) == value]
+            if inner:  # a job that began in this one goes on: it puts back what was before both
+                inner[-1]._before[name] = before
+            elif os.environ.get(name) != value:
                 continue  # changed since, by the user's code
-            if before is None:
+            elif before is None:
                 del os.environ[name]
             else:
                 os.environ[name] = before
-        state, exit_code, signal = self._outcome or ("completed", None, None)
-        reported = not quiet() and _job_ended() <= JOBS_REPORTED
-        self.client.stop(state, exit_code, signal, lines=reported)
-        for text in self.client.end_lines() if reported else ():
-            print_message(text)
 
     def end_at_exit(self) -> None:
         """Close a job that was not ended: as failed when the interpreter ends with an error."""
@@ -182,10 +254,15 @@ class Session:
 
 
 def open_session(
-    args: Mapping[str, Any], strict: bool = False, *, by_start: bool = False
+    args: Mapping[str, Any],
+    strict: bool = False,
+    *,
+    by_start: bool = False,
+    place: str | None = "",
 ) -> tuple[Session | None, bool]:
     """Enter the running job, or start one: the session, and whether this entry owns the job.
 
+    `place` is where in the code the job begins; None makes it a job of its own, whatever runs.
     With `by_start` a job that `start()` began is ended first: a cell of a notebook was run again.
     (None, False) when measuring is off or impossible; with `strict` the latter raises RuntimeError.
     Off is the user's own wish and never an error.
@@ -201,10 +278,13 @@ def open_session(
         if by_start:
             _end_started()
         with _gate:
-            if _current is not None:
+            if _current is not None and place is not None:
                 _current.report_joined(args)
                 return _current, _current.enter()
-            session = Session(args, by_start=by_start)
+            if place is not None and (outer := _outer()) is not None:
+                outer.report_joined(args)
+                return outer, False
+            session = Session(args, by_start=by_start, place=place, around=_current)
             owner = session.enter()
             session.begin()
             _current = session
@@ -215,13 +295,81 @@ def open_session(
         return None, False
 
 
-def _end_started() -> None:
+def joined_session() -> Session | None:
+    """Return the running job of another process that this one counts into already, if any."""
+    if _current is None:
+        for session in reversed(_joined.values()):
+            if session.client.alive:
+                return session
+    return None
+
+
+def _outer() -> Session | None:
+    """Return the running job of another process that this one counts into; None without one."""
+    if (session := joined_session()) is not None:
+        return session
+    client = ChildClient.find()
+    return None if client is None else _join(client)
+
+
+def _join(client: ChildClient) -> Session:
+    global _joined
+    _joined = {name: other for name, other in _joined.items() if other.runs}
+    session = _joined[client.job_id] = Session(client.args, outer=client)
+    return session
+
+
+def _reconnected(
+    name: str, counts_path: str | None, role: str, args: Mapping[str, Any]
+) -> Session | None:
+    """Return the session of a job that was pickled, perhaps in another process."""
+    if switched_off():
+        return None
+    _hook()
+    for session in (*_running(), _joined.get(name)):
+        if session is not None and session.id == name and session.runs:
+            return session
+    return _join(ChildClient(name, counts_path, role, args))
+
+
+def running_session() -> Session | None:
+    """Return the session of the job that this process counts into; None without any."""
+    return _current or (None if switched_off() else _outer())
+
+
+def _running() -> list[Session]:
+    """Return the running jobs of this process, the innermost first."""
+    found, session = list[Session](), _current
+    while session is not None:
+        found.append(session)
+        session = session.around
+    return found
+
+
+def _remove(session: Session) -> None:
+    """Take a job out of those that run; one may end before another that began in it."""
     global _current
+    if session is _current:
+        _current = session.around
+    for other in _running():
+        if other.around is session:
+            other.around = session.around
+
+
+def _new_id(place: str | None) -> str:
+    """Return the id of a job that begins at this place of the code; None for one of its own."""
+    if place is None:
+        return new_job_id()
+    _begun[place] = number = _begun.get(place, -1) + 1
+    return job_id(f"{place} {number}")[0]
+
+
+def _end_started() -> None:
     with _gate:
         session = _current
         if session is None or not session.by_start:
             return
-        _current = None
+        _remove(session)
     session.end()
 
 
@@ -233,14 +381,13 @@ def _give_up(why: str, strict: bool) -> None:
 
 def close_session(session: Session | None, owner: bool, error: BaseException | None) -> None:
     """Leave the job; the last one to leave ends it and waits for the final reading."""
-    global _current
-    if session is None or session is not _current:
+    if session is None or session not in _running():
         return  # off, ended already, or a forked child that leaves its parent's block
     try:
         with _gate:
             if not session.leave(owner, outcome_of(error)):
                 return
-            _current = None
+            _remove(session)
         session.end()
     except Exception as problem:
         print_message(f"measuring could not be ended ({problem!r}); the job goes on")
@@ -283,10 +430,9 @@ def _hook() -> None:
 
 
 def _at_exit() -> None:
-    global _current
-    session, _current = _current, None
-    if session is not None:
+    for session in _running():
         try:
+            _remove(session)
             session.end_at_exit()
         except Exception as problem:
             print_message(f"measuring could not be ended ({problem!r})")
@@ -294,6 +440,10 @@ def _at_exit() -> None:
 
 def _in_child() -> None:
     global _current, _gate
-    session, _current, _gate = _current, None, threading.Lock()
-    if session is not None:
-        session.client.abandon()
+    running, _current, _gate = _running(), None, threading.Lock()
+    _joined.update((session.id, session) for session in reversed(running))
+    for other in _joined.values():
+        other.count_for_parent()
+    for window in _windows.get():
+        window.ended = True
+    _windows.set(())

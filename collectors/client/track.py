@@ -11,15 +11,22 @@ from __future__ import annotations
 import functools
 import math
 import os
-import re
 import sys
 
-from gramwatt.collectors.client.client import switched_off
+from gramwatt.collectors.client.client import is_set, switched_off
 from gramwatt.collectors.client.decorators import decorate
 from gramwatt.collectors.client.launch import score_with_sync
 from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.client.metrics import flat
-from gramwatt.collectors.client.session import OpenWindow, Session, close_session, open_session
+from gramwatt.collectors.client.session import (
+    UNIT_NAME,
+    OpenWindow,
+    Session,
+    close_session,
+    joined_session,
+    open_session,
+    running_session,
+)
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
@@ -34,8 +41,6 @@ if TYPE_CHECKING:
 RESULT_TIMEOUT_S = 10.0
 SHOWN_CHARACTERS = 40
 """Characters of a wrong value in a message."""
-UNIT = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
-"""A unit's name, as sci.journal.records.UNIT_PATTERN has it (not imported: it costs 20 ms)."""
 _SHOWN = {"gramwatt/energy_kwh": "kWh", "gramwatt/total_g": "gCO2e"}
 """Metrics that stand for an ended job at a prompt."""
 _OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
@@ -66,22 +71,53 @@ class Job:
             self._session.client.poll()
             home = self._session.client.home
             settings = {"GRAMWATT_HOME": home} if home else None
-            self._result, problem = score_with_sync(self._session.id, RESULT_TIMEOUT_S, settings)
+            found, problem = score_with_sync(self._session.id, RESULT_TIMEOUT_S, settings)
+            self._result = Document(found) if found else None
             if self._result is None and problem:
                 print_message(f"{self._session.id} has no score yet: {problem}")
         return self._result
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self, *, so_far: bool = False) -> dict[str, float]:
         """Return the figures of `result` by name, flat, for mlflow.log_metrics and wandb.log.
 
         Names end in their unit, with `_low` and `_high` for the range (docs/python-api.md). What is
-        not known is left out, so that it is empty while the job runs or nothing was measured.
+        not known is left out, so that it is empty while the job runs or nothing was measured. With
+        `so_far` those of a running job up to now, about 2 s; of one that has ended the same.
         """
         try:
-            return flat(self.result or {})
+            return flat((self._document_so_far() if so_far else self.result) or {})
         except Exception as error:  # a server's document of another form
             print_message(f"the metrics of {self.id} could not be made ({error!r})")
             return {}
+
+    @property
+    def url(self) -> str | None:
+        """The address of the ended job's page on a server; None without a server."""
+        see = self._session.client.see if self._session else ""
+        return see if see.startswith("http") else None
+
+    def log_to_mlflow(self, run_id: str | None = None) -> None:
+        """Log the figures of the ended job to a run of MLflow (docs/integrations.md)."""
+        from gramwatt.collectors.client.trackers import log_to_mlflow
+
+        if self.id is not None:
+            log_to_mlflow(self.id, self.url, self.metrics(), run_id)
+
+    def log_to_wandb(self, run: Any = None) -> None:
+        """Write the figures of the ended job into a run of W&B (docs/integrations.md)."""
+        from gramwatt.collectors.client.trackers import log_to_wandb
+
+        if self.id is not None:
+            log_to_wandb(self.id, self.url, self.metrics(), run)
+
+    def _document_so_far(self) -> dict[str, Any] | None:
+        if self._session is None or self._result is not None:
+            return self._result
+        self._session.client.poll()  # what was counted is sent
+        document, problem = score_with_sync(self._session.id, RESULT_TIMEOUT_S, so_far=True)
+        if document is None and problem:
+            print_message(f"{self._session.id} has no figures yet: {problem}")
+        return document
 
     def __repr__(self) -> str:
         if self._session is None:
@@ -105,7 +141,8 @@ class Job:
         except Exception as error:
             given = [] if amount is None else [_short(amount)]
             given += [f"{_short(unit, str)}={_short(number)}" for unit, number in units.items()]
-            self._report_ignored(f"count({', '.join(given[:4])}) is ignored: {_short(error, str)}")
+            text = f"count({', '.join(given[:4])}) is ignored: {_short(error, str)}"
+            self._session.report_ignored(text)
 
     def window(self, name: str) -> Window:
         """Return a block whose energy and counts are reported separately; windows nest ("a/b")."""
@@ -116,15 +153,21 @@ class Job:
         number = float(amount)
         if not math.isfinite(number) or number < 0:
             raise ValueError(f"an amount is a number from 0 up, not {_short(amount)}")
-        if unit is not None and not UNIT.fullmatch(unit):
+        if unit is not None and not UNIT_NAME.fullmatch(unit):
             raise ValueError(f"not a unit name: {_short(unit)}")
         if self._session is not None:
             self._session.count(number, unit)
 
-    def _report_ignored(self, text: str) -> None:
-        print_message(f"{text} [argument-ignored]")
+    def send_notice(self, code: str, text: str) -> None:
+        """Leave a notice in the job's report; `code` is one of docs/notices.md."""
         if self._session is not None:
-            self._session.client.send_notice(f"argument-ignored: {text}"[:512])
+            self._session.client.send_notice(f"{code}: {text}"[:512])
+
+
+def running_job() -> Job | None:
+    """Return the job that this process counts into: its own or that around it; None without."""
+    session = running_session()
+    return Job(session, None) if session is not None else None
 
 
 def _short(value: object, text_of: Callable[[Any], str] = repr) -> str:
@@ -134,6 +177,20 @@ def _short(value: object, text_of: Callable[[Any], str] = repr) -> str:
     except Exception:  # an integer of more digits than Python prints, or a __repr__ that fails
         text = f"a {type(value).__name__}"
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+
+
+class Document(dict):  # type: ignore[type-arg]  # a plain dict to its users
+    """A job document, which a notebook shows as a table with a chart."""
+
+    def _repr_html_(self) -> str:
+        from gramwatt.collectors.client.document_text import document_html
+
+        return document_html(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        from gramwatt.collectors.client.document_text import document_text
+
+        printer.text(document_text(self))
 
 
 class Window:
@@ -167,14 +224,22 @@ class Tracker:
         strict: bool = False,
         default_name: str = "",
         callbacks: tuple[Callback | None, Callback | None] = (None, None),
+        place: str | None = "",
     ) -> None:
+        """`place` is where in the code the job begins; None makes each entry a job of its own."""
         self._default_name = default_name
+        self._place = place
         self._callbacks = callbacks
         self._options = {key: value for key, value in options.items() if value is not None}
         self._strict = strict
         self._entered: list[tuple[Session | None, bool]] = []
+        self._ignored: list[str] = []
+        self._is_plain = not (self._options or strict or place is None or any(callbacks))
+        if self._is_plain:
+            self._unit = None
+            return
         unit = self._options.get("unit")
-        self._unit = unit if isinstance(unit, str) and UNIT.fullmatch(unit) else None
+        self._unit = unit if isinstance(unit, str) and UNIT_NAME.fullmatch(unit) else None
         unknown = sorted(self._options.keys() - _OPTIONS)
         if strict:
             _check(self._options, unknown)
@@ -191,16 +256,21 @@ class Tracker:
             print_message(f"{text} [argument-ignored]")
             return function
         name = getattr(function, "__qualname__", None) or type(function).__name__
-        scope = functools.partial(Tracker, self._options, self._strict, name, self._callbacks)
+        more = self._callbacks, self._place
+        scope = functools.partial(Tracker, self._options, self._strict, name, *more)
         return decorate(function, scope)  # type: ignore[return-value]  # the same signature
 
     def __enter__(self) -> Job:
-        return self._enter(by_start=False)
+        session = joined_session() if self._is_plain else None
+        if session is None:
+            return self._enter(by_start=False)
+        self._entered.append((session, False))  # as below, in a fifth of the time
+        return Job(session, None)
 
     def _enter(self, *, by_start: bool) -> Job:
         options = {key: value for key, value in self._options.items() if key in _OPTIONS}
         options["default_name"] = self._default_name or _script_name()
-        session, owner = open_session(options, self._strict, by_start=by_start)
+        session, owner = open_session(options, self._strict, by_start=by_start, place=self._place)
         if session is not None:
             session.may_pause(*self._callbacks)
             for text in self._ignored if owner else ():
@@ -222,6 +292,8 @@ class Tracker:
         if self._entered:
             session, owner = self._entered.pop()
             close_session(session, owner, error)
+            if owner and "mlflow" in sys.modules and is_set("GRAMWATT_MLFLOW"):
+                Job(session, None).log_to_mlflow()
 
     async def __aenter__(self) -> Job:
         return self.__enter__()
@@ -259,6 +331,7 @@ if TYPE_CHECKING:
         region: str | None = None,
         zone: str | None = None,
         kind: str | None = None,
+        job: str | None = None,
         strict: bool = False,
         on_pause: Callback | None = None,
         on_resume: Callback | None = None,
@@ -278,6 +351,7 @@ else:
         region=None,
         zone=None,
         kind=None,
+        job=None,
         strict=False,
         **more,
     ):
@@ -289,13 +363,18 @@ else:
         TypeError or ValueError here, and so does a system that cannot measure, as RuntimeError;
         a meter that is not to be had raises RuntimeError at the start.
 
+        `job="new"` makes each entry a job of its own, inside a running job and in each rank too.
+
         `on_pause` and `on_resume` are called without arguments around a pause by
         `gramwatt run --pause-above`, between two steps: where the job counts.
         """
-        callbacks = _callback(more, "on_pause", strict), _callback(more, "on_resume", strict)
+        callbacks = None, None
+        if more:
+            callbacks = _callback(more, "on_pause", strict), _callback(more, "on_resume", strict)
         options = {"project": project, "name": name, "unit": unit, "region": region}
         options |= {"zone": zone, "kind": kind, **more}
-        tracker = Tracker(options, strict, callbacks=callbacks)
+        place = _place(job, strict)
+        tracker = Tracker(options, strict, callbacks=callbacks, place=place)
         if function is None:
             return tracker
         if strict or _runs(function):
@@ -303,6 +382,16 @@ else:
         text = f"track({_short(function)}): arguments are given by name, such as project='vision'"
         print_message(f"{text}; it is ignored [argument-ignored]")
         return tracker
+
+
+def _place(job: object, strict: bool) -> str | None:
+    """Return the file and line that call `track`, None for a job of its own (`job="new"`)."""
+    if job == "new":
+        return None
+    if job is not None:
+        _wrong(f"job={_short(job)}: only job='new' is known", strict)
+    caller = sys._getframe(2)
+    return f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
 
 
 def _runs(function: object) -> bool:
@@ -325,11 +414,15 @@ def _callback(more: dict[str, Any], name: str, strict: bool) -> Callback | None:
     found = more.pop(name, None)
     if found is None or callable(found):
         return found  # type: ignore[no-any-return]
-    text = f"{name} is a function without arguments, not {_short(found)}"
+    _wrong(f"{name} is a function without arguments, not {_short(found)}", strict)
+    return None
+
+
+def _wrong(text: str, strict: bool) -> None:
+    """Report an argument of a wrong value; raises TypeError with `strict`."""
     if strict:
         raise TypeError(text)
     print_message(f"{text}; it is ignored [argument-ignored]")
-    return None
 
 
 def _script_name() -> str:

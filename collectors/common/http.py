@@ -58,9 +58,17 @@ def new_session(api_key: str | None = None, *, repeats: bool = True) -> requests
 
 
 def exchange(
-    session: requests.Session, method: str, url: str, limit_s: float, **content: Any
+    session: requests.Session,
+    method: str,
+    url: str,
+    limit_s: float,
+    *,
+    silence_s: float | None = None,
+    **content: Any,
 ) -> requests.Response:
     """Return the answer to a request within `limit_s` [s]; `content` is as requests takes it.
+
+    A server that sends nothing for `silence_s`, else TIMEOUT_S [s], is given up before.
 
     Raises TimeoutError, which says the time, or requests.RequestException where none can be had. A
     redirect is an answer like any other: keys and journals are not for another server.
@@ -68,7 +76,8 @@ def exchange(
     import requests
     from urllib3.exceptions import ProtocolError
 
-    timeout = min(TIMEOUT_S[0], limit_s), min(TIMEOUT_S[1], limit_s)
+    most_s = TIMEOUT_S[1] if silence_s is None else silence_s
+    timeout = min(TIMEOUT_S[0], limit_s), min(most_s, limit_s)
 
     def send() -> requests.Response:
         return session.request(method, url, timeout=timeout, allow_redirects=False, **content)

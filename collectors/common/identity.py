@@ -1,4 +1,4 @@
-"""The job, node, rank and scheduler of this process, from the environment, without a subprocess.
+"""The node, rank and scheduler of this process, and what ids look like, without a subprocess.
 
 Imported by the training process too, so it needs `os`, `time` and `binascii` only.
 """
@@ -13,23 +13,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-JOB_ID = "GRAMWATT_JOB_ID"
-UNIT = "GRAMWATT_UNIT"
-"""The declared unit, passed on with the job's id: a child process counts it when it names none."""
-WITHIN = "GRAMWATT_WITHIN"
-"""The job whose `track` or `gramwatt run` started this process: a command that is run in it is part
-of it, unlike one that only bears the id of a job, as the steps of a scheduler's job do."""
 ID_LENGTH = 128
 """Longest identifier a journal record may carry (gramwatt.sci.journal.records.ID_PATTERN)."""
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")
 _RANK_NAMES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK")
-_SIZE_NAMES = (("LOCAL_WORLD_SIZE", "LOCAL_RANK"), ("OMPI_COMM_WORLD_LOCAL_SIZE",) * 2)
 _SLURM = {
     "slurm_cluster": "SLURM_CLUSTER_NAME",
     "slurm_job_id": "SLURM_JOB_ID",
     "slurm_array_job_id": "SLURM_ARRAY_JOB_ID",
     "slurm_array_task_id": "SLURM_ARRAY_TASK_ID",
     "slurm_step_id": "SLURM_STEP_ID",
+    "slurm_restart": "SLURM_RESTART_COUNT",
     "slurm_partition": "SLURM_JOB_PARTITION",
     "slurm_nodes": "SLURM_JOB_NUM_NODES",
 }
@@ -45,26 +39,6 @@ _TORCHRUN = {
     "world_size": "WORLD_SIZE",
     "local_rank": "LOCAL_RANK",
 }
-
-
-def job_id(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Return this process's job id and its origin: environment, slurm, torchrun, parent, new.
-
-    Ranks that share a launcher but were given no separate id (torchrun's run id "none") share
-    one made from that launcher, so that they are one job.
-    """
-    env = os.environ if environ is None else environ
-    if env.get(JOB_ID, "").strip():
-        return safe_id(env[JOB_ID].strip()), "environment"
-    if env.get("SLURM_JOB_ID"):
-        return safe_id(_slurm_id(env)), "slurm"
-    if env.get("TORCHELASTIC_RUN_ID", "none") not in ("", "none"):
-        return safe_id("torchrun-" + env["TORCHELASTIC_RUN_ID"]), "torchrun"
-    if any(_whole(env.get(size)) > 1 and env.get(rank) for size, rank in _SIZE_NAMES):
-        launcher = _launcher_id()
-        if launcher:
-            return launcher, "parent"
-    return new_job_id(), "new"
 
 
 def new_job_id() -> str:
@@ -114,12 +88,12 @@ def node_id(allow_host_names: bool = False) -> str:
     """
     if allow_host_names:
         return safe_id(host_name() or "unnamed")
-    return _hashed("n-", " ".join((_boot() or _machine(), host_name(), _namespace())))
+    return hashed("n-", " ".join((_boot() or _machine(), host_name(), _namespace())))
 
 
 def kernel_id() -> str:
     """Return a short hashed id of this machine until its next boot, alike in its containers."""
-    return _hashed("k-", _boot() or _machine())
+    return hashed("k-", _boot() or _machine())
 
 
 def machine_id() -> str:
@@ -127,17 +101,18 @@ def machine_id() -> str:
 
     Not for telling machines apart: those made from one image may have the same.
     """
-    return _hashed("m-", _machine())
+    return hashed("m-", _machine())
 
 
-def _hashed(prefix: str, text: str) -> str:
+def hashed(prefix: str, text: str) -> str:
+    """Return 12 digits that stand for a text, behind the prefix."""
     from hashlib import sha256  # not at import: it loads OpenSSL, and the client never asks
 
     return prefix + sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def _boot() -> str:
-    return _first_line("/proc/sys/kernel/random/boot_id")
+    return first_line("/proc/sys/kernel/random/boot_id")
 
 
 def _namespace() -> str:
@@ -149,13 +124,13 @@ def _namespace() -> str:
 
 
 def _machine() -> str:
-    return _first_line("/etc/machine-id") or host_name() or "unnamed"
+    return first_line("/etc/machine-id") or host_name() or "unnamed"
 
 
 def user_id(allow_names: bool = False) -> str:
     """Return a short stable id of this user on this machine: hashed, or the name if allowed."""
     name = user_name()
-    return name if allow_names else _hashed("u-", f"{_machine()} {name}")
+    return name if allow_names else hashed("u-", f"{_machine()} {name}")
 
 
 def user_name() -> str:
@@ -176,28 +151,8 @@ def host_name() -> str:
         return ""
 
 
-def _slurm_id(env: Mapping[str, str]) -> str:
-    parts = ["slurm", env.get("SLURM_CLUSTER_NAME", "")]
-    if env.get("SLURM_ARRAY_JOB_ID") and env.get("SLURM_ARRAY_TASK_ID"):
-        parts.append(f"{env['SLURM_ARRAY_JOB_ID']}_{env['SLURM_ARRAY_TASK_ID']}")
-    else:
-        parts.append(env["SLURM_JOB_ID"])
-    return "-".join(part for part in parts if part)
-
-
-def _launcher_id() -> str | None:
-    # The launcher's process id is unique only together with its start time and the boot.
-    parent = os.getppid()
-    boot = _boot()
-    stat = _first_line(f"/proc/{parent}/stat")
-    if not boot or not stat:
-        return None
-    fields = stat.rpartition(")")[2].split()  # from field 3 on: a name may hold spaces
-    started = fields[19]  # field 22 of proc(5) stat
-    return f"ranks-{boot[:8]}-{parent}-{started}"
-
-
-def _first_line(path: str) -> str:
+def first_line(path: str) -> str:
+    """Return the first line of a file of the system; empty where there is none."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             return stream.readline().strip()

@@ -29,6 +29,15 @@ class DeviceLocks:
         self._part = safe_id(f"{job_id}.{node}")
         self._held: dict[Path, int] = {}
 
+    @property
+    def part(self) -> str:
+        """The name of the job's part on this node."""
+        return self._part
+
+    def beside(self, device_id: str) -> Path:
+        """Return the path of a file that the jobs of a device have in common."""
+        return self._folder / f"{safe_id(device_id)}.json"
+
     def acquire(self, device_id: str, *, by_node: bool = False) -> None:
         """Lock the device's file of this job, or `by_node` of this job on this node. Where files
         cannot be locked the job holds none, and the other jobs do not see it.
@@ -50,18 +59,25 @@ class DeviceLocks:
 
         The files of dead jobs are removed.
         """
-        folder, living = self._folder / safe_id(device_id), 0
+        return len(self.living(device_id))
+
+    def living(self, device_id: str) -> set[str]:
+        """Return the names of other jobs, or parts of jobs by node, that measure the device now.
+
+        The files of dead jobs are removed.
+        """
+        folder, living = self._folder / safe_id(device_id), set[str]()
         try:
             names = set(os.listdir(folder)) - {self._job, self._part}
         except OSError:
-            return 0
+            return living
         for name in names:
             try:
                 lock = spool.acquire(folder / name)
             except OSError:
                 continue
             if lock is None:
-                living += 1
+                living.add(name)
             else:
                 (folder / name).unlink(missing_ok=True)
                 os.close(lock)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import TRUE_WORDS
-from gramwatt.collectors.common.identity import JOB_ID
+from gramwatt.collectors.common.launches import JOB_ID
 from gramwatt.collectors.devices.locks import DeviceLocks
 from gramwatt.collectors.devices.port import Billed, DevicePort, GpuUser, Notify
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
@@ -162,7 +162,13 @@ class SharedLedger(Ledger):
         return max(SMALLEST_SHARE, self._reserved_s / self._span_s)
 
     def add(
-        self, start_ns: int, end_ns: int, energy_j: float, kind: str, power_w: float | None = None
+        self,
+        start_ns: int,
+        end_ns: int,
+        energy_j: float,
+        kind: str,
+        power_w: float | None = None,
+        others_j: float | None = None,
     ) -> None:
         """Record the job's part of `energy_j` [J] over [start, end)."""
         self._refresh(end_ns)
@@ -177,7 +183,8 @@ class SharedLedger(Ledger):
             self._span_s += span_s
             self._reserved_s += span_s * (self._part.idle if self._shared else 1.0)
         attributed = self._shared and kind != "estimated"
-        super().add(start_ns, end_ns, billed_j, "attributed" if attributed else kind, power_w)
+        label = "attributed" if attributed else kind
+        super().add(start_ns, end_ns, billed_j, label, power_w, others_j)
 
     def _refresh(self, now_ns: int) -> None:
         boards = self._boards

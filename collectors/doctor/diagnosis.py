@@ -27,7 +27,7 @@ def examine(config: Config, target: Target | None = None) -> list[Finding]:
             ("other vendors", lambda: accelerators.others(target)),
             ("RAPL", lambda: [host.rapl(target)]),
             ("codecarbon", lambda: [host.codecarbon(target)]),
-            ("HF Trainer", host.trainer),
+            ("HF Trainer", host.trackers),
             ("host share", lambda: [host.cgroup(target)]),
             ("clock", lambda: [host.clocks(target)]),
             ("spool", lambda: [places.spool(config, target)]),

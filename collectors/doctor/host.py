@@ -121,20 +121,30 @@ def codecarbon(target: Target) -> Finding:
     return _estimated("codecarbon", "ok", text, None, model)
 
 
-def trainer() -> list[Finding]:
-    """Report that Hugging Face's Trainer may start codecarbon by itself, beside the job's meter.
+def trackers() -> list[Finding]:
+    """Report tools that start codecarbon by themselves once it is installed, beside our meter.
 
     `TrainingArguments.report_to="all"`, the default of transformers 4, uses every integration whose
-    package is installed (transformers 4.51, Callbacks).
+    package is installed (transformers 4.51, Callbacks); Comet's `auto_log.co2` is on (comet_ml
+    3.58).
     """
-    if find_spec("transformers") is None or find_spec("codecarbon") is None:
+    if find_spec("codecarbon") is None:
         return []
-    text = (
-        'report_to="all", the default of transformers 4, starts codecarbon in the training process '
-        "as well, because it is installed: it takes time and memory there and writes emissions.csv"
-    )
-    fix = 'TrainingArguments(report_to="none"), or the list of those you use: ["wandb"]'
-    return [Finding("HF Trainer", "limited", text, fix)]
+    starts = "starts codecarbon in the training process as well, because it is installed: it takes "
+    starts += "time and memory there and writes emissions.csv"
+    fixes = {
+        "transformers": (
+            f'report_to="all", the default of transformers 4, {starts}',
+            'TrainingArguments(report_to="none"), or the list of those you use: ["wandb"]',
+        ),
+        "comet_ml": (f"Comet {starts}", "switch comet.auto_log.co2 off in its settings"),
+    }
+    names = {"transformers": "HF Trainer", "comet_ml": "Comet"}
+    return [
+        Finding(names[package], "limited", *fix)
+        for package, fix in fixes.items()
+        if find_spec(package) is not None
+    ]
 
 
 def cgroup(target: Target) -> Finding:

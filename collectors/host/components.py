@@ -5,34 +5,45 @@ from __future__ import annotations
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.host.division import WHOLE, Divided
 from gramwatt.collectors.host.model import ModelSource
 from gramwatt.collectors.host.source import HostSource
 from gramwatt.collectors.journal.intervals import Interval, Ledger
+
+SMALLEST_SHARE = 1e-6
 
 
 class HostComponent:
     """CPU or RAM of the host: its source, its ledger, and the share of it that is billed.
 
-    `share` (0 to 1] is reserved for the job; `fraction` is the job's part of that while other jobs,
-    which have reserved as much, run too.
+    `share` (0 to 1] is what limits leave to the job; of that it is billed the part that
+    `divided` has for the time since energy was last recorded.
     """
 
     def __init__(
-        self, share: float, ledger: Ledger, model: ModelSource, source: HostSource
+        self,
+        share: float,
+        ledger: Ledger,
+        model: ModelSource,
+        source: HostSource,
+        divided: Divided,
     ) -> None:
         """`model` stands in where `source`, which may be the model itself, tells nothing."""
-        self.share, self.fraction = share, 1.0
+        self.share = share
         self.ledger, self.model, self.source = ledger, model, source
+        self._divided, self._part = divided, WHOLE
         self._recorded_ns = 0
         """Until when energy is recorded [ns]."""
         self._counted_w: float | None = None
         """Power of the counter's last reading [W]; None where it is not known."""
-        self._whole_j = self._billed_j = 0.0
+        self._whole_s = self._reserved_s = 0.0
 
     @property
     def mean_share(self) -> float:
-        """The share billed so far, weighted by energy."""
-        return round(self._billed_j / self._whole_j, 9) if self._whole_j > 0 else self.share
+        """The share of what is idle so far, weighted by time."""
+        if self._whole_s <= 0:
+            return self.share
+        return max(SMALLEST_SHARE, round(self._reserved_s / self._whole_s, 9))
 
     def begin(self, state: dict[str, Any] | None, mark_ns: int) -> None:
         """Continue from another meter's `state`, or record from `mark_ns` [ns] on."""
@@ -66,10 +77,18 @@ class HostComponent:
     def stop(self, now_ns: int, until_ns: int) -> None:
         """Record everything up to `until_ns` [ns]: what its counter has not told is estimated."""
         self._record(now_ns, until_ns)
+        self._part = self._divided.part() or self._part
         self._estimate(until_ns, self._counted_w)
         self.ledger.close()
 
     def _record(self, now_ns: int, until_ns: int) -> None:
+        before_ns, self._part = self._recorded_ns, self._divided.part() or self._part
+        self._record_spans(now_ns, until_ns)
+        if self._recorded_ns > before_ns:
+            self._divided.recorded()
+            self.model.restart()
+
+    def _record_spans(self, now_ns: int, until_ns: int) -> None:
         for span in self.source.read(self._recorded_ns, now_ns, until_ns):
             end_ns = min(span.end_ns, until_ns)
             self._estimate(min(span.start_ns, until_ns), self._counted_w)
@@ -94,11 +113,12 @@ class HostComponent:
     def _add(self, end_ns: int, power_w: float, kind: str) -> None:
         if end_ns <= self._recorded_ns:
             return
-        whole_j = power_w * (end_ns - self._recorded_ns) / NS_PER_S
-        part = self.share * self.fraction
-        label = "attributed" if part < 1 and kind == "measured" else kind
-        self.ledger.add(self._recorded_ns, end_ns, whole_j * part, label, round(power_w * part, 3))
-        self._whole_j += whole_j
-        self._billed_j += whole_j * part
+        span_s = (end_ns - self._recorded_ns) / NS_PER_S
+        whole_w, of = power_w * self.share, self._part
+        label = "attributed" if self.share * of.own < 1 and kind == "measured" else kind
+        others_j = None if of.others is None else whole_w * span_s * of.others
+        own_w = whole_w * of.own
+        self.ledger.add(self._recorded_ns, end_ns, own_w * span_s, label, round(own_w, 3), others_j)
+        self._whole_s += span_s
+        self._reserved_s += span_s * self.share * of.reserved
         self._recorded_ns = end_ns
-        self.model.restart()

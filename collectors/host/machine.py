@@ -29,6 +29,21 @@ class Machine:
     memory_total_b: float | None
     memory_b: float | None
     usage: Path | None = None
+    virtual: bool = False
+    """Whether the processor reports a hypervisor."""
+
+    @property
+    def pool(self) -> str:
+        """A name of the threads that the job may use: of its cgroup where one limits them.
+
+        Empty for the whole host. Containers see their folders under one path, so it has a number.
+        """
+        if self.usage is None:
+            return ""
+        try:
+            return f"-{self.usage.stat().st_ino}"
+        except OSError:
+            return "-limited"
 
     @property
     def cpu_share(self) -> float:
@@ -59,7 +74,13 @@ def this_machine(proc: Path = PROC, cgroup: Path = CGROUP) -> Machine:
         counting = filter(_counts_time, [*narrowest, *reversed(folders)])
         usage = next(counting, None)
     return Machine(
-        _cpu_name(proc), float(total) if total else None, threads, memory_total_b, memory_b, usage
+        _cpu_name(proc),
+        float(total) if total else None,
+        threads,
+        memory_total_b,
+        memory_b,
+        usage,
+        " hypervisor" in (text_of(proc / "cpuinfo") or ""),
     )
 
 

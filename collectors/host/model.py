@@ -115,15 +115,30 @@ class CpuModel(ModelSource):
         """The load is that of the job's cgroup where one limits it, else of the host."""
         self._machine = machine
         self._since = self._observed = self._load()
+        self.least_load = 0.0
+        """What measured jobs have used since `restart`: the kernel counts the load in ticks."""
+
+    def load(self) -> float | None:
+        """Return the mean load since `restart` (0 to 1); None where it is not known."""
+        load = mean_load(self._since, self._load())
+        return None if load is None else min(1.0, max(load, self.least_load))
+
+    def busy_s(self) -> float | None:
+        """Return processor time in use since some moment [s]; None where it is not known."""
+        load = self._load()
+        if load is None:
+            return None
+        of_cgroup = self._machine.usage and self._machine.threads
+        return load.busy if of_cgroup else load.busy / os.sysconf("SC_CLK_TCK")
 
     def power_w(self) -> float | None:
         """Return the power of the whole processor at the mean load since `restart` [W]."""
-        threads, load = self._machine.threads_total, mean_load(self._since, self._load())
+        threads, load = self._machine.threads_total, self.load()
         return None if not threads or load is None else cpu_power_w(threads, load)
 
     def restart(self) -> None:
         """Begin the next span here."""
-        self._since = self._load()
+        self._since, self.least_load = self._load(), 0.0
 
     def observe(self, ledger: Ledger) -> None:
         """Note the mean load since the last observation."""

@@ -9,7 +9,7 @@ takes 0.1 s and 8 MB.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -66,7 +66,8 @@ def report_location(ended: Ended) -> str:
 
 
 def lines(ended: Ended, document: Mapping[str, Any] | None = None) -> list[str]:
-    """Return what the user reads about the job; empty where it runs elsewhere still.
+    """Return what the user reads about the job; empty where it runs elsewhere still, or where
+    another of its processes has been given it.
 
     `document` is the score of its server or its store, where that is known.
     """
@@ -76,6 +77,10 @@ def lines(ended: Ended, document: Mapping[str, Any] | None = None) -> list[str]:
     folders = spool.folders(ended.home, ended.job_id)
     if any(map(_runs, folders)):
         return []
+    writers = sorted(one.writer for folder in folders for one in folder.writers())
+    told = f"{ended.job_id} ended: {writers}"
+    if len(writers) > 1 and not first_notice_today(ended.home, told):
+        return []  # another process of the job that ended at the same moment has
     if document is not None:
         return [result_line(document, see), *_remedies(ended, document)]
     if not folders or sum(folder.size_b() for folder in folders) > SIZE_MAX_B:
@@ -87,8 +92,13 @@ def lines(ended: Ended, document: Mapping[str, Any] | None = None) -> list[str]:
     return [result_line(document, see, remark), *_remedies(ended, document)]
 
 
-def job_document(folders: Sequence[spool.SpoolFolder], config: Config) -> JobDoc | None:
-    """Return the document of a job's spool folders; None when their lines make no score."""
+def job_document(
+    folders: Sequence[spool.SpoolFolder], config: Config, more: Iterable[bytes] = ()
+) -> JobDoc | None:
+    """Return the document of a job's spool folders; None when their lines make no score.
+
+    `more` are further lines of the job, which are in none of its files.
+    """
     from gramwatt.collectors.common.catalogs import user_catalog
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.journal.merge import merge
@@ -98,7 +108,7 @@ def job_document(folders: Sequence[spool.SpoolFolder], config: Config) -> JobDoc
 
     try:
         context = annual_context(user_catalog(config), config.lifetime_years)
-        journal = chain.from_iterable(folder.lines() for folder in folders)
+        journal = chain(more, *(folder.lines() for folder in folders))
         return score(merge(readable(journal)), context)  # the store reports what it refuses
     except GramwattError:
         return None

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.sci.journal.telemetry import MAXIMA
+from gramwatt.sci.journal.telemetry import MAXIMA, OTHERS_W
 
 FINE_S, MIDDLE_S, COARSE_S, DAY_S = 10, 60, 300, 86_400
 FINE_UNTIL_S, MIDDLE_UNTIL_S = 300, 3_600
@@ -87,6 +87,8 @@ class Interval:
     energy_j: float = 0.0
     power_max_w: float | None = None
     memory_peak_b: float | None = None
+    others_j: float | None = None
+    """Energy of strangers on the device, which is billed to nobody [J]; None where not known."""
     utilisation: Samples = field(default_factory=Samples)
     profile: dict[str, Samples] = field(default_factory=dict)
 
@@ -105,11 +107,18 @@ class Interval:
             "utilisation_max": self.utilisation.highest,
             "memory_peak_b": self.memory_peak_b,
             "power_max_w": self.power_max_w,
-            "profile": {
-                name: samples.highest if name in MAXIMA else samples.mean
-                for name, samples in self.profile.items()
-            },
+            "profile": self._profile(),
         }
+
+    def _profile(self) -> dict[str, float | None]:
+        found = {
+            name: samples.highest if name in MAXIMA else samples.mean
+            for name, samples in self.profile.items()
+        }
+        length_s = (self.end_ns - self.start_ns) / NS_PER_S
+        if self.others_j is not None and length_s > 0:
+            found[OTHERS_W] = round(self.others_j / length_s, 6)
+        return found
 
     def state(self) -> dict[str, Any]:
         """Return everything that `restored` needs, for JSON."""
@@ -121,6 +130,7 @@ class Interval:
             "energy_j": self.energy_j,
             "power_max_w": self.power_max_w,
             "memory_peak_b": self.memory_peak_b,
+            "others_j": self.others_j,
             "utilisation": self.utilisation.state(),
             "profile": {name: samples.state() for name, samples in self.profile.items()},
         }
@@ -165,9 +175,19 @@ class Ledger:
         self._emit = emit
 
     def add(
-        self, start_ns: int, end_ns: int, energy_j: float, kind: str, power_w: float | None = None
+        self,
+        start_ns: int,
+        end_ns: int,
+        energy_j: float,
+        kind: str,
+        power_w: float | None = None,
+        others_j: float | None = None,
     ) -> None:
-        """Add `energy_j` [J] over [start, end); a segment without length is ignored."""
+        """Add `energy_j` [J] over [start, end), and strangers' of the device where it is known.
+
+        A segment without length is ignored.
+        """
+        others_w = None if others_j is None else others_j / max(1, end_ns - start_ns)
         if self._kind and kind != "estimated":
             kind = self._kind
         if self.open and (self.open.kind != kind or self.open.end_ns != start_ns):
@@ -180,6 +200,9 @@ class Ledger:
             until_ns = min(cut_ns, end_ns)
             whole = until_ns == end_ns
             part_j = energy_j if whole else energy_j * (until_ns - start_ns) / (end_ns - start_ns)
+            if others_w is not None:
+                others_j = others_w * (until_ns - start_ns)
+                self.open.others_j = (self.open.others_j or 0.0) + others_j
             self._grow(until_ns, part_j, power_w)
             energy_j -= part_j
             start_ns = until_ns
@@ -212,7 +235,9 @@ class Ledger:
         end_ns = self._schedule.end_ns
         if interval is not None and end_ns is not None and end_ns < interval.end_ns:
             kept_ns = max(0, end_ns - interval.start_ns)
-            interval.energy_j *= kept_ns / (interval.end_ns - interval.start_ns)
+            kept = kept_ns / (interval.end_ns - interval.start_ns)
+            interval.energy_j *= kept
+            interval.others_j = None if interval.others_j is None else interval.others_j * kept
             interval.end_ns = interval.start_ns + kept_ns
         if interval is not None and interval.end_ns > interval.start_ns:
             self._emit(self.device_id, interval)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -74,14 +75,29 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
     if job is not None:
         opening |= {"project": job.project, "name": job.name, "kind": job.kind, "units": job.units}
     lines: list[AnyRecord] = [JobRecord(**base, seq=1, **opening)]
-    for count in open_counts(folder.writers(), dead.client):
-        fields = count._asdict() | {"job_id": folder.job_id, "node": folder.node}
-        lines.append(CountRecord(at=moment(fields.pop("at_ns")), **fields))
+    lines += _count_records(folder, folder.writers(), dead.client)
     lost = f"job-lost: {CODES['job-lost']}"
     closing: dict[str, Any] = {"ended_at": last, "state": "lost", "notices": (*notices[:63], lost)}
     lines.append(EndRecord(**base, seq=2, **closing))
     text = "".join(encode(line) + "\n" for line in lines)
     files.replace_text(folder.path / f"{writer}.jsonl", text, synced=True)
+
+
+def unjournaled_counts(folder: SpoolFolder) -> list[CountRecord]:
+    """Return what the clients of a folder's meters have counted that is in no line of it yet."""
+    writers = folder.writers()
+    clients = {writer.client for writer in writers if writer.client}
+    return [line for client in clients for line in _count_records(folder, writers, client)]
+
+
+def _count_records(
+    folder: SpoolFolder, writers: Sequence[WriterFile], client: str | None
+) -> list[CountRecord]:
+    found = []
+    for count in open_counts(writers, client):
+        fields = count._asdict() | {"job_id": folder.job_id, "node": folder.node}
+        found.append(CountRecord(at=moment(fields.pop("at_ns")), **fields))
+    return found
 
 
 def _last_seen(records: list[AnyRecord]) -> datetime | None:

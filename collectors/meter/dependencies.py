@@ -11,6 +11,7 @@ from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id, proces
 from gramwatt.collectors.devices.port import DevicePort, Place
 from gramwatt.collectors.host.codecarbon import Process
 from gramwatt.collectors.host.machine import Machine, this_machine
+from gramwatt.collectors.host.processes import Reader, read_processes
 from gramwatt.collectors.host.rapl import Counters, find_counters
 from gramwatt.collectors.sources.vendors import ports
 
@@ -31,5 +32,6 @@ class Dependencies:
     machine: Callable[[], Machine] = this_machine
     counters: Callable[[], Counters] = find_counters
     ports: Callable[[Mapping[str, str]], list[DevicePort]] = lambda env: ports(Place(environ=env))
+    processes: Reader = read_processes
     codecarbon: Callable[[str], Process] | None = None
     """Starts codecarbon in a folder; None when it is not installed."""

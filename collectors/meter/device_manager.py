@@ -14,7 +14,7 @@ from gramwatt.collectors.devices.port import Notify
 from gramwatt.collectors.devices.sharing import Processes, SharedBoards
 from gramwatt.collectors.journal.intervals import Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.host_devices import HostDevices
+from gramwatt.collectors.meter.host_devices import HostDevices, Whose
 
 IDLE_NS = 10 * NS_PER_S
 """Until when nothing is due on a node without devices."""
@@ -35,12 +35,15 @@ class DeviceManager:
         """`folder` is the job's spool folder of this node."""
         self.pids: set[int] = set()
         """Processes of the job's clients."""
+        self.used_before_s: dict[int, float] = {}
+        """What they had used of the processor when the job began [s], where they say it."""
         self._dependencies = dependencies
         self._folder = folder
         self._job = NodeJob(
             node, timeline, Schedule(timeline.start_ns), dependencies.random, put, notify
         )
-        home, job_id = folder.parents[2], folder.parent.name
+        home, self._job_id = folder.parents[2], folder.parent.name
+        job_id = self._job_id
         self._locks = DeviceLocks(home, job_id, node)
         processes = Processes(lambda: self.pids, job_id)
         self._boards = SharedBoards(self._locks, processes, dependencies.environ, put, notify)
@@ -71,8 +74,18 @@ class DeviceManager:
         self._groups = [DeviceGroup(self._job, port, self._boards) for port in ports]
         self.adopt(environ, mark_ns)
         if not any(group.includes_host for group in self._groups):
-            self._host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks)
+            whose = Whose(self._job_id, self.pids, self.used_before_s)
+            self._host = HostDevices(
+                self._job, self._dependencies, str(self._folder), self._locks, whose
+            )
             self._host.begin((state or {}).get("host"), mark_ns)
+
+    def add_client(self, start: Mapping[str, Any]) -> None:
+        """Take the process of a start line as the job's, and what it had used before its block."""
+        pid = int(start.get("parent_pid") or -1)
+        self.pids.add(pid)
+        if start.get("role") != "command":
+            self.used_before_s[pid] = float(start.get("cpu_s") or 0.0)
 
     def adopt(self, environ: Mapping[str, str], mark_ns: int) -> None:
         """Add the devices that `environ`, of this or another rank's meter, gives the job.
@@ -151,7 +164,9 @@ class DeviceManager:
     def _adopt(self, group: DeviceGroup, environ: Mapping[str, str], mark_ns: int) -> None:
         # A machine with another vendor's devices has no NVML to miss.
         others = any(other.ledgers for other in self._groups if other is not group)
-        group.adopt(environ, self._known, mark_ns, expected=not others)
+        # Most virtual machines have no GPU, and no job uses one without the kernel's driver.
+        expected = not others and not self._dependencies.machine().virtual
+        group.adopt(environ, self._known, mark_ns, expected=expected)
 
     def _devices(self) -> list[Device]:
         return [device for group in self._groups for device in group.sampler.devices]

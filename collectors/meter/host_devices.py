@@ -6,15 +6,17 @@ A RAPL counter where there is one, else codecarbon where that reads one, else th
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.common import identity
+from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.group import NodeJob
 from gramwatt.collectors.devices.locks import DeviceLocks
 from gramwatt.collectors.host.codecarbon import VCGENCMD, Codecarbon, CodecarbonSource, Reading
 from gramwatt.collectors.host.components import HostComponent
+from gramwatt.collectors.host.division import CpuDivision, Divided, Division, RamDivision
 from gramwatt.collectors.host.model import CpuModel, ModelSource, RamModel
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource
 from gramwatt.collectors.host.source import CPU, RAM, HostSource
@@ -25,20 +27,35 @@ from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.journal.records import DeviceRecord
 
 NAMES = {CPU: "processor", RAM: "memory"}
+LOOK_AT_S = (1, 2, 4, 8)
+"""Ages of the meter at which it looks at the job's processes, before it does so at every save: so
+that the memory of a short command is seen."""
+
+
+class Whose(NamedTuple):
+    """A job by its id, its clients' processes, and the processor time they had used before [s]."""
+
+    job_id: str
+    pids: set[int]
+    used_before_s: Mapping[int, float]
 
 
 class HostDevices:
     """The host's processor and memory as devices of the job.
 
-    What no cgroup limits is divided among the measured jobs of a home that run at the same time:
-    nothing of it is reserved, and together they are billed the host once.
+    What no cgroup reserves for one job is divided among those that use it (`host/division.py`).
     """
 
     def __init__(
-        self, job: NodeJob, dependencies: Dependencies, folder: str, locks: DeviceLocks
+        self,
+        job: NodeJob,
+        dependencies: Dependencies,
+        folder: str,
+        locks: DeviceLocks,
+        whose: Whose,
     ) -> None:
         """`folder` is the job's spool folder, where codecarbon's process may leave files."""
-        self._job, self._locks = job, locks
+        self._job = job
         self._machine = machine = dependencies.machine()
         setting = dependencies.environ.get(HOST_SOURCE)
         found = NO_COUNTERS if setting == "model" else dependencies.counters()
@@ -51,24 +68,34 @@ class HostDevices:
             self._codecarbon = Codecarbon(
                 lambda: start(folder), job.timeline, self._use_model, self._compare, may_count
             )
-        if not found.usable or (setting == "codecarbon" and not self._codecarbon):
+        # A virtual machine has no counters, and its user nothing to do about it.
+        absent = found.denied or not machine.virtual
+        if (not found.usable and absent) or (setting == "codecarbon" and not self._codecarbon):
             self._report_estimated(found)
         self._opinions: dict[str, tuple[float, float]] = {}
         """Power by codecarbon's model and by ours [W] of a component, over the same two seconds."""
         self._recorded: dict[str, object] = {}
-        self._components = {
-            CPU: self._component(CPU, machine.cpu_share, CpuModel(machine), own),
-            RAM: self._component(RAM, machine.memory_share, RamModel(machine), own),
-        }
         # Locks go by the machine, since several machines may share a home, and by job and node:
         # containers of one machine are nodes of their own.
-        kernel = identity.kernel_id()
-        self._shared = {
-            f"{kernel}-{name}": one for name, one in self._components.items() if one.share >= 1
+        lock = f"{identity.kernel_id()}-cpu{machine.pool}"
+        locks.acquire(lock, by_node=True)
+        load = CpuModel(machine)
+        division = Division(
+            locks.beside(lock),
+            locks.part,
+            whose.job_id,
+            lambda: {*locks.living(lock), locks.part},
+            dependencies.processes,
+            job.timeline.clock.now_ns,
+            load.busy_s,
+        )
+        self._whose, self._division = whose, division
+        self._looks_ns: list[int] = []
+        of_cpu, of_ram = CpuDivision(division, machine, load), RamDivision(division, machine)
+        self._components = {
+            CPU: self._component(CPU, machine.cpu_share, load, own, of_cpu),
+            RAM: self._component(RAM, machine.memory_share, RamModel(machine), own, of_ram),
         }
-        for lock in self._shared:
-            locks.acquire(lock, by_node=True)
-        self._refresh_shares()
 
     @property
     def ledgers(self) -> list[Ledger]:
@@ -79,16 +106,25 @@ class HostDevices:
         """Continue an earlier meter's `state`, or begin at `mark_ns` [ns]."""
         for name, component in self._components.items():
             component.begin((state or {}).get(name), mark_ns)
+        began_ns = mark_ns - self._job.timeline.offset_ns
+        known = (state or {}).get("division")
+        self._division.join(began_ns, self._whose.pids, self._whose.used_before_s, known)
+        if self._division.now.own_s is not None:
+            now_ns = self._job.timeline.now_ns()
+            self._looks_ns = [now_ns + age_s * NS_PER_S for age_s in LOOK_AT_S]
+        self._report_sharing()
         self._put_records()
 
     def state(self) -> dict[str, Any]:
         """Return what the next meter needs to continue, JSON-ready."""
-        return {name: component.state() for name, component in self._components.items()}
+        states = {name: component.state() for name, component in self._components.items()}
+        return {**states, "division": self._division.state()}
 
     def due_ns(self) -> int | None:
         """Return when counters or codecarbon are due [ns]; None when nothing is due by itself."""
         dues = [component.source.due_ns() for component in self._components.values()]
         dues += [self._codecarbon.due_ns()] if self._codecarbon else []
+        dues += self._looks_ns[:1]
         return min((due_ns for due_ns in dues if due_ns is not None), default=None)
 
     def tick(self) -> None:
@@ -99,11 +135,16 @@ class HostDevices:
         for component in self._components.values():
             due_ns = component.source.due_ns()
             if due_ns is not None and now_ns >= due_ns:
+                self._look()
                 component.settle(now_ns)
+        if self._looks_ns and now_ns >= self._looks_ns[0]:
+            self._looks_ns = [due_ns for due_ns in self._looks_ns if due_ns > now_ns]
+            self._look()
 
     def mark(self, mark_ns: int) -> None:
         """Record what can be recorded, and end the intervals at a window's boundary [ns]."""
         now_ns = self._job.timeline.now_ns()
+        self._look()
         for component in self._components.values():
             component.cut(mark_ns, now_ns)
 
@@ -112,9 +153,10 @@ class HostDevices:
         now_ns = self._job.timeline.now_ns()
         if self._codecarbon:
             self._codecarbon.poll()
+        self._look()
         for component in self._components.values():
             component.settle(now_ns)
-        self._refresh_shares()
+        self._report_sharing()
         self._put_records()
 
     def stop(self, stop_ns: int) -> None:
@@ -122,14 +164,16 @@ class HostDevices:
         now_ns = self._job.timeline.now_ns()
         if self._codecarbon and self._codecarbon.process:
             self._codecarbon.poll()
+        self._look()
         for component in self._components.values():
             component.stop(now_ns, stop_ns)
+        self._division.leave()
         self._put_records(final=True)
         if self._codecarbon:
             self._codecarbon.end()
 
     def _component(
-        self, name: str, share: float, model: ModelSource, counters: Counters
+        self, name: str, share: float, model: ModelSource, counters: Counters, divided: Divided
     ) -> HostComponent:
         source: HostSource = model
         if domains := counters.of(name):
@@ -139,15 +183,14 @@ class HostDevices:
         elif self._codecarbon:
             source = CodecarbonSource(name, self._codecarbon, model)
         ledger = Ledger(f"{self._job.node}-{name}", self._job.schedule, self._job.emit)
-        return HostComponent(share, ledger, model, source)
+        return HostComponent(share, ledger, model, source, divided)
 
-    def _refresh_shares(self) -> None:
-        """Set each shared component's part to 1 / (number of measured jobs here) from now on."""
-        for lock, component in self._shared.items():
-            others = self._locks.others(lock)
-            component.fraction = 1 / (1 + others)
-            if others:
-                self._job.notify("host-shared", CODES["host-shared"])
+    def _look(self) -> None:
+        self._division.look(self._whose.pids, self._whose.used_before_s)
+
+    def _report_sharing(self) -> None:
+        if self._division.others:
+            self._job.notify("host-shared", CODES["host-shared"])
 
     def _report_estimated(self, found: Counters) -> None:
         text = "no counter of processor and memory is read here; a model estimates their energy."
@@ -195,6 +238,7 @@ class HostDevices:
                 "name": machine.cpu_name or "unknown CPU",
                 "units": machine.threads,
                 "units_total": machine.threads_total,
+                "virtual": machine.virtual,
             },
             RAM: {"name": "memory", "memory_b": machine.memory_b},
         }

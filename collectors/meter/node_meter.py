@@ -16,8 +16,9 @@ from gramwatt import __version__
 from gramwatt.collectors.common import files, identity
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
-from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
+from gramwatt.collectors.common.launches import scheduler_tags
 from gramwatt.collectors.devices.boundaries import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.spool import (
@@ -31,15 +32,18 @@ from gramwatt.collectors.journal.spool import (
     usable_home,
 )
 from gramwatt.collectors.journal.writer import Journal
+from gramwatt.collectors.meter.child_counts import ChildCounts
 from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.meter.log import Log
+from gramwatt.collectors.meter.peers import SETTLE_NS, Requests, joined_notice
 from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.collectors.meter.self_usage import own_usage
 from gramwatt.collectors.meter.windows import WindowRecorder
 from gramwatt.collectors.sources.vendors import selecting_variables
 from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.journal.records import EndRecord, JobRecord
 
 OPEN_EVERY_NS = 10 * NS_PER_S
@@ -55,8 +59,10 @@ _SAME_NAME = (
     "unset GRAMWATT_ALLOW_HOST_NAMES"
 )
 PRINTED = frozenset({"argument-ignored", "device-visibility", "energy-unmeasured"}) | {
+    "joined",
     "processes-left",
     "spool-elsewhere",
+    "unit-misspelt",
     "windows-left-out",
 }
 """Notices to print while the job runs, beside those that name a command or a setting."""
@@ -100,7 +106,10 @@ class NodeMeter:
         writer = os.urandom(6).hex() if start.get("restart") else client
         base = {"job_id": self.job_id, "node": self.node, "writer": writer}
         self.journal = Journal(folder, base, self.log.write)
+        self._requests = Requests(folder)
         self.counts = CountBuffer(client, config.units, self.notify)
+        path = start.get("counts_path")
+        self.child_counts = ChildCounts(path, writer, self.counts, self.job_start_ns)
         self.windows = WindowRecorder(config.units, self.journal.put, self.notify)
         self._earlier = EarlierMeters(
             folder, start, dependencies.boot, dependencies.process_start_ns
@@ -109,6 +118,7 @@ class NodeMeter:
         self.unwritten = ""
         """Why the journal of a closed job is not whole; empty where it is."""
         self._disk_takes_lines = True
+        self._settings: list[dict[str, Any]] = []
         self._lock: int | None = None
         self._adopted = {tuple(sorted(selecting_variables(dependencies.environ).items()))}
         self._open_at_ns = self._relay_at_ns = self._ranks_at_ns = 0
@@ -119,8 +129,11 @@ class NodeMeter:
         """Take the first reading, unless another meter leads; returns the `ready` reply."""
         for notice in self.config.notices:
             self.notify(notice.code, notice.message)
+        for text in filter(None, map(misspelt, self.config.units)):
+            self.notify("unit-misspelt", f"The unit {text}.")
         self.journal.open()  # from here on nobody delivers and deletes what is read of the folder
         self.counts.restore(self._earlier.open_counts())
+        self.child_counts.resume(self._earlier.child_counts())
         dead = self._earlier.to_resume()
         if dead:
             self.log.write(f"resumes {dead.writer}")
@@ -131,6 +144,10 @@ class NodeMeter:
         self._try_to_lead(fresh=not relayed)
         self._save(settled=dead is not None)
         self.save_soon()  # with the reading that spans the gap after the last meter
+        joined = joined_notice(
+            self.job_id, self.home, self.dependencies.environ, leads=self.devices is not None
+        )
+        self.unreported += [joined] if joined and not dead else []
         role = "leads" if self.devices else "relays"
         self.log.write(f"{role} {self.job_id} for process {self.start_line.get('parent_pid')}")
         return {"reply": "ready", "notices": self.new_notices(), "job_id": self.job_id}
@@ -166,6 +183,10 @@ class NodeMeter:
             self._take_over()
         if now_ns >= self._ranks_at_ns:
             self._adopt_ranks(now_ns)
+        if self._requests.is_new():
+            if self.devices is not None:
+                self.devices.add_boundary(now_ns)
+            self._open_at_ns = min(self._open_at_ns, now_ns + SETTLE_NS)
         if now_ns >= self._open_at_ns:
             self._watch_size(now_ns)
             self._save()
@@ -194,6 +215,8 @@ class NodeMeter:
         stop_ns = self._time_ns(command)
         if self.devices is not None:
             self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
+        self.child_counts.end()
+        self._read_child_counts(stop_ns)
         self.counts.flush(self.journal.put, ended=True)
         self.windows.close(self.timeline.at_mono, stop_ns)
         if software := command.get("software"):
@@ -213,10 +236,11 @@ class NodeMeter:
         )
         self.journal.write_open(self._state(), [])
         if self.journal.flush():
-            self.counts.mark_saved()
+            self.child_counts.mark_saved()
             self.journal.write_open(self._state(), [])  # its intervals are final lines now
         else:
             self.unwritten = self.journal.failure
+        self.child_counts.remove()
         self.log.write(f"closed as {command.get('state')}, {cpu_s:.3f} s of processor time")
 
     def release(self) -> None:
@@ -242,6 +266,26 @@ class NodeMeter:
             return found
         return [text for text in found if is_advice(text) and first_notice_today(self.home, text)]
 
+    def _read_child_counts(self, now_ns: int) -> None:
+        take, handle = self.child_counts.read, self._handle_of_child
+        self._guarded("the reading of children's counts", lambda: take(now_ns, handle))
+
+    def _handle_of_child(self, message: dict[str, Any]) -> None:
+        """Act on a child's message, which may be old: its windows are no boundaries of readings."""
+        if message.get("cmd") == "window":
+            begin_ns = self.timeline.at_mono(int(message["start_ns"]))
+            self.windows.record(message, begin_ns, self._time_ns(message))
+        elif message.get("cmd") == "settings":
+            self._put_settings(message)
+        else:
+            self.handle(message)
+
+    def _put_settings(self, message: dict[str, Any]) -> None:
+        """Journal what a `track` in a child process of the command declares, as one in it would."""
+        if message not in self._settings:
+            self._settings.append(message)
+            self._put_job(None, message["software"], resolve(message["args"], {}, None))
+
     def _time_ns(self, command: dict[str, Any]) -> int:
         """Return the time of a client's line on the timeline, now where it has none [ns]."""
         mono_ns = command.get("mono_ns")
@@ -255,9 +299,21 @@ class NodeMeter:
             self.devices.add_boundary(start_ns if end_ns is None else end_ns)
         self.windows.record(command, start_ns, end_ns)
 
-    def _put_job(self, resumes: str | None, software: dict[str, Any] | None = None) -> None:
-        """Journal what is known of the job; at the end also the software its process had loaded."""
-        config, environ, software = self.config, self.dependencies.environ, software or {}
+    def _put_job(
+        self,
+        resumes: str | None,
+        software: dict[str, Any] | None = None,
+        declared: Config | None = None,
+    ) -> None:
+        """Journal what is known of the job; at the end also the software its process had loaded.
+
+        `declared` is what a `track` in a command says of it instead.
+        """
+        config, environ, software = (
+            declared or self.config,
+            self.dependencies.environ,
+            software or {},
+        )
         loaded = software.get("versions", {})
         versions = {"gramwatt": __version__, "python": sys.version.split()[0]}
         versions |= {str(key)[:64]: str(text)[:64] for key, text in loaded.items()}
@@ -265,7 +321,7 @@ class NodeMeter:
         self.journal.put(
             JobRecord,
             started_at=moment(self.job_start_ns),
-            role=self.role,
+            role="track" if declared else self.role,
             resumes=resumes,
             project=config.project,
             name=config.name,
@@ -277,7 +333,7 @@ class NodeMeter:
             model_id=config.model_id,
             framework=framework,
             rank=identity.rank(environ),
-            tags=dict(config.tags),
+            tags={**scheduler_tags(environ), **config.tags},
             versions=versions,
             scheduler=identity.scheduler_ids(environ),
         )
@@ -315,7 +371,7 @@ class NodeMeter:
             self.notify,
             self.journal.folder,
         )
-        self.devices.pids.add(int(self.start_line.get("parent_pid") or -1))
+        self.devices.add_client(self.start_line)
         mark_ns = self.job_start_ns if fresh else timeline.now_ns()
         self.devices.begin(state, mark_ns)
 
@@ -338,6 +394,7 @@ class NodeMeter:
         if self.config.server:
             remember_server(self.journal.folder, self.config.server)
         opened = self.devices.open_intervals() if self.devices and settled else []
+        self._read_child_counts(now_ns)
         if self._disk_takes_lines:
             self.counts.flush(self.journal.put)
         if self.journal.thinned:
@@ -349,7 +406,7 @@ class NodeMeter:
             return
         self._disk_takes_lines = self.journal.flush()
         if self._disk_takes_lines:
-            self.counts.mark_saved()
+            self.child_counts.mark_saved()
 
     def _state(self) -> dict[str, Any]:
         state = {
@@ -365,6 +422,7 @@ class NodeMeter:
             "notices": self.notices,
             "visible": selecting_variables(self.dependencies.environ),
             "counts": self.counts.state(),
+            "child_counts": self.child_counts.state(),
         }
         return {**state, **self.devices.state()} if self.devices else state
 

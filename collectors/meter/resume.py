@@ -49,6 +49,12 @@ class EarlierMeters:
         """Return this client's count lines that its earlier meters had not journaled."""
         return open_counts(self._folder.writers(), self._client) if self._client else []
 
+    def child_counts(self) -> dict[str, Any] | None:
+        """Return what this client's latest meter had taken of its children; None without one."""
+        states = [item.state for item in self._folder.writers() if item.client == self._client]
+        latest = max((state for state in states if state), key=_saved_ns, default=None)
+        return latest and latest.get("child_counts")
+
     def leader_state(self, timeline: Timeline, *, relayed: bool) -> dict[str, Any] | None:
         """Return the last leader's state, when the readings of this job can continue from it.
 

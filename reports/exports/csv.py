@@ -27,7 +27,7 @@ COLUMNS = (
     "source",
     "node",
 )
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = (*"=+-@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r")
 """Spreadsheets read a text with such a start as a formula, unless a quote stands before it."""
 STEP_KIND, STEP_SOURCE = "derived", "energy of the step, shared by time"
 

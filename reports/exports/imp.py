@@ -25,6 +25,7 @@ from gramwatt.sci.base.document import EmbodiedTermDoc, JobDoc
 from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import HOURS_PER_YEAR, h_from_s, kwh_from_j
+from gramwatt.sci.journal.corrections import declared_counts
 from gramwatt.sci.score.sci_for_ai import rationale
 
 SCHEMA_VERSION = "1.0.0"
@@ -176,12 +177,15 @@ def _boundary(document: JobDoc) -> dict[str, Data]:
 
 def _functional_unit(document: JobDoc) -> dict[str, Data]:
     row = scored_unit(document)
+    stated = declared_counts((c["field"], c["value"]) for c in document["corrections"])
     others: Iterable[str] = (f"{r['unit']}: {all_digits(r['count'])}" for r in document["sci"][1:])
     return {
         "unit": row["unit"],
         "unit_symbol": row["unit"],
         "rationale": rationale(row["unit"], document["kind"], document["tags"]),
-        "measurement_method": "counted by the job itself while it ran; all ranks add up",
+        "measurement_method": "declared after the job by a person"
+        if row["unit"] in stated
+        else "counted by the job itself while it ran; all ranks add up",
         "total_units": row["count"],
         "conversion_factors": _conversion_factors(document),
         "also_counted": list(others),

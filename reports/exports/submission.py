@@ -67,6 +67,7 @@ class _Runs:
     hardware: dict[str, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
     zones: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     in_zones: int = 0
+    zone_sources: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     texts: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     tags: dict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
     devices: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -97,6 +98,11 @@ class _Runs:
         self.in_zones += len(zones) == 1
         for zone in zones:
             self.zones[zone].append((facility, fsum(operational)))
+        used = [(row["zone"], row["source"]) for row in job["intensity"]]
+        if len(zones) == 1:
+            used = [(zones[0], text) for text in sources_of(method["intensity_g_per_kwh"])]
+        for zone, source in used:
+            self.zone_sources[zone][source] = None
         self.pues.add(method["pue"]["value"])
         self.lives.add(method["lifetime_years"]["value"])
         self.days |= {days[0]["day"], days[-1]["day"]}
@@ -125,7 +131,7 @@ class _Runs:
         for name, found in (
             ("excluded", method["boundary_excluded"]),
             ("formula", [method["formula"]]),
-            ("intensity", method["intensity_g_per_kwh"]["source"].split("; ")),
+            ("intensity", sources_of(method["intensity_g_per_kwh"])),
             ("pue", [method["pue"]["source"]]),
             ("life", [method["lifetime_years"]["source"]]),
             ("deviations", [*job["deviations"], *([PROVISIONAL] if job["provisional"] else [])]),
@@ -299,9 +305,7 @@ def _energy(runs: _Runs, total_kwh: float | None) -> dict[str, Any]:
 
 def _intensity(runs: _Runs, mean: float | None) -> dict[str, Any]:
     """I as the energy-weighted mean, and each zone's share of the energy where runs have one."""
-    source = "; ".join(runs.texts["intensity"])
-    if source:
-        source = with_year(source, max(runs.days))
+    source = _dated(runs.texts["intensity"], runs)
     whole = fsum(runs.facility_kwh)
     alone = runs.in_zones == len(runs.energy_kwh) and whole > 0
     regions = []
@@ -312,7 +316,7 @@ def _intensity(runs: _Runs, mean: float | None) -> dict[str, Any]:
                 "region": zone,
                 "percentage": 100 * kwh / whole if alone else None,
                 "g_per_kwh": grams / kwh if alone and kwh > 0 else None,
-                "source": source,
+                "source": _dated(runs.zone_sources[zone], runs) or source,
             }
         )
     return {
@@ -322,6 +326,17 @@ def _intensity(runs: _Runs, mean: float | None) -> dict[str, Any]:
         "source": source or None,
         "regions": regions,
     }
+
+
+def sources_of(figure: QuantityDoc) -> list[str]:
+    """Return the sources of a figure."""
+    return figure["source"].split("; ")
+
+
+def _dated(sources: Iterable[str], runs: _Runs) -> str:
+    """Return sources with the year of the last run where they state none; empty for none."""
+    text = "; ".join(sources)
+    return with_year(text, max(runs.days)) if text else ""
 
 
 def _embodied(runs: _Runs, total_g: float | None) -> dict[str, Any]:

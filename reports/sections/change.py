@@ -6,11 +6,13 @@ from typing import Literal
 
 from gramwatt.reports.model import Block, Cell, Column, Pair, Table, Text
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc, MonthTotals
 from gramwatt.sci.base.formatting import NARROW_SPACE, UNKNOWN, number
 from gramwatt.sci.base.quantity import QuantityDoc, is_change
 
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
+MANY_TIMES = 10.0
+"""From here on a change is printed as a multiple, not in percent."""
 NO_DIFFERENCE = "no reliable difference"
 MINUS = "\N{MINUS SIGN}"
 
@@ -19,9 +21,9 @@ def change_table(document: MonthDoc) -> Block:
     """Return a table of the terms of both months with their changes; a text without a previous
     month.
     """
-    now, before = document["totals"], document["previous"]
-    if before is None:
-        return Text("There is no previous month to compare with.")
+    now, before = compared(document), document["previous"]
+    if before is None or now is None:
+        return Text(nothing_compared(document))
     names: dict[str, Totalled] = {
         "Total carbon": "total_g",
         "Operational carbon": "operational_g",
@@ -41,8 +43,8 @@ def change_table(document: MonthDoc) -> Block:
     rows.append(("Jobs", str(now["jobs"]), str(before["jobs"]), _signed(more, f"{abs(more)}")))
     columns = (
         Column("What", weight=1.2),
-        Column("This month", "right", 1.2),
-        Column("Previous month", "right", 1.2),
+        Column(f"This month{first_days(document)}", "right", 1.2),
+        Column(f"Previous month{first_days(document)}", "right", 1.2),
         Column("Change", "right", 1.4),
     )
     note = (
@@ -50,6 +52,30 @@ def change_table(document: MonthDoc) -> Block:
         "months share cancel. It is stated only where that range leaves out no change."
     )
     return Table("Against the previous month", columns, tuple(rows), note)
+
+
+def compared(document: MonthDoc) -> MonthTotals | None:
+    """Return what is compared of the month: all of it, or its first days while it goes on.
+
+    None where no job ran in those.
+    """
+    return document["totals"] if document["compared_days"] is None else document["compared"]
+
+
+def first_days(document: MonthDoc) -> str:
+    """Return which days of both months are compared, as an addition; empty for whole months."""
+    days = document["compared_days"]
+    return f", days 1 to {days}" if days else ""
+
+
+def nothing_compared(document: MonthDoc) -> str:
+    """Return why the month is compared with nothing."""
+    if document["compared_days"] == 0:
+        return "No day of this month is over yet, so it is compared with none."
+    days = first_days(document)
+    if compared(document) is None:
+        return f"No job of this month is in what is compared{days}."
+    return f"There is no previous month to compare with{days}."
 
 
 def change(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc | None) -> Pair:
@@ -64,15 +90,19 @@ def change(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc 
     return Pair(_percent(ratio["value"]), span)
 
 
-def against(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc | None) -> str:
-    """Return the change as a phrase."""
+def against(
+    new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc | None, days: str = ""
+) -> str:
+    """Return the change as a phrase; `days` are those of both months that are compared."""
     found = change(new, old, ratio)
     if found.text == UNKNOWN:
-        return "change against the previous month not known"
-    return f"{found.text} against the previous month"
+        return f"change against the previous month{days} not known"
+    return f"{found.text} against the previous month{days}"
 
 
 def _percent(ratio: float) -> str:
+    if ratio >= MANY_TIMES:
+        return f"{number(ratio, 2)} times"
     share = ratio - 1
     return _signed(share, f"{number(abs(share) * 100, 2)}{NARROW_SPACE}%")
 

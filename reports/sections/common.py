@@ -24,9 +24,13 @@ from gramwatt.reports.model import (
 )
 from gramwatt.sci.analysis.documents import (
     ExcludedDoc,
-    MonthTotals,
     PendingJobRow,
     SavingDoc,
+    TermsDoc,
+)
+from gramwatt.sci.analysis.month_rows import (
+    GradeLimit,
+    MonthMethodDoc,
 )
 from gramwatt.sci.base.document import (
     JobHead,
@@ -44,6 +48,11 @@ WARNING_CODES = {
     "meter-synthetic",
     "job-lost",
     "meter-gap",
+    "records-outside",
+    "times-contradict",
+    "clock-set-back",
+    "identity-conflict",
+    "power-impossible",
 }
 """Notices that limit how a report may be used; others are information."""
 STATUS = {
@@ -95,7 +104,7 @@ def headline(
     )
 
 
-def terms(document: JobHead | MonthTotals) -> dict[str, Figure]:
+def terms(document: JobHead | TermsDoc) -> dict[str, Figure]:
     """Return the four terms as headline figures by the name of their field, the total as a main
     one.
     """
@@ -153,7 +162,9 @@ def notice_blocks(notices: Iterable[NoticeDoc]) -> list[Block]:
     ]
 
 
-def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
+def quality_blocks(
+    quality: QualityDoc, *, whole: bool = True, limits: Sequence[GradeLimit] = ()
+) -> list[Block]:
     """Return the grade, and shares of energy, intensity and embodied carbon by kind.
 
     `whole` is false if the energy of part of the job is unknown; shares are then of the rest.
@@ -173,6 +184,7 @@ def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
         Heading("Data quality"),
         Text(f"Grade {grade}: {GRADES.get(grade, 'no description')}. A is best, D is worst."),
     ]
+    blocks += [Text(_limit(limit)) for limit in limits]
     blocks += [] if whole else [Text(PARTLY_READ if quality["energy"] else UNREAD)]
     if not rows:
         return blocks
@@ -185,6 +197,19 @@ def quality_blocks(quality: QualityDoc, *, whole: bool = True) -> list[Block]:
         [(what, part, percent(share)) for what, part, share in rows],
     )
     return [*blocks, share_chart(caption, bars, table, light), Text(TIERS)]
+
+
+def _limit(limit: GradeLimit) -> str:
+    """Return what a better grade asks for, and which jobs cost it."""
+    what = {"energy": "of the energy", "intensity": "of the energy with intensity"}
+    block = what.get(limit["block"], "of the embodied carbon of tiers")
+    jobs = ", ".join(
+        f"{row['name']} ({row['project']}) {percent(row['share'])}" for row in limit["jobs"]
+    )
+    return (
+        f"Grade {limit['grade']} asks for {percent(limit['needed'])} {block} "
+        f"{', '.join(limit['kinds'])}; it is {percent(limit['share'])}. Most is lacking for {jobs}."
+    )
 
 
 def share_chart(
@@ -211,18 +236,22 @@ def share_chart(
     return Chart(caption, f"Bars of shares: {shares}.", ranked(rows), data)
 
 
-def method_blocks(method: MethodDoc) -> list[Block]:
+def method_blocks(method: MethodDoc | MonthMethodDoc) -> list[Block]:
     """Method and boundary: what a reader needs to reproduce the score."""
-    intensity = method["intensity_g_per_kwh"]
+    intensity, pue = method["intensity_g_per_kwh"], method["pue"]
+    life = method["lifetime_years"]
     facts = (
         ("Standard", method["standard"]),
         ("Formula", method["formula"]),
-        ("Grid intensity", f"{text(intensity)}, the mean weighted by energy"),
+        (
+            "Grid intensity",
+            f"{text(intensity)}, the mean weighted by energy" if intensity else UNKNOWN,
+        ),
         ("Signal and basis", f"{method['intensity_signal']}, {method['intensity_basis']}"),
         ("Approach", method["intensity_approach"]),
-        ("Supply", SUPPLIES[method["supply"]]),
-        ("PUE", f"{text(method['pue'])}: {method['pue']['source']}"),
-        ("Hardware lifetime", text(method["lifetime_years"])),
+        ("Supply", "; ".join(SUPPLIES[name] for name in method["supply"].split("; "))),
+        ("PUE", f"{text(pue)}: {pue['source']}" if pue else UNKNOWN),
+        ("Hardware lifetime", text(life) if life else "several: each job's report has its own"),
         ("Engine", f"gramwatt {__version__}, method version {method['engine_version']}"),
         ("Catalog", method["catalog_version"]),
     )

@@ -29,6 +29,14 @@ def incomplete(document: MonthDoc) -> list[str]:
         found.append(_sentence(running, "still runs", "still run"))
     if unscored["jobs"]:
         found.append(_sentence(unscored, "is not scored", "are not scored"))
+    if waiting := document["jobs_to_rescore"]:
+        one = waiting == 1
+        jobs = (
+            f"{waiting} {'job' if one else 'jobs'} of it or its trend {'waits' if one else 'wait'}"
+        )
+        found.append(
+            f"{jobs} to be scored again, by a server within minutes; till then it is mixed."
+        )
     return found if found or document["complete"] else [NOT_OVER]
 
 

@@ -41,6 +41,7 @@ from gramwatt.sci.base.formatting import (
 )
 from gramwatt.sci.base.quantity import METERED, Quantity, QuantityDoc, is_estimate, total
 from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.journal.corrections import declared_counts
 
 MAX_ROWS = 6
 """Rows of a table of the short report."""
@@ -272,9 +273,11 @@ def obtained_blocks(document: JobDoc) -> list[Block]:
     rows: list[tuple[Cell, ...]] = [
         (name, figure["kind"] if figure else UNKNOWN, _sources(figure)) for name, figure in figures
     ]
+    stated = declared_counts((row["field"], row["value"]) for row in document["corrections"])
     for row in document["sci"]:
         source = "one job" if row["unit"] == "job" else "counted by the job"
-        rows.append((f"R, {count_text(row['count'])} {row['unit']}", "exact", source))
+        kind, source = ("declared", "afterwards") if row["unit"] in stated else ("exact", source)
+        rows.append((f"R, {count_text(row['count'])} {row['unit']}", kind, source))
     return [Table("How each figure was obtained", columns, tuple(rows))]
 
 

@@ -29,7 +29,12 @@ from gramwatt.sci.advice.suggest_request import (
 )
 from gramwatt.sci.analysis.breakdown import hardware_of
 from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.analysis.documents import AdviceRow, SavingDoc
+from gramwatt.sci.analysis.documents import (
+    SavingDoc,
+)
+from gramwatt.sci.analysis.month_rows import (
+    AdviceRow,
+)
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.notices import Notice
@@ -226,6 +231,11 @@ def _advice_row(
         "confidence": max((CONFIDENCE[one["basis"]] for one in members), key=LEVELS.index),
         "reason": first["reason"],
         "examples": [one["job_id"] for one in members[:EXAMPLES]],
+        "named": [
+            {"job_id": one["job_id"], "name": one["name"], "project": one["project"]}
+            for one in members[:EXAMPLES]
+        ],
+        "basis": "examined",
     }
 
 

@@ -5,21 +5,37 @@ Each part is a share of a term of the job, so that sums over jobs weight it by t
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Literal
 
 from gramwatt.sci.base.document import (
     DeviceDoc,
     JobDoc,
+    SeriesPoint,
     Term,
+    figure,
 )
+from gramwatt.sci.base.propagation import Uncertainty
+from gramwatt.sci.base.quantity import Quantity, of_uncertainty, total
+from gramwatt.sci.base.uncertainty import Sensors, energy
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.assess import shares
 
+Component = Literal["operational", "embodied"]
 OVERHEAD, NO_ACCELERATOR = "overhead", "no accelerator"
+COMPONENTS: tuple[tuple[Component, str], ...] = tuple(
+    (part, name)
+    for part in ("operational", "embodied")
+    for name in ("gpu", "accelerator", "module", "cpu", "ram", "host", OVERHEAD)
+)
+"""Components of O and M with a range of their own, in the order in which parts number them."""
 IDLE_BELOW = 0.05
 """Mean utilisation below which an accelerator counts as reserved but idle (a choice)."""
+CLOUDS = frozenset(("aws", "azure", "gcp", "ovh", "scaleway"))
+"""Providers of the catalog's regions; a place of the user's own has another prefix."""
 Breakdown = Literal["operational", "embodied", "boundary", "idle", "contract"]
 WEIGHTS: Mapping[tuple[str, str], Term] = {
     ("boundary", "accelerators"): "energy_kwh",
@@ -28,6 +44,8 @@ WEIGHTS: Mapping[tuple[str, str], Term] = {
     ("idle", "operational"): "operational_g",
     ("idle", "embodied"): "embodied_g",
     ("idle", "not seen"): "energy_kwh",
+    ("idle", "time operational"): "operational_g",
+    ("idle", "time embodied"): "embodied_g",
     ("contract", "g_per_kwh"): "energy_kwh",
 }
 """The term of which each key is a share; `operational` and `embodied` divide their own term."""
@@ -39,7 +57,8 @@ def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
     `operational` and `embodied` sum to 1: electricity by the energy of classes of devices, and
     `overhead` for what PUE adds. `boundary` is the energy of accelerators, and of the facility,
     over E. `idle` are the shares of accelerators without work, and of those whose utilisation was
-    `not seen`. `contract` is market-based carbon over E [gCO2e/kWh].
+    `not seen`; with `time` the shares of all times in which accelerators had none.
+    `contract` is market-based carbon over E [gCO2e/kWh].
     """
     found: dict[Breakdown, dict[str, float]] = {}
     energy, pue = _by_class(job["devices"], "energy_j"), job["method"]["pue"]["value"]
@@ -56,10 +75,75 @@ def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
     if grams > 0:
         found["embodied"] = shares(embodied)
     found["idle"] = _idle(job, joules, grams)
+    for name, share in _idle_time(job, joules, grams).items():
+        found["idle"][f"time {name}"] = max(share, found["idle"].get(name, 0.0))
     memo, read = job["memo"], job["energy_kwh"]
     if memo and memo["contract_g"] and read and read["value"] > 0:
         found["contract"] = {"g_per_kwh": memo["contract_g"]["value"] / read["value"]}
     return found
+
+
+def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
+    """Return the components of O and M [gCO2e], each with the range of its own meters or parts.
+
+    Electricity of a class is as uncertain as its meters and the intensity, the overhead of the
+    building as E, the intensity and what PUE is above 1. Inputs have the names that the terms have.
+    """
+    found: dict[tuple[Component, str], Quantity] = {}
+    grams, read = figure(job, "operational_g"), figure(job, "energy_kwh")
+    by_class: dict[str, list[Quantity]] = defaultdict(list)
+    for device in job["devices"]:
+        by_class[device["class"]] += _readings(device)
+    sums = {name: total(parts) for name, parts in by_class.items()}
+    whole = total(joules for joules in sums.values() if joules is not None)
+    if grams and read and whole and grams.value > 0 and whole.value > 0 and grams.relative:
+        pue = Quantity.from_doc(job["method"]["pue"])
+        intensity = _intensity(job, grams, read)
+        per_joule = grams.value / whole.value / pue.value
+        over = Quantity(*_less_one(pue), pue.unit, pue.kind, pue.source)
+        for name, joules in (*sums.items(), (OVERHEAD, whole)):
+            if joules is None or joules.value <= 0:
+                continue
+            found["operational", name] = joules.times(intensity, "gCO2e").scaled(per_joule)
+        found["operational", OVERHEAD] = found["operational", OVERHEAD].times(over, "gCO2e")
+    made: dict[str, list[Quantity]] = defaultdict(list)
+    for device in job["devices"]:
+        if device["embodied_g"]:
+            made[device["class"]].append(Quantity.from_doc(device["embodied_g"]))
+    for name, parts in made.items():
+        known = total(parts)
+        if known is not None and known.value > 0:
+            found["embodied", name] = known
+    return found
+
+
+def _readings(device: DeviceDoc) -> list[Quantity]:
+    """Return the energy [J] of a device by kind, named as the engine names it."""
+    alone = Sensors(device["device_id"], 1.0)
+    return [
+        energy(joules, kind, device["meter"], alone)  # type: ignore[arg-type]
+        for kind, joules in device["kinds"].items()
+        if joules > 0
+    ]
+
+
+def _less_one(pue: Quantity) -> tuple[float, float, float]:
+    return pue.value - 1, max(0.0, pue.low - 1), pue.high - 1
+
+
+def _intensity(job: JobDoc, grams: Quantity, read: Quantity) -> Quantity:
+    """Return 1 with the uncertainty of the intensity: what moves O, and neither E nor PUE."""
+    others = {*read.uncertainty.effects, *pue_sources(job)}
+    effects = {
+        name: effect for name, effect in grams.uncertainty.effects.items() if name not in others
+    }
+    source = job["method"]["intensity_g_per_kwh"]["source"]
+    return of_uncertainty(1.0, Uncertainty(effects), "1", grams.kind, source)
+
+
+def pue_sources(job: JobDoc) -> list[str]:
+    """Return the sources of each PUE of a job, which name its inputs in the range of O."""
+    return sorted({r["figure"]["source"] for r in job["method"]["inputs"] if r["symbol"] == "PUE"})
 
 
 def hardware_of(job: JobDoc) -> str:
@@ -79,6 +163,25 @@ def method_of(job: JobDoc) -> list[str]:
     ]
 
 
+def is_cloud(job: JobDoc) -> bool:
+    """Return whether a job ran in a cloud: its region is one of a cloud provider's."""
+    provider, _, name = (job["region"] or "").partition(":")
+    return bool(name) and provider in CLOUDS
+
+
+def intensity_of(job: JobDoc) -> list[list[str]]:
+    """Return zone, resolution and source of each intensity of a job: what a change of method is.
+
+    An edition's year is no part of it: the next edition of a publisher is the same method.
+    """
+    used = {
+        (row["zone"], row["quality"], " ".join(re.sub(r"\d+", "", row["source"]).split()))
+        for row in job["intensity"]
+        if row["energy_j"] > 0
+    }
+    return [list(row) for row in sorted(used)]
+
+
 def _idle(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
     accelerators = [device for device in job["devices"] if device["class"] in ACCELERATORS]
     busy = [(device, device["mean_utilisation"]) for device in accelerators]
@@ -92,6 +195,33 @@ def _idle(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
     if grams > 0 and idle:
         found["embodied"] = _summed(idle, "embodied_g") / grams
     return found
+
+
+def _idle_time(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
+    """Return the shares of O and M of the times in which accelerators had no work."""
+    of_class = _by_class(job["devices"], "embodied_g")
+    idle_j = embodied = 0.0
+    for name in ACCELERATORS:
+        points = [point for point in job["series"] if point["class"] == name]
+        idle = [
+            point
+            for point in points
+            if point["utilisation"] is not None and point["utilisation"] < IDLE_BELOW
+        ]
+        idle_j += sum(point["energy_j"] for point in idle)
+        if idle:
+            embodied += of_class.get(name, 0.0) * _length_s(idle) / _length_s(points)
+    found = {}
+    if joules > 0 and idle_j > 0:
+        found["operational"] = min(1.0, idle_j / joules)
+    if grams > 0 and embodied > 0:
+        found["embodied"] = embodied / grams
+    return found
+
+
+def _length_s(points: Iterable[SeriesPoint]) -> float:
+    spans = (datetime.fromisoformat(p["end"]) - datetime.fromisoformat(p["start"]) for p in points)
+    return sum(span.total_seconds() for span in spans)
 
 
 def _by_class(

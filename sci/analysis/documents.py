@@ -5,9 +5,23 @@ An unknown figure is None, never 0. docs/api.md describes the fields.
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
-from gramwatt.sci.base.document import DayDoc, JobHead, MethodDoc, QualityDoc, SciDoc
+from gramwatt.sci.analysis.month_rows import (
+    AdviceRow,
+    FollowedRow,
+    GradeLimit,
+    MonthMethodDoc,
+    ProjectChange,
+)
+from gramwatt.sci.analysis.trail import ClosingDoc as ClosingDoc
+from gramwatt.sci.analysis.trail import DeletedRow as DeletedRow
+from gramwatt.sci.analysis.trail import FactorFileDoc as FactorFileDoc
+from gramwatt.sci.analysis.trail import FactorRow as FactorRow
+from gramwatt.sci.analysis.trail import RegisterRow as RegisterRow
+from gramwatt.sci.analysis.trail import RestatementDoc as RestatementDoc
+from gramwatt.sci.analysis.trail import RestatementStep as RestatementStep
+from gramwatt.sci.base.document import DayDoc, JobHead, QualityDoc, SciDoc
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
@@ -37,6 +51,19 @@ class ProjectRow(TypedDict):
     """sum(C) / sum(R) of one project and functional unit."""
 
     project: str
+    unit: str
+    jobs: int
+    count: float
+    energy_kwh: QuantityDoc | None
+    total_g: QuantityDoc | None
+    g_per_unit: QuantityDoc | None
+    conformance: str
+
+
+class ModelUnitRow(TypedDict):
+    """sum(C) / sum(R) of one model and functional unit."""
+
+    model_id: str
     unit: str
     jobs: int
     count: float
@@ -175,11 +202,12 @@ class ProjectCharge(TermsDoc):
 
 
 class WorkRow(TypedDict):
-    """What one class of work used on one kind of hardware."""
+    """What one class of work used on one kind of hardware; `regions` counts its jobs in each."""
 
     hardware: str
     work: str
     jobs: int
+    regions: dict[str, int]
     energy_kwh: QuantityDoc | None
     total_g: QuantityDoc | None
 
@@ -192,56 +220,35 @@ class MarketDoc(TypedDict):
     location_g: QuantityDoc
 
 
-class BudgetUse(TypedDict):
-    """How much of a project's budget [kgCO2e] the scored jobs of the month used.
+class BoundaryShare(TermsDoc):
+    """The month's jobs on own sites (`own`) or in clouds (`cloud`), as their region says.
 
-    `status` is `within`, `exceeded`, or `unclear` where the range holds the limit.
+    `facility_kwh` is E times PUE. Electricity of clouds is the provider's (Scope 3, category 1),
+    not purchased (Scope 2).
+    """
+
+    boundary: str
+    jobs: int
+    facility_kwh: QuantityDoc | None
+    market_based: MarketDoc | None
+
+
+BudgetStatus = Literal["within", "threshold-reached", "spent", "unknown"]
+
+
+class BudgetUse(TypedDict):
+    """How much of a project's budget [kgCO2e] the month used, its running jobs provisionally.
+
+    `status` goes by the value, as that of the budget does; `range_holds_limit` says
+    that the range leaves both open.
     """
 
     project: str
     limit_kg: float
     spent_kg: QuantityDoc | None
     spent_share: float | None
-    status: str
-
-
-class AdviceRow(TypedDict):
-    """An action for one class of work on one kind of hardware: jobs, and what it saves in a month.
-
-    `jobs` were examined and gain for certain, out of `jobs_of_work`. `confidence` is `high` where
-    the prediction rests on measurements of both parts, `medium` on a model of the class of work,
-    and `low` on a rule.
-    """
-
-    hardware: str
-    work: str
-    action: str
-    target: str | None
-    jobs: int
-    jobs_of_work: int
-    saved_g: QuantityDoc
-    carbon_ratio: QuantityDoc | None
-    confidence: str
-    reason: str
-    examples: list[str]
-
-
-class FollowedRow(TypedDict):
-    """What became of a suggestion of the month before.
-
-    Jobs of that work on the hardware then and now, and on the target; `outcome` is `followed`,
-    `partly`, `not-followed` or `no-such-work`, null for actions that leave no trace in the jobs.
-    """
-
-    hardware: str
-    work: str
-    action: str
-    target: str | None
-    jobs_before: int
-    jobs_now: int
-    target_before: int
-    target_now: int
-    outcome: str | None
+    status: BudgetStatus
+    range_holds_limit: bool
 
 
 class StatementDoc(TypedDict):
@@ -264,6 +271,7 @@ class ModelRow(TypedDict):
     """One model's jobs in a month, by persona; `unfinished` failed, were killed or lost.
 
     `unfinished_g` is their part of `total_g`; null where there are none, or it is not known.
+    `facility_kwh` is E times PUE.
     """
 
     model_id: str
@@ -271,6 +279,7 @@ class ModelRow(TypedDict):
     jobs: int
     unfinished: int
     energy_kwh: QuantityDoc | None
+    facility_kwh: QuantityDoc | None
     total_g: QuantityDoc | None
     unfinished_g: QuantityDoc | None
 
@@ -298,34 +307,47 @@ class SavingDoc(TypedDict):
 class MonthDoc(TypedDict):
     """The data of a monthly report: totals, those of the previous month, tables and sources.
 
+    Of a month that goes on, its first `compared_days` days are compared with as many of the month
+    before: `compared` are the totals of those, `previous` of these; null where both are whole.
     `changes` are the terms of the totals over those of the previous month, each with the range of
     that ratio, in which what both months share cancels.
 
-    It is `complete` once the month is over and no job of it runs or lacks a score; it is then kept,
-    and has a `revision`, which late lines and new scores raise. The figures and R of `top_jobs` are
+    It is `complete` once the month is over and no job of it runs, lacks a score or is one of the
+    `jobs_to_rescore`, which wait to be scored again with the engine, catalog, settings or intensity
+    of now, those of the trend too; it is then kept, and has a `revision`, which late lines and new
+    scores raise. The figures and R of `top_jobs` are
     of their part in the month. `components`, `ledger`, `chargeback` and `by_project` sum to the
-    totals, in which `provisional` are the jobs whose grid intensity is not final; None where an
-    earlier release did not say. `examined_jobs` are those that `advice` and `suggestions` come
-    from.
+    totals, `factors` to those of E and O; `provisional` are the jobs in them whose grid intensity
+    is not final, None where an earlier release did not say. `examined_jobs` are those that
+    `advice` and `suggestions` come from. `jobs` is the register, its 1000 largest where it is
+    answered; it is kept once, as the scores of the jobs, and not with the report.
     """
 
     month: str
     project: str | None
     revision: int | None
     revised: RevisedDoc | None
+    restatement: RestatementDoc | None
+    closings: list[ClosingDoc]
     complete: bool
     jobs_running: PendingDoc
     jobs_unscored: PendingDoc
+    jobs_to_rescore: int
     provisional: MonthTotals | None
     totals: MonthTotals
     previous: MonthTotals | None
+    compared_days: int | None
+    compared: MonthTotals | None
     changes: dict[str, QuantityDoc | None]
     change_parts: ChangeDoc | None
+    project_changes: list[ProjectChange]
     trend: list[TrendRow]
     budgets: list[BudgetUse]
     components: list[ComponentRow]
     boundary: BoundaryDoc | None
     market_based: MarketDoc | None
+    factors: list[FactorRow]
+    by_boundary: list[BoundaryShare]
     ledger: list[LedgerRow]
     idle_not_seen_kwh: QuantityDoc | None
     chargeback: list[ChargeRow]
@@ -335,11 +357,14 @@ class MonthDoc(TypedDict):
     examined_jobs: int
     followed: list[FollowedRow]
     projects: list[ProjectRow]
+    model_units: list[ModelUnitRow]
     models: list[ModelRow]
     top_jobs: list[JobHead]
+    jobs: list[RegisterRow]
     suggestions: list[SavingDoc]
     days: list[DayDoc]
     data_quality: QualityDoc
+    grade_limits: list[GradeLimit]
     conformance: dict[str, int]
     states: dict[str, int]
     by_state: dict[str, MonthTotals]
@@ -347,7 +372,9 @@ class MonthDoc(TypedDict):
     notice_counts: dict[str, int]
     excluded: list[ExcludedDoc]
     deleted: int
-    method: MethodDoc | None
+    deletions: list[DeletedRow]
+    method: MonthMethodDoc | None
     methods: list[list[str]]
+    intensity_methods: list[list[str]]
     sources: list[str]
     statement: StatementDoc

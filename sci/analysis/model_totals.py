@@ -25,7 +25,7 @@ from gramwatt.sci.base.document import (
     figure,
 )
 from gramwatt.sci.base.formatting import all_digits
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
+from gramwatt.sci.base.quantity import Kind, Quantity, QuantityDoc, kind_of_sum, total
 from gramwatt.sci.score.assess import worst_status
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, PROVIDER, named_unit, persona
@@ -136,7 +136,20 @@ def _terms(jobs: Sequence[JobDoc]) -> RunTerms:
 
     operational, embodied = summed("operational_g"), summed("embodied_g")
     emitted = operational + embodied if operational and embodied else None
-    return RunTerms(summed("energy_kwh"), operational, embodied, emitted)
+    return RunTerms(energy_of(jobs), operational, embodied, emitted)
+
+
+def energy_of(jobs: Sequence[JobDoc]) -> Quantity | None:
+    """Return the energy [kWh] of jobs, labelled with the kind that nine tenths of it reach."""
+    known = [(job, read) for job in jobs if (read := figure(job, "energy_kwh")) is not None]
+    whole = total(read for _, read in known)
+    amounts: dict[Kind, float] = defaultdict(float)
+    for job, read in known:
+        for kind, share in job["data_quality"]["energy"].items():
+            amounts[kind] += share * read.value  # type: ignore[index]
+    if whole is None or not sum(amounts.values()) > 0:
+        return whole
+    return whole.sourced(whole.source, kind_of_sum(amounts))
 
 
 def _method(job: JobDoc) -> Method:

@@ -217,4 +217,7 @@ def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
         for job, energy_kwh in known[:NAMED_MOST]
     ]
     whole = total(energy_kwh for _, energy_kwh in known if energy_kwh)
+    amounts = {kind: fsum(job.joules.get(kind, 0.0) for job in jobs) for kind in KINDS}
+    if whole and sum(amounts.values()) > 0:
+        whole = whole.sourced(whole.source, kind_of_sum(amounts))
     return {"jobs": len(jobs), "energy_kwh": doc(whole), "named": named}

@@ -312,7 +312,8 @@ class JobDoc(JobHead):
     """The complete document of a job.
 
     `uncertainty` has what moves `energy_kwh`, `operational_g` and `embodied_g`, by inputs, so that
-    sums and comparisons of jobs count an input that they share once.
+    sums and comparisons of jobs count an input that they share once. `others_energy_kwh` is what
+    processes of nobody measured drew on the processor meanwhile, above idle: in no other figure.
     """
 
     devices: list[DeviceDoc]
@@ -327,6 +328,7 @@ class JobDoc(JobHead):
     memo: MemoDoc | None
     windows: list[WindowDoc]
     days: list[DayDoc]
+    others_energy_kwh: QuantityDoc | None
     uncertainty: dict[str, UncertaintyDoc]
     model_id: str | None
     framework: str | None

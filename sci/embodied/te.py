@@ -301,6 +301,38 @@ def host_te(cpu: Cpu | None, threads: float | None, memory_gib: float | None) ->
     return Embodied(figure, tier, stages)
 
 
+def virtual_share(threads: float | None, memory_gib: float | None) -> tuple[float, Embodied] | None:
+    """Return a virtual machine's share of a typical server, and TE of all of that [gCO2e].
+
+    The share is the larger of those by threads and by memory, since a host is full when either is
+    used up. The host is not known: the range holds shares by either, of small and of large servers.
+    None where the machine is as large as a typical server, or its size is not known.
+    """
+    given = parameters().quantity("cpu_default_threads")
+    typical = host_te(None, given.value, None)
+    shares = _shares_of(given.value, threads, memory_gib)
+    if not shares or max(shares) >= 1:
+        return None
+    share, lows, highs = max(shares), list[float](), list[float]()
+    for host_threads in (given.low, given.value, given.high):
+        te_g, of_host = (
+            host_te(None, host_threads, None).te_g,
+            [min(1.0, one) for one in _shares_of(host_threads, threads, memory_gib)],
+        )
+        lows.append(te_g.low * min(of_host))
+        highs.append(te_g.high * max(of_host))
+    low_g, high_g = min(lows) / share, max(highs) / share
+    source = f"a typical server of {given.value:g} threads ({given.low:g} to {given.high:g})"
+    figure = Quantity(typical.te_g.value, low_g, high_g, "gCO2e", "estimated", source)
+    return share, replace(typical, te_g=figure, tier="D")
+
+
+def _shares_of(host_threads: float, threads: float | None, memory_gib: float | None) -> list[float]:
+    host_gib = host_threads * parameters()["dram_gib_per_thread"]
+    pairs = [(threads, host_threads), (memory_gib, host_gib)]
+    return [part / whole for part, whole in pairs if part]
+
+
 def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied | None:
     """Return TE of the share of the host that belongs to one device of an instance [gCO2e].
 

@@ -26,7 +26,7 @@ from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.zones import USUAL_HOURS
 from gramwatt.sci.score.assess import SUPPLIES, Conformance, conformance, overlay_notices
-from gramwatt.sci.score.functional_unit import sci_doc
+from gramwatt.sci.score.functional_unit import sci_doc, unit_notices
 from gramwatt.sci.score.location import Place, in_data_centre, locate
 from gramwatt.sci.score.method import (
     APPROACH,
@@ -88,7 +88,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLoo
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
     notices = [*_place_notices(request, place), *work.notices, *remarks(work, hours)]
-    notices += overlay_notices(inputs.items(), catalog)
+    notices += [*overlay_notices(inputs.items(), catalog), *unit_notices(units)]
     return {
         "device_hours": doc(hours),
         "energy_kwh": doc(energy),

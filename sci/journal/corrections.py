@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from gramwatt.sci.base.document import CorrectionDoc
-from gramwatt.sci.journal.records import AnyRecord, JobRecord, format_time
+from gramwatt.sci.journal.merge import MergedJob
+from gramwatt.sci.journal.records import AnyRecord, CountRecord, JobRecord, format_time
 
 PLACE = ("zone", "region")
 FIELDS = (*PLACE, "unit", "pue", "name", "project")
-TAG = "tags."
-"""Prefix of the field of one tag, such as tags.team."""
+TAG, COUNT = "tags.", "count."
+"""Prefixes of the field of one tag, such as tags.team, and of R in a unit, such as count.token."""
 EXCLUDED = "excluded"
 """The field whose value is the reason why a job is left out of months; None includes it."""
 
@@ -53,6 +54,25 @@ def corrected(records: Iterable[AnyRecord], corrections: Sequence[Correction]) -
         else record
         for record in records
     ]
+
+
+def declared_counts(corrections: Iterable[tuple[str, Any]]) -> dict[str, float]:
+    """Return R by unit out of the fields and values of corrections, oldest first."""
+    latest = {field.removeprefix(COUNT): n for field, n in corrections if field.startswith(COUNT)}
+    return {unit: float(amount) for unit, amount in latest.items() if amount is not None}
+
+
+def with_declared_counts(job: MergedJob, corrections: Sequence[Correction]) -> MergedJob:
+    """Return the job with R as declared in place of what was counted in those units."""
+    amounts = declared_counts((correction.field, correction.value) for correction in corrections)
+    if not amounts:
+        return job
+    counted = tuple(count for count in job.counts if count.unit not in amounts)
+    head = job.head
+    who: dict[str, Any] = {"job_id": head.job_id, "node": head.node, "writer": head.writer}
+    when: dict[str, Any] = {"since": job.started_at, "at": job.ended_at or job.last_seen}
+    stated = (CountRecord(**who, seq=1, **when, unit=u, amount=n) for u, n in amounts.items())
+    return replace(job, counts=(*counted, *stated))
 
 
 def exclusion(corrections: Sequence[Correction]) -> str | None:

@@ -16,11 +16,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
+from math import fsum
 from typing import Any
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.journal.nodes import Node, Span, deciding_end, end_notices, nodes_of, union
+from gramwatt.sci.journal.conflicts import OPEN, deduplicate, set_back
+from gramwatt.sci.journal.nodes import (
+    Node,
+    Span,
+    deciding_end,
+    end_notices,
+    nodes_of,
+    reported_times,
+    union,
+)
 from gramwatt.sci.journal.records import (
     HOST_CLASSES,
     AnyRecord,
@@ -29,8 +39,8 @@ from gramwatt.sci.journal.records import (
     EndRecord,
     IntervalRecord,
     JobRecord,
-    encode,
 )
+from gramwatt.sci.journal.times import joules_text, reversed_notices, within_time
 
 _UNIQUE_ID = re.compile(r"(GPU|MIG)-|.*[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 """Ids that no two hosts share: those of NVML and HIP, and any with a UUID in it."""
@@ -121,23 +131,29 @@ class MergedJob:
 
 def merge(records: Iterable[AnyRecord]) -> MergedJob:
     """Merge the records of a job; raises ScoreError without a job record or for several jobs."""
-    unique, notices = _deduplicate(records)
+    unique, notices = deduplicate(records)
     jobs = [r for r in unique if isinstance(r, JobRecord)]
     if not jobs:
         raise ScoreError("no job record: the journal does not say what ran", code="no-job-record")
     if len({record.job_id for record in unique}) > 1:
         raise ScoreError("records of several jobs cannot be merged", code="mixed-jobs")
-    counted, held = _without_integrated_hosts(unique)
-    devices, cut = _devices(counted, jobs)
     ends = [r for r in unique if isinstance(r, EndRecord)]
+    times = reported_times(jobs, ends)
+    unique, extent, outside = within_time(unique, times)
+    notices += [*reversed_notices(times), *outside]
+    counted, held = _without_integrated_hosts(unique)
+    devices, again, repeated = _devices(counted, jobs)
     counts = sorted((r for r in unique if isinstance(r, CountRecord)), key=_count_key)
-    seen = _last_seen(unique)
-    nodes = nodes_of(jobs, ends, seen)
+    seen = extent.last_seen
+    nodes = _with_readings(nodes_of(jobs, ends, extent.read, seen), unique)
     decided = [node.end for node in nodes if node.end]
     end = deciding_end(decided) if len(decided) == len(nodes) else None
     started = min(node.reserved[0][0] for node in nodes)
-    if cut or held:
-        notices.append(Notice("overlap-removed", CODES["overlap-removed"], "energy_kwh"))
+    if again or held:
+        text = f"{CODES['overlap-removed'][:-1]}: {joules_text(fsum(again + held))} left out."
+        notices.append(Notice("overlap-removed", text, "energy_kwh"))
+    if repeated:
+        notices.append(set_back(fsum(repeated)))
     if any(job.resumes and job.role != "recovery" for job in jobs):
         notices.append(Notice("meter-replaced", CODES["meter-replaced"], "sci"))
     notices += [*end_notices(nodes), *_meter_notices([*jobs, *ends])]
@@ -160,47 +176,54 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
     )
 
 
-def _deduplicate(records: Iterable[AnyRecord]) -> tuple[list[AnyRecord], list[Notice]]:
-    by_identity: dict[tuple[object, ...], AnyRecord] = {}
-    conflict = False
-    for record in records:
-        key = _identity(record)
-        known = by_identity.get(key)
-        if known is None or known == record:
-            by_identity[key] = record
-            continue
-        conflict = conflict or not isinstance(record, IntervalRecord)
-        by_identity[key] = max(known, record, key=_preference)
-    text = CODES["identity-conflict"]
-    return list(by_identity.values()), ([Notice("identity-conflict", text)] if conflict else [])
+def _with_readings(nodes: Iterable[Node], records: Sequence[AnyRecord]) -> tuple[Node, ...]:
+    """Return the nodes; one with several runs is reserved also for readings between them."""
+    several = {node.name for node in nodes if len(node.reserved) > 1}
+    read: dict[str, list[Span]] = defaultdict(list)
+    if several:
+        for record in records:
+            if isinstance(record, IntervalRecord) and record.node in several:
+                read[record.node].append((record.start, record.end))
+    return tuple(
+        replace(node, reserved=union([*node.reserved, *read[node.name]]) or node.reserved)
+        if node.name in read
+        else node
+        for node in nodes
+    )
 
 
-def _without_integrated_hosts(records: Sequence[AnyRecord]) -> tuple[list[AnyRecord], bool]:
+def _without_integrated_hosts(
+    records: list[AnyRecord],
+) -> tuple[list[AnyRecord], list[float]]:
     """Return the records without host devices of a node while a module's counter holds them.
 
     A meter leaves them out itself, unless it learns of the module later, from another rank. Returns
-    the records and whether any was left out: intervals from the module's first to its last one, and
-    host devices of which no interval is left.
+    the records and the energy [J] of each interval left out: those from the module's first to its
+    last one. Host devices of which no interval is left go too.
     """
     devices = [record for record in records if isinstance(record, DeviceRecord)]
     modules = {(device.node, device.device_id) for device in devices if device.includes_host}
     if not modules:
-        return list(records), False
+        return records, []
     intervals = [record for record in records if isinstance(record, IntervalRecord)]
     spans = _spans(i for i in intervals if (i.node, i.device_id) in modules)
     hosts = {device.device_id for device in devices if device.device_class in HOST_CLASSES}
-    kept = [
-        record
-        for record in records
-        if not (isinstance(record, IntervalRecord) and record.device_id in hosts)
-        or record.node not in spans
-        or record.end <= spans[record.node][0]
-        or record.start >= spans[record.node][1]
-    ]
+    kept: list[AnyRecord] = []
+    held: list[float] = []
+    for record in records:
+        if (
+            not (isinstance(record, IntervalRecord) and record.device_id in hosts)
+            or record.node not in spans
+            or record.end <= spans[record.node][0]
+            or record.start >= spans[record.node][1]
+        ):
+            kept.append(record)
+        else:
+            held.append(record.energy_j)
     left = {record.device_id for record in kept if isinstance(record, IntervalRecord)}
     gone = {d.device_id for d in devices if d.node in spans and d.device_id in hosts - left}
     kept = [r for r in kept if not (isinstance(r, DeviceRecord) and r.device_id in gone)]
-    return kept, len(kept) < len(records)
+    return kept, held
 
 
 def _spans(intervals: Iterable[IntervalRecord]) -> dict[str, tuple[datetime, datetime]]:
@@ -210,19 +233,6 @@ def _spans(intervals: Iterable[IntervalRecord]) -> dict[str, tuple[datetime, dat
         first, last = spans.get(interval.node, (interval.start, interval.end))
         spans[interval.node] = min(first, interval.start), max(last, interval.end)
     return spans
-
-
-def _identity(record: AnyRecord) -> tuple[object, ...]:
-    if isinstance(record, IntervalRecord):
-        return ("interval", record.job_id, record.node, record.device_id, record.start)
-    return (record.TYPE, record.job_id, record.node, record.writer, record.seq)
-
-
-def _preference(record: AnyRecord) -> tuple[object, ...]:
-    # The encoded text decides between equals, so that the order of arrival does not matter.
-    if isinstance(record, IntervalRecord):
-        return (record.end, record.seq, encode(record))
-    return (encode(record),)
 
 
 def _job_key(job: JobRecord) -> tuple[object, ...]:
@@ -243,12 +253,13 @@ def _with_spans(
     last: dict[tuple[object, ...], tuple[datetime, datetime]] = {}
     found = []
     for count in counts:
-        client = count.node, count.writer.removesuffix("-count")
+        counted_by = count.node, count.writer.removesuffix("-count")
+        client = count.node, counted_by[1].removesuffix("-children")
         start = min(began.get(client, count.at), count.at)
-        since, at = last.get((client, count.unit), (start, start))
+        since, at = last.get((counted_by, count.unit), (start, start))
         if count.at > at:
             since, at = at, count.at
-        last[client, count.unit] = since, at
+        last[counted_by, count.unit] = since, at
         found.append(replace(count, since=since))
     return tuple(found)
 
@@ -265,6 +276,13 @@ def _head(jobs: Sequence[JobRecord]) -> JobRecord:
         said = (value for job in (first, *others) if (value := getattr(job, name)) != usual)
         filled[name] = next(said, usual)
     return replace(first, tags=tags, versions=versions, **filled)
+
+
+def project_of(jobs: Iterable[JobRecord]) -> str:
+    """Return the project that a job of these records has: the first one named, or the usual."""
+    usual = UNDECLARED["project"]
+    said = (job.project for job in sorted(jobs, key=_job_key) if job.project != usual)
+    return next(said, usual)
 
 
 def _first_known(jobs: Sequence[JobRecord], name: str) -> Any:
@@ -294,7 +312,8 @@ def _other_places(own: Sequence[JobRecord], place: NodePlace) -> tuple[tuple[str
 
 def _devices(
     records: Sequence[AnyRecord], jobs: Sequence[JobRecord]
-) -> tuple[tuple[MergedDevice, ...], bool]:
+) -> tuple[tuple[MergedDevice, ...], list[float], list[float]]:
+    """Return the devices, and energy [J] of times that another, or the same, writer had stated."""
     in_order = sorted(jobs, key=lambda job: job.started_at)
     opened = {(job.node, job.writer): job.started_at for job in in_order}
     described: dict[DeviceKey, DeviceRecord] = {}
@@ -310,13 +329,14 @@ def _devices(
         else:
             known = described.get(key, record)
             described[key] = max(known, record, key=lambda d: _device_key(d, opened))
-    merged, any_cut = [], False
+    merged: list[MergedDevice] = []
+    again: list[float] = []
+    repeated: list[float] = []
     for key in sorted(nodes):
-        kept, cut = _without_overlap(spans[key])
-        any_cut = any_cut or cut
+        kept = _without_overlap(spans[key], again, repeated)
         device = described.get(key) or _undescribed(kept[0])
         merged.append(MergedDevice(device, kept, tuple(sorted(nodes[key]))))
-    return tuple(merged), any_cut
+    return tuple(merged), again, repeated
 
 
 @lru_cache(maxsize=4096)
@@ -349,44 +369,35 @@ def _undescribed(interval: IntervalRecord) -> DeviceRecord:
 
 
 def _without_overlap(
-    intervals: Sequence[IntervalRecord],
-) -> tuple[tuple[IntervalRecord, ...], bool]:
+    intervals: Sequence[IntervalRecord], again: list[float], repeated: list[float]
+) -> tuple[IntervalRecord, ...]:
+    """Return the intervals with each instant once; add what is cut off to the lists [J].
+
+    `again` is for times that another writer had stated, `repeated` for those of the same one.
+    """
     kept: list[IntervalRecord] = []
-    cut = False
     # Two that start together are of different nodes, so the node makes the order total.
     order = sorted(intervals, key=lambda i: (i.start, -i.end.timestamp(), i.node))
     for interval in order:
         covered = kept[-1].end if kept else interval.start
-        if interval.end <= covered:
-            cut = True
-        elif interval.start >= covered:
+        if interval.start >= covered:
             kept.append(interval)
+            continue
+        same = interval.writer == kept[-1].writer and not interval.writer.endswith(OPEN)
+        removed = repeated if same else again
+        if interval.end <= covered:
+            removed.append(interval.energy_j)
         else:
-            cut = True
-            kept.append(_after(interval, covered))
-    return tuple(kept), cut
+            rest = _after(interval, covered)
+            removed.append(interval.energy_j - rest.energy_j)
+            kept.append(rest)
+    return tuple(kept)
 
 
 def _after(interval: IntervalRecord, moment: datetime) -> IntervalRecord:
     """Return the part of an interval after `moment`, with energy in proportion to time."""
     fraction = (interval.end - moment) / (interval.end - interval.start)
     return replace(interval, start=moment, energy_j=interval.energy_j * fraction)
-
-
-def _last_seen(records: Sequence[AnyRecord]) -> dict[str, datetime]:
-    """Return the time of the last reading or count of each node."""
-    seen: dict[str, datetime] = {}
-    for record in records:
-        if isinstance(record, IntervalRecord):
-            moment = record.end
-        elif isinstance(record, CountRecord):
-            moment = record.at
-        else:
-            continue
-        if moment > seen.get(record.node, moment):
-            seen[record.node] = moment
-        seen.setdefault(record.node, moment)
-    return seen
 
 
 def _meter_notices(records: Sequence[JobRecord | EndRecord]) -> list[Notice]:

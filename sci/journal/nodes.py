@@ -3,20 +3,23 @@
 A *run* on a node is a command under `gramwatt run`, or processes that use `track`, or several of
 them side by side. Runs of one job that follow each other, such as the steps of a Slurm job, are
 reserved each for its own time, and the last one decides how its node ended. A process that begins
-to `track` while a command runs on its node is part of that command, whose end decides.
+to `track` while a command runs on its node is part of that command, whose end decides. A run lasts
+at least as long as its node was read: time reserved is that of the energy that counts.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.records import EndRecord, JobRecord
 
 Span = tuple[datetime, datetime]
+SKEW = timedelta(seconds=10)
+"""How far readings may reach beyond start and end by clocks that differ; beyond, they move them."""
 NAMED_AT_MOST = 8
 """Nodes that a notice names; the rest it counts."""
 
@@ -47,15 +50,65 @@ class _Writer:
         """Return whether it ran at `moment`."""
         return self.started_at <= moment and (self.end is None or moment <= self.end.ended_at)
 
+    @property
+    def is_reversed(self) -> bool:
+        """Return whether it states an end before its start."""
+        end = self.end
+        return end is not None and end.state != "lost" and end.ended_at < self.started_at
+
+    def ended_by(self, seen: datetime | None) -> _Writer:
+        """Return the writer; one that ended before it began ends where its node was seen last."""
+        if self.end is None or not self.is_reversed:
+            return self
+        ended_at = max(self.started_at, seen or self.started_at)
+        return replace(self, end=replace(self.end, ended_at=ended_at))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedTime:
+    """The time of the job on a node as its lines state it; `end` is None where nobody saw it.
+
+    `reversed_ends` are the ends before their writer's start, and how long before [s].
+    """
+
+    start: datetime
+    end: datetime | None
+    reversed_ends: tuple[tuple[EndRecord, float], ...] = ()
+
+
+def reported_times(jobs: Iterable[JobRecord], ends: Iterable[EndRecord]) -> dict[str, ReportedTime]:
+    """Return from the first start to the last end of any writer on each node with a job record."""
+    found = {}
+    for name, (own, own_ends) in _by_node(jobs, ends).items():
+        writers = _independent_writers(own, own_ends)
+        wrong = tuple(
+            (w.end, (w.started_at - w.end.ended_at).total_seconds())
+            for w in writers
+            if w.end and w.is_reversed
+        )
+        unseen = wrong or any(w.end is None or w.end.state == "lost" for w in writers)
+        moments = [*(job.started_at for job in own), *(end.ended_at for end in own_ends)]
+        found[name] = ReportedTime(min(moments), None if unseen else max(moments), wrong)
+    return found
+
 
 def nodes_of(
-    jobs: Iterable[JobRecord], ends: Iterable[EndRecord], last_seen: Mapping[str, datetime]
+    jobs: Iterable[JobRecord],
+    ends: Iterable[EndRecord],
+    read: Mapping[str, Span],
+    last_seen: Mapping[str, datetime],
 ) -> tuple[Node, ...]:
-    """Return every node with a job record, by name; `last_seen` has last readings or counts."""
-    return tuple(
-        _node(name, _independent_writers(own, own_ends), last_seen.get(name))
-        for name, (own, own_ends) in sorted(_by_node(jobs, ends).items())
-    )
+    """Return every node with a job record, by name.
+
+    `read` has when its first reading began and its last one ended, `last_seen` the end of its last
+    reading or count.
+    """
+    found = []
+    for name, (own, own_ends) in sorted(_by_node(jobs, ends).items()):
+        seen = last_seen.get(name)
+        writers = [writer.ended_by(seen) for writer in _independent_writers(own, own_ends)]
+        found.append(_node(name, writers, read.get(name), seen))
+    return tuple(found)
 
 
 def unended(jobs: Iterable[JobRecord], ends: Iterable[EndRecord]) -> list[JobRecord]:
@@ -163,9 +216,16 @@ def _began(
     return min(moments.values())
 
 
-def _node(name: str, writers: Sequence[_Writer], last_seen: datetime | None) -> Node:
+def _node(
+    name: str, writers: Sequence[_Writer], read: Span | None, last_seen: datetime | None
+) -> Node:
     runs = _runs(writers)
     reserved = [_span(run, last_seen) if run is runs[-1] else _span(run, None) for run in runs]
+    if read:
+        if read[0] < reserved[0][0] - SKEW:
+            reserved[0] = read[0], reserved[0][1]
+        if read[1] > reserved[-1][1] + SKEW:
+            reserved[-1] = reserved[-1][0], read[1]
     ends = [[writer.end for writer in run if writer.end] for run in runs]
     earlier = (deciding_end(of_run) for of_run in ends[:-1])
     open_ = any(writer.end is None for writer in runs[-1])

@@ -129,6 +129,7 @@ class DeviceRecord(Record):
     `meter` names the source of its readings, `kind` how its energy is known. `units_total` is how
     many such devices (gpu: devices of boards; cpu: threads) the host has, `units` how many of them
     this record stands for. `update_period_s` is the observed update period of its counter [s].
+    `virtual` says that a processor is a virtual machine's, so that its host is not known.
     `codecarbon_w` and `model_w` are what codecarbon's model and gramwatt's give for all of a host's
     processor or memory over the same seconds [W].
     """
@@ -146,6 +147,7 @@ class DeviceRecord(Record):
     units_total: float | None = None
     includes_host: bool = False
     update_period_s: float | None = None
+    virtual: bool = False
     codecarbon_w: float | None = None
     model_w: float | None = None
 
@@ -290,7 +292,7 @@ def _build(cls: type[AnyRecord], doc: dict[str, Any]) -> AnyRecord:
     if extra:
         values["extra"] = extra
     if missing := [name for name in _REQUIRED[cls.TYPE] if name not in values]:
-        text = f"{cls.TYPE} record lacks {', '.join(map(repr, missing))}"
+        text = f"{cls.TYPE} record lacks {', '.join(repr(_name(name)) for name in missing)}"
         raise RecordError(text, code="missing-field")
     return cls(**values)
 
@@ -434,6 +436,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "unit": _unit,
     "notices": _texts,
     "includes_host": _flag,
+    "virtual": _flag,
     "role": _one_of(*ROLES),
     "state": _one_of(*END_STATES),
     "device_class": _one_of(*DEVICE_CLASSES),
@@ -450,13 +453,15 @@ def _fields_of(cls: type[AnyRecord]) -> dict[str, tuple[str, Callable[[Any], Any
     """Return attribute and check of each field of a line, by its name there."""
     checks = _CHECKS | _CHECKS_BY_TYPE.get(cls.TYPE, {})
     return {
-        "class" if spec.name == "device_class" else spec.name: (
-            spec.name,
-            checks.get(spec.name, _text),
-        )
+        _name(spec.name): (spec.name, checks.get(spec.name, _text))
         for spec in fields(cls)
         if spec.name != "extra"
     }
+
+
+def _name(attribute: str) -> str:
+    """Return the name that an attribute has in a line."""
+    return "class" if attribute == "device_class" else attribute
 
 
 _FIELDS = {name: _fields_of(cls) for name, cls in TYPES.items()}

@@ -97,6 +97,9 @@ def allocate(identified: IdentifiedJob) -> EmbodiedShares:
     shares = []
     for component in identified.components:
         time_s = job.reserved_s(component.nodes)
+        if not time_s and job.ended_at:
+            text = f"By its times {component.label} was reserved for no time, so M is not known."
+            return _unknown(text)
         te_g, life = component.te.te_g, component.life
         embodied_g = embodied_share_g(te_g, time_s, life, component.fraction)
         shares.append(Share(component, time_s, embodied_g))

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import fsum
 
 from gramwatt.sci.base.document import InputDoc, QualityDoc
 from gramwatt.sci.base.formatting import duration
@@ -15,7 +16,8 @@ from gramwatt.sci.base.uncertainty import relative_range
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.zones import Supply
 from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.records import HOST_CLASSES
+from gramwatt.sci.journal.records import HOST_CLASSES, IntervalRecord
+from gramwatt.sci.journal.times import joules_text
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.method import contract
 from gramwatt.sci.score.windows import window_notices
@@ -24,12 +26,33 @@ PUBLISHED_TIERS = ("A", "B")
 FINE_QUALITIES = ("measured", "hourly")
 """Qualities of intensity that came, hourly or finer; others were expected, or are of a year."""
 ZONE_QUALITIES = ("measured", "hourly", "estimated", "forecast", "profile", "annual")
+GRADE_NEEDS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...], float], ...]], ...] = (
+    (
+        "A",
+        (
+            ("energy", ("measured",), 0.9),
+            ("intensity", FINE_QUALITIES, 0.9),
+            ("embodied", PUBLISHED_TIERS, 0.9),
+        ),
+    ),
+    ("B", (("energy", ("measured",), 0.7), ("intensity", ZONE_QUALITIES, 0.9))),
+    ("C", (("energy", METERED, 0.5),)),
+)
+"""Grades from the best on, and the least share of each block that must be of these kinds."""
 STATUSES = ("conforming", "conforming-with-deviations", "not-sci")
 """Best first."""
 SUPPLIES: dict[Supply, str] = {
     "grid": "the grid",
     "off-grid": "the own supply, not connected to a grid",
 }
+RECORD_FAULTS = (
+    *("records-outside", "times-contradict", "clock-set-back", "identity-conflict"),
+    *("power-impossible", "records-refused"),
+)
+"""Codes of notices on records that cannot all be true, each a deviation of the score."""
+POWER_MARGIN, COUNTER_STEP_S = 1.5, 10.0
+"""How far above its limit a board's mean power may be read, overclocked ones too; and for how much
+longer [s] the energy of an interval may be, since counters step."""
 GAP_SHARE, GAP_S = 0.1, 60.0
 """Time without readings that a score names: more than this share of what was reserved, and [s]."""
 
@@ -98,7 +121,8 @@ def assess(scored: ScoredJob) -> Assessment:
     graded = quality(
         energy.by_kind, energy.by_quality(), embodied.by_tier(), complete=scored.complete
     )
-    status = conformance(_faults(scored), scored.place.deviations)
+    said = dict.fromkeys(CODES[n.code] for n in notices if n.code in RECORD_FAULTS)
+    status = conformance(_faults(scored), (*scored.place.deviations, *said))
     return Assessment(graded, status, figures, list(notices))
 
 
@@ -128,17 +152,63 @@ def _energy_notices(scored: ScoredJob) -> list[Notice]:
         for record in unread
     ]
     notices += _gap_notices(scored.job)
+    notices += _power_notices(scored)
     by_kind = scored.energy.by_kind
     if not by_kind and not unread:
         notices.append(Notice("energy-unmeasured", CODES["energy-unmeasured"], "energy_kwh"))
     estimated = by_kind.get("estimated", 0.0)
-    if estimated:
+    if estimated and not _is_virtual(scored.job):
         share = estimated / sum(by_kind.values())
         which = "the energy that is known" if unread else "the energy"
         text = f"{share:.0%} of {which} is estimated by a model, not read from a meter."
         text += " The job's energy is not known as a whole." if unread else ""
         notices.append(Notice("energy-estimated", text, "energy_kwh"))
     return notices
+
+
+def _power_notices(scored: ScoredJob) -> list[Notice]:
+    """Return a notice for each accelerator with more energy than its board can draw."""
+    found = []
+    for device in scored.job.devices:
+        record, limit_w = device.record, scored.identified.limits_w.get(device.key)
+        if limit_w is None:
+            continue
+        most_w, intervals = POWER_MARGIN * limit_w, device.intervals
+        beyond = [
+            interval
+            for interval in intervals
+            if interval.energy_j > most_w * COUNTER_STEP_S
+            and interval.energy_j / most_w - COUNTER_STEP_S > _length_s(interval)
+        ]
+        if not beyond and intervals:
+            span_s = (intervals[-1].end - intervals[0].start).total_seconds()
+            energy_j = fsum(interval.energy_j for interval in intervals)
+            beyond = list(intervals) if energy_j > most_w * (span_s + COUNTER_STEP_S) else []
+        if beyond:
+            energy_j = fsum(interval.energy_j for interval in beyond)
+            length_s = fsum(map(_length_s, beyond))
+            text = (
+                f"{joules_text(energy_j)} of {record.name} ({record.device_id}) were read in "
+                f"{duration(length_s)}, {energy_j / length_s:.0f} W, and its board draws at most "
+                f"{limit_w:g} W. They count as they were read; check the meter."
+            )
+            found.append(Notice("power-impossible", text, f"devices.{record.device_id}.energy_j"))
+    return found
+
+
+def _length_s(interval: IntervalRecord) -> float:
+    return (interval.end - interval.start).total_seconds()
+
+
+def _is_virtual(job: MergedJob) -> bool:
+    """Return whether all devices are those of virtual machines, which have no meter to make read.
+
+    How the energy is known stands beside it all the same.
+    """
+    virtual = {device.record.node for device in job.devices if device.record.virtual}
+    hosts = all(device.record.device_class in HOST_CLASSES for device in job.devices)
+    read = all(device.intervals for device in job.devices)
+    return hosts and read and virtual == {device.record.node for device in job.devices}
 
 
 def _gap_notices(job: MergedJob) -> list[Notice]:
@@ -175,7 +245,10 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
     annual = [one.figure.source for one in known if one.quality == "annual"]
     if not annual:
         return []
-    texts = (f"Annual mean intensity: {source}." for source in dict.fromkeys(annual))
+    texts = (
+        f"Annual mean intensity: {source}; `gramwatt import intensity` takes that of the hours."
+        for source in dict.fromkeys(annual)
+    )
     found = [Notice("intensity-annual", text, "operational_g") for text in texts]
     return [*found, *scored.place.annual_notices]
 
@@ -213,7 +286,9 @@ def _inputs(scored: ScoredJob) -> Iterator[Input]:
     for share in scored.embodied.shares:
         of = share.of.label
         yield Input("TE", f"TE, embodied carbon of {of}", share.of.te.te_g, of)
-        resource = Quantity.exact(share.of.fraction, "1", "declared", "reserved over total")
+        resource = Quantity.exact(
+            share.of.fraction, "1", share.of.share_kind, "reserved over total"
+        )
         yield Input("RR/ToR", f"RR/ToR, share of {of}", resource, of)
     yield Input("EL", "EL, expected lifetime", scored.identified.life)
     for share in scored.embodied.shares:
@@ -277,19 +352,17 @@ def grade(
     """Return the grade, A to D, out of shares (docs/methodology.md).
 
     A: 90 % of energy measured, 90 % of it with hourly or finer intensity, embodied carbon from
-    published studies. B: 70 % measured and at least annual intensity of the zone. C: every term
-    known, at least half of the energy read from a meter. D: mostly modelled, or a term unknown.
+    published studies. B: 70 % measured, 90 % with at least annual intensity of the zone. C: every
+    term known, at least half of the energy read from a meter. D: mostly modelled, or a term is not
+    known.
     """
     if not (energy and intensity and embodied):
         return "D"
-    measured = energy.get("measured", 0.0)
-    of_zone = _sum(intensity, ZONE_QUALITIES)
-    published = _sum(embodied, PUBLISHED_TIERS)
-    if measured >= 0.9 and _sum(intensity, FINE_QUALITIES) >= 0.9 and published >= 0.9:
-        return "A"
-    if measured >= 0.7 and of_zone >= 1 - 1e-9:
-        return "B"
-    return "C" if _sum(energy, METERED) >= 0.5 else "D"
+    known = {"energy": energy, "intensity": intensity, "embodied": embodied}
+    for name, needs in GRADE_NEEDS:
+        if all(sum_of(known[block], kinds) >= least for block, kinds, least in needs):
+            return name
+    return "D"
 
 
 def conformance(faults: Sequence[str], deviations: Sequence[str]) -> Conformance:
@@ -306,5 +379,6 @@ def worst_status(statuses: Iterable[str]) -> str:
     return max(statuses, key=STATUSES.index)
 
 
-def _sum(amounts: Mapping[str, float], keys: Sequence[str]) -> float:
+def sum_of(amounts: Mapping[str, float], keys: Sequence[str]) -> float:
+    """Return the sum of the amounts of these keys."""
     return sum(amounts.get(key, 0.0) for key in keys)

@@ -14,14 +14,15 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gramwatt.sci.base.document import ConversionDoc, SciDoc
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import SYNTHETIC_METERS, UNIT_PATTERN, CountRecord
@@ -31,6 +32,7 @@ from gramwatt.sci.score.location import Place
 from gramwatt.sci.score.operational import JobEnergy
 
 PREFIX = "convert."
+UNIT_UNDECLARED = "No functional unit was declared, so R is 1 job: count one, such as --unit image."
 EXAMPLE = '"500 token; mean of our own corpus; 2026-05-01"'
 _DATE = re.compile(r"(19|20|21)\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 
@@ -131,10 +133,17 @@ def divide(identified: IdentifiedJob, energy: JobEnergy, embodied: EmbodiedShare
         for unit in units
         if unit not in known and unit != "job"
     ]
+    notices += unit_notices([*job.units, *counted])
     if not known and not units:
-        notices.append(Notice("unit-undeclared", CODES["unit-undeclared"], "sci"))
+        notices.append(Notice("unit-undeclared", UNIT_UNDECLARED, "sci"))
     conversions = tuple(used.values())
     return ScoredJob(converted, identified, energy, embodied, conversions, (*notices, *ignored))
+
+
+def unit_notices(units: Iterable[str]) -> list[Notice]:
+    """Return a notice for each unit that is named like one that many jobs count."""
+    texts = (misspelt(unit) for unit in dict.fromkeys(units))
+    return [Notice("unit-misspelt", f"The unit {text}.") for text in texts if text]
 
 
 def _converted(count: CountRecord, factors: Mapping[str, ConversionDoc]) -> CountRecord:

@@ -13,7 +13,7 @@ from datetime import UTC, tzinfo
 
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Kind, Quantity
 from gramwatt.sci.base.units import gib_from_bytes
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware
 from gramwatt.sci.embodied.te import (
@@ -26,13 +26,18 @@ from gramwatt.sci.embodied.te import (
     server_accelerators,
     shows_host,
     stand_in_te,
+    virtual_share,
 )
 from gramwatt.sci.grid.intensity import Basis, IntensityLookup, Signal
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.corrections import Correction
 from gramwatt.sci.journal.merge import DeviceKey, MergedJob
+from gramwatt.sci.journal.nodes import NAMED_AT_MOST
 from gramwatt.sci.journal.records import ACCELERATORS, DeviceRecord
-from gramwatt.sci.score.location import Place, in_data_centre, locate_nodes
+from gramwatt.sci.score.location import Place, locate_nodes
+
+LAUNCHED = {"torchrun_run_id", "torchrun_restart", "world_size", "local_rank"}
+"""What `torchrun` leaves in a job's `scheduler`: it starts jobs on any machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ class Component:
     total: float
     life: Quantity
     nodes: tuple[str, ...]
+    share_kind: Kind = "declared"
+    """How RR/ToR is known: `estimated` where the host of a virtual machine is not."""
 
     @property
     def key(self) -> DeviceKey:
@@ -102,7 +109,8 @@ class IdentifiedJob:
     """A merged job with its hardware and its place.
 
     `ids` has the catalog id of every device whose name the catalog knows. `life` is the EL [years]
-    of hardware without one of its own; `notices` are those on the hardware.
+    of hardware without one of its own; `limits_w` has what the boards of an accelerator can draw
+    [W], where the catalog knows it; `notices` are those on the hardware.
     """
 
     job: MergedJob
@@ -111,6 +119,7 @@ class IdentifiedJob:
     ids: Mapping[DeviceKey, str]
     components: tuple[Component, ...]
     life: Quantity
+    limits_w: Mapping[DeviceKey, float]
     notices: tuple[Notice, ...]
 
 
@@ -123,16 +132,20 @@ def identify(job: MergedJob, context: ScoreContext) -> IdentifiedJob:
     components = [_accelerator(device) for device in accelerators]
     notices = [notice for device in accelerators for notice in _accelerator_notices(device)]
     hosts = _hosts(job, devices, usual_life)
-    notices += [Notice("host-modelled", CODES["host-modelled"], "embodied_g")] if hosts else []
-    notices += [_ambiguous(d.record.name, d.choices) for d in devices if d.choices]
-    servers = bool(job.head.scheduler) or any(in_data_centre(d.part) for d in devices)
+    # Of the host of a virtual machine nobody there can know more: its share is `estimated`.
+    seen = any(host.share_kind == "declared" for host in hosts)
+    notices += [Notice("host-modelled", CODES["host-modelled"], "embodied_g")] if seen else []
+    named = [device for device in devices if not device.record.virtual]
+    notices += [_ambiguous(d.record.name, d.choices) for d in named if d.choices]
+    scheduled = set(job.head.scheduler) - LAUNCHED
     return IdentifiedJob(
         job,
         context,
-        locate_nodes(job, catalog, data_centre=servers),
+        locate_nodes(job, catalog, data_centre=bool(scheduled)),
         {device.key: device.row.id for device in devices if device.row},
         (*components, *hosts),
         usual_life,
+        {device.key: limit_w for device in devices if (limit_w := device.limit_w)},
         tuple(dict.fromkeys(notices)),
     )
 
@@ -158,6 +171,13 @@ class _Device:
     @property
     def part(self) -> Hardware | None:
         return self.row if isinstance(self.row, Hardware) else None
+
+    @property
+    def limit_w(self) -> float | None:
+        """Return what its boards can draw [W]; one that several devices share counts for each."""
+        if self.part is None or self.part.tdp_w is None:
+            return None
+        return self.part.tdp_w * self.part.devices_per_board * (self.record.units or 1.0)
 
 
 def _identified(job: MergedJob, catalog: Catalog, life: Quantity | None) -> list[_Device]:
@@ -218,8 +238,9 @@ def _accelerator_notices(device: _Device) -> Iterator[Notice]:
 
 def _ambiguous(name: str, choices: Sequence[str]) -> Notice:
     """Return the same for every device of a name, so that it stands once."""
+    several = " or ".join(choices) if len(choices) <= NAMED_AT_MOST else f"{len(choices)} parts"
     text = (
-        f"{name!r} may be {' or '.join(choices)}; a generic figure stands in. "
+        f"{name!r} may be {several}; a generic figure stands in. "
         "An overlay can give the name to one of them."
     )
     return Notice("hardware-ambiguous", text, "embodied_g")
@@ -240,28 +261,39 @@ def _hosts(job: MergedJob, devices: Sequence[_Device], life: Quantity) -> list[C
     for name in (node.name for node in job.nodes if node.name not in owners):
         host = _host(by_node.get(name, []))
         if host is not None:
-            label, te, reserved, slots = host
+            label, te, reserved, slots, kind = host
             machine = (name, *(node for node, owner in owners.items() if owner == name))
             key = f"{name}-host"
-            found.append(Component(key, name, label, te, reserved, slots, life, machine))
+            found.append(Component(key, name, label, te, reserved, slots, life, machine, kind))
     return found
 
 
-def _host(devices: Sequence[_Device]) -> tuple[str, Embodied, float, float] | None:
-    """Return a host's label, TE, RR and ToR; None where its accelerators' figures hold it."""
+def _host(devices: Sequence[_Device]) -> tuple[str, Embodied, float, float, Kind] | None:
+    """Return a host's label, TE, RR, ToR and how their quotient is known.
+
+    None where its accelerators' figures hold it.
+    """
     accelerators = [device for device in devices if device.te and not device.te.includes_host]
     label, cpu = "host (CPU, memory, board, case)", _of_class(devices, "cpu")
     if not accelerators:
         own = not any(device.te for device in devices)
-        return (label, _seen_host(devices), _part_of_limits(cpu), 1.0) if own else None
+        if not own:
+            return None
+        part = _part_of_limits(cpu)
+        known, size = _seen_size(devices)
+        virtual = cpu is not None and cpu.record.virtual and known is None
+        if virtual and (found := virtual_share(size.threads, size.memory_gib)):
+            share, te = found
+            return f"{label}, a virtual machine's share", te, share * part, 1.0, "estimated"
+        return label, _seen_host(devices), part, 1.0, "declared"
     reserved = sum(device.record.share for device in accelerators)
     slots = _slots(accelerators, reserved)
-    te = _host_of(accelerators, slots, devices)
-    if te is None:
+    usual = _host_of(accelerators, slots, devices)
+    if usual is None:
         return None
     if not all(shows_host(device.part) for device in accelerators):
         label = f"host, the share of {reserved:g} of {slots:g} accelerators"
-    return label, te, reserved, slots
+    return label, usual, reserved, slots, "declared"
 
 
 def _slots(accelerators: Sequence[_Device], reserved: float) -> float:

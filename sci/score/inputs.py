@@ -91,15 +91,19 @@ class ScoreInputs:
 
     @classmethod
     def from_texts(
-        cls, journal: str, doc: Mapping[str, Any], time_zone: Callable[[str], tzinfo]
+        cls,
+        journal: Iterable[str | bytes],
+        doc: Mapping[str, Any],
+        time_zone: Callable[[str], tzinfo],
     ) -> ScoreInputs:
-        """Return what `journal` and `to_doc` wrote; raises InputsError for anything else.
+        """Return what the lines of `journal` and `to_doc` wrote; raises InputsError for anything
+        else.
 
         `time_zone` gives the zone of a name, which needs data of the system.
         """
         try:
             return cls(
-                records=tuple(decode(line) for line in journal.splitlines()),
+                records=tuple(map(decode, journal)),
                 revision=doc["revision"],
                 corrections=tuple(map(_correction, doc["corrections"])),
                 lifetime_years=doc["lifetime_years"],

@@ -37,6 +37,7 @@ OFFICE_PUE = Quantity(
     "PUE not declared, no data centre known: none in an office, up to the mean of data centres "
     "(Uptime Institute 2024)",
 )
+PUE_UNDECLARED = "The facility's PUE was not declared: set pue, or a cloud region that has one."
 DATA_CENTRE_HOSTS = ("server", "module", "card", "cloud")
 """Classes of hosts that stand in data centres; workstations, computers and edge devices do not."""
 
@@ -96,7 +97,7 @@ def _located(asked: NodePlace, catalog: Catalog, data_centre: bool) -> Place:
         faults = ("the region of the grid is not known; the world average stands in for it",)
     figure, deviations = _pue(asked.pue, found, data_centre)
     if deviations:
-        notices.append(Notice("pue-undeclared", CODES["pue-undeclared"], "operational_g"))
+        notices.append(Notice("pue-undeclared", PUE_UNDECLARED, "operational_g"))
     row = catalog.zone(key) if key else None
     place = Place(key, found, figure, tuple(notices), faults, deviations)
     return replace(place, supply=row.supply, annual_notices=_of_country(row)) if row else place

@@ -16,7 +16,13 @@ from gramwatt.sci.base.document import (
     doc,
 )
 from gramwatt.sci.base.propagation import UncertaintyDoc
-from gramwatt.sci.journal.corrections import EXCLUDED, TAG, Correction, exclusion
+from gramwatt.sci.journal.corrections import (
+    EXCLUDED,
+    TAG,
+    Correction,
+    exclusion,
+    with_declared_counts,
+)
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob
 from gramwatt.sci.journal.records import IntervalRecord, JobRecord, format_time
 from gramwatt.sci.journal.telemetry import joined
@@ -30,6 +36,7 @@ from gramwatt.sci.score.method import (
     lifetime_sensitivity,
     market_based,
     method,
+    others_energy_kwh,
 )
 from gramwatt.sci.score.operational import DeviceEnergy, join
 from gramwatt.sci.score.timeseries import days, intensity_used, series, steps
@@ -53,7 +60,7 @@ _SCORED_TAGS = frozenset(
 
 def score(job: MergedJob, context: ScoreContext) -> JobDoc:
     """Return the document of a job; raises ScoreError when an input has no meaning."""
-    identified = identify(job, context)
+    identified = identify(with_declared_counts(job, context.corrections), context)
     energy = join(identified)
     embodied = allocate(identified)
     scored = divide(identified, energy, embodied)
@@ -77,6 +84,7 @@ def document(scored: ScoredJob, assessed: Assessment) -> JobDoc:
         "memo": market_based(job.head.tags, scored.energy_kwh, scored.energy.pue),
         "windows": windows(scored),
         "days": days(scored),
+        "others_energy_kwh": doc(others_energy_kwh(job)),
         "uncertainty": _uncertainty(scored),
         "model_id": job.head.model_id,
         "framework": job.head.framework,

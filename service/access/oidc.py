@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache, partial
 from importlib.util import find_spec
+from threading import BoundedSemaphore
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,19 +17,23 @@ import requests
 import sqlalchemy as sa
 from requests import RequestException
 
+from gramwatt.service.access.discovery import Discovery
 from gramwatt.service.access.tokens import digest, new_token
-from gramwatt.service.common.errors import LoginError
+from gramwatt.service.common.errors import BusyError, LoginError
 from gramwatt.service.config import ConfigError, OidcConfig
 from gramwatt.service.container import ADMIN, READ, Caller, Service
 from gramwatt.service.store.access import BrowserSession
 
 STATE, STATE_LASTS_S = "state", 600
-TIMEOUT_S = 10.0
+TIMEOUT_S = 3.0
+EXCHANGES = 2
+"""Sign-ins of a process that may wait for the provider at once; others keep their threads."""
 LEEWAY_S = 60
 """How far the provider's clock may be off [s]."""
 ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
 SCOPE = "openid profile email"
 NAME_LENGTH_MAX = 200
+_exchanges = BoundedSemaphore(EXCHANGES)
 
 
 def require_packages() -> None:
@@ -66,9 +72,28 @@ def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, s
 def finish(
     service: Service, oidc: OidcConfig, redirect_uri: str, state: str, code: str, address: str
 ) -> Caller:
-    """Return the caller whom the provider names; a state works once. Raises LoginError."""
-    nonce, verifier = _consume_state(service, state)
+    """Return the caller whom the provider names; a state works once. Raises LoginError, or
+    BusyError where too many sign in at once.
+    """
     provider = _provider(oidc)
+    if not _exchanges.acquire(blocking=False):
+        raise BusyError("others are being signed in; load this page again")
+    try:
+        return _exchanged(service, oidc, provider, redirect_uri, state, code, address)
+    finally:
+        _exchanges.release()
+
+
+def _exchanged(
+    service: Service,
+    oidc: OidcConfig,
+    provider: Mapping[str, Any],
+    redirect_uri: str,
+    state: str,
+    code: str,
+    address: str,
+) -> Caller:
+    nonce, verifier = _consume_state(service, state)
     try:
         token = _client(oidc, redirect_uri).fetch_token(
             provider["token_endpoint"],
@@ -95,17 +120,27 @@ def _client(oidc: OidcConfig, redirect_uri: str) -> Any:
     )
 
 
-def _provider(oidc: OidcConfig) -> dict[str, Any]:
-    """Return the provider's own description."""
+def _provider(oidc: OidcConfig) -> Mapping[str, Any]:
+    """Return the provider's own description, as it is kept."""
+    return _discovery(oidc.issuer).get()
+
+
+@cache
+def _discovery(issuer: str) -> Discovery:
+    return Discovery(partial(_described, issuer))
+
+
+def _described(issuer: str) -> dict[str, Any]:
+    """Ask the provider for its own description."""
     try:
         found = requests.get(
-            f"{oidc.issuer.rstrip('/')}/.well-known/openid-configuration", timeout=TIMEOUT_S
+            f"{issuer.rstrip('/')}/.well-known/openid-configuration", timeout=TIMEOUT_S
         ).json()
-        if found["issuer"] != oidc.issuer:
+        if found["issuer"] != issuer:
             raise LoginError("the provider names another issuer than GRAMWATT_OIDC_ISSUER")
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-            if urlsplit(found[name]).scheme != urlsplit(oidc.issuer).scheme:
-                raise LoginError(f"the provider's {name} is not {urlsplit(oidc.issuer).scheme}")
+            if urlsplit(found[name]).scheme != urlsplit(issuer).scheme:
+                raise LoginError(f"the provider's {name} is not {urlsplit(issuer).scheme}")
     except (RequestException, ValueError, KeyError, TypeError) as error:
         raise LoginError(f"the provider does not answer ({type(error).__name__})") from None
     return dict(found)

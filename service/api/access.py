@@ -22,6 +22,7 @@ from gramwatt.service.api.limits import Buckets
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import ADMIN, INGEST, READ, Caller, Service
+from gramwatt.service.proxies import HOST
 from gramwatt.service.store.database import UNAVAILABLE
 
 EXTENSION = "gramwatt"
@@ -175,6 +176,8 @@ def cookie_name() -> str:
 def _check() -> Access | None:
     """Raise Problem for a request that its route does not allow; what the route declared."""
     access = declared(current_app).get(request.endpoint or "")
+    if not HOST.fullmatch(request.environ.get("HTTP_HOST", "localhost")):
+        raise Problem("bad-request", "the Host header is malformed or given twice")
     if access is Access.OPEN:
         return access
     _check_host()

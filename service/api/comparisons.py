@@ -12,6 +12,7 @@ from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.journal.records import UNIT_PATTERN
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import tag_of
+from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.reports import MEDIA, by_accept, with_etag
 from gramwatt.service.api.routing import Routes, Strict
@@ -66,11 +67,12 @@ def compare_jobs_file(path: ComparisonFile, query: ComparisonQuery) -> Response:
 
 
 def _response(query: ComparisonQuery, form: JobFormat) -> Response:
-    try:
-        found, date = comparison(service(), query.before, query.after, query.unit)
-    except ScoreError as error:
-        if error.code != "not-comparable":
-            raise
-        raise Problem("not-comparable", error.message) from None
-    tag = tag_of(MEDIA[form], json.dumps(found), date)
-    return with_etag(tag, MEDIA[form], lambda: render_comparison(found, form, date))
+    with heavy():
+        try:
+            found, date = comparison(service(), query.before, query.after, query.unit)
+        except ScoreError as error:
+            if error.code != "not-comparable":
+                raise
+            raise Problem("not-comparable", error.message) from None
+        tag = tag_of(MEDIA[form], json.dumps(found), date)
+        return with_etag(tag, MEDIA[form], lambda: render_comparison(found, form, date))

@@ -15,8 +15,8 @@ from gramwatt.service.operation.status import require_ready, store_measures
 from gramwatt.service.tasks.runs import task_measures
 
 routes = Routes("service")
-ALIVE = "service.alive"
-"""The endpoint that says that the process answers."""
+ALIVE, READY = "service.alive", "service.ready"
+"""The endpoints of probes: the process answers; the database too."""
 
 
 class StatusAnswer(TypedDict):

@@ -21,7 +21,9 @@ from gramwatt.service.api.support import (
     ABSENT,
     AnyText,
     Identifier,
+    JobPage,
     JobPath,
+    JobQuery,
     Moment,
     Page,
     ProjectQuery,
@@ -39,6 +41,7 @@ from gramwatt.service.common.answers import (
     ProjectSummary,
     RevisionsAnswer,
 )
+from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import TAG_KEY_MOST, correct_job
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import (
@@ -66,9 +69,11 @@ GONE = "intervals-deleted"
 WAITERS = 3
 """Requests of a process that may wait at once; other worker threads stay free."""
 RETRY_AFTER_S = 5
+COUNTS_MAX = 64
+"""Units in which one request may declare R."""
 _waiters = BoundedSemaphore(WAITERS)
 
-TagFilter = Annotated[str, Field(max_length=1024, pattern=r"^[^:\x00][^\x00]*:[^\x00]*$")]
+TagFilter = Annotated[str, Field(max_length=1024, pattern=r"^[^:=\x00]+[:=][^\x00]*$")]
 TagName = Annotated[str, Field(min_length=1, max_length=TAG_KEY_MOST, pattern=r"^[^\x00]+$")]
 Unit = Annotated[str, Field(pattern=f"^{UNIT_PATTERN.pattern}$")]
 Clock = Annotated[str, Field(pattern=f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{CLOCK}$")]
@@ -84,7 +89,8 @@ class JobsQuery(Page, ProjectQuery):
     tag: list[TagFilter] = Field(
         default_factory=list,
         max_length=16,
-        description="Only jobs with this tag, `key:value`; of several, with all of them.",
+        description="Only jobs with this tag, `key=value` or `key:value`; of several, with all "
+        "of them.",
     )
     hardware: Text | None = Field(None, description="Only jobs with a device of this catalog id.")
     zone: Text | None = Field(None, description="Only jobs with a node in this grid zone.")
@@ -142,7 +148,7 @@ class ProjectBody(Strict):
     project: Text
 
 
-class WaitQuery(Strict):
+class WaitQuery(JobQuery):
     """Whether to wait for the score of a running job."""
 
     wait: Literal["scored"] | None = Field(None, description="Answer when the job is scored.")
@@ -152,19 +158,27 @@ class WaitQuery(Strict):
 class CorrectionBody(Strict):
     """What to declare of a job afterwards; null makes a field undeclared, a tag absent.
 
-    Of zone and region one is given, and takes the place of the other. `excluded` leaves the job
+    Of zone and region one is given, and takes the place of the other. `counts` has R by unit, in
+    place of what was counted; null lets that count again. `excluded` leaves the job
     out of months and needs a reason; a reason is kept with every field of the request.
     """
 
     zone: Text | None = None
     region: Text | None = None
     unit: Text | Annotated[list[Text], Field(min_length=1)] | None = None
+    counts: dict[Text, float | None] = Field(default_factory=dict, max_length=COUNTS_MAX)
     pue: float | None = Field(None, ge=1, le=PUE_MAX)
     name: Text = Field(default_factory=str)
     project: Text = Field(default_factory=str)
     tags: dict[TagName, AnyText | None] = Field(default_factory=dict, max_length=TAGS_MAX)
     excluded: bool = Field(default_factory=bool)
     reason: Text | None = None
+
+
+class ReasonQuery(JobQuery):
+    """Why a job is deleted."""
+
+    reason: Text | None = Field(None, description="Why; it stays on record.")
 
 
 class Links(TypedDict):
@@ -191,15 +205,18 @@ class RescoreAnswer(JobAnswer):
     changed: bool
 
 
-@routes.post("/v1/jobs/<job_id>/records", *ABSENT, GONE, access=Access.INGEST, lines=True)
-def add_records(path: JobPath) -> IngestAnswer:
-    """Take in journal lines (NDJSON, plain or with Content-Encoding: gzip), idempotently.
+@routes.post(
+    "/v1/jobs/<job_id>/records", *ABSENT, GONE, "conflict", access=Access.INGEST, lines=True
+)
+def add_records(path: JobPath, query: JobQuery) -> IngestAnswer:
+    """Take in journal lines (NDJSON or a JSON array, plain or with gzip), idempotently.
 
-    Lines may come in any order and any number of times. A bad line is rejected alone, by its
-    number; `acknowledged` says up to where each writer's lines have arrived without a gap, and are
-    on disk. The job is scored when its last writer has ended.
+    Lines may come in any order and any number of times; those that come before the `job` line of
+    their node wait for it, where the key is of several projects. A bad line is rejected alone, by
+    its number; `acknowledged` says up to where each writer's lines have arrived without a gap, and
+    are on disk. The job is scored when its last writer has ended.
     """
-    answer = ingest(service(), path.job_id, body_lines(NDJSON))
+    answer = ingest(service(), path.job_id, body_lines(NDJSON, JSON), project=query.project)
     metrics: Metrics = current_app.extensions[METRICS]
     metrics.count_lines(answer["accepted"], answer["duplicate"], answer["rejected_count"])
     return answer
@@ -220,8 +237,9 @@ def get_job(path: JobPath, query: WaitQuery) -> Response:
     With `wait=scored` the answer comes when the job has ended and is scored, or after `timeout_s`.
     Where it still runs, or too many wait already, `Retry-After` says when to ask again [s].
     """
-    ended = query.wait is None or _waited(path.job_id, query.timeout_s)
-    job = job_summary(service(), path.job_id)
+    seen = service(query.project)
+    ended = query.wait is None or _waited(seen, path.job_id, query.timeout_s)
+    job = job_summary(seen, path.job_id)
     response = with_tag(json_response(_answer(job)), tag_of(job.version))
     if not ended:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
@@ -229,21 +247,26 @@ def get_job(path: JobPath, query: WaitQuery) -> Response:
 
 
 @routes.put("/v1/jobs/<job_id>", *ABSENT, "conflict", access=Access.INGEST, media={JSON: JobAnswer})
-def open_a_job(path: JobPath, body: JobBody) -> Response:
+def open_a_job(path: JobPath, query: JobQuery, body: JobBody) -> Response:
     """Open a job that has no meter of ours: what it is; its records follow.
 
     It is the first line of its writer, so the records of that node and writer go on with `seq` 2,
     and its `end` record ends the job. The same again changes nothing; other fields are refused.
     """
     fields = body.model_dump(exclude={"node", "writer"}, exclude_none=True)
-    job, created = open_job(service(), path.job_id, body.node, body.writer, fields)
+    job, created = open_job(service(), path.job_id, body.node, body.writer, fields, query.project)
     return json_response(_answer(job), 201 if created else 200)
 
 
 @routes.patch(
-    "/v1/jobs/<job_id>", *ENDED, GONE, access=Access.ADMIN, headers=(IF_MATCH, IDEMPOTENCY_KEY)
+    "/v1/jobs/<job_id>",
+    *ENDED,
+    GONE,
+    "conflict",
+    access=Access.ADMIN,
+    headers=(IF_MATCH, IDEMPOTENCY_KEY),
 )
-def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
+def correct(path: JobPath, query: JobQuery, body: CorrectionBody) -> JobAnswer:
     """Correct what a job declares; the answer is the score with it.
 
     What is given is kept apart from the journal, with who and when, and holds for lines that are
@@ -253,17 +276,19 @@ def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     order = sorted(changes, key=list(CorrectionBody.model_fields).index)
     given = {name: changes[name] for name in order}
     about: dict[str, Any] = {"by": caller().name, "reason": body.reason, "expected": if_match()}
-    work = partial(correct_job, service(), path.job_id, given, **about)
+    work = partial(correct_job, service(query.project), path.job_id, given, **about)
     return once(body, lambda: _answer(work()))
 
 
 @routes.delete("/v1/jobs/<job_id>", *ABSENT, access=Access.ADMIN, headers=(IF_MATCH,))
-def delete(path: JobPath) -> DeletedJob:
+def delete(path: JobPath, query: ReasonQuery) -> DeletedJob:
     """Delete a job for good.
 
-    The record of the deletion stays: the job's lines are refused from then on, with 410.
+    The record of the deletion stays: the job's lines are refused from then on, with 410, and
+    reports of its months say what it had added, who deleted it and why.
     """
-    return delete_job(service(), path.job_id, by=caller().name, expected=if_match())
+    about: dict[str, Any] = {"by": caller().name, "reason": query.reason, "expected": if_match()}
+    return delete_job(service(query.project), path.job_id, **about)
 
 
 @routes.post(
@@ -274,7 +299,7 @@ def delete(path: JobPath) -> DeletedJob:
     access=Access.ADMIN,
     headers=(IDEMPOTENCY_KEY,),
 )
-def rescore_job(path: JobPath, body: RescoreBody) -> RescoreAnswer:
+def rescore_job(path: JobPath, query: JobQuery, body: RescoreBody) -> RescoreAnswer:
     """Score an ended job again, with today's catalog and intensity.
 
     The answer is the newest revision; older ones stay. The same inputs give the same score to the
@@ -282,22 +307,22 @@ def rescore_job(path: JobPath, body: RescoreBody) -> RescoreAnswer:
     """
 
     def work() -> RescoreAnswer:
-        job, changed = rescore(service(), path.job_id, body.reason)
+        job, changed = rescore(service(query.project), path.job_id, body.reason)
         return {**_answer(job), "changed": changed}
 
     return once(body, work)
 
 
 @routes.get("/v1/jobs/<job_id>/revisions", *ABSENT, access=Access.READ)
-def list_revisions(path: JobPath, query: Page) -> RevisionsAnswer:
+def list_revisions(path: JobPath, query: JobPage) -> RevisionsAnswer:
     """Score revisions of a job, newest first."""
-    return revisions_page(service(), path.job_id, query.limit, query.cursor)
+    return revisions_page(service(query.project), path.job_id, query.limit, query.cursor)
 
 
 @routes.get("/v1/jobs/<job_id>/intervals", *ABSENT, GONE, access=Access.READ)
-def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
+def list_intervals(path: JobPath, query: JobPage) -> IntervalsAnswer:
     """Energy intervals of a job in order of time, each once."""
-    return intervals_page(service(), path.job_id, query.limit, query.cursor)
+    return intervals_page(service(query.project), path.job_id, query.limit, query.cursor)
 
 
 @routes.get("/v1/projects", access=Access.READ)
@@ -315,12 +340,12 @@ def post_project(body: ProjectBody) -> ProjectSummary:
     return declare_project(service(), body.project)
 
 
-def _waited(job_id: str, timeout_s: int) -> bool:
+def _waited(seen: Service, job_id: str, timeout_s: int) -> bool:
     """Wait for the end of a job; whether it has ended. Where too many wait, it does not wait."""
     if not _waiters.acquire(blocking=False):
-        return wait_until_ended(service(), job_id, 0)
+        return wait_until_ended(seen, job_id, 0)
     try:
-        return wait_until_ended(service(), job_id, timeout_s)
+        return wait_until_ended(seen, job_id, timeout_s)
     finally:
         _waiters.release()
 

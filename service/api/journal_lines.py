@@ -59,6 +59,7 @@ DESCRIPTIONS = {
     "power_limit_w": "Power limit of the device [W].",
     "units_total": "How many such devices the host has.",
     "includes_host": "Whether the energy is that of the whole host.",
+    "virtual": "Whether the processor is a virtual machine's.",
     "update_period_s": "How often the counter is updated [s].",
     "codecarbon_w": "Power of all of the host's processor or memory by codecarbon's model [W].",
     "model_w": "The same by gramwatt's model over the same seconds [W].",
@@ -134,6 +135,11 @@ def line_body(ref: str) -> dict[str, Any]:
         "contentSchema": {"$ref": ref.format(model=LINE)},
     }
     return {"schema": schema, "examples": {"a job": {"value": _EXAMPLE}}}
+
+
+def line_array(ref: str) -> dict[str, Any]:
+    """Return the schema of a body whose lines are the items of an array."""
+    return {"type": "array", "items": {"$ref": ref.format(model=LINE)}}
 
 
 def _record(kind: str, record: type[AnyRecord]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from gramwatt import __version__
 from gramwatt.service.api.conditional import IF_MATCH, IF_NONE_MATCH
 from gramwatt.service.api.idempotency import IDEMPOTENCY_KEY, KEY_PATTERN
-from gramwatt.service.api.journal_lines import line_body, line_schemas
+from gramwatt.service.api.journal_lines import line_array, line_body, line_schemas
 from gramwatt.service.api.problems import CODES, MEDIA_TYPE
 from gramwatt.service.api.routing import JSON, NDJSON, Operation, Routes
 from gramwatt.service.api.shapes import model_of
@@ -135,7 +135,8 @@ def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
     if description:
         described["description"] = description
     if operation.takes_lines:
-        described["requestBody"] = {"required": True, "content": {NDJSON: line_body(_REF)}}
+        content = {NDJSON: line_body(_REF), JSON: {"schema": line_array(_REF)}}
+        described["requestBody"] = {"required": True, "content": content}
     elif operation.body is not None:
         content = {JSON: {"schema": refs[operation.body, "validation"]}}
         described["requestBody"] = {"required": True, "content": content}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,13 +12,21 @@ from gramwatt.sci.base.request_fields import Moment
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.plan_request import PlanRequest, parse_plan_request
+from gramwatt.service.access import audit
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
+from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import service
+from gramwatt.service.api.support import Text, service
 from gramwatt.service.intensity.accuracy import ForecastsAnswer, compare_forecasts
+from gramwatt.service.intensity.csv_import import (
+    IntensityAdded,
+    IntensityFileError,
+    Row,
+    import_points,
+)
 from gramwatt.service.intensity.over_time import LONGEST, IntensityAnswer, intensity_over
 from gramwatt.service.jobs.advice import plan
 
@@ -39,6 +48,27 @@ class ZonePath(Strict):
     zone: str = Field(min_length=1, max_length=200, description="DE, US-CAL-CISO, ...")
 
 
+class PointBody(Strict):
+    """Intensity over [start, end), null where it is not known."""
+
+    start: Annotated[str, Field(max_length=64, examples=["2026-05-01T08:00:00Z"])]
+    end: Annotated[str, Field(max_length=64, examples=["2026-05-01T09:00:00Z"])]
+    g_per_kwh: float | None
+
+
+class IntensityBody(Strict):
+    """Points of a zone by a source, in order and without a gap, in equal steps of 5 to 60 minutes.
+
+    `source` names who gives them, and stands with every figure that they make.
+    """
+
+    zone: Text
+    source: Annotated[str, Field(pattern=r"^[^\W_][\w .:/()-]{0,199}$")]
+    points: list[PointBody] = Field(min_length=1)
+    basis: Basis = "lifecycle"
+    signal: Signal = "average"
+
+
 class SpanQuery(Strict):
     """The wanted span, at most 31 days, the last day by default; and which intensity."""
 
@@ -48,7 +78,7 @@ class SpanQuery(Strict):
     basis: Basis = Field("lifecycle", description="lifecycle is what scores use")
 
 
-@routes.post("/v1/plans", "unanswerable", access=Access.INGEST_OR_READ)
+@routes.post("/v1/plans", "unanswerable", "busy", access=Access.INGEST_OR_READ)
 def make_plan(body: PlanBody) -> PlanDoc:
     """Return when and where a job would emit least, against starting at once.
 
@@ -56,9 +86,33 @@ def make_plan(body: PlanBody) -> PlanDoc:
     of this saving is above 1 %; between zones the range alone decides.
     """
     try:
-        return plan(service(), parse_plan_request(body.model_dump(exclude_none=True)))
+        request = parse_plan_request(body.model_dump(exclude_none=True))
+        with heavy():
+            return plan(service(), request)
     except GramwattError as error:
         raise unanswerable(error) from None
+
+
+@routes.post("/v1/intensity", "unknown-name", access=Access.ADMIN_ALL)
+def import_intensity(body: IntensityBody) -> IntensityAdded:
+    """Store intensity of a zone over time, for scores and plans: all points, or none.
+
+    Sending again changes nothing; other values count from then on. Scores and plans use average
+    lifecycle values; others are stored beside them.
+    """
+    rows = (
+        Row(f"points[{n}]", p.start, p.end, "" if p.g_per_kwh is None else repr(p.g_per_kwh))
+        for n, p in enumerate(body.points)
+    )
+    try:
+        found = import_points(service(), body.zone, body.source, body.basis, body.signal, rows)
+    except IntensityFileError as error:
+        raise invalid("body.points", str(error)) from None
+    except LookupFailed as error:
+        raise Problem("unknown-name", error.message, close=list(error.close)) from None
+    what = f"{found['zone']}, {found['points']} points of {body.source}"
+    audit.log(service(), "intensity-imported", what)
+    return found
 
 
 @routes.get("/v1/intensity/<zone>", "unknown-name", access=Access.INGEST_OR_READ)

@@ -15,6 +15,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.common.errors import (
+    AmbiguousJobError,
     BusyError,
     CorrectionError,
     CursorError,
@@ -45,6 +46,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unknown-name": (404, "The catalog has no row of that name."),
     "method-not-allowed": (405, "The route does not know this method; see the Allow header."),
     "conflict": (409, "The request does not fit the state of what it names."),
+    "ambiguous": (409, "Several projects have a job of this id; name one by `project`."),
     "intervals-deleted": (409, "The job's intervals were deleted after the days they are kept."),
     "not-scorable": (409, "The job's records do not make a score yet."),
     "not-comparable": (409, "The jobs were scored in different ways, or not in the unit."),
@@ -190,7 +192,11 @@ def _from_use_case(error: UseCaseError) -> Response:
         response = to_response(Problem(error.code, str(error)))
         response.headers["Retry-After"] = "10"
         return response
-    names = {UnknownJobError: ("close",), DeletedJobError: ("deleted_at", "deleted_by")}
+    names = {
+        AmbiguousJobError: ("choices",),
+        UnknownJobError: ("close",),
+        DeletedJobError: ("deleted_at", "deleted_by"),
+    }
     members = {name: getattr(error, name) for name in names.get(type(error), ())}
     return to_response(Problem(error.code, str(error), **members))
 

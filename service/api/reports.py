@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from contextlib import nullcontext
+from typing import Literal, TypedDict, TypeVar
 
 from flask import Response, request
 from pydantic import Field
 
 from gramwatt.reports.html import POLICY
-from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc, RegisterRow
+from gramwatt.sci.analysis.yearly import YearDoc
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.advice.suggest import advice_basis, advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
-from gramwatt.service.api.routing import Routes
+from gramwatt.service.api.heavy import heavy
+from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import (
     ABSENT,
     JobPath,
     MonthPath,
     ProjectQuery,
     RevisionQuery,
+    Text,
+    caller,
     service,
 )
+from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import document_version, job_document
+from gramwatt.service.months.closing import ClosedMonth, close_month, reopen_month
+from gramwatt.service.months.register import register, register_csv, register_json, with_jobs
 from gramwatt.service.months.report import keep_month, month_text
+from gramwatt.service.months.year import YEAR, year_report
 from gramwatt.service.rendering import reports as rendering
 from gramwatt.service.rendering.reports import (
     JOB_FORMATS,
@@ -33,7 +42,7 @@ from gramwatt.service.rendering.reports import (
     MonthFormat,
     Page,
 )
-from gramwatt.service.store.documents import read_month
+from gramwatt.service.store.documents import read_month, to_text
 
 routes = Routes("reports")
 
@@ -47,8 +56,23 @@ MEDIA = {
 }
 SCORED = *ABSENT, "not-scorable", "busy"
 SUMMED = "no-data", "not-ready", "busy"
+
+
+class RegisterAnswer(TypedDict):
+    """The register of a month: every scored job, the largest first."""
+
+    month: str
+    project: str | None
+    revision: int | None
+    jobs: list[RegisterRow]
+
+
 JOB_MEDIA = {MEDIA[form]: JobDoc if form == "json" else None for form in JOB_FORMATS}
+REGISTER_MEDIA = {MEDIA["json"]: RegisterAnswer, MEDIA["csv"]: None}
 MONTH_MEDIA = {MEDIA[form]: MonthDoc if form == "json" else None for form in MONTH_FORMATS}
+
+
+YEAR_MEDIA = {MEDIA[form]: YearDoc if form == "json" else None for form in JOB_FORMATS}
 
 
 class JobFile(JobPath):
@@ -63,6 +87,18 @@ class MonthQuery(ProjectQuery):
     revision: int | None = Field(
         None, ge=1, le=1_000_000, description="A kept revision; without it, the month as it is."
     )
+
+
+class RegisterQuery(MonthQuery):
+    """Which register, and in which format."""
+
+    format: Literal["json", "csv"] = Field("json", description="One JSON document, or CSV.")
+
+
+class ReopenBody(Strict):
+    """Why a closed month is opened again."""
+
+    reason: Text
 
 
 class MonthFile(MonthPath):
@@ -85,13 +121,17 @@ def job_report(path: JobPath, query: ReportQuery) -> Response:
 
     JSON is the whole job document. A running job has a provisional one. The answer has an ETag.
     """
-    return job_response(path.job_id, query.revision, by_accept(JOB_FORMATS), full=query.full)
+    return job_response(
+        service(query.project), path.job_id, query.revision, by_accept(JOB_FORMATS), full=query.full
+    )
 
 
 @routes.get("/v1/jobs/<job_id>/report.<form>", *SCORED, access=Access.READ, media=JOB_MEDIA)
 def job_report_file(path: JobFile, query: ReportQuery) -> Response:
     """Return the report of a job, in the format of the extension."""
-    return job_response(path.job_id, query.revision, path.form, full=query.full)
+    return job_response(
+        service(query.project), path.job_id, query.revision, path.form, full=query.full
+    )
 
 
 @routes.get("/v1/reports/monthly/<month>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
@@ -109,7 +149,35 @@ def keep_monthly_report(path: MonthPath, query: ProjectQuery) -> MonthDoc:
 
     Periodic work does so within a minute; this does it now. The answer is the report.
     """
-    return read_month(keep_month(service(), path.month, query.project))
+    return read_month(with_jobs(service(), keep_month(service(), path.month, query.project)))
+
+
+@routes.get("/v1/reports/monthly/<month>/jobs", *SUMMED, access=Access.READ, media=REGISTER_MEDIA)
+def monthly_register(path: MonthPath, query: RegisterQuery) -> Response:
+    """Return the register of a month: every scored job with its figures, score and links.
+
+    The largest come first. With `revision`, by the scores that the kept report was made of.
+    """
+    rows = register(service(), path.month, query.project, query.revision)
+    if query.format == "csv":
+        return Response(register_csv(rows), content_type="text/csv; charset=utf-8")
+    text = register_json(path.month, query.project, query.revision, rows)
+    return Response(text, content_type=MEDIA["json"])
+
+
+@routes.post("/v1/reports/monthly/<month>/close", *SUMMED, "conflict", access=Access.ADMIN)
+def close_monthly_report(path: MonthPath) -> ClosedMonth:
+    """Close a complete month with the newest revision of its report.
+
+    What its jobs change from then on is a `restatement` of that revision.
+    """
+    return close_month(service(), path.month, by=caller().name)
+
+
+@routes.post("/v1/reports/monthly/<month>/reopen", "conflict", access=Access.ADMIN)
+def reopen_monthly_report(path: MonthPath, body: ReopenBody) -> ClosedMonth:
+    """Open a closed month again, with a reason that stays on record."""
+    return reopen_month(service(), path.month, body.reason, by=caller().name)
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
@@ -118,8 +186,48 @@ def monthly_report_file(path: MonthFile, query: MonthQuery) -> Response:
     return month_response(path.month, query.project, path.form, query.revision)
 
 
+class YearPath(Strict):
+    """The year in an address."""
+
+    year: str = Field(pattern=f"^{YEAR}$", description="YYYY.")
+
+
+class YearFile(YearPath):
+    """A year's report as a file."""
+
+    form: JobFormat = Field(description="The format.")
+
+
+@routes.get("/v1/reports/yearly/<year>", *SUMMED, access=Access.READ, media=YEAR_MEDIA)
+def yearly_report(path: YearPath, query: ProjectQuery) -> Response:
+    """Return the report of a year, in the format that the Accept header asks for.
+
+    It is made of the reports of its months, and not kept.
+    """
+    return year_response(path.year, query.project, by_accept(JOB_FORMATS))
+
+
+@routes.get("/v1/reports/yearly/<year>.<form>", *SUMMED, access=Access.READ, media=YEAR_MEDIA)
+def yearly_report_file(path: YearFile, query: ProjectQuery) -> Response:
+    """Return the report of a year, in the format of the extension."""
+    return year_response(path.year, query.project, path.form)
+
+
+def year_response(year: str, project: str | None, form: JobFormat) -> Response:
+    """Return the report of a year in one format, with its ETag."""
+    with heavy():
+        document = year_report(service(), year, project)
+        tag = tag_of(MEDIA[form], to_text(document))
+        return with_etag(tag, MEDIA[form], lambda: rendering.render_year(document, form))
+
+
 def job_response(
-    job_id: str, revision: int | None, form: JobFormat | Page, *, full: bool = False
+    seen: Service,
+    job_id: str,
+    revision: int | None,
+    form: JobFormat | Page,
+    *,
+    full: bool = False,
 ) -> Response:
     """Return the report of a job in one format, short or full, with its ETag."""
     basis = "" if form == "json" else advice_basis(service())
@@ -128,15 +236,18 @@ def job_response(
         return tag_of(MEDIA[form], version, basis, full and form != "json")
 
     if request.if_none_match:  # neither document nor advice is read for a reader who has them
-        known = tag(document_version(service(), job_id, revision))
+        known = tag(document_version(seen, job_id, revision))
         if reader_has(known):
             return with_etag(known, MEDIA[form], bytes)
-    stored = job_document(service(), job_id, revision)
+    stored = job_document(seen, job_id, revision)
 
     def render() -> bytes:
         document = stored.document
-        advice = advice_beside(service(), document, [form])
-        return rendering.render_job(document, form, advice, full=full)
+        if form == "json":
+            return rendering.render_job(document, form)
+        with heavy():
+            advice = advice_beside(service(), document, [form])
+            return rendering.render_job(document, form, advice, full=full)
 
     return with_etag(tag(stored.version), MEDIA[form], render)
 
@@ -145,8 +256,12 @@ def month_response(
     month: str, project: str | None, form: MonthFormat | Page, revision: int | None = None
 ) -> Response:
     """Return the report of a month in one format, with its ETag."""
-    text = month_text(service(), month, project, revision=revision)
-    return with_etag(tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(text, form))
+    found = service()
+    with nullcontext() if form == "json" else heavy():
+        text = month_text(found, month, project, revision=revision)
+        return with_etag(
+            tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(with_jobs(found, text), form)
+        )
 
 
 def _month(text: str, form: MonthFormat | Page) -> bytes:

@@ -13,7 +13,7 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import ABSENT, JobPath, service
+from gramwatt.service.api.support import ABSENT, JobPath, JobQuery, service
 from gramwatt.service.jobs.advice import suggest_for
 
 routes = Routes("suggestions")
@@ -46,9 +46,9 @@ def make_suggestions(body: SuggestBody) -> AdviceDoc:
 
 
 @routes.get("/v1/jobs/<job_id>/suggestions", *ABSENT, "not-scorable", access=Access.READ)
-def suggest_for_job(path: JobPath) -> JobAdviceDoc:
+def suggest_for_job(path: JobPath, query: JobQuery) -> JobAdviceDoc:
     """Suggestions for a job, from what was measured of it, and its hindsight."""
-    return suggest_for(service(), path.job_id)
+    return suggest_for(service(query.project), path.job_id)
 
 
 @routes.get("/v1/suggestions/calibration", access=Access.READ)

@@ -17,8 +17,8 @@ from gramwatt.service.container import Caller, Service
 from gramwatt.service.jobs.lists.filters import MOMENT, parse_moment
 from gramwatt.service.months.report import MONTH
 
-ABSENT = "unknown-job", "deleted-job"
-"""Problems of a job that is not there."""
+ABSENT = "unknown-job", "deleted-job", "ambiguous"
+"""Problems of a job that is not there, or not the only one."""
 Text = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
 AnyText = Annotated[str, Field(max_length=512, pattern=r"^[^\x00]*$")]
 Identifier = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
@@ -47,7 +47,15 @@ class JobPath(Strict):
     job_id: str = Field(pattern=f"^{ID_PATTERN.pattern}$", description="The job's id.")
 
 
-class RevisionQuery(Strict):
+class JobQuery(Strict):
+    """Which job of an id is meant."""
+
+    project: Text | None = Field(
+        None, description="The job's project; needed where several have a job of this id."
+    )
+
+
+class RevisionQuery(JobQuery):
     """Which revision of the score; the newest by default."""
 
     revision: int | None = Field(None, ge=1, le=2**31 - 1, description="An older score revision.")
@@ -74,6 +82,10 @@ class Page(Strict):
     )
 
 
+class JobPage(Page, JobQuery):
+    """Which part of a list of one job is wanted."""
+
+
 def caller() -> Caller:
     """Return who sent this request, what they may do, and the projects they see.
 
@@ -85,6 +97,9 @@ def caller() -> Caller:
     return found
 
 
-def service() -> Service:
-    """Return the service as the caller of this request sees it: other projects do not exist."""
-    return whole_service().for_caller(caller())
+def service(project: str | None = None) -> Service:
+    """Return the service as the caller of this request sees it: other projects do not exist.
+
+    With a project, only that one does.
+    """
+    return whole_service().for_caller(caller()).of_project(project)

@@ -1,4 +1,6 @@
-"""Record each threshold of a budget once a month, and put its messages into the outbox."""
+"""Record each threshold of a budget as it is set once a month, and put its messages into the
+outbox.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def check_budgets(service: Service) -> None:
 
 
 def _record(service: Service, budget: Budget, row: BudgetRow) -> None:
-    """Record the thresholds that are reached and were not in this month."""
+    """Record the thresholds that are reached and were not in this month, by the budget as set."""
     if row["spent_share"] is None:
         return
     percent = row["spent_share"] * 100
@@ -44,7 +46,12 @@ def _record(service: Service, budget: Budget, row: BudgetRow) -> None:
     alerts, messages = [], []
     for threshold in reached:
         doc = json.dumps(_message(row, threshold, text_from_us(now_us)))
-        key = {"project": row["project"], "month": row["for_month"], "threshold": threshold}
+        key = {
+            "project": row["project"],
+            "month": row["for_month"],
+            "budget_version": budget.version,
+            "threshold": threshold,
+        }
         alerts.append({**key, "made_us": now_us, "doc": doc})
         for channel, target in (("webhook", budget.webhook), ("email", budget.email)):
             if target is not None:

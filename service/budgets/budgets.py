@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.analysis.documents import BudgetStatus
 from gramwatt.sci.base.days import DAY, day_of, month_span
-from gramwatt.sci.base.document import DayDoc
 from gramwatt.sci.base.formatting import all_digits
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total_known
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import g_from_kg, kg_from_g
 from gramwatt.service.access import audit
 from gramwatt.service.access.projects import require_own
@@ -23,18 +24,18 @@ from gramwatt.service.budgets import forecast
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import CorrectionError, UnknownBudgetError
 from gramwatt.service.container import Service
-from gramwatt.service.months.by_project import ProjectMonth, ProjectSums, project_sums
+from gramwatt.service.months.by_project import ProjectMonth
+from gramwatt.service.months.spending import MonthSpending, budget_status, month_spending
 from gramwatt.service.notifications.addresses import AddressError, parse_webhook, shown
 from gramwatt.service.store.budgets import Alert, Budget
-from gramwatt.service.store.documents import read_job
-from gramwatt.service.store.models import Job, Provisional
 from gramwatt.service.store.timestamps import text_from_us
 
 EVERY_MONTH = ""
 """How the store writes the month of a budget that holds for every month."""
 THRESHOLDS = (50.0, 80.0, 100.0)
 KG = 1e-3
-BudgetStatus = Literal["within", "threshold-reached", "spent", "unknown"]
+_ALERTED = ("limit_g", "webhook", "email")
+"""What an alert is about and to whom: where one of these changes, alerts begin anew."""
 
 
 class AlertRow(TypedDict):
@@ -112,21 +113,11 @@ class NewBudget:
     email: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Month:
-    """What a project emitted in a month [gCO2e], by day too."""
-
-    spent: Quantity | None
-    days: dict[str, float]
-    running: int
-    unknown: int
-    began_before: bool
-
-
 def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
     """Set the budget of a project, in place of one for the same month.
 
-    Raises CorrectionError, or ForeignProjectError for a project of others.
+    With another limit or receiver its alerts begin anew. Raises CorrectionError, or
+    ForeignProjectError for a project of others.
     """
     require_own(service, new.project)
     _check(service, new)
@@ -137,12 +128,16 @@ def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
         thresholds=json.dumps(sorted(set(map(float, new.thresholds)))),
         webhook=new.webhook,
         email=new.email,
+        version=secrets.randbits(62),
         set_us=service.now_us(),
         set_by=by,
     )
     text = f"{new.project}, {new.month or 'every month'}: {all_digits(new.limit_kg)} kg"
 
     def store(session: Session) -> None:
+        before = session.get(Budget, (budget.project, budget.month))
+        if before is not None and all(getattr(before, n) == getattr(budget, n) for n in _ALERTED):
+            budget.version = before.version
         session.merge(budget)
         audit.record(session, service, "budget-set", text, by)
 
@@ -271,16 +266,16 @@ def budget_rows(service: Service, wanted: Sequence[tuple[Budget, str]]) -> list[
     if not wanted:
         return []
     keys = [(month, budget.project) for budget, month in wanted]
-    sums, running = project_sums(service, keys), _running(service, keys)
+    sums = month_spending(service, keys)
     alerts = _alerts(service, keys)
     return [
-        _row(service, budget, month, _month(sums[key], running.get(key, [])), alerts.get(key, []))
+        _row(service, budget, month, sums[key], alerts.get((*key, budget.version), []))
         for (budget, month), key in zip(wanted, keys, strict=True)
     ]
 
 
 def _row(
-    service: Service, budget: Budget, month: str, found: _Month, alerts: list[AlertRow]
+    service: Service, budget: Budget, month: str, found: MonthSpending, alerts: list[AlertRow]
 ) -> BudgetRow:
     spent = found.spent.scaled(KG, "kgCO2e") if found.spent else None
     ahead, reason = _forecast(service, month, found)
@@ -296,7 +291,7 @@ def _row(
         "set_at": text_from_us(budget.set_us),
         "set_by": budget.set_by,
         "for_month": month,
-        "status": _status(share, thresholds, found.unknown),
+        "status": budget_status(share, thresholds, found.unknown),
         "spent_kg": spent.to_doc() if spent else None,
         "spent_share": share,
         "forecast_kg": ahead.scaled(KG, "kgCO2e").to_doc() if ahead else None,
@@ -307,73 +302,22 @@ def _row(
     }
 
 
-def _status(share: float | None, thresholds: Sequence[float], unknown: int) -> BudgetStatus:
-    """Return what is known may reach a limit; within one it is only where all is known."""
-    if share is not None and share >= 1:
-        return "spent"
-    if share is not None and share * 100 >= min(thresholds):
-        return "threshold-reached"
-    return "unknown" if unknown or share is None else "within"
-
-
-def _alerts(service: Service, keys: Collection[ProjectMonth]) -> dict[ProjectMonth, list[AlertRow]]:
-    """Return the alerts of each project and month, by threshold."""
+def _alerts(
+    service: Service, keys: Collection[ProjectMonth]
+) -> dict[tuple[str, str, int], list[AlertRow]]:
+    """Return the alerts of each month, project and version of a budget, by threshold."""
     of_these = (Alert.month.in_({m for m, _ in keys}), Alert.project.in_({p for _, p in keys}))
-    found: dict[ProjectMonth, list[AlertRow]] = {}
+    found: dict[tuple[str, str, int], list[AlertRow]] = {}
     with service.store.read() as session:
         for row in session.scalars(sa.select(Alert).where(*of_these).order_by(Alert.threshold)):
             made: AlertRow = {"threshold": row.threshold, "at": text_from_us(row.made_us)}
-            found.setdefault((row.month, row.project), []).append(made)
+            found.setdefault((row.month, row.project, row.budget_version), []).append(made)
     return found
 
 
-def _month(sums: ProjectSums, running: list[list[DayDoc]]) -> _Month:
-    parts = [day for days in running for day in days]
-    totals = sums.totals
-    known = [totals["total_g"] if totals else None, *(g for day in parts for g in _grams(day))]
-    spent = total_known(known)
-    by_day: dict[str, float] = {}
-    for day in (*sums.days, *parts):
-        grams = sum(g["value"] for g in _grams(day) if g)
-        by_day[day["day"]] = by_day.get(day["day"], 0.0) + grams
-    unknown = sums.unscored + (totals["jobs_unknown"] if totals else 0)
-    unknown += sum(any(None in _grams(day) for day in days) for days in running)
-    if spent is None and not (unknown or sums.running):  # all that there are may be excluded
-        spent = Quantity.exact(0.0, "gCO2e", "declared", "no job in the month")
-    return _Month(
-        spent=spent,
-        days=by_day,
-        running=len(running),
-        unknown=unknown,
-        began_before=sums.began_before,
-    )
-
-
-def _grams(day: DayDoc) -> tuple[QuantityDoc | None, QuantityDoc | None]:
-    return day["operational_g"], day["embodied_g"]
-
-
-def _running(
-    service: Service, keys: Collection[ProjectMonth]
-) -> dict[ProjectMonth, list[list[DayDoc]]]:
-    """Return the days in each month of each running job of a project, by its score as last made."""
-    wanted = (
-        sa.select(Job.project, Provisional.doc)
-        .join(Job, Job.id == Provisional.job)
-        .where(Job.state == "running", Job.project.in_({project for _, project in keys}))
-    )
-    with service.store.read() as session:
-        documents = [(project, read_job(doc)) for project, doc in session.execute(wanted)]
-    found: dict[ProjectMonth, list[list[DayDoc]]] = {}
-    for project, document in documents:
-        for month in {month for month, of in keys if of == project}:
-            days = [day for day in document["days"] if day["day"].startswith(month)]
-            if days and document["excluded"] is None:
-                found.setdefault((month, project), []).append(days)
-    return found
-
-
-def _forecast(service: Service, month: str, found: _Month) -> tuple[Quantity | None, str | None]:
+def _forecast(
+    service: Service, month: str, found: MonthSpending
+) -> tuple[Quantity | None, str | None]:
     """Return what the month will emit [gCO2e], or why that is not known."""
     now, (start, end) = service.now(), month_span(month, service.config.zone)
     if now >= end:

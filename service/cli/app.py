@@ -9,6 +9,7 @@ import typer
 from gramwatt.collectors.common.files import why
 from gramwatt.service.cli import (
     budgets,
+    card,
     compare,
     corrections,
     database,
@@ -16,6 +17,7 @@ from gramwatt.service.cli import (
     imports,
     jobs,
     keys,
+    months,
     packs,
     planning,
     report,
@@ -40,11 +42,20 @@ def add_commands(app: typer.Typer) -> None:
     app.command()(compare.compare)
     app.command("assert")(compare.assert_)
     app.command()(corrections.rm)
-    reports = typer.Typer(no_args_is_help=True, help="Write a report of a job or a month.")
+    reports = typer.Typer(no_args_is_help=True, help="Write a report of a job, a month or a year.")
     reports.command("job")(report.report_job)
     reports.command("month")(report.report_month)
+    reports.command("year")(report.report_year)
     reports.command("comparison")(report.report_comparison)
     app.add_typer(reports, name="report")
+    closing = typer.Typer(no_args_is_help=True, help="Close a month, or open it again.")
+    closing.command("close")(months.month_close)
+    closing.command("reopen")(months.month_reopen)
+    app.add_typer(closing, name="month")
+    cards = typer.Typer(no_args_is_help=True, help="Write a job's emissions into a model card.")
+    cards.command()(card.write)
+    cards.command()(card.push)
+    app.add_typer(cards, name="card")
     tables = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy or back up the database.")
     tables.command()(database.upgrade)
     tables.command()(database.check)

@@ -25,6 +25,10 @@ JobId = Annotated[
 DatabaseUrl = Annotated[
     str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... (default: home)")
 ]
+JobProject = Annotated[
+    str | None,
+    typer.Option("--project", help="Its project, where several have a job of this id."),
+]
 Project = Annotated[str | None, typer.Option(help="Only this project.")]
 
 
@@ -114,13 +118,16 @@ def upgraded_service(database_url: str | None = None) -> Iterator[Service]:
 
 
 @contextmanager
-def current_service() -> Iterator[Service]:
-    """Yield the service with up-to-date tables, and this machine's journals as far as they go."""
+def current_service(project: str | None = None) -> Iterator[Service]:
+    """Yield the service with up-to-date tables, and this machine's journals as far as they go.
+
+    With a project it sees only the jobs of that one.
+    """
     from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 
     with upgraded_service() as service:
         ingest_local_spool(service, fresh=True)
-        yield service
+        yield service.of_project(project)
 
 
 def require_month(text: str | None) -> None:
@@ -159,13 +166,20 @@ def job_id(service: Service, text: str) -> str:
 
 @contextmanager
 def job_errors(text: str) -> Iterator[None]:
-    """Exits with 1 for a job that is unknown, deleted or makes no score."""
+    """Exits with 1 for a job that is unknown, deleted or makes no score, 2 for one of several."""
     from gramwatt.sci.base.errors import ScoreError
-    from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
+    from gramwatt.service.common.errors import (
+        AmbiguousJobError,
+        DeletedJobError,
+        JobTakenError,
+        UnknownJobError,
+    )
 
     try:
         yield
-    except (UnknownJobError, DeletedJobError) as error:
+    except AmbiguousJobError as error:
+        stop(2, f"{error} (--project)")
+    except (UnknownJobError, DeletedJobError, JobTakenError) as error:
         stop(1, str(error))
     except ScoreError as error:
         stop(1, f"job {text!r} cannot be scored: {error.message}")

@@ -8,6 +8,7 @@ import typer
 
 from gramwatt.service.cli.common import (
     AsJson,
+    JobProject,
     current_service,
     job_errors,
     job_id,
@@ -24,7 +25,13 @@ After = Annotated[str, typer.Argument(metavar="AFTER", help=RUNS)]
 Unit = Annotated[str | None, typer.Option(help="Functional unit (default: the first of BEFORE).")]
 
 
-def compare(before: Before, after: After, unit: Unit = None, as_json: AsJson = False) -> None:
+def compare(
+    before: Before,
+    after: After,
+    unit: Unit = None,
+    project: JobProject = None,
+    as_json: AsJson = False,
+) -> None:
     """Compare AFTER with BEFORE: the change per unit, what moved, and whether it is reliable.
 
     Each side is a job, or runs of the same work: job-1,job-2,job-3. From
@@ -32,7 +39,7 @@ def compare(before: Before, after: After, unit: Unit = None, as_json: AsJson = F
     """
     from gramwatt.service.cli.terminal import runs_lines
 
-    found, _ = compared(before, after, unit)
+    found, _ = compared(before, after, unit, project)
     if as_json:
         print_json(found)
     else:
@@ -46,6 +53,7 @@ def assert_(
         str, typer.Option(metavar="PERCENT", help="Allowed increase per unit, such as 5%.")
     ] = "0%",
     unit: Unit = None,
+    project: JobProject = None,
     as_json: AsJson = False,
 ) -> None:
     """Fail where a job reliably emits more per unit than REF by over PERCENT; for CI.
@@ -58,7 +66,7 @@ def assert_(
     limit = _share(max_increase)
     if not against:
         stop(2, "say against which job: --against REF")
-    found, _ = compared(against, runs, unit)
+    found, _ = compared(against, runs, unit, project)
     ratio = found["ratio"]
     failed = found["verdict"] == "higher" and ratio["value"] > 1 + limit
     if as_json:
@@ -70,14 +78,16 @@ def assert_(
         raise typer.Exit(1)
 
 
-def compared(before: str, after: str, unit: str | None) -> tuple[RunsComparisonDoc, str]:
+def compared(
+    before: str, after: str, unit: str | None, project: str | None = None
+) -> tuple[RunsComparisonDoc, str]:
     """Return the comparison of two sides as typed, and its date; exits with 1 where there is
     none.
     """
     from gramwatt.sci.base.errors import ScoreError
     from gramwatt.service.jobs.comparison import comparison
 
-    with current_service() as service:
+    with current_service(project) as service:
         sides = [[job_id(service, text) for text in _ids(side)] for side in (before, after)]
         with job_errors(f"{before} or {after}"):
             try:

@@ -10,6 +10,7 @@ import typer
 
 from gramwatt.service.cli.common import (
     JobId,
+    JobProject,
     author,
     current_service,
     job_errors,
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
     from gramwatt.service.container import Service
 
 EXAMPLE = "--set zone=DE"
-TAG = "tags."
+TAG, COUNT = "tags.", "count."
 
 
-def correct(service: Service, name: str, settings: Sequence[str]) -> None:
-    """Declare the fields of `--set` for a job; exits with 2 for one without a meaning."""
+def correct(service: Service, name: str, settings: Sequence[str], why: str | None = None) -> None:
+    """Declare the fields of `--set` for a job, and why; exits with 2 for one without a meaning."""
     from gramwatt.service.common.errors import CorrectionError
     from gramwatt.service.jobs.corrections import correct_job
 
     changes = parse_settings(settings)
-    reason = changes.pop("reason", None)
+    reason = changes.pop("reason", None) or why
     try:
         with job_errors(name):
             correct_job(service, job_id(service, name), changes, by=author(), reason=reason)
@@ -45,13 +46,18 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
     """
     changes: dict[str, Any] = {}
     tags: dict[str, str | None] = {}
+    counts: dict[str, float | None] = {}
     for text in settings:
         field, equals, value = text.partition("=")
         field = field.strip()
         if not field or not equals:
             stop(2, f"--set {text!r}: write FIELD=VALUE, such as {EXAMPLE}")
+        into: dict[str, Any]
+        found: Any
         if field.startswith(TAG):
             field, into, found = field.removeprefix(TAG), tags, value.strip() or None
+        elif field.startswith(COUNT):
+            field, into, found = field.removeprefix(COUNT), counts, _amount(field, value.strip())
         else:
             into, found = changes, _value(field, value.strip())
         if field in into:
@@ -59,7 +65,16 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
         into[field] = found
     if tags:
         changes["tags"] = changes.get("tags", {}) | tags
+    if counts:
+        changes["counts"] = counts
     return changes
+
+
+def _amount(field: str, text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        stop(2, f"--set {field}: not a number: {text!r}")
 
 
 def _value(field: str, text: str) -> Any:
@@ -75,21 +90,23 @@ def _value(field: str, text: str) -> Any:
 
 def rm(
     name: JobId,
+    project: JobProject = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    reason: Annotated[str | None, typer.Option(help="Why; it stays on record.")] = None,
 ) -> None:
-    """Delete a job for good; that it was deleted, when and by whom stays on record.
+    """Delete a job for good; that it was deleted, when, by whom and why stays on record.
 
     Its figures leave every list and month. Out of months only:
-    gramwatt job ID --set excluded=true --set reason="broken meter"
+    gramwatt job ID --set excluded=true --reason "broken meter"
     """
     from gramwatt.service.jobs.deletion import delete_job
     from gramwatt.service.jobs.documents import job_head
 
-    with current_service() as service, job_errors(name):
+    with current_service(project) as service, job_errors(name):
         whole = job_id(service, name)
         if not yes:
             _confirm(job_head(service, whole))
-        delete_job(service, whole, by=author())
+        delete_job(service, whole, by=author(), reason=reason)
     print(f"deleted {whole}")
 
 

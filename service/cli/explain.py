@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypedDict
 
 from gramwatt.sci.base.document import (
+    CorrectionDoc,
     DeviceDoc,
     EmbodiedTermDoc,
     IntensityUsedDoc,
@@ -19,13 +20,14 @@ from gramwatt.sci.base.units import J_PER_KWH
 
 
 class Explanation(TypedDict):
-    """A figure with its formula, inputs and notices, and all of it as text."""
+    """A figure with its formula, inputs, corrections and notices, and all of it as text."""
 
     field: str
     formula: str
     figures: dict[str, QuantityDoc | None]
     inputs: list[SourceDoc]
     intensity: list[IntensityUsedDoc]
+    corrections: list[CorrectionDoc]
     notices: list[NoticeDoc]
     standard: str
     engine_version: str
@@ -92,6 +94,7 @@ def explain(document: JobDoc, field: str) -> Explanation:
         "figures": figures,
         "inputs": _inputs(document, field),
         "intensity": document["intensity"] if field in GRID_FIELDS else [],
+        "corrections": document["corrections"],
         "notices": [n for n in document["notices"] if _concerns(n, field)],
         "standard": method["standard"],
         "engine_version": method["engine_version"],
@@ -112,6 +115,9 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
     if answer["intensity"]:
         yield from ("", "Intensity, as used:")
         yield from map(_used, answer["intensity"])
+    if answer["corrections"]:
+        yield from ("", "Declared afterwards:")
+        yield from map(_correction, answer["corrections"])
     if answer["notices"]:
         yield from ("", "Notices:")
         yield from (f"  {n['code']}: {n['message']}" for n in answer["notices"])
@@ -129,6 +135,12 @@ def _used(row: IntensityUsedDoc) -> str:
         f"  {row['zone']}  {span}  {row['quality']}  {row['g_per_kwh']:.4g} g/kWh  "
         f"{kwh:.3g} kWh  {row['source']}"
     )
+
+
+def _correction(row: CorrectionDoc) -> str:
+    values = f"{row['field']} {row['old']} -> {row['value']}"
+    reason = f": {row['reason']}" if row["reason"] else ""
+    return plain(f"  {values}, by {row['by']} on {row['at'][:10]}{reason}")
 
 
 def _concerns(notice: NoticeDoc, field: str) -> bool:

@@ -10,7 +10,7 @@ import typer
 
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import bar
-from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
+from gramwatt.service.cli.common import AsJson, author, print_json, stop, upgraded_service
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -94,6 +94,9 @@ def import_intensity(
     zone: Annotated[str, typer.Option(help="Grid zone: DE, US-CAL-CISO, ...")],
     basis: Annotated[str, typer.Option(help="lifecycle, or direct: from the stack only.")],
     signal: Annotated[str, typer.Option(help="average, or marginal.")],
+    publisher: Annotated[str | None, typer.Option(help="Who published it; for reports.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Its licence; for reports.")] = None,
+    link: Annotated[str | None, typer.Option(help="Where it is published; for reports.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Import a zone's grid intensity over time, for scores and plans.
@@ -107,7 +110,8 @@ def import_intensity(
 
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.grid.intensity import Basis, Signal
-    from gramwatt.service.intensity.csv_import import IntensityFileError, import_csv
+    from gramwatt.service.access import audit
+    from gramwatt.service.intensity.csv_import import IntensityFileError, Origin, import_csv
     from gramwatt.service.intensity.over_time import unused_text
 
     for name, value, kind in (("basis", basis, Basis), ("signal", signal, Signal)):
@@ -123,7 +127,12 @@ def import_intensity(
                 basis,  # type: ignore[arg-type]
                 signal,  # type: ignore[arg-type]
                 lambda done: progress(done, size),
+                Origin(publisher, licence, link),
+                author(),
             )
+            subject = f"{answer['zone']} {signal} {basis}: {file.name}, sha256 {answer['sha256']}"
+            with service.store.write() as session:
+                audit.record(session, service, "intensity-imported", subject, author())
         except IntensityFileError as error:
             stop(2, f"{file}: {error}; nothing was imported")
         except LookupFailed as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ import typer
 from gramwatt.service.cli.common import (
     AsJson,
     JobId,
+    JobProject,
     Project,
     current_service,
     job_document,
@@ -37,7 +39,7 @@ def jobs(
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Started before.")] = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY:VALUE", help="Only with this tag; may be repeated."),
+        typer.Option(metavar="KEY=VALUE", help="Only with this tag; may be repeated."),
     ] = None,
     hardware: Annotated[
         str | None, typer.Option(metavar="ID", help="Only with a device of this catalog id.")
@@ -66,8 +68,8 @@ def jobs(
     only["tags"] = tuple(tag or ())
     _check_choices(state=state, kind=kind, sort=sort)
     for text in only["tags"]:
-        if not text.partition(":")[1] or text.startswith(":"):
-            stop(2, f"--tag {text!r}: write key:value, such as team:vision")
+        if not re.match("[^:=]+[:=]", text):
+            stop(2, f"--tag {text!r}: write key=value, such as team=vision")
     with current_service() as service:
         try:
             page = jobs_page(service, limit, cursor, sort=sort, **only)
@@ -121,6 +123,7 @@ def _moment(option: str, text: str | None) -> datetime | None:
 def job(
     job_id: JobId,
     as_json: AsJson = False,
+    project: JobProject = None,
     explain: Annotated[
         str | None, typer.Option(help="Show how a figure came to be, such as energy_kwh.")
     ] = None,
@@ -134,12 +137,13 @@ def job(
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Declare it now; may be repeated."),
     ] = None,
+    reason: Annotated[str | None, typer.Option(help="With --set: why; it stays on record.")] = None,
 ) -> None:
     """Show one job, how one of its figures came to be, or what moved against another.
 
     --set declares what was not known, or not right, when the job ran:
-    zone, region, unit, pue, name, project, tags.KEY, or excluded=true
-    with reason=WHY. The score is made again.
+    zone, region, unit, count.UNIT (R), pue, name, project, tags.KEY, or
+    excluded=true with --reason WHY. The score is made again.
 
     Example: gramwatt job last --set zone=DE --set pue=1.2
     """
@@ -149,14 +153,16 @@ def job(
         stop(2, "give --explain or --against, not both")
     if settings and (explain is not None or against is not None):
         stop(2, "give --set alone; what it changed is shown")
+    if reason is not None and not settings:
+        stop(2, "--reason says why something is declared: give --set too")
     if unit is not None and against is None:
         stop(2, "--unit says in what to compare: give --against too")
     try:
         if explain is not None:
             check_field(explain)
-        with current_service() as service:
+        with current_service(project) as service:
             if settings:
-                correct(service, job_id, settings)
+                correct(service, job_id, settings, reason)
             document, other = job_document(service, job_id), None
             if against is not None:
                 other = job_document(service, against)

@@ -40,14 +40,12 @@ def export_pack(
     """Everything behind a score in one file that others can verify: inputs, forms, report."""
     from gramwatt.reports.printable import file_name
     from gramwatt.service.common.errors import UseCaseError
-    from gramwatt.service.months.pack_sums import JOB, MONTH
+    from gramwatt.service.months.pack_sums import JOB
     from gramwatt.service.packs.collect import kind_of, make_pack
     from gramwatt.service.packs.signing import NEEDS, KeyFileError
 
     with current_service() as service:
         kind = kind_of(service, text)
-        if project is not None and kind != MONTH:
-            stop(2, "--project goes with a month")
         name = job_id(service, text) if kind == JOB else text
         parts = [file_name(text) for text in (name, project) if text]
         path = output or Path(f"{'-'.join(parts)}.zip")

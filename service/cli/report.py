@@ -1,7 +1,8 @@
-"""The commands `gramwatt report job`, `comparison` and `month`."""
+"""The commands `gramwatt report job`, `comparison`, `month` and `year`."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import busy
 from gramwatt.service.cli.common import (
     JobId,
+    JobProject,
     Project,
     current_service,
     job_document,
@@ -31,6 +33,7 @@ Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder to write to
 
 def report_job(
     job_id: JobId,
+    project: JobProject = None,
     formats: Formats = "html,pdf",
     output: Folder = Path(),
     full: Annotated[
@@ -42,7 +45,7 @@ def report_job(
     from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
-    with current_service() as service:
+    with current_service(project) as service:
         document = job_document(service, job_id)
         advice = advice_beside(service, document, chosen)
     for form in chosen:
@@ -54,6 +57,7 @@ def report_comparison(
     before: Before,
     after: After,
     unit: Unit = None,
+    project: JobProject = None,
     formats: Formats = "html,pdf",
     output: Folder = Path(),
 ) -> None:
@@ -61,7 +65,7 @@ def report_comparison(
     from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
-    found, date = compared(before, after, unit)
+    found, date = compared(before, after, unit, project)
     for form in chosen:
         content = rendering.render_comparison(found, form, date)
         _write(output / f"comparison.{form}", content)
@@ -83,7 +87,8 @@ def report_month(
     from gramwatt.reports.printable import file_name
     from gramwatt.reports.sections.not_summed import incomplete
     from gramwatt.service.common.errors import NoDataError
-    from gramwatt.service.months.report import keep_month, month_report
+    from gramwatt.service.months.register import with_jobs
+    from gramwatt.service.months.report import keep_month, month_text
     from gramwatt.service.rendering import reports as rendering
     from gramwatt.service.store.documents import read_month
 
@@ -93,9 +98,10 @@ def report_month(
         try:
             with busy("summing the month"):
                 if revision is None:
-                    document = read_month(keep_month(service, month, project))
+                    text = keep_month(service, month, project)
                 else:
-                    document = month_report(service, month, project, revision=revision)
+                    text = month_text(service, month, project, revision=revision)
+                document = read_month(with_jobs(service, text))
         except NoDataError as error:
             stop(1, str(error))
     for sentence in incomplete(document):
@@ -104,6 +110,36 @@ def report_month(
     for form in chosen:
         with busy(f"writing {form}"):
             content = rendering.render_month(document, form)
+        _write(output / f"{stem}.{form}", content)
+
+
+def report_year(
+    year: Annotated[str, typer.Argument(metavar="YYYY", help="The year.")],
+    project: Project = None,
+    formats: Formats = "html,pdf",
+    output: Folder = Path(),
+) -> None:
+    """Write the report of a year, out of those of its months; prints the files' names."""
+    from gramwatt.reports.printable import file_name
+    from gramwatt.service.common.errors import NoDataError
+    from gramwatt.service.months.year import YEAR, year_report
+    from gramwatt.service.rendering import reports as rendering
+
+    if not re.fullmatch(YEAR, year):
+        stop(2, f"{year!r} is not a year; write YYYY, such as 2026")
+    chosen = _chosen(formats, rendering.JOB_FORMATS)
+    with current_service() as service:
+        try:
+            with busy("summing the year"):
+                document = year_report(service, year, project)
+        except NoDataError as error:
+            stop(1, str(error))
+    if not document["complete"]:
+        print(f"gramwatt: {year} is not complete: its figures may change", file=sys.stderr)
+    stem = f"{year}-{file_name(project)}" if project else year
+    for form in chosen:
+        with busy(f"writing {form}"):
+            content = rendering.render_year(document, form)
         _write(output / f"{stem}.{form}", content)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +29,9 @@ def scheduler(
         bool, typer.Option("--list", help="Only show the tasks and their newest runs.")
     ] = False,
     as_json: AsJson = False,
+    alive_file: Annotated[
+        Path | None, typer.Option(help="File to touch every 2 s, which a probe may look at.")
+    ] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Do the periodic work, beside servers that only answer.
@@ -41,7 +45,7 @@ def scheduler(
 
     try:
         with database_errors():
-            run_scheduler(service_config(database_url))
+            run_scheduler(service_config(database_url), alive_file)
     except ValueError as error:
         stop(2, str(error))
 

@@ -30,7 +30,7 @@ from gramwatt.service.codecarbon.client import (
 )
 from gramwatt.service.common.errors import RefusedMessageError, UnknownRunError
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.documents import require_not_deleted
+from gramwatt.service.jobs.intake.addressing import require_not_deleted
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.codecarbon import RUN_PREFIX, CodecarbonEmission, CodecarbonRun
 from gramwatt.service.store.models import Job
@@ -121,11 +121,12 @@ def _registered(service: Service, job_id: str, fields: Mapping[str, Any]) -> lis
         wanted = sa.select(CodecarbonRun).where(CodecarbonRun.id == fields["run_id"])
         run = session.scalars(wanted.with_for_update()).one_or_none()
         if run is None:
-            require_not_deleted(session, job_id, service.caller.projects)
+            require_not_deleted(service, session, job_id, None)
             raise UnknownRunError(f"unknown run {fields['run_id']!r}; start the tracker again")
         stated: dict[str, Any] = json.loads(run.doc)
-        job = sa.select(Job.project).where(Job.job_id == job_id_of(run.id))
-        require_own(service, session.scalar(job) or _project(service, stated))
+        sent_as = _project(service, stated)
+        job = sa.select(Job.project).where(Job.job_id == job_id, Job.declared_project == sent_as)
+        require_own(service, session.scalar(job) or sent_as)
         run.heard_us = service.now_us()
         row, before = _row(session, run.id, sent_us, fields)
         began = sa.select(CodecarbonEmission.start_us).where(

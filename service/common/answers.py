@@ -69,6 +69,7 @@ class DeletedJob(TypedDict):
     job_id: str
     deleted_at: str
     deleted_by: str
+    reason: str | None
 
 
 class RevisionRow(TypedDict):

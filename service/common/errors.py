@@ -3,6 +3,8 @@
 UseCaseError
 ├── UnknownJobError       no such job (carries near ids)
 ├── AmbiguousIdError      the beginning of several ids (carries some of them)
+├── AmbiguousJobError     the id of a job in several projects (carries them)
+├── JobTakenError         the project has another job of this id (carries the project)
 ├── DeletedJobError       the job was deleted (carries when and by whom)
 ├── UnknownRevisionError  the job has no such score revision
 ├── ChangedError          the job is not as the caller has seen it
@@ -16,6 +18,7 @@ UseCaseError
 ├── RefusedMessageError   a message of a codecarbon client without a meaning
 ├── UnknownBudgetError    no such budget
 ├── NoDataError           nothing was measured in that month
+├── MonthStateError       a month that cannot be closed or opened as it is
 ├── TooManyJobsError      more jobs than a pack holds
 ├── LoginError            a sign-in by a provider that does not hold
 ├── KeyNameError          a key's name that is taken, or no name
@@ -28,7 +31,7 @@ UseCaseError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gramwatt.sci.base.formatting import minute_text
 
@@ -60,6 +63,27 @@ class AmbiguousIdError(UseCaseError):
         more = ", ..." if number > len(self.choices) else ""
         named = ", ".join(self.choices)
         super().__init__(f"{text!r} begins the ids of {number} jobs; say which: {named}{more}")
+
+
+class AmbiguousJobError(UseCaseError):
+    """An id that several projects have a job of; `choices` are those that the caller sees."""
+
+    code = "ambiguous"
+
+    def __init__(self, job_id: str, projects: Iterable[str]) -> None:
+        self.choices = sorted(set(projects))
+        named = ", ".join(self.choices)
+        super().__init__(f"several projects have a job {job_id!r}; say which: {named}")
+
+
+class JobTakenError(UseCaseError):
+    """A project that has another job of this id already."""
+
+    code = "conflict"
+
+    def __init__(self, job_id: str, project: str) -> None:
+        self.project = project
+        super().__init__(f"project {project!r} has another job {job_id!r} already")
 
 
 class DeletedJobError(UseCaseError):
@@ -160,6 +184,12 @@ class UnknownBudgetError(UseCaseError):
     """The project has no budget of that month."""
 
     code = "unknown-budget"
+
+
+class MonthStateError(UseCaseError):
+    """A month that is not complete cannot be closed, one that is not closed not opened."""
+
+    code = "conflict"
 
 
 class NoDataError(UseCaseError):

@@ -25,15 +25,15 @@ def whole_id(service: Service, text: str) -> str:
     A text that fits no job comes back as it is. Raises AmbiguousIdError for a prefix of several.
     """
     with service.store.read() as session:
-        exact = sa.select(Job.job_id).where(Job.job_id == text)
-        if session.scalar(exact) is not None or session.get(Deletion, text) is not None:
-            return text
+        for table in (Job, Deletion):
+            if session.scalar(sa.select(table.job_id).where(table.job_id == text).limit(1)):
+                return text
         if text == LAST:
             newest = sa.select(Job.job_id).order_by(Job.started_us.desc(), Job.id.desc()).limit(1)
             return session.scalar(newest) or text
         begun = sa.select(Job.job_id).where(Job.job_id.startswith(text, autoescape=True))
         # SQLite's LIKE does not tell upper from lower case.
-        found = [job_id for job_id in session.scalars(begun) if job_id.startswith(text)]
+        found = list({job_id for job_id in session.scalars(begun) if job_id.startswith(text)})
     if len(found) > 1:
         raise AmbiguousIdError(text, len(found), sorted(found)[-CHOICES_MOST:][::-1])
     return found[0] if found and text else text

@@ -1,4 +1,4 @@
-"""Import of intensity from a CSV file with the columns start_utc and g_per_kwh.
+"""Import of intensity: a CSV file with the columns start_utc and g_per_kwh, or points sent.
 
 Every start is one step after the one before: local time, in which an hour is missing or comes twice
 a year, is refused by the line where it happens. A step whose value is not known is left empty.
@@ -7,17 +7,21 @@ a year, is refused by the line where it happens. A step whose value is not known
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from gramwatt.sci.grid.intensity import Basis, Signal
+from gramwatt.service.config import PROVIDERS
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.points import DAY_S, SeriesName, keep
+from gramwatt.service.intensity.points import DAY_S, OWN, SeriesName, keep
 from gramwatt.service.providers.base import SCORED
+from gramwatt.service.store.intensity import IntensityFile
+from gramwatt.service.store.upserts import upsert
 
 COLUMNS = ["start_utc", "g_per_kwh"]
 STEPS_S = range(300, 3601, 300)
@@ -25,14 +29,32 @@ STEPS_S = range(300, 3601, 300)
 LARGEST = 5000.0
 """Above what any grid emits, and far below a value in the wrong unit [gCO2e/kWh]."""
 IMPORTED = "imported"
+YEARS = range(2000, 2200)
 
 
 class IntensityFileError(ValueError):
-    """A file that cannot be imported; the message names the line and what to change."""
+    """What cannot be imported; the message names the line or point and what to change."""
 
 
-class IntensityImport(TypedDict):
-    """What an import did: the points of the file and their span, and how many days were new.
+class Row(NamedTuple):
+    """A step as it was given, and where; `end` is empty where the step before says its length."""
+
+    where: str
+    start: str
+    end: str
+    figure: str
+
+
+class Origin(NamedTuple):
+    """Who published the values of a file, under which licence, and where; None where not said."""
+
+    publisher: str | None = None
+    licence: str | None = None
+    link: str | None = None
+
+
+class IntensityAdded(TypedDict):
+    """What an import did: its points and their span, and how many days were new.
 
     `used` is false for a signal and basis that no score or plan uses.
     """
@@ -48,6 +70,12 @@ class IntensityImport(TypedDict):
     used: bool
 
 
+class IntensityImport(IntensityAdded):
+    """The same of a file; `sha256` is its digest, by which reports of months name it."""
+
+    sha256: str
+
+
 def import_csv(
     service: Service,
     file: Path,
@@ -55,19 +83,46 @@ def import_csv(
     basis: Basis,
     signal: Signal,
     progress: Callable[[int], None] = lambda _bytes: None,
+    origin: Origin | None = None,
+    by: str | None = None,
 ) -> IntensityImport:
     """Store a file's points; importing it again changes nothing. `progress` is told bytes read.
+
+    The file's digest stays on record, with its origin, who imported it and when.
 
     Raises IntensityFileError, LookupFailed for an unknown zone, or OSError. Nothing is stored then.
     """
     key = service.catalog.zone(zone).zone
     start, step, values = _read(file, progress)
-    series = SeriesName(key, signal, basis, IMPORTED)
+    added = _kept(service, SeriesName(key, signal, basis, IMPORTED), start, step, values)
+    row = {"zone": key, "signal": signal, "basis": basis, **(origin or Origin())._asdict()}
+    last = start + step * len(values) - timedelta(seconds=1)
+    row |= {"first_day": start.toordinal(), "last_day": last.toordinal()}
+    digest = _note(service, file, row, by or service.caller.name)
+    return {"sha256": digest, **added}
+
+
+def import_points(
+    service: Service, zone: str, source: str, basis: Basis, signal: Signal, rows: Iterable[Row]
+) -> IntensityAdded:
+    """Store points of a source as `import_csv` does those of a file: all or none.
+
+    Raises IntensityFileError, also for the name of a provider that is asked, or LookupFailed.
+    """
+    if source in (OWN, *PROVIDERS):
+        raise IntensityFileError(f"{source!r} is a provider of ours; name the source otherwise")
+    key = service.catalog.zone(zone).zone
+    return _kept(service, SeriesName(key, signal, basis, source), *_checked(rows))
+
+
+def _kept(
+    service: Service, series: SeriesName, start: datetime, step: timedelta, values: list[float]
+) -> IntensityAdded:
     seconds = round(step.total_seconds())
     new = keep(service, series, seconds, "hourly", start, values)
     end = start + step * len(values)
     return {
-        "zone": key,
+        "zone": series.zone,
         "points": len(values),
         "unknown": sum(map(math.isnan, values)),
         "start": f"{start:%Y-%m-%dT%H:%M:%SZ}",
@@ -75,8 +130,18 @@ def import_csv(
         "step_minutes": seconds // 60,
         "days": (end - timedelta(seconds=1)).toordinal() - start.toordinal() + 1,
         "days_new": new,
-        "used": (signal, basis) == SCORED,
+        "used": (series.signal, series.basis) == SCORED,
     }
+
+
+def _note(service: Service, file: Path, row: Mapping[str, Any], by: str) -> str:
+    """Keep which file was imported, once; its SHA-256."""
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    about = {"sha256": digest, "name": file.name[:512], "imported_us": service.now_us()}
+    with service.store.write() as session:
+        upsert(session, IntensityFile, [{**row, **about, "imported_by": by}])
+    return digest
 
 
 def _read(file: Path, progress: Callable[[int], None]) -> tuple[datetime, timedelta, list[float]]:
@@ -89,8 +154,8 @@ def _read(file: Path, progress: Callable[[int], None]) -> tuple[datetime, timede
             raise IntensityFileError(f"not a CSV file: {error}") from None
 
 
-def _rows(reader: Iterator[list[str]]) -> Iterator[tuple[int, str, str]]:
-    """Line, start and value of each row; empty lines are left out."""
+def _rows(reader: Iterator[list[str]]) -> Iterator[Row]:
+    """Yield the rows of a file; empty lines are left out."""
     header = next(reader, [])
     if [name.strip() for name in header] != COLUMNS:
         raise IntensityFileError(f"line 1: the columns are {','.join(COLUMNS)}, in this order")
@@ -99,61 +164,67 @@ def _rows(reader: Iterator[list[str]]) -> Iterator[tuple[int, str, str]]:
             continue
         if len(row) != len(COLUMNS):
             raise IntensityFileError(f"line {number}: {len(row)} columns instead of 2")
-        yield number, row[0], row[1]
+        yield Row(f"line {number}", row[0], "", row[1])
 
 
 def _checked(
-    rows: Iterator[tuple[int, str, str]], progress: Callable[[], None]
+    rows: Iterable[Row], progress: Callable[[], None] = lambda: None
 ) -> tuple[datetime, timedelta, list[float]]:
+    """Return the first start, the length of a step and the values of rows without a gap."""
     values: list[float] = []
     first = due = datetime.min.replace(tzinfo=UTC)
     step = timedelta(0)
-    for number, text, figure in rows:
-        start = _start(number, text)
-        if len(values) == 1:
-            step = _step(number, start - first, first)
-            due = first + step
+    begins = ""
+    for where, text, end, figure in rows:
+        start = _start(where, text)
+        if not values:
+            first, begins = start, where
+        if not step and (values or end):
+            length = _start(where, end) - start if end else start - first
+            step = _step(where, length, first, begins)
+            due = first + step * len(values)
         if values and start != due:
             raise IntensityFileError(
-                f"line {number}: starts at {text}, and {due:%Y-%m-%dT%H:%M:%SZ} is due: write "
+                f"{where}: starts at {text}, and {due:%Y-%m-%dT%H:%M:%SZ} is due: write "
                 "every step once, in UTC, and leave g_per_kwh empty where it is not known"
             )
-        first = first if values else start
-        values.append(_value(number, figure))
         due = start + step
-        if number % 10_000 == 0:
+        if end and _start(where, end) != due:
+            raise IntensityFileError(f"{where}: ends at {end}, not {step} after its start")
+        values.append(_value(where, figure))
+        if len(values) % 10_000 == 0:
             progress()
-    if len(values) < 2:
+    if not step:
         raise IntensityFileError("fewer than two rows: the length of a step cannot be known")
     return first, step, values
 
 
-def _start(number: int, text: str) -> datetime:
+def _start(where: str, text: str) -> datetime:
     try:
         start = datetime.fromisoformat(text.strip())
     except ValueError:
         start = None
-    if start is None or start.utcoffset() != timedelta(0):
+    if start is None or start.utcoffset() != timedelta(0) or start.year not in YEARS:
         raise IntensityFileError(
-            f"line {number}: {text[:40]!r} is not a time in UTC such as 2026-05-01T08:00Z"
+            f"{where}: {text[:40]!r} is not a time in UTC such as 2026-05-01T08:00Z"
         )
     return start.astimezone(UTC)
 
 
-def _step(number: int, step: timedelta, first: datetime) -> timedelta:
+def _step(where: str, step: timedelta, first: datetime, begins: str) -> timedelta:
     seconds = step.total_seconds()
     if seconds not in STEPS_S or DAY_S % seconds:
         raise IntensityFileError(
-            f"line {number}: a step of {seconds / 60:g} minutes; 5, 10, 15, 20, 30 and 60 are known"
+            f"{where}: a step of {seconds / 60:g} minutes; 5, 10, 15, 20, 30 and 60 are known"
         )
     if (first - first.replace(hour=0, minute=0, second=0, microsecond=0)) % step:
         raise IntensityFileError(
-            f"line 2: {first:%H:%M:%S} is no whole number of steps after midnight UTC"
+            f"{begins}: {first:%H:%M:%S} is no whole number of steps after midnight UTC"
         )
     return step
 
 
-def _value(number: int, text: str) -> float:
+def _value(where: str, text: str) -> float:
     if not text.strip():
         return math.nan
     try:
@@ -162,6 +233,6 @@ def _value(number: int, text: str) -> float:
         value = math.nan
     if not 0 <= value <= LARGEST:
         raise IntensityFileError(
-            f"line {number}: {text[:40]!r} is not an intensity from 0 to {LARGEST:g} gCO2e/kWh"
+            f"{where}: {text[:40]!r} is not an intensity from 0 to {LARGEST:g} gCO2e/kWh"
         )
     return value

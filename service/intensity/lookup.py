@@ -116,15 +116,21 @@ def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
     kind: Kind = "derived" if derived else "catalog" if series.licence else "declared"
     if quality not in FINAL:
         kind = "estimated"
+    source = source_text(quality, series)
+    known = DERIVED_SPREAD if derived else HOURLY_SPREAD
+    spread = max(known, EXPECTED_SPREADS.get(quality, known))
+    return Quantity.around(value, spread, UNIT, kind, source)
+
+
+def source_text(quality: Quality, series: SeriesName) -> str:
+    """Return how scores name the source of points of a series and quality."""
+    derived = series.scope == "production" and series.basis == "lifecycle"
     parts = [series.zone, series.signal, series.basis]
     parts += [quality] if quality in EXPECTED_SPREADS else []
     parts += [f"{series.scope}-based"] if series.scope else []
     parts += ["from generation by fuel, imports left out"] if derived else []
     licence = f" ({series.licence})" if series.licence else ""
-    source = f"{series.provider} values of {', '.join(parts)}{licence}"
-    known = DERIVED_SPREAD if derived else HOURLY_SPREAD
-    spread = max(known, EXPECTED_SPREADS.get(quality, known))
-    return Quantity.around(value, spread, UNIT, kind, source)
+    return f"{series.provider} values of {', '.join(parts)}{licence}"
 
 
 def _steps(

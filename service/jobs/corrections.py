@@ -1,4 +1,4 @@
-"""Correct a job after it was measured: zone, region, unit, PUE, name, project, tags, exclusion."""
+"""Correct a job after it was measured: place, unit, R, PUE, name, project, tags, exclusion."""
 
 from __future__ import annotations
 
@@ -6,29 +6,40 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.collectors.common.config import PARSERS
 from gramwatt.sci.base.errors import LookupFailed, ScoreError
+from gramwatt.sci.base.unit_names import close_units
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.journal.corrections import EXCLUDED, FIELDS, PLACE, TAG, declared, exclusion
+from gramwatt.sci.journal.bounds import MOST
+from gramwatt.sci.journal.corrections import (
+    COUNT,
+    EXCLUDED,
+    FIELDS,
+    PLACE,
+    TAG,
+    declared,
+    declared_counts,
+    exclusion,
+)
 from gramwatt.sci.journal.records import JobRecord
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
-from gramwatt.service.access.projects import require_own
 from gramwatt.service.common.errors import CorrectionError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import (
     Expected,
     JobSummary,
-    find_job,
+    locked_job,
     own_job,
     require_expected,
     require_intervals,
 )
-from gramwatt.service.jobs.journal import corrections_of, declared_head, refresh_head
+from gramwatt.service.jobs.journal import corrections_of, declared_head, refresh_own_head
 from gramwatt.service.jobs.scoring import score_job, score_provisionally
-from gramwatt.service.store.models import Correction, Job
+from gramwatt.service.store.models import Correction, Count, Job, Writer
 
 REASON = "corrected"
 """Why the revision of a correction was made."""
@@ -47,16 +58,18 @@ def correct_job(
 ) -> JobSummary:
     """Declare fields of a job afterwards and score it again; what changes nothing is left out.
 
-    `changes` may hold `zone`, `region`, `unit`, `pue`, `name`, `project`, `tags` (an object) and
-    `excluded`, which needs a `reason`; None makes a field undeclared. Raises UnknownJobError,
-    DeletedJobError, ChangedError, IntervalsDeletedError, CorrectionError or ScoreError.
+    `changes` may hold `zone`, `region`, `unit`, `counts` (R by unit), `pue`, `name`, `project`,
+    `tags` (an object) and `excluded`, which needs a `reason`; None makes a field undeclared. Raises
+    UnknownJobError, DeletedJobError, AmbiguousJobError, ChangedError, JobTakenError where the
+    project to move to has a job of this id, IntervalsDeletedError, CorrectionError or ScoreError.
     """
     wanted = _checked(service, changes, reason)
-    service = own_job(service, job_id)
+    service, own = own_job(service, job_id)
 
     def declare(session: Session) -> tuple[int, bool, bool]:
-        job = find_job(session, job_id, lock=True)
+        job = locked_job(session, own, job_id)
         require_expected(job, expected)
+        _check_units(session, job, wanted)
         rows = _rows(session, job, wanted)
         if not all(changes_no_figure(row.field) for row in rows):
             require_intervals(job, "only its name, tags and exclusion can still be corrected")
@@ -68,8 +81,7 @@ def correct_job(
             audit.record(session, service, "job-corrected", f"{job_id}: {fields}", by)
             job.version += 1
             session.flush()
-            refresh_head(session, job)
-        require_own(service, job.project)
+            refresh_own_head(service, session, job)
         return job.id, job.state == "running", bool(rows)
 
     key, running, changed = service.store.transact(declare)
@@ -89,17 +101,7 @@ def _checked(service: Service, changes: Mapping[str, Any], reason: str | None) -
     if reason is not None and len(reason) > REASON_MOST:
         raise CorrectionError("reason", f"has more than {REASON_MOST} characters")
     for name, value in changes.items():
-        if name == "tags":
-            wanted |= {f"{TAG}{key}": text for key, text in _tags(value).items()}
-        elif name == EXCLUDED:
-            if value and not reason:
-                raise CorrectionError("reason", "say why the job is left out: give a reason")
-            wanted[name] = reason if value else None
-        elif name in FIELDS:
-            wanted[name] = _value(name, value)
-        else:
-            known = ", ".join((*FIELDS, "tags", EXCLUDED))
-            raise CorrectionError(name, f"cannot be corrected; known: {known}")
+        wanted |= _fields(name, value, reason)
     if all(wanted.get(name) for name in PLACE):
         raise CorrectionError("region", "give zone or region, not both")
     check_place(service.catalog, wanted)
@@ -108,6 +110,22 @@ def _checked(service: Service, changes: Mapping[str, Any], reason: str | None) -
         if wanted.get(one):
             wanted[other] = None
     return wanted
+
+
+def _fields(name: str, value: Any, reason: str | None) -> dict[str, Any]:
+    """Return one change by the fields of its corrections."""
+    if name == "tags":
+        return {f"{TAG}{key}": text for key, text in _tags(value).items()}
+    if name == "counts":
+        return {f"{COUNT}{unit}": _amount(unit, amount) for unit, amount in value.items()}
+    if name == EXCLUDED:
+        if value and not reason:
+            raise CorrectionError("reason", "say why the job is left out: give a reason")
+        return {name: reason if value else None}
+    if name in FIELDS:
+        return {name: _value(name, value)}
+    known = ", ".join((*FIELDS, "tags", EXCLUDED, "counts"))
+    raise CorrectionError(name, f"cannot be corrected; known: {known}")
 
 
 def _value(name: str, value: Any) -> Any:
@@ -120,6 +138,46 @@ def _value(name: str, value: Any) -> Any:
     except (TypeError, ValueError) as error:
         raise CorrectionError(name, str(error)) from None
     return list(found) if isinstance(found, tuple) else found
+
+
+def _amount(unit: str, value: Any) -> float | None:
+    """Return R in a unit as declared, None for one that is not any more."""
+    field = f"{COUNT}{unit}"
+    try:
+        PARSERS["unit"]([unit])
+        amount = None if value is None else float(value)
+    except (TypeError, ValueError) as error:
+        raise CorrectionError(field, str(error)) from None
+    if amount is not None and not 0 < amount <= MOST["amount"]:
+        most = f"{MOST['amount']:g}"
+        raise CorrectionError(field, f"R must be above zero and at most {most}, not {value:g}")
+    return None if amount is None else _plain(amount)
+
+
+def _plain(amount: float) -> float:
+    """Return a whole number as one, so that it is written without a point."""
+    return int(amount) if amount.is_integer() else amount
+
+
+def _check_units(session: Session, job: Job, wanted: Mapping[str, Any]) -> None:
+    """Raise CorrectionError for units that the job does not have and that are like known ones."""
+    head = _head(session, job)
+    own = {*(head.units if head else ()), *_counted(session, job)}
+    for field, value in wanted.items():
+        units = value or () if field == "unit" else (field.removeprefix(COUNT),)
+        if value is None or not (field == "unit" or field.startswith(COUNT)):
+            continue
+        for unit in units:
+            if unit not in own and (close := close_units(unit, own)):
+                text = f"unknown unit {unit!r}; close matches: {', '.join(close)}"
+                raise CorrectionError(field, text, close=close)
+
+
+def _counted(session: Session, job: Job) -> dict[str, float]:
+    """Return what the stored lines of a job counted, by unit."""
+    amounts = sa.select(Count.unit, sa.func.sum(Count.amount)).join(Writer).group_by(Count.unit)
+    rows = session.execute(amounts.where(Writer.job == job.id))
+    return {unit: _plain(amount) for unit, amount in rows}
 
 
 def _tags(value: Any) -> dict[str, str | None]:
@@ -149,11 +207,21 @@ def check_place(catalog: Catalog, wanted: Mapping[str, Any]) -> None:
 def _rows(session: Session, job: Job, wanted: Mapping[str, Any]) -> list[Correction]:
     """Return a row for every field whose value differs from what is declared now."""
     head, known = _head(session, job), corrections_of(session, job)
+    stated = declared_counts((correction.field, correction.value) for correction in known)
+    counted = _counted(session, job) if any(field.startswith(COUNT) for field in wanted) else {}
     rows = []
+    old: Any
     for field, value in wanted.items():
-        old = exclusion(known) if field == EXCLUDED else declared(head, field) if head else None
+        unit, old = field.removeprefix(COUNT), None
+        if unit != field:
+            old = stated.get(unit)
+        elif field == EXCLUDED:
+            old = exclusion(known)
+        elif head is not None:
+            old = declared(head, field)
         if value != old:
-            texts = {"value": json.dumps(value), "old": json.dumps(old)}
+            before = counted.get(unit) if old is None else old
+            texts = {"value": json.dumps(value), "old": json.dumps(before)}
             rows.append(Correction(job=job.id, field=field, **texts))
     return rows
 

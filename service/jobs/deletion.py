@@ -8,33 +8,49 @@ from sqlalchemy.orm import Session
 from gramwatt.service.access import audit
 from gramwatt.service.common.answers import DeletedJob
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.documents import Expected, find_job, own_job, require_expected
+from gramwatt.service.jobs.documents import Expected, locked_job, own_job, require_expected
+from gramwatt.service.months.restatement import grams_of_months
 from gramwatt.service.months.sums.keeping import forget_parts
 from gramwatt.service.store.codecarbon import RUN_PREFIX, CodecarbonRun
-from gramwatt.service.store.models import Deletion, Job
+from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.models import Deletion, Job, Score
 from gramwatt.service.store.timestamps import text_from_us
 
 
-def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = None) -> DeletedJob:
+def delete_job(
+    service: Service,
+    job_id: str,
+    *,
+    by: str,
+    reason: str | None = None,
+    expected: Expected = None,
+) -> DeletedJob:
     """Delete a job for good; its lines are refused from then on.
+
+    What its scores added to months stays on record, with who deleted it and why.
 
     Raises UnknownJobError, ChangedError, or DeletedJobError for one that is deleted already.
     """
-    service = own_job(service, job_id)
+    service, key = own_job(service, job_id)
 
     def delete(session: Session) -> int:
-        job = find_job(session, job_id, lock=True)
+        job = locked_job(session, key, job_id)
         require_expected(job, expected)
         record = Deletion(
             job_id=job.job_id,
             project=job.project,
+            declared_project=job.declared_project,
             started_us=job.started_us,
             deleted_us=service.now_us(),
             deleted_by=by,
+            reason=reason,
+            job=job.id,
+            scores=_grams(session, job.id),
         )
         session.add(record)
         forget_parts(session, job.id)
-        audit.record(session, service, "job-deleted", job.job_id, by)
+        why = f": {reason}" if reason else ""
+        audit.record(session, service, "job-deleted", f"{job.job_id}{why}", by)
         session.execute(sa.delete(Job).where(Job.id == job.id))
         run = CodecarbonRun.id == job.job_id.removeprefix(RUN_PREFIX)
         session.execute(sa.delete(CodecarbonRun).where(run))
@@ -45,4 +61,12 @@ def delete_job(service: Service, job_id: str, *, by: str, expected: Expected = N
         "job_id": job_id,
         "deleted_at": text_from_us(deleted_us),
         "deleted_by": by,
+        "reason": reason,
     }
+
+
+def _grams(session: Session, key: int) -> str:
+    """Return what each score of a job added to its months."""
+    wanted = sa.select(Score.revision, Score.doc).where(Score.job == key)
+    scores = session.execute(wanted.order_by(Score.revision))
+    return grams_of_months({revision: read_job(doc) for revision, doc in scores})

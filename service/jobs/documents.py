@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc, JobHead
 from gramwatt.service.common.errors import (
+    AmbiguousJobError,
     ChangedError,
     DeletedJobError,
     IntervalsDeletedError,
@@ -37,8 +38,13 @@ _PROVISIONAL_VERSION = sa.select(Provisional.version, Provisional.made_us).where
     Provisional.job == sa.bindparam("job")
 )
 _PROVISIONAL = _PROVISIONAL_VERSION.add_columns(Provisional.doc, Provisional.series)
-_NAMED_LOCKED = _NAMED.with_for_update()
-_DELETION = sa.select(Deletion).where(Deletion.job_id == sa.bindparam("job_id"))
+_KEYED_LOCKED = sa.select(Job).where(Job.id == sa.bindparam("job")).with_for_update()
+_DELETION = (
+    sa.select(Deletion)
+    .where(Deletion.job_id == sa.bindparam("job_id"))
+    .order_by(Deletion.deleted_us.desc())
+    .limit(1)
+)
 
 CLOSE_IDS, COMPARED_IDS = 3, 50
 """How many ids an unknown one is answered with, and how many of the newest are compared with it:
@@ -100,47 +106,50 @@ class StoredDocument:
         return read_job(self.text, self.series)
 
 
-def find_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
-    """Return the job's row, locked on request; raises UnknownJobError or DeletedJobError."""
-    job = find_known_job(session, job_id, lock=lock)
+def find_job(session: Session, job_id: str) -> Job:
+    """Return the job's row.
+
+    Raises UnknownJobError, DeletedJobError, or AmbiguousJobError where several of the projects that
+    the session sees have a job of this id.
+    """
+    job = find_known_job(session, job_id)
     if job is None:
         raise UnknownJobError(job_id, _close_ids(session, job_id))
     return job
 
 
-def find_known_job(session: Session, job_id: str, *, lock: bool = False) -> Job | None:
-    """Return the job's row, locked on request; None for no such job. Raises DeletedJobError."""
-    wanted = _NAMED_LOCKED if lock else _NAMED
-    job = session.scalars(wanted, {"job_id": job_id}).one_or_none()
-    if job is None:
-        require_not_deleted(session, job_id)
-    return job
+def find_known_job(session: Session, job_id: str) -> Job | None:
+    """Return the job's row, None for no such job; raises DeletedJobError or AmbiguousJobError."""
+    jobs = session.scalars(_NAMED, {"job_id": job_id}).all()
+    if len(jobs) > 1:
+        raise AmbiguousJobError(job_id, [job.project for job in jobs])
+    if not jobs:
+        record = session.scalars(_DELETION, {"job_id": job_id}).one_or_none()
+        if record is not None:
+            raise deleted_error(record)
+    return jobs[0] if jobs else None
 
 
-def require_not_deleted(
-    session: Session, job_id: str, projects: frozenset[str] | None = None
-) -> None:
-    """Raise DeletedJobError for a job that was deleted.
-
-    With `projects`, UnknownJobError for one that was deleted from another project.
-    """
-    record = session.scalars(_DELETION, {"job_id": job_id}).one_or_none()
-    if record is None:
-        return
-    if projects is not None and record.project not in projects:
-        raise UnknownJobError(job_id, [])
-    raise DeletedJobError(job_id, text_from_us(record.deleted_us), record.deleted_by)
+def locked_job(session: Session, key: int, job_id: str) -> Job:
+    """Return a job's row by its key, locked; raises as `find_job` does where it was deleted."""
+    job = session.scalars(_KEYED_LOCKED, {"job": key}).one_or_none()
+    return job or find_job(session, job_id)
 
 
-def own_job(service: Service, job_id: str) -> Service:
-    """Return the service of every project, once the caller is known to see the job.
+def deleted_error(record: Deletion) -> DeletedJobError:
+    """Return the refusal of a job that was deleted."""
+    return DeletedJobError(record.job_id, text_from_us(record.deleted_us), record.deleted_by)
 
-    For what a job's score changes: sums over other projects too. Raises UnknownJobError or
-    DeletedJobError.
+
+def own_job(service: Service, job_id: str) -> tuple[Service, int]:
+    """Return the service of every project and the job's key, once the caller is known to see it.
+
+    For what a job's score changes: sums over other projects too. Raises UnknownJobError,
+    DeletedJobError or AmbiguousJobError.
     """
     with service.store.read() as session:
-        find_job(session, job_id)
-    return service.for_every_project()
+        key = find_job(session, job_id).id
+    return service.for_every_project(), key
 
 
 def job_head(service: Service, job_id: str) -> JobHead:
@@ -211,15 +220,15 @@ def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, boo
 
     Raises UnknownJobError, StillRunsError, IntervalsDeletedError or ScoreError.
     """
-    service = own_job(service, job_id)
+    service, key = own_job(service, job_id)
     with service.store.read() as session:
-        job = find_job(session, job_id)
+        job = _by_key(session, key, job_id)
     require_intervals(job, "it cannot be scored again")
     if job.state == "running":
         raise StillRunsError(f"job {job_id!r} still runs; it is scored when it ends")
     score_job(service, job.id, reason, force=True)
     with service.store.read() as session:
-        rescored = find_job(session, job_id)
+        rescored = _by_key(session, key, job_id)
     return JobSummary.from_row(rescored), rescored.revision != job.revision
 
 
@@ -235,7 +244,11 @@ def _scored_job(service: Service, job_id: str) -> Job:
     else:
         return job
     with whole.store.read() as session:
-        return find_job(session, job_id)
+        return _by_key(session, job.id, job_id)
+
+
+def _by_key(session: Session, key: int, job_id: str) -> Job:
+    return session.get(Job, key) or find_job(session, job_id)
 
 
 def _close_ids(session: Session, job_id: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.errors import RecordError, ScoreError
 from gramwatt.sci.journal.bounds import MOST, check_energy
 from gramwatt.sci.journal.corrections import Correction, corrected, exclusion
-from gramwatt.sci.journal.merge import MergedJob, merge
+from gramwatt.sci.journal.merge import MergedJob, merge, project_of
 from gramwatt.sci.journal.nodes import unended
 from gramwatt.sci.journal.records import (
     AnyRecord,
@@ -27,6 +27,9 @@ from gramwatt.sci.journal.records import (
     format_time,
     readable,
 )
+from gramwatt.service.access.projects import require_own
+from gramwatt.service.common.errors import JobTakenError
+from gramwatt.service.container import Service
 from gramwatt.service.store import models
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.job_labels import update_list_columns
@@ -64,7 +67,20 @@ _INTERVALS = (
     .where(Device.job == _OF_JOB)
     .order_by(Interval.device, Interval.start_us)
 )
+_INTERVALS_AT = _INTERVALS.where(
+    Device.device_id.in_(sa.bindparam("devices", expanding=True)),
+    Interval.start_us.in_(sa.bindparam("starts", expanding=True)),
+)
+_LINES_NUMBERED = sa.select(Statement.line).where(
+    Statement.writer.in_(sa.bindparam("writers", expanding=True)),
+    Statement.seq.in_(sa.bindparam("numbers", expanding=True)),
+)
+_COUNTS_NUMBERED = _COUNTS.where(
+    Count.writer.in_(sa.bindparam("writers", expanding=True)),
+    Count.seq.in_(sa.bindparam("numbers", expanding=True)),
+)
 
+_STATED = (JobRecord.TYPE, DeviceRecord.TYPE, EndRecord.TYPE)
 SILENCE_WRITER = "server-silence"
 """Prefix of the writers under which the server closes a job that fell silent."""
 
@@ -95,10 +111,20 @@ def journal_of(session: Session, job: Job) -> list[AnyRecord]:
     return [*_with_notice(statements, refused), *possible, *ends]
 
 
-def device_classes(session: Session, job_id: str) -> Mapping[str, str]:
-    """Return the class of each device that the stored lines of a job describe, by device id."""
-    job = session.scalar(sa.select(Job).where(Job.job_id == job_id))
-    return _classes(_statements(session, job)) if job else {}
+def device_classes(
+    session: Session, job_id: str, projects: Collection[str] | None
+) -> Mapping[str, str]:
+    """Return the class of each device that stored lines under a job's id describe, by device id.
+
+    Of the jobs of these projects, None for any.
+    """
+    jobs = sa.select(Job).where(Job.job_id == job_id)
+    if projects is not None:
+        jobs = jobs.where(Job.project.in_(sorted(projects)))
+    found: dict[str, str] = {}
+    for job in session.scalars(jobs):
+        found |= _classes(_statements(session, job))
+    return found
 
 
 def _statements(session: Session, job: Job) -> list[AnyRecord]:
@@ -171,10 +197,28 @@ def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
     return list(readable("\n".join(session.scalars(wanted)).split("\n")))
 
 
+def refresh_own_head(service: Service, session: Session, job: Job) -> None:
+    """Bring the row in line with the journal, for a caller.
+
+    Raises ForeignProjectError where that puts the job into a project of others, whether its id is
+    taken there or not, and JobTakenError where it is taken in one of the caller's.
+    """
+    try:
+        refresh_head(session, job)
+    except JobTakenError as error:
+        require_own(service, error.project)
+        raise
+    require_own(service, job.project)
+
+
 def refresh_head(session: Session, job: Job) -> None:
-    """Bring state, project, model and start of the row in line with the journal."""
+    """Bring state, project, model and start of the row in line with the journal.
+
+    Raises JobTakenError where its project has another job of this id.
+    """
     corrections = corrections_of(session, job)
-    statements = corrected(_journaled(session, job)[0], corrections)
+    journaled = _journaled(session, job)[0]
+    statements = corrected([r for r in journaled if r.TYPE in _STATED], corrections)
     try:
         merged = merge([*statements, *_silence_ends(session, job, statements)])
     except ScoreError:
@@ -184,8 +228,15 @@ def refresh_head(session: Session, job: Job) -> None:
             job.head = to_text(nameless)
             update_list_columns(session, job, nameless)
         return
+    if (project := merged.head.project) != job.project:
+        with session.no_autoflush:
+            for table in (Job, models.Deletion):
+                there = table.job_id == job.job_id, table.project == project
+                if session.scalar(sa.select(sa.literal(1)).where(*there).limit(1)):
+                    raise JobTakenError(job.job_id, project)
+        job.project = project
     job.state = merged.state
-    job.project = merged.head.project
+    job.declared_project = project_of(r for r in journaled if isinstance(r, JobRecord))
     job.model_id = merged.head.model_id
     job.started_us = to_us(merged.started_at)
     stored = json.loads(job.head) if job.head else None
@@ -271,10 +322,31 @@ def _no_figures() -> JobHead:
 
 def counts_of(session: Session, job: Job) -> Iterator[CountRecord]:
     """Return the counts of the job that are no windows."""
-    rows = session.execute(_COUNTS, {"job": job.id})
+    return _counts(job.job_id, session.execute(_COUNTS, {"job": job.id}))
+
+
+def lines_numbered(
+    session: Session, job: int, keys: Mapping[tuple[str, str], int], like: Sequence[AnyRecord]
+) -> Iterator[AnyRecord]:
+    """Yield stored lines with the numbers and writers of others, except intervals.
+
+    Lines that contradicted others are among them, also intervals. `job` is the key of the job,
+    `keys` are those of the writers.
+    """
+    if not like:
+        return
+    writers = sorted({keys[record.node, record.writer] for record in like})
+    numbers = sorted({record.seq for record in like})
+    both = {"writers": writers, "numbers": [*numbers, *(-number for number in numbers)]}
+    yield from readable(session.scalars(_LINES_NUMBERED, both))
+    wanted = {"job": job, "writers": writers, "numbers": numbers}
+    yield from _counts(like[0].job_id, session.execute(_COUNTS_NUMBERED, wanted))
+
+
+def _counts(job_id: str, rows: Iterable[Any]) -> Iterator[CountRecord]:
     for node, writer, seq, at_us, unit, amount, phase, extra in rows:
         yield CountRecord(
-            job_id=job.job_id,
+            job_id=job_id,
             node=node,
             writer=writer,
             seq=seq,
@@ -288,11 +360,26 @@ def counts_of(session: Session, job: Job) -> Iterator[CountRecord]:
 
 def intervals_of(session: Session, job: Job) -> Iterator[IntervalRecord]:
     """Return the intervals of the job by device and time."""
-    rows = session.execute(_INTERVALS, {"job": job.id})
+    return _intervals(job.job_id, session.execute(_INTERVALS, {"job": job.id}))
+
+
+def intervals_at(
+    session: Session, job: int, like: Sequence[IntervalRecord]
+) -> Iterator[IntervalRecord]:
+    """Yield stored intervals with the devices and starts of others; `job` is the job's key."""
+    if not like:
+        return
+    devices = sorted({record.device_id for record in like})
+    starts = sorted({to_us(record.start) for record in like})
+    wanted = {"job": job, "devices": devices, "starts": starts}
+    yield from _intervals(like[0].job_id, session.execute(_INTERVALS_AT, wanted))
+
+
+def _intervals(job_id: str, rows: Iterable[Any]) -> Iterator[IntervalRecord]:
     for node, device_id, writer, seq, start_us, end_us, *read, profile, extra in rows:
         energy_j, kind, utilisation_mean, utilisation_max, memory_peak_b, power_max_w = read
         yield IntervalRecord(
-            job_id=job.job_id,
+            job_id=job_id,
             node=node,
             writer=writer,
             seq=seq,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,15 +11,18 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.collectors.common.files import whole_file
-from gramwatt.sci.journal.records import encode
+from gramwatt.sci.journal.merge import project_of
+from gramwatt.sci.journal.records import JobRecord, encode, readable
 from gramwatt.service.common.answers import IngestAnswer
-from gramwatt.service.common.errors import DeletedJobError, IntervalsDeletedError
+from gramwatt.service.common.errors import DeletedJobError, IntervalsDeletedError, JobTakenError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.journal import counts_of, intervals_of, lines_of
 from gramwatt.service.store.models import Job
 
 SUFFIX = ".jsonl"
+AGAIN = "~"
+"""What no id has: between an id and a number, where several projects have a job of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +36,24 @@ class Exported:
 def export_journals(service: Service, folder: Path) -> Exported:
     """Write the lines of every job to a file `ID.jsonl` of the folder; raises OSError.
 
+    Of further projects with a job of the same id it is `ID~2.jsonl` and so on.
+
     Lines are those that meters wrote, of an interval the last one. What people declared afterwards
     is no part of a journal, and a job whose intervals were deleted has none.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = Exported([], [])
     with service.store.read() as session:
-        names = session.scalars(sa.select(Job.job_id).order_by(Job.id)).all()
-    for name in names:
+        keys = session.scalars(sa.select(Job.id).order_by(Job.id)).all()
+    times = Counter[str]()
+    for key in keys:
         with service.store.read() as session:
-            job = session.scalars(sa.select(Job).where(Job.job_id == name)).one_or_none()
+            job = session.get(Job, key)
             if job is None:  # deleted meanwhile
                 continue
+            times[name := job.job_id] += 1
+            if times[name] > 1:
+                name += f"{AGAIN}{times[name]}"
             if job.intervals_deleted_us is not None:
                 found.left_out.append(name)
                 continue
@@ -54,17 +64,22 @@ def export_journals(service: Service, folder: Path) -> Exported:
 
 
 def import_journals(service: Service, folder: Path) -> Iterator[tuple[str, IngestAnswer | str]]:
-    """Store the files `ID.jsonl` of a folder; return each job's answer, or why it was refused.
+    """Store the files of `export_journals`; return each job's answer, or why it was refused.
 
     Importing again changes nothing. Raises OSError.
     """
     service = replace(service, score_later=None)
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         name = path.name.removesuffix(SUFFIX)
+        job_id = name.partition(AGAIN)[0]
         with path.open("rb") as stream:
+            heads = readable(line.decode("utf-8", "replace") for line in stream if b'"job"' in line)
+            project = project_of(head for head in heads if isinstance(head, JobRecord))
+            stream.seek(0)
+            lines = (line.rstrip(b"\n") for line in stream)
             try:
-                yield name, ingest(service, name, (line.rstrip(b"\n") for line in stream))
-            except (DeletedJobError, IntervalsDeletedError) as error:
+                yield name, ingest(service, job_id, lines, project=project)
+            except (DeletedJobError, IntervalsDeletedError, JobTakenError) as error:
                 yield name, str(error)
 
 

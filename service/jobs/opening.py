@@ -8,45 +8,55 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, format_time, readable
 from gramwatt.service.common.errors import CorrectionError, OpenedOtherwiseError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import check_place
-from gramwatt.service.jobs.documents import JobSummary, find_job, find_known_job
+from gramwatt.service.jobs.documents import JobSummary, find_known_job
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.store.models import Statement, Writer
+from gramwatt.service.store.models import Job, Statement, Writer
 
 FIRST = 1
 """The number of the line that opens the job; the sender goes on with the next one."""
 
 
 def open_job(
-    service: Service, job_id: str, node: str, writer: str, declared: Mapping[str, Any]
+    service: Service,
+    job_id: str,
+    node: str,
+    writer: str,
+    declared: Mapping[str, Any],
+    project: str | None = None,
 ) -> tuple[JobSummary, bool]:
     """Return the job, and whether this opened it; the same again changes nothing.
 
-    Its other records may have come before. `declared` holds fields of a job's record. Raises
+    Its other records may have come before. `declared` holds fields of a job's record, `project` is
+    that of the address. Raises
     CorrectionError for a field without meaning, OpenedOtherwiseError for a job that declares
-    something else, or DeletedJobError.
+    something else, AmbiguousJobError, or DeletedJobError.
     """
+    if project is not None:
+        declared = {"project": project, **declared}
+        if declared["project"] != project:
+            raise CorrectionError("project", f"the address names another: {project!r}")
     check_place(service.catalog, declared)
     identity = {"job_id": job_id, "node": node, "writer": writer, "seq": FIRST}
     now = {"started_at": format_time(service.now())}
     line = {"v": VERSION, "type": JobRecord.TYPE, **identity, "role": "command", **now, **declared}
     record = _checked(line)
-    created = not _opening_lines(service, job_id)
+    named = declared.get("project")
+    created = not _opening_lines(service, job_id, named)[1]
     if created:
-        ingest(service, job_id, [encode(record).encode()])
-    lines = _opening_lines(service, job_id)
-    if not lines:
+        ingest(service, job_id, [encode(record).encode()], project=named)
+    job, lines = _opening_lines(service, job_id, named)
+    if job is None or not lines:
         raise OpenedOtherwiseError(job_id, f"with another line as number {FIRST} of this writer")
     stored = lines.get((node, writer, FIRST))
     if stored is None:
         raise OpenedOtherwiseError(job_id, "opened by another writer")
-    with service.store.read() as session:
-        job = find_job(session, job_id)
     differing = [name for name in declared if getattr(stored, name) != getattr(record, name)]
     if differing:
         raise OpenedOtherwiseError(job_id, f"with another {differing[0]}")
@@ -64,14 +74,27 @@ def _checked(line: Mapping[str, Any]) -> JobRecord:
     return record
 
 
-def _opening_lines(service: Service, job_id: str) -> dict[tuple[str, str, int], JobRecord]:
-    """Return the job's lines that say what runs, by node, writer and number; none for an unknown
-    job.
+def _opening_lines(
+    service: Service, job_id: str, project: str | None
+) -> tuple[Job | None, dict[tuple[str, str, int], JobRecord]]:
+    """Return the job, as it was sent or moved to a project, and its lines that say what runs.
+
+    They go by node, writer and number; none for an unknown job.
     """
     with service.store.read() as session:
-        job = find_known_job(session, job_id)
+        job = _known(session, job_id, project)
         if job is None:
-            return {}
+            return None, {}
         wanted = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
-        records = list(readable(session.scalars(wanted.where(Writer.job == job.id))))
-    return {(r.node, r.writer, r.seq): r for r in records if isinstance(r, JobRecord)}
+        # Lines that contradict another of their number have negative ones.
+        wanted = wanted.where(Writer.job == job.id, Statement.seq > 0)
+        records = list(readable(session.scalars(wanted)))
+    return job, {(r.node, r.writer, r.seq): r for r in records if isinstance(r, JobRecord)}
+
+
+def _known(session: Session, job_id: str, project: str | None) -> Job | None:
+    if project is None:
+        return find_known_job(session, job_id)
+    own = sa.or_(Job.project == project, Job.declared_project == project)
+    jobs = session.scalars(sa.select(Job).where(Job.job_id == job_id, own)).all()
+    return min(jobs, key=lambda job: job.project != project, default=None)

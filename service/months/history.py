@@ -6,33 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
-from sqlalchemy.orm import Session
 
 from gramwatt.sci.analysis.documents import (
-    AdviceRow,
-    BudgetUse,
-    FollowedRow,
-    ProjectCharge,
     TrendRow,
     WorkRow,
 )
 from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import kg_from_g
-from gramwatt.service.store.budgets import Budget
+from gramwatt.sci.analysis.month_rows import (
+    AdviceRow,
+    FollowedRow,
+)
 
 TREND_MONTHS = 12
-EVERY_MONTH = ""
-"""How the store writes the month of a budget that holds for every month."""
-_BUDGETS = (
-    sa.select(Budget)
-    .where(Budget.month.in_((sa.bindparam("month"), EVERY_MONTH)))
-    .order_by(Budget.month)
-)
-_BUDGETS_OF = _BUDGETS.where(Budget.project == sa.bindparam("project"))
-SWAP = "change-hardware"
-"""The action that shows in the jobs of the next month."""
+BRIEF = ("totals", "methods", "intensity_methods", "advice", "work")
+SWAP, MOVE = "change-hardware", "shift-region"
+"""The actions that show in the jobs of the next month."""
 Fields = Mapping[str, msgspec.Raw]
 """The fields of stored sums, not yet read."""
 
@@ -47,7 +35,7 @@ def months_before(month: str) -> list[str]:
 
 def brief(fields: Mapping[str, Any]) -> str:
     """Return what reports of later months need of these sums, as JSON."""
-    kept = {name: fields[name] for name in ("totals", "methods", "advice", "work")}
+    kept = {name: fields[name] for name in BRIEF}
     kept["data_quality"] = {"grade": fields["data_quality"]["grade"]}
     return msgspec.json.encode(kept).decode()
 
@@ -55,6 +43,7 @@ def brief(fields: Mapping[str, Any]) -> str:
 def trend(sums: Mapping[str, Fields], open_months: Collection[str]) -> list[TrendRow]:
     """Return a row for each month that has sums, oldest first; `open_months` may still change."""
     rows: list[TrendRow] = []
+    before: Sequence[Sequence[str]] = ()
     for month in sorted(sums):
         fields = sums[month]
         totals, methods = _read(fields, "totals"), _read(fields, "methods")
@@ -64,44 +53,17 @@ def trend(sums: Mapping[str, Fields], open_months: Collection[str]) -> list[Tren
         row: dict[str, Any] = {name: totals[name] for name in names}
         row |= {"month": month, "complete": month not in open_months, "methods": methods}
         row["grade"] = _read(fields, "data_quality")["grade"]
-        row["method_break"] = bool(rows) and rows[-1]["methods"] != methods
+        used = _read(fields, "intensity_methods")
+        other = bool(rows) and (rows[-1]["methods"] != methods or _other_sources(before, used))
+        row["method_break"], before = other, used
         rows.append(row)  # type: ignore[arg-type]
     return rows
 
 
-def budget_uses(session: Session, month: str, project: str | None, sums: Fields) -> list[BudgetUse]:
-    """Return how much of each budget of the month its project's scored jobs used, by project."""
-    wanted = _BUDGETS if project is None else _BUDGETS_OF
-    # A month's own budget comes after the one for every month, and replaces it.
-    found = session.scalars(wanted, {"month": month, "project": project})
-    budgets = {row.project: row for row in found}
-    if not budgets:
-        return []
-    charges: Sequence[ProjectCharge] = _read(sums, "by_project")
-    unknown = _read(sums, "totals")["jobs_unknown"] > 0
-    return [_use(budgets[name], charges, unknown) for name in sorted(budgets)]
+def _other_sources(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> bool:
+    from gramwatt.service.months.sums.decomposition import other_sources  # loads numpy
 
-
-def _use(budget: Budget, charges: Sequence[ProjectCharge], unknown: bool) -> BudgetUse:
-    """Return the use of one budget; `unknown` says that some job of the month has an unknown
-    term.
-    """
-    spent: Quantity | None = Quantity.exact(0.0, "gCO2e", "derived", "no scored job in the month")
-    for row in charges:
-        if row["project"] == budget.project:
-            spent = Quantity.from_doc(row["total_g"]) if row["total_g"] else None
-    status = "unclear"
-    if spent is not None and spent.low > budget.limit_g:
-        status = "exceeded"
-    elif spent is not None and spent.high <= budget.limit_g and not unknown:
-        status = "within"
-    return {
-        "project": budget.project,
-        "limit_kg": kg_from_g(budget.limit_g),
-        "spent_kg": spent.scaled(kg_from_g(1.0), "kgCO2e").to_doc() if spent else None,
-        "spent_share": spent.value / budget.limit_g if spent else None,
-        "status": status,
-    }
+    return other_sources(one, other)
 
 
 def revised(revision: int, before: Fields) -> str:
@@ -118,11 +80,14 @@ def followed(before: Fields | None, now: Fields) -> list[FollowedRow]:
     if before is None or "advice" not in before:
         return []
     advice: Sequence[AdviceRow] = _read(before, "advice")
-    jobs = [
-        {(row["hardware"], row["work"]): row["jobs"] for row in _works(fields)}
-        for fields in (before, now)
+    works = [
+        {(row["hardware"], row["work"]): row for row in _works(fields)} for fields in (before, now)
     ]
-    return [_followed(row, *jobs) for row in advice]
+    return [
+        _followed(row, *(_counts(row, of_month) for of_month in works))
+        for row in advice
+        if row.get("basis") != "all"
+    ]
 
 
 def _works(fields: Fields) -> Sequence[WorkRow]:
@@ -130,11 +95,19 @@ def _works(fields: Fields) -> Sequence[WorkRow]:
     return rows
 
 
-def _followed(
-    row: AdviceRow, before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str], int]
-) -> FollowedRow:
+def _counts(row: AdviceRow, works: Mapping[tuple[str, str], WorkRow]) -> tuple[int, int]:
+    """Return the jobs of a month that are as they were, and those that did what was suggested."""
     old, new = (row["hardware"], row["work"]), (row["target"] or "", row["work"])
-    counts = before.get(old, 0), now.get(old, 0), before.get(new, 0), now.get(new, 0)
+    jobs = works[old]["jobs"] if old in works else 0
+    if row["action"] != MOVE:
+        return jobs, works[new]["jobs"] if new in works else 0
+    regions = works[old]["regions"] if old in works else {}
+    moved = regions.get(row["target"] or "", 0)
+    return jobs - moved, moved
+
+
+def _followed(row: AdviceRow, before: tuple[int, int], now: tuple[int, int]) -> FollowedRow:
+    counts = before[0], now[0], before[1], now[1]
     return {
         "hardware": row["hardware"],
         "work": row["work"],
@@ -144,7 +117,7 @@ def _followed(
         "jobs_now": counts[1],
         "target_before": counts[2],
         "target_now": counts[3],
-        "outcome": _outcome(*counts) if row["action"] == SWAP else None,
+        "outcome": _outcome(*counts) if row["action"] in (SWAP, MOVE) else None,
     }
 
 

@@ -39,6 +39,7 @@ class OverviewDoc(msgspec.Struct):
     ledger: list[LedgerRow]
     by_project: list[ProjectCharge]
     data_quality: dict[str, Any]
+    compared_days: int | None = None
     trend: list[dict[str, Any]] = msgspec.field(default_factory=list)
     jobs_running: PendingDoc | None = None
     jobs_unscored: PendingDoc | None = None

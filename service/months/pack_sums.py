@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,9 +46,11 @@ def month_sums(
     ]
     sums = MonthSums(month, [[row for _, row in rows]])
     top = [months_of(documents[key])[month].head() for key in sums.top()]
-    method = next((documents[key]["method"] for key in sums.last()), None)
     fields = sums.fields(MonthSums(previous_month(month), [list(before)]).earlier())
-    return {**fields, "top_jobs": top, "method": method}
+    names = {job["job_id"]: job["name"] for job in documents}
+    for row in (row for limit in fields["grade_limits"] for row in limit["jobs"]):
+        row["name"] = names[row["job_id"]]
+    return {**fields, "top_jobs": top}
 
 
 def _parts(number: int, job: JobDoc) -> Iterable[tuple[str, PartRow]]:
@@ -75,7 +78,7 @@ def read_parts_text(content: bytes) -> list[PartRow]:
     """Return what `parts_text` wrote; raises ValueError, KeyError or TypeError for anything
     else.
     """
-    rows = [json.loads(line) for line in content.splitlines()]
+    rows = [json.loads(line) for line in io.BytesIO(content)]
     return [
         PartRow(
             number,

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import ExcludedDoc
+from gramwatt.sci.analysis.documents import DeletedRow, ExcludedDoc
 from gramwatt.sci.analysis.month import Pending, excluded_row
+from gramwatt.sci.base.document import doc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head
 from gramwatt.service.store.models import Deletion, Device, Interval, Job, JobMonth, is_pending
+from gramwatt.service.store.timestamps import text_from_us
 
 _PENDING = sa.select(Job.id, Job.started_us).where(is_pending())
-_DELETED = (
-    sa.select(sa.func.count())
-    .select_from(Deletion)
-    .where(Deletion.started_us.between(sa.bindparam("start_us"), sa.bindparam("last_us")))
+_DELETED = sa.select(Deletion).where(
+    Deletion.started_us.between(sa.bindparam("start_us"), sa.bindparam("last_us"))
 )
 _DELETED_OF = _DELETED.where(Deletion.project == sa.bindparam("project"))
 DAY_US = 86_400_000_000
@@ -112,9 +114,29 @@ def _joules(
     return found
 
 
-def deleted_jobs(service: Service, session: Session, month: str, project: str | None) -> int:
-    """Return how many jobs that started in the month were deleted."""
+def deleted_jobs(
+    service: Service, session: Session, month: str, project: str | None
+) -> list[DeletedRow]:
+    """Return the deleted jobs that started in the month, in order of their deletion."""
     start_us, end_us = service.month_span_us(month)
     wanted = _DELETED if project is None else _DELETED_OF
     values = {"start_us": start_us, "last_us": end_us - 1, "project": project}
-    return session.scalar(wanted, values) or 0
+    found = session.scalars(wanted.order_by(Deletion.deleted_us, Deletion.job_id), values)
+    return [_deleted(row, month) for row in found]
+
+
+def _deleted(row: Deletion, month: str) -> DeletedRow:
+    scores = json.loads(row.scores)
+    grams = scores[max(scores, key=int)]["grams"].get(month) if scores else None
+    known = None
+    if grams:
+        value, low, high = grams
+        known = Quantity(value, low, high, "gCO2e", "derived", "the newest score of the job")
+    return {
+        "job_id": row.job_id,
+        "project": row.project,
+        "total_g": doc(known),
+        "deleted_at": text_from_us(row.deleted_us),
+        "deleted_by": row.deleted_by,
+        "reason": row.reason,
+    }

@@ -9,6 +9,7 @@ from gramwatt.service.config import EACH_PROJECT
 from gramwatt.service.container import Service
 from gramwatt.service.months.pending import pending_jobs, pending_keys
 from gramwatt.service.months.report import keep_month, months_with_data, sum_month
+from gramwatt.service.months.rescoring import jobs_to_rescore
 from gramwatt.service.months.stored import MonthStore
 from gramwatt.service.months.sums.keeping import ALL
 from gramwatt.service.store.models import JobMonth, MonthlyReport
@@ -53,7 +54,11 @@ def _changed(
         months = [month for month, of in wanted if of == project]
         states = MonthStore(service, session, months, project, pending)
         for month in months:
-            if known.get((month, project or ALL)) != states.made_of(month) and not any(
+            if known.get((month, project or ALL)) == states.made_of(month):
+                continue
+            # The months of its trend are looked at where it is kept.
+            rescoring = jobs_to_rescore(service, session, [month], project)
+            if not rescoring and not any(
                 pending_jobs(service, session, month, project, pending)[:2]
             ):
                 found.add((month, project))

@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import BudgetUse, ExcludedDoc, MonthDoc
+from gramwatt.sci.analysis.documents import BudgetUse, DeletedRow, ExcludedDoc, MonthDoc
 from gramwatt.sci.analysis.month import (
     Pending,
     pending_doc,
@@ -22,7 +22,6 @@ from gramwatt.service.container import Service
 from gramwatt.service.months import revisions
 from gramwatt.service.months.history import (
     Fields,
-    budget_uses,
     followed,
     months_before,
     revised,
@@ -33,6 +32,10 @@ from gramwatt.service.months.pending import (
     pending_jobs,
     pending_keys,
 )
+from gramwatt.service.months.rescoring import jobs_to_rescore
+from gramwatt.service.months.restated import restated_messages
+from gramwatt.service.months.restatement import ledger_of, pack_ledger, restatement
+from gramwatt.service.months.spending import budget_uses
 from gramwatt.service.months.stored import MonthStore, Rows, store_sums
 from gramwatt.service.months.sums.keeping import versions
 from gramwatt.service.store.documents import read_month, to_text
@@ -68,7 +71,7 @@ def month_text(
     with service.store.read() as session:
         newest = revisions.newest(session, month, project)
         found = _found(service, session, month, project, months_before(month), newest is not None)
-    return _text(service, found, newest)[0]
+        return _text(service, session, found, newest)[0]
 
 
 def keep_month(service: Service, month: str, project: str | None = None) -> str:
@@ -84,8 +87,9 @@ def keep_month(service: Service, month: str, project: str | None = None) -> str:
             newest = revisions.newest(session, month, project)
             known = newest is not None
             found = _found(service, session, month, project, months_before(month), known)
+            text, is_new = _text(service, session, found, newest)
+            jobs = pack_ledger(ledger_of(session, month, project))
         store_sums(service, found.new)
-        text, is_new = _text(service, found, newest)
         if not found.complete:
             return text
         if not is_new:
@@ -94,7 +98,8 @@ def keep_month(service: Service, month: str, project: str | None = None) -> str:
             return text
         number = newest.revision + 1 if newest else 1
         text = _numbered(text, number)
-        if revisions.keep(service, month, project, number, text, found.made_of):
+        messages = restated_messages(service, month, project, number, text)
+        if revisions.keep(service, month, project, number, text, found.made_of, jobs, messages):
             return text
     raise BusyError(f"the report of {month} is being kept by others; ask again")
 
@@ -120,7 +125,8 @@ class _Found:
     running: Sequence[Pending]
     unscored: Sequence[Pending]
     excluded: Sequence[ExcludedDoc]
-    deleted: int
+    deletions: Sequence[DeletedRow]
+    rescoring: int
     complete: bool
     open_months: Sequence[str]
     budgets: Sequence[BudgetUse]
@@ -145,7 +151,9 @@ def _found(
     older = stored.briefs(others)
     fields = _fields(stored.sums(month))
     sums: dict[str, Fields] = {**older, month: fields}
-    complete = now_us >= service.month_span_us(month)[1] and not running and not unscored
+    rescoring = jobs_to_rescore(service, session, (month, *others), project)
+    ended = now_us >= service.month_span_us(month)[1]
+    complete = ended and not (running or unscored or rescoring)
     first_us = min(pending.values(), default=now_us)
     open_months = [one for one in sums if one != month and first_us < service.month_span_us(one)[1]]
     return _Found(
@@ -158,10 +166,11 @@ def _found(
         running=running,
         unscored=unscored,
         excluded=[*msgspec.json.decode(fields["excluded"]), *excluded],
-        deleted=deleted_jobs(service, session, month, project),
+        deletions=deleted_jobs(service, session, month, project),
+        rescoring=rescoring,
         complete=complete,
         open_months=open_months if complete else [*open_months, month],
-        budgets=budget_uses(session, month, project, fields) if others else [],
+        budgets=budget_uses(service, session, month, project) if others else [],
     )
 
 
@@ -171,16 +180,27 @@ def _require_parts(session: Session, month: str, project: str | None) -> None:
         raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
 
 
-def _text(service: Service, found: _Found, newest: revisions.Kept | None) -> tuple[str, bool]:
+def _text(
+    service: Service, session: Session, found: _Found, newest: revisions.Kept | None
+) -> tuple[str, bool]:
     """Return the report as compact JSON, and whether no kept revision says the same."""
-    fields = {**found.fields, **_raw(_beside(service, found))}
-    if not found.complete:
-        return _written(fields, "null"), True
-    before = _fields(newest.doc) if newest else {}
-    text = _written(fields, revised(newest.revision if newest else 0, before))
-    if newest is not None and revisions.says_the_same(newest.doc, text):
-        return newest.doc, False
-    return text, True
+    closings = revisions.closings(session, found.month)
+    fields = {**found.fields, **_raw({**_beside(service, found), "closings": closings})}
+    if not found.complete or newest is None:
+        return _written(fields, "null", "null"), True
+    before = _fields(newest.doc)
+    text = _written(fields, revised(newest.revision, before), "null")
+    if revisions.says_the_same(newest.doc, text):
+        # Who closed it since is no other report.
+        if before["closings"] == fields["closings"]:
+            return newest.doc, False
+        return _encoded({**before, "closings": fields["closings"]}), False
+    month, project = found.month, found.project
+    base = revisions.restated(session, month, project, newest)
+    totals = msgspec.json.decode(fields["totals"])
+    now = ledger_of(session, month, project)
+    bridge = restatement(service, session, month, project, base, now, totals)
+    return _written(fields, revised(newest.revision, before), to_text(bridge)), True
 
 
 def _beside(service: Service, found: _Found) -> dict[str, Any]:
@@ -193,10 +213,13 @@ def _beside(service: Service, found: _Found) -> dict[str, Any]:
         "budgets": found.budgets,
         "followed": followed(found.sums.get(previous_month(found.month)), found.fields),
         "statement": service.config.reports.statement(),
+        "jobs": [],
         "jobs_running": pending_doc(found.running),
         "jobs_unscored": pending_doc(found.unscored),
+        "jobs_to_rescore": found.rescoring,
         "excluded": found.excluded,
-        "deleted": found.deleted,
+        "deleted": len(found.deletions),
+        "deletions": found.deletions,
     }
 
 
@@ -208,16 +231,20 @@ def _raw(fields: Mapping[str, Any]) -> dict[str, msgspec.Raw]:
     return {name: msgspec.Raw(to_text(value).encode()) for name, value in fields.items()}
 
 
-def _written(fields: Fields, revised: str) -> str:
+def _written(fields: Fields, revised: str, restatement: str) -> str:
     """Return the document without a revision as compact JSON, with its fields in their order."""
-    own = {"revision": msgspec.Raw(b"null"), "revised": msgspec.Raw(revised.encode())}
-    whole = {**fields, **own}
-    return msgspec.json.encode({name: whole[name] for name in MonthDoc.__annotations__}).decode()
+    texts = {"revision": "null", "revised": revised, "restatement": restatement}
+    whole = {**fields, **{name: msgspec.Raw(text.encode()) for name, text in texts.items()}}
+    return _encoded({name: whole[name] for name in MonthDoc.__annotations__})
+
+
+def _encoded(fields: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(fields).decode()
 
 
 def _numbered(text: str, revision: int) -> str:
     """Return the document with the number of its revision."""
-    return msgspec.json.encode({**_fields(text), "revision": revision}).decode()
+    return _encoded({**_fields(text), "revision": revision})
 
 
 def months_with_data(service: Service) -> list[str]:

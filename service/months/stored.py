@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from gramwatt import __version__
 from gramwatt.sci.analysis.documents import ExcludedDoc, MonthDoc
 from gramwatt.sci.analysis.month import excluded_row, previous_month
+from gramwatt.sci.base.days import day_of
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.container import Service
 from gramwatt.service.months.history import Fields, brief
@@ -98,8 +99,13 @@ class MonthStore:
     def _make(self, month: str) -> dict[str, Any]:
         session, project = self._session, self._project
         without = self._left_out.get(month, ())
-        before = self._basis(previous_month(month))
-        fields, self._bases[month] = summed(self._service, session, month, project, before, without)
+        days, so_far = whole_days(self._service, month), None
+        before = self._basis(previous_month(month), days)
+        if days is not None:
+            so_far = compared_with(session, month, project, without, days)
+        fields, self._bases[month] = summed(
+            self._service, session, month, project, before, without, so_far, days
+        )
         sums = to_text({**fields, "excluded": _excluded(session, month, project)})
         row = {
             "month": month,
@@ -112,12 +118,21 @@ class MonthStore:
             self.new.append(row)
         return row
 
-    def _basis(self, month: str) -> Earlier:
-        """Return what the month after is compared with."""
+    def _basis(self, month: str, days: int | None) -> Earlier:
+        """Return what the month after is compared with: this month, or its first days."""
+        without = self._left_out.get(month, ())
+        if days is not None:
+            return compared_with(self._session, month, self._project, without, days)
         if month not in self._bases:
-            without = self._left_out.get(month, ())
             self._bases[month] = compared_with(self._session, month, self._project, without)
         return self._bases[month]
+
+
+def whole_days(service: Service, month: str) -> int | None:
+    """Return how many whole days of a month are over that goes on; None for any other month."""
+    if month != service.month_now():
+        return None
+    return day_of(service.now(), service.config.zone).day - 1
 
 
 def state_of(
@@ -134,7 +149,8 @@ def state_of(
     # A build between two releases has the version of the one before, and may know more fields.
     layout = zlib.crc32(" ".join(MonthDoc.__annotations__).encode())
     about = [{one: of[one] for one in months if one in of} for of in (known, left_out)]
-    return json.dumps([*about, __version__, layout, service.catalog.version], sort_keys=True)
+    made_by = (__version__, layout, service.catalog.version, whole_days(service, month))
+    return json.dumps([*about, *made_by], sort_keys=True)
 
 
 def month_made_of(service: Service, month: str, project: str | None) -> str:

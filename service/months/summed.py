@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -10,11 +10,15 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.advice.jobs import JOBS_EXAMINED, for_month, grouped
 from gramwatt.sci.analysis.month import months_of
+from gramwatt.sci.analysis.month_rows import (
+    NamedJob,
+)
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.advice.suggest import calibration_rows, device_rows
 from gramwatt.service.container import Service
+from gramwatt.service.months.factor_sources import with_publishers
 from gramwatt.service.months.sums.keeping import read_rows
-from gramwatt.service.months.sums.part import SUMMED
+from gramwatt.service.months.sums.part import SUMMED, PartRow, days_of, part_until
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, JobMonth, Score
 
@@ -27,6 +31,7 @@ _NEWEST = (
     .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
     .where(Job.id.in_(sa.bindparam("keys", expanding=True)))
 )
+_WHOLE = _NEWEST.add_columns(Score.series)
 
 
 def summed(
@@ -36,30 +41,51 @@ def summed(
     project: str | None,
     before: Earlier,
     left_out: Collection[int],
+    so_far: Earlier | None = None,
+    days: int | None = None,
 ) -> tuple[dict[str, Any], Earlier]:
     """Return the fields of a month's document that are made of its scored jobs, but of those left
     out.
 
-    Also what the month after is compared with, as this one is with `before`.
+    Of a month that goes on, its first `days` are compared: `so_far` is what they are. Also what the
+    month after is compared with, as this one is with `before`.
     """
     sums = _read(session, month, project, left_out)
     largest = sums.largest(JOBS_EXAMINED)
-    documents = _documents(session, {*sums.top(), *largest, *sums.last()})
+    documents = _documents(session, {*sums.top(), *largest})
     examined = [documents[key] for key in largest if key in documents]
     top = [months_of(documents[key]).get(month) for key in sums.top() if key in documents]
     savings = for_month(examined, service.catalog, calibration_rows(service), device_rows(service))
-    fields = sums.fields(before)
+    fields = sums.fields(before, so_far, days)
     shares = {job["job_id"]: _share_in(job, month) for job in examined}
     counts = {(row["hardware"], row["work"]): row["jobs"] for row in fields["work"]}
+    waste = sums.avoidable()
+    named = [row["named"] for row in waste]
+    _name(session, [*(limit["jobs"] for limit in fields["grade_limits"]), *named])
+    idle = {(row["hardware"], row["work"], row["action"]) for row in waste}
+    advice = [
+        row
+        for row in grouped(savings, shares, counts)
+        if (row["hardware"], row["work"], row["action"]) not in idle
+    ]
     whole = {
         **fields,
+        "factors": with_publishers(service, session, month, fields["factors"]),
         "top_jobs": [part.head() for part in top if part is not None],
         "suggestions": savings,
-        "advice": grouped(savings, shares, counts),
+        "advice": sorted([*advice, *waste], key=lambda row: -row["saved_g"]["value"]),
         "examined_jobs": len(examined),
-        "method": next((documents[k]["method"] for k in sums.last() if k in documents), None),
     }
     return whole, sums.earlier()
+
+
+def _name(session: Session, lists: Iterable[Sequence[NamedJob]]) -> None:
+    """Put in the names of jobs."""
+    rows = [row for jobs in lists for row in jobs]
+    wanted = sa.select(Job.job_id, Job.name).where(Job.job_id.in_({row["job_id"] for row in rows}))
+    names = {job_id: name for job_id, name in session.execute(wanted)}
+    for row in rows:
+        row["name"] = names.get(row["job_id"]) or row["job_id"]
 
 
 def parts_of_months(service: Service, months: Collection[str], project: str | None) -> int:
@@ -72,18 +98,49 @@ def parts_of_months(service: Service, months: Collection[str], project: str | No
 
 
 def compared_with(
-    session: Session, month: str, project: str | None, left_out: Collection[int]
+    session: Session,
+    month: str,
+    project: str | None,
+    left_out: Collection[int],
+    days: int | None = None,
 ) -> Earlier:
-    """Return what the month after this one is compared with."""
-    return _read(session, month, project, left_out).earlier()
+    """Return what is compared of a month: all of it, or its first days."""
+    return _read(session, month, project, left_out, days).earlier()
 
 
 def _read(
-    session: Session, month: str, project: str | None, left_out: Collection[int]
+    session: Session,
+    month: str,
+    project: str | None,
+    left_out: Collection[int],
+    days: int | None = None,
 ) -> MonthSums:
     from gramwatt.service.months.sums.month import MonthSums
 
-    return MonthSums(month, read_rows(session, month, project, left_out))
+    portions = read_rows(session, month, project, left_out)
+    if days is not None:
+        portions = _first_days(session, month, portions, days)
+    return MonthSums(month, portions)
+
+
+def _first_days(
+    session: Session, month: str, portions: Iterator[Sequence[PartRow]], days: int
+) -> Iterator[Sequence[PartRow]]:
+    """Yield the parts with their first days only; those that go beyond are made again."""
+    among = (2 << days) - 2
+    for portion in portions:
+        kept, cut = [], {}
+        for row in portion:
+            of_row = days_of(row[4])
+            if of_row & among == of_row:
+                kept.append(row)
+            elif of_row & among:
+                cut[row[0]] = row
+        found = session.execute(_WHOLE, {"keys": sorted(cut)}) if cut else ()
+        for key, *texts in found:
+            part = part_until(read_job(*texts), month, days)
+            kept.append(PartRow(*cut[key][:3], part.texts, part.numbers))
+        yield kept
 
 
 def _share_in(job: JobDoc, month: str) -> float:

@@ -12,6 +12,8 @@ from urllib.parse import SplitResult, urlsplit
 
 NAT64 = IPv6Network("64:ff9b::/96")
 """IPv6 addresses that a gateway turns into any IPv4 address (RFC 6052)."""
+HIDDEN = tuple(map(IPv6Network, ("64:ff9b:1::/48", "::/96", "fec0::/10")))
+"""Translated locally (RFC 8215), IPv4-compatible and site-local: of no public network."""
 Resolve = Callable[[str, int], Sequence[str]]
 
 
@@ -82,6 +84,8 @@ def is_public(address: str) -> bool:
     found = ip_address(address.partition("%")[0])
     wrapped: IPv4Address | IPv6Address | None = None
     if isinstance(found, IPv6Address):
+        if any(found in network for network in HIDDEN):
+            return False
         teredo = found.teredo
         wrapped = found.ipv4_mapped or found.sixtofour or (teredo[1] if teredo else None)
         if found in NAT64:

@@ -14,10 +14,12 @@ from gramwatt.reports.printable import clean, file_name
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.formatting import plain, text
 from gramwatt.service.container import Service
-from gramwatt.service.months.report import month_report
+from gramwatt.service.months.register import with_jobs
+from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import latest_revision
 from gramwatt.service.rendering.reports import MONTH_FORMATS, MonthFormat, render_month
 from gramwatt.service.store.budgets import OutboxMessage
+from gramwatt.service.store.documents import read_month
 from gramwatt.service.store.upserts import upsert
 
 FOLDER, S3, MAIL = "report-folder", "report-s3", "report-email"
@@ -91,7 +93,9 @@ def files(document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS) ->
 
 def report_of(service: Service, doc: dict[str, Any]) -> MonthDoc:
     """Return the kept report that a message announces; raises NoDataError."""
-    return month_report(service, doc["month"], doc["project"] or None, revision=doc["revision"])
+    project = doc["project"] or None
+    text = month_text(service, doc["month"], project, revision=doc["revision"])
+    return read_month(with_jobs(service, text))
 
 
 def write_files(folder: Path, made: list[ReportFile]) -> None:

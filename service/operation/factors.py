@@ -8,9 +8,9 @@ import time
 import sqlalchemy as sa
 
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.score.method import ENGINE_VERSION
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.scoring import score_job
+from gramwatt.service.months.rescoring import NEWEST_BACKFILL, factors_of, to_rescore
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.models import Job
 
@@ -22,7 +22,6 @@ KEPT_EVERY = 100
 """Jobs after which the store notes how far this is; those since a crash are scored twice."""
 REASON = "factors"
 
-_KEPT = sa.select(FactorBackfill).where(FactorBackfill.id == 1)
 _log = logging.getLogger("gramwatt.service")
 
 
@@ -31,13 +30,15 @@ def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int
 
     A score that they do not change makes no revision.
     """
-    ends, today = time.monotonic() + budget_s, _factors(service)
+    ends, today = time.monotonic() + budget_s, factors_of(service)
     with service.store.read() as session:
-        kept = session.scalars(_KEPT).one_or_none()
+        kept = session.scalars(NEWEST_BACKFILL).one_or_none()
         before, until, last = (kept.done, kept.until, kept.job) if kept else ("", "", 0)
     if before == today:
         return 0
     last, number = (last if until == today else 0), 0
+    # Months know from now on which of their jobs wait, whoever asks.
+    _keep(service, FactorBackfill(id=1, done=before, until=today, job=last))
     while keys := _following(service, last):
         for key in keys:
             if time.monotonic() >= ends:
@@ -57,20 +58,9 @@ def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int
 
 def _following(service: Service, last: int) -> list[int]:
     """Return the next jobs after `last` to score, a portion of what may be a million."""
-    wanted = (
-        sa.select(Job.id)
-        .where(Job.id > last)
-        .where(Job.state != "running", Job.revision > 0, Job.intervals_deleted_us.is_(None))
-    )
+    wanted = sa.select(Job.id).where(Job.id > last, *to_rescore())
     with service.store.read() as session:
         return list(session.scalars(wanted.order_by(Job.id).limit(JOBS_AT_ONCE)))
-
-
-def _factors(service: Service) -> str:
-    """Return what scores are made of beside a job's own lines and intensity over time."""
-    life = service.config.lifetime_years
-    parts = (ENGINE_VERSION, service.catalog.version, service.config.zone, life)
-    return " ".join(map(str, parts))
 
 
 def _keep(service: Service, row: FactorBackfill) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.service.common.answers import JOB_STATES
 from gramwatt.service.common.errors import NotReadyError
 from gramwatt.service.container import Service
@@ -69,6 +70,27 @@ def _measures(session: Session, now_us: int, month: str) -> Iterator[Measure]:
         ("project", "bound"),
         _projects(session, month),
     )
+    yield Measure(
+        "gramwatt_project_energy_joules_total",
+        "Energy of a project's jobs as scored so far; it falls when one is deleted or moved.",
+        ("project",),
+        _energy(session),
+    )
+
+
+def _energy(session: Session) -> dict[tuple[str, ...], float]:
+    """Return the energy of all scored jobs by project [J]; the sum reads an index alone."""
+    wanted = (
+        sa.select(Job.project, sa.func.sum(Job.energy_kwh))
+        .where(Job.energy_kwh.is_not(None))
+        .group_by(Job.project)
+        .order_by(Job.project)
+        .limit(PROJECTS_MOST)
+    )
+    return {
+        (project,): float(energy_kwh or 0) * J_PER_KWH
+        for project, energy_kwh in session.execute(wanted)
+    }
 
 
 def _projects(session: Session, month: str) -> dict[tuple[str, ...], float]:

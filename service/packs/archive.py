@@ -32,8 +32,13 @@ PACKED_MOST_B = 2**34
 FILE_MOST_B = 2**30
 """The largest file of a pack [B]."""
 EXPANSION_MOST = 100
-EXPANDED_FREE_B = 2**26
+EXPANDED_FREE_B = 2**24
 """A pack may expand to this [B], a larger one to EXPANSION_MOST times its size."""
+DOCUMENT_MOST_B, ITEMS_MOST = 2**25, 500_000
+"""The largest document of a pack [B], and the most values in it: a value takes far more memory than
+its text. What comes by the line, journals and the parts of months, may be as large as a file."""
+LINE_MOST_B = 400
+"""The longest line of the checksums [B]."""
 _SEAL = b"sha256 of the bytes before: "
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]*(/[A-Za-z0-9][A-Za-z0-9._:\-]*){0,3}")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -140,7 +145,25 @@ class Opened(Files):
     def __getitem__(self, name: str) -> bytes:
         if name not in self.digests:
             raise KeyError(name)
-        return b"".join(_content(self._archive, self._archive.getinfo(name)))
+        return b"".join(self.chunks(name))
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """Yield the content of a file in portions."""
+        return _content(self._archive, self._archive.getinfo(name))
+
+
+def read_document(files: Files, name: str) -> bytes:
+    """Return a file that is parsed whole; raises PackError for one that takes too much memory."""
+    if name not in files:
+        raise PackError(name, "is missing")
+    size_b = items = 0
+    for chunk in files.chunks(name):
+        size_b += len(chunk)
+        items += sum(map(chunk.count, (b",", b"[", b"{", b"=")))
+        if size_b > DOCUMENT_MOST_B or items > ITEMS_MOST:
+            most = f"{DOCUMENT_MOST_B} bytes or {ITEMS_MOST} values"
+            raise PackError(name, f"is larger than a document may be: {most}")
+    return files[name]
 
 
 def checksums(digests: Mapping[str, str]) -> bytes:
@@ -254,6 +277,8 @@ def _require_checksums(files: Files) -> None:
     """Raise PackError for the first file that is missing, foreign, or has another digest."""
     if CHECKSUMS not in files:
         raise PackError(CHECKSUMS, "is missing: this is no pack")
+    if sum(map(len, files.chunks(CHECKSUMS))) > LINE_MOST_B * len(files):
+        raise PackError(CHECKSUMS, "has lines that are none of its own")
     lines = files[CHECKSUMS].decode("ascii", "replace").splitlines()
     found = [_LINE.fullmatch(line) for line in lines]
     stated = {match[2]: match[1] for match in found if match}

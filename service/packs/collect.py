@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,7 @@ from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import JobDoc, MethodDoc
 from gramwatt.sci.score.inputs import Recorder, ScoreInputs
 from gramwatt.service.common.errors import (
+    AmbiguousJobError,
     BusyError,
     DeletedJobError,
     StillRunsError,
@@ -81,6 +83,7 @@ def make_pack(
         if kind == MONTH:
             jobs, whole = _add_month(service, files, name, project, each)
         else:
+            service = service.of_project(project)
             ids = [name] if kind == JOB else _model_runs(service, name)
             jobs = {job_id: _add_job(service, files, job_id, kind) for job_id in each(ids)}
         documents = contents.Documents(files, list(jobs))
@@ -90,7 +93,8 @@ def make_pack(
             files.add(file_of(kind), contents.as_json(whole))
         for file, content in contents.derived(kind, documents, whole):
             files.add(file, content)
-        about = contents.about(kind, name, project, documents, service.catalog)
+        of_month = project if kind == MONTH else None
+        about = contents.about(kind, name, of_month, documents, service.catalog)
         about["without_journal"] = [job_id for job_id, packed in jobs.items() if packed.bare]
         _finish(service, about, documents, files)
         write(files, stream)
@@ -126,7 +130,7 @@ def _add_month(
         ]
         for job_id in each(changed):
             with suppress(UnknownJobError, DeletedJobError, StillRunsError):
-                packed[job_id] = _add_job(service, files, job_id, MONTH)
+                packed[job_id] = _add_job(service.of_project(project), files, job_id, MONTH)
         document = month_report(service, month, project)
         files.add(BEFORE, parts_text(_parts_before(service, month, project)))
         whole = packed.keys() == revisions.keys()  # not if one ran again, and ended as before
@@ -161,24 +165,35 @@ def kind_of(service: Service, text: str) -> str:
 
 def _model_runs(service: Service, model_id: str) -> list[str]:
     """Return the ids of the scored runs of a model, in the order of their start."""
-    wanted = sa.select(Job.job_id).where(Job.model_id == model_id, Job.state != "running")
+    wanted = sa.select(Job.job_id, Job.project)
+    wanted = wanted.where(Job.model_id == model_id, Job.state != "running")
     wanted = wanted.where(Job.revision > 0).order_by(Job.started_us, Job.job_id)
     with service.store.read() as session:
-        found = list(session.scalars(wanted))
+        rows = session.execute(wanted).all()
+    _require_distinct([(job_id, project) for job_id, project in rows])
+    found = [job_id for job_id, _ in rows]
     _require_few(MODEL, model_id, len(found))
     return found
 
 
 def _month_jobs(service: Service, month: str, project: str | None) -> dict[str, int]:
     """Return the revision of each job that is summed, in the order of their start."""
-    wanted = sa.select(Job.job_id, Job.revision).join(JobMonth, JobMonth.job == Job.id)
+    wanted = sa.select(Job.job_id, Job.project, Job.revision).join(JobMonth, JobMonth.job == Job.id)
     wanted = wanted.where(JobMonth.month == month, JobMonth.use == SUMMED, ~is_pending())
     wanted = wanted.where(JobMonth.project == project) if project is not None else wanted
     with service.store.read() as session:
-        rows = session.execute(wanted.order_by(Job.started_us, Job.job_id))
-        found = {job_id: revision for job_id, revision in rows}
+        rows = session.execute(wanted.order_by(Job.started_us, Job.job_id)).all()
+    _require_distinct([(job_id, of) for job_id, of, _ in rows])
+    found = {job_id: revision for job_id, _, revision in rows}
     _require_few(MONTH, month, len(found))
     return found
+
+
+def _require_distinct(jobs: Sequence[tuple[str, str]]) -> None:
+    """Raise AmbiguousJobError for an id in two projects: the files of a pack are named by ids."""
+    times = Counter(job_id for job_id, _ in jobs)
+    for name in (job_id for job_id, _ in jobs if times[job_id] > 1):
+        raise AmbiguousJobError(name, [project for job_id, project in jobs if job_id == name])
 
 
 def _require_few(kind: str, name: str, jobs: int) -> None:

@@ -13,6 +13,7 @@ from gramwatt.sci.base.request_fields import Moment
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
+from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.planning import SpanQuery, ZonePath
 from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.routing import from_strings
@@ -50,16 +51,18 @@ def intensity(zone: str) -> Response:
         raise invalid("query.from or query.to", str(error)) from None
     if not timedelta(0) < end - start <= LONGEST:
         raise invalid("query.to", "after from, and at most 31 days later")
-    try:
-        answer = intensity_over(service(), zone, start, end, query.signal, query.basis)
-        wanted = PlanRequest(hours=query.hours, zone=zone) if query.hours else None
-        found = plan(service(), wanted) if wanted else None
-        compared = compare_forecasts(service(), zone, now)
-    except LookupFailed as error:
-        raise Problem("unknown-name", error.message, close=list(error.close)) from None
-    except GramwattError as error:
-        raise unanswerable(error) from None
-    response = Response(render_intensity(answer, now, found, compared), content_type="text/html")
+    with heavy():
+        try:
+            answer = intensity_over(service(), zone, start, end, query.signal, query.basis)
+            wanted = PlanRequest(hours=query.hours, zone=zone) if query.hours else None
+            found = plan(service(), wanted) if wanted else None
+            compared = compare_forecasts(service(), zone, now)
+        except LookupFailed as error:
+            raise Problem("unknown-name", error.message, close=list(error.close)) from None
+        except GramwattError as error:
+            raise unanswerable(error) from None
+        text = render_intensity(answer, now, found, compared)
+    response = Response(text, content_type="text/html")
     response.headers["Cache-Control"] = "private, no-cache"
     return framed(
         response, {"Plan a job here": f"/planner?{urlencode({'zone': zone})}"}, tab="planner"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
@@ -18,11 +18,13 @@ from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.journal.records import ID_PATTERN, JOB_KINDS
 from gramwatt.service.api.access import Access
+from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.jobs import JobsQuery
 from gramwatt.service.api.reports import job_response
 from gramwatt.service.api.routing import Strict, from_strings
-from gramwatt.service.api.support import JobPath, service
+from gramwatt.service.api.support import JobPath, JobQuery, service
 from gramwatt.service.common.answers import JOB_STATES
+from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document, job_summary
 from gramwatt.service.jobs.lists import list_jobs, project_names
 from gramwatt.service.pages.frame import PER_PAGE, add, page, query
@@ -93,31 +95,40 @@ def job(job_id: str) -> Response:
     anew.
     """
     from_strings(JobPath, {"job_id": job_id}, "path")
-    report = job_response(job_id, None, "page", full=True)
-    here = f"/v1/jobs/{job_id}"
+    asked = query(JobQuery)
+    seen = service(asked.project)
+    report = job_response(seen, job_id, None, "page", full=True)
+    here, which = f"/v1/jobs/{job_id}", asked.model_dump(exclude_none=True)
     links = {
         "Compare": f"/compare?{urlencode({'after': job_id})}",
-        "PDF": f"{here}/report.pdf",
-        "Full PDF": f"{here}/report.pdf?full=true",
-        "HTML": f"{here}/report.html",
-        "Full HTML": f"{here}/report.html?full=true",
-        "JSON": f"{here}/report.json",
-        "Revisions": f"{here}/revisions",
+        "PDF": _link(f"{here}/report.pdf", which),
+        "Full PDF": _link(f"{here}/report.pdf", {"full": "true", **which}),
+        "HTML": _link(f"{here}/report.html", which),
+        "Full HTML": _link(f"{here}/report.html", {"full": "true", **which}),
+        "JSON": _link(f"{here}/report.json", which),
+        "Revisions": _link(f"{here}/revisions", which),
     }
-    return framed(report, links, tab="jobs", live=_live(job_id, only_running=True))
+    return framed(report, links, tab="jobs", live=_live(seen, job_id, only_running=True))
+
+
+def _link(address: str, parameters: Mapping[str, str]) -> str:
+    return f"{address}?{urlencode(parameters)}" if parameters else address
 
 
 def live(job_id: str) -> Response:
     """Return the part of a job's page that changes while it runs; it asks for itself again."""
     from_strings(JobPath, {"job_id": job_id}, "path")
-    return Response(_live(job_id), content_type="text/html; charset=utf-8")
+    shown = _live(service(query(JobQuery).project), job_id)
+    headers = {"Cache-Control": "private, no-cache"}
+    return Response(shown, headers=headers, content_type="text/html; charset=utf-8")
 
 
-def _live(job_id: str, *, only_running: bool = False) -> Markup:
-    summary = job_summary(service(), job_id)
+def _live(seen: Service, job_id: str, *, only_running: bool = False) -> Markup:
+    summary = job_summary(seen, job_id)
     if only_running and summary.head["state"] != "running":
         return Markup("")
-    return Markup(render_template("job_live.html", job=summary.head))  # noqa: S704
+    which = _link("", query(JobQuery).model_dump(exclude_none=True))
+    return Markup(render_template("job_live.html", job=summary.head, which=which))  # noqa: S704
 
 
 def framed(response: Response, links: dict[str, str], *, tab: str, live: str = "") -> Response:
@@ -145,7 +156,8 @@ def comparison() -> Response:
     refusal: str | None = None
     if before and after:
         try:
-            found = compare_runs(before, after, chosen.unit or _first_unit(before[0]))
+            with heavy():
+                found = compare_runs(before, after, chosen.unit or _first_unit(before[0]))
         except ScoreError as error:
             refusal = error.message
     known = [*after, *before]

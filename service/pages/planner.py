@@ -11,6 +11,7 @@ from gramwatt.sci.base.errors import GramwattError, LookupFailed, ScoreError
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.plan_request import parse_plan_request
 from gramwatt.service.api.access import Access
+from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.support import service
 from gramwatt.service.intensity.plans import plan
 from gramwatt.service.pages.frame import add, page
@@ -38,7 +39,9 @@ def planned() -> Response:
     found: PlanDoc | None = None
     refusal: str | None = None
     try:
-        found = plan(service(), parse_plan_request(_document(given)))
+        wanted = parse_plan_request(_document(given))
+        with heavy():
+            found = plan(service(), wanted)
     except LookupFailed as error:
         close = f"; close: {', '.join(error.close)}" if error.close else ""
         refusal = error.message + close

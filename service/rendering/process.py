@@ -12,7 +12,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
-from threading import BoundedSemaphore, Lock
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from gramwatt.service.common.errors import BusyError
@@ -20,10 +20,10 @@ from gramwatt.service.common.errors import BusyError
 if TYPE_CHECKING:
     from gramwatt.reports.model import Document
 
-MAX_WAITING = 32
-"""Reports in work and in wait; one more is refused."""
 TIMEOUT_S = 60.0
 """How long a report may wait, and then be rendered [s]."""
+NICE = 10
+"""How much less of the processor a child gets than the server, while both want it."""
 MAX_CHILD_B = 120 * 2**20
 """A child that is larger after a report is ended [bytes]."""
 
@@ -32,7 +32,6 @@ class RenderProcess:
     """The child process of this process, started when a report is asked for."""
 
     def __init__(self) -> None:
-        self._waiting = BoundedSemaphore(MAX_WAITING)
         self._turn = Lock()
         self._child: _Child | None = None
 
@@ -40,17 +39,12 @@ class RenderProcess:
         """Return the report as html, page or pdf; raises BusyError when there is too much to
         render.
         """
-        if not self._waiting.acquire(blocking=False):
-            raise BusyError(f"{MAX_WAITING} reports wait to be rendered; ask again in a minute")
+        if not self._turn.acquire(timeout=TIMEOUT_S):
+            raise BusyError("other reports are being rendered; ask again in a minute")
         try:
-            if not self._turn.acquire(timeout=TIMEOUT_S):
-                raise BusyError("other reports are being rendered; ask again in a minute")
-            try:
-                return self._next(report, form)
-            finally:
-                self._turn.release()
+            return self._next(report, form)
         finally:
-            self._waiting.release()
+            self._turn.release()
 
     def end(self) -> None:
         """End the child."""
@@ -123,7 +117,8 @@ def render(report: Document, form: str) -> bytes:
 
 
 def _serve(pipe: Any) -> None:
-    """Render what the parent sends until it closes the pipe or dies."""
+    """Render what the parent sends until it closes the pipe or dies, after what answers others."""
+    os.nice(NICE)
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to end
         signal.signal(number, signal.SIG_IGN)
     with suppress(EOFError, OSError):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gramwatt.reports.model import Document
     from gramwatt.sci.advice.documents import AdviceDoc
     from gramwatt.sci.analysis.repeated import RunsComparisonDoc
+    from gramwatt.sci.analysis.yearly import YearDoc
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.intensity.accuracy import ForecastsAnswer
     from gramwatt.service.intensity.over_time import IntensityAnswer
@@ -52,6 +53,15 @@ def render_month(document: MonthDoc, form: MonthFormat | Page) -> bytes:
     from gramwatt.reports import month
 
     return _rendered(month.build(document), form)
+
+
+def render_year(document: YearDoc, form: JobFormat) -> bytes:
+    """Return the report of a year as json, html or pdf."""
+    if form == "json":
+        return _as_json(document)
+    from gramwatt.reports import year
+
+    return _rendered(year.build(document), form)
 
 
 def render_comparison(document: RunsComparisonDoc, form: JobFormat, date: str) -> bytes:

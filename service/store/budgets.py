@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Index, String
+from sqlalchemy import BigInteger, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from gramwatt.service.store.models import (
@@ -20,6 +20,7 @@ class Budget(Base):
     """What a project may emit in a month [gCO2e]; without a month, in every month without its own.
 
     `thresholds` are percents as a JSON list; an alert goes to `webhook` and `email`, where set.
+    `version` is a random number, another one when the limit or a receiver changes.
     """
 
     __tablename__ = "budgets"
@@ -30,17 +31,22 @@ class Budget(Base):
     thresholds: Mapped[Document]
     webhook: Mapped[str | None] = mapped_column(String(2048))
     email: Mapped[Label | None]
+    version: Mapped[int] = mapped_column(BigInteger)
     set_us: Mapped[Timestamp]
     set_by: Mapped[Label]
 
 
 class Alert(Base):
-    """A threshold [percent] that a project has reached in a month; `doc` is what is sent of it."""
+    """A threshold [percent] that a project has reached in a month; `doc` is what is sent of it.
+
+    It is of the budget as it was set then, of its `budget_version`.
+    """
 
     __tablename__ = "alerts"
 
     project: Mapped[Label] = mapped_column(primary_key=True)
     month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    budget_version: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     threshold: Mapped[Figure] = mapped_column(primary_key=True)
     made_us: Mapped[Timestamp]
     doc: Mapped[Document]

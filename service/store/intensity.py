@@ -47,6 +47,27 @@ class IntensityDay(Base):
     issued_us: Mapped[Timestamp | None]
 
 
+class IntensityFile(Base):
+    """A file of intensity that was imported: its digest, publisher, days, and who did it when."""
+
+    __tablename__ = "intensity_files"
+    __table_args__ = (UniqueConstraint("zone", "signal", "basis", "sha256"),)
+
+    id: Mapped[AutoKey]
+    zone: Mapped[Word]
+    signal: Mapped[Word]
+    basis: Mapped[Word]
+    sha256: Mapped[Word]
+    name: Mapped[Label]
+    publisher: Mapped[Label | None]
+    licence: Mapped[Label | None]
+    link: Mapped[Label | None]
+    first_day: Mapped[int]
+    last_day: Mapped[int]
+    imported_us: Mapped[Timestamp]
+    imported_by: Mapped[Label]
+
+
 class IntensityArrival(Base):
     """Days of a zone of which points were stored, until the jobs of that time are due again.
 

@@ -74,6 +74,8 @@ class Base(DeclarativeBase):
 class Job(Base):
     """A job: its identity, what lists show and sort by, and how far it is scored.
 
+    Its id is unique in its project. `declared_project` is the project that its lines name, by which
+    later lines find it after a correction moved it to another.
     `version` counts the batches that changed the job; the newest score was made of
     `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
     `silent_us` is when the server closed the job as lost; a later line clears it. `name` to
@@ -86,6 +88,7 @@ class Job(Base):
 
     __tablename__ = "jobs"
     __table_args__ = (
+        UniqueConstraint("job_id", "project"),
         Index(None, "started_us", "id"),
         Index(None, "project", "started_us", "id"),
         Index(None, "state", "heard_us"),
@@ -109,8 +112,9 @@ class Job(Base):
     )
 
     id: Mapped[AutoKey]
-    job_id: Mapped[Identifier] = mapped_column(unique=True)
+    job_id: Mapped[Identifier]
     project: Mapped[Label]
+    declared_project: Mapped[Label]
     model_id: Mapped[Label | None]
     state: Mapped[Word]
     started_us: Mapped[Timestamp]
@@ -331,16 +335,41 @@ class Correction(Base):
 
 
 class Deletion(Base):
-    """What stays of a deleted job: its id, when and by whom, and which month it was part of."""
+    """What stays of a deleted job: its id and key, when, by whom and why, and its months.
+
+    `scores` has what each of its scores added to each month (`months/restatement.py`).
+    """
 
     __tablename__ = "deletions"
     __table_args__ = (Index(None, "started_us"),)
 
     job_id: Mapped[Identifier] = mapped_column(primary_key=True)
-    project: Mapped[Label]
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    declared_project: Mapped[Label]
     started_us: Mapped[Timestamp]
     deleted_us: Mapped[Timestamp]
     deleted_by: Mapped[Label]
+    reason: Mapped[Label | None]
+    job: Mapped[int | None] = mapped_column(BigInteger, index=True)
+    scores: Mapped[Document] = mapped_column(server_default="{}")
+
+
+class WaitingLine(Base):
+    """A line that came before the `job` line of its node, from a caller of several projects.
+
+    It is of a job as soon as that line, from the same caller, says of which project.
+    """
+
+    __tablename__ = "waiting_lines"
+    __table_args__ = (Index(None, "made_us"),)
+
+    caller: Mapped[Label] = mapped_column(primary_key=True)
+    job_id: Mapped[Identifier] = mapped_column(primary_key=True)
+    node: Mapped[Identifier] = mapped_column(primary_key=True)
+    writer: Mapped[Identifier] = mapped_column(primary_key=True)
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    made_us: Mapped[Timestamp]
+    line: Mapped[Document]
 
 
 class KeptAnswer(Base):
@@ -374,7 +403,8 @@ class OpenJournal(Base):
 class MonthlyReport(Base):
     """A kept report of a month; the project is empty for the report over all projects.
 
-    `made_of` is the state of the month (`months/stored.py`) that it is known to hold for.
+    `made_of` is the state of the month (`months/stored.py`) that it is known to hold for, `jobs`
+    the score revision of each of its jobs (`months/restatement.py`).
     """
 
     __tablename__ = "monthly_reports"
@@ -387,6 +417,7 @@ class MonthlyReport(Base):
     made_us: Mapped[Timestamp]
     made_of: Mapped[Document]
     doc: Mapped[Document]
+    jobs: Mapped[bytes] = mapped_column(LargeBinary, default=b"")
 
 
 class TaskRun(Base):

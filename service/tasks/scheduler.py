@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC
+from pathlib import Path
 from threading import Thread
 
 from apscheduler.executors.pool import ThreadPoolExecutor
@@ -33,10 +34,12 @@ _LEAD = "lead"
 
 
 class Scheduler:
-    """Runs the tasks of one process, while it leads."""
+    """Runs the tasks of one process, while it leads; it touches `alive` as often as it looks."""
 
-    def __init__(self, service: Service, tasks: Mapping[str, Task] = TASKS) -> None:
-        self._service = service
+    def __init__(
+        self, service: Service, tasks: Mapping[str, Task] = TASKS, alive: Path | None = None
+    ) -> None:
+        self._service, self._alive = service, alive
         self._host = f"{node_id(resolve().allow_host_names)[:100]}:{os.getpid()}"
         self._leader = leader_of(service.store, self._host)
         self._tasks = tasks
@@ -94,6 +97,9 @@ class Scheduler:
 
     def _follow_lead(self) -> None:
         """Begin the tasks when this process has become the leader, end them when it lost that."""
+        if self._alive is not None:
+            with suppress(OSError):
+                self._alive.touch()
         background = self._background
         if background is None or (leads := self._leader.leads()) == self._leads:
             return

@@ -16,4 +16,9 @@ def __getattr__(name: str) -> object:
         from gramwatt.collectors.client.track import track
 
         return track
+    if name == "load_ipython_extension":  # %load_ext gramwatt
+        import importlib
+
+        notebook = importlib.import_module("gramwatt.collectors.integrations.notebook")
+        return notebook.load_ipython_extension
     raise AttributeError(f"module 'gramwatt' has no attribute {name!r}")

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor", "top"})
 SERVICE_COMMANDS = frozenset(
     (
-        *("jobs", "job", "compare", "assert", "rm", "report", "export", "import", "verify"),
-        *("intensity", "plan", "budget", "demo", "serve", "login", "key", "scheduler", "db"),
+        *("jobs", "job", "compare", "assert", "rm", "report", "export", "import", "verify", "card"),
+        *("intensity", "plan", "budget", "month", "demo"),
+        *("serve", "login", "key", "scheduler", "db"),
     )
 )
 

@@ -69,9 +69,11 @@ def test_a_copy_has_the_rows_of_a_job_that_was_ingested(service):
     for one, other in zip(*parts, strict=True):
         words = [np.frombuffer(row.pop("numbers"), dtype=np.int64) for row in (one, other)]
         assert one == other
-        # The copy's own hours of the grid have a name of their own; nothing else differs.
-        (place,) = np.flatnonzero(words[0] != words[1])
-        assert words[0][place] == words[1][place] + 41
+        # The copy's own hours of the grid have a name of their own, in the uncertainty of each
+        # figure that they are in; nothing else differs.
+        places = np.flatnonzero(words[0] != words[1])
+        (name,) = set(words[1][places].tolist())
+        assert set(words[0][places].tolist()) == {name + 41}
 
 
 def test_the_product_goes_on_with_copied_jobs(service):

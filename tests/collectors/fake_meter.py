@@ -2,7 +2,7 @@
 
 Usage: fake_meter.py LOG [mode]. Modes: "" answers everything; "mute" never answers; "dies" exits
 after the first count, once; "off" closes at once; "deaf" stops reading after the start line; "full"
-has a full disk.
+has a full disk; "late" has the line about the job a while after its end.
 """
 
 import json
@@ -32,6 +32,9 @@ def main() -> None:
                 return
             if message["cmd"] == "stop" and mode != "mute":
                 reply("closed", **({"unwritten": "No space left"} if mode == "full" else {}))
+                if mode == "late":
+                    time.sleep(0.8)
+                    reply("ended", lines=["the figures"])
                 return
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from gramwatt.collectors.client.count_file import Cells, CountFile
 from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.meter.node_meter import NodeMeter
 
@@ -78,3 +79,17 @@ class Rank:
     lines: CountLines = field(init=False)
     wire: list[bytes] = field(default_factory=list)
     at_risk: list[tuple[int, float]] = field(default_factory=list)
+    shared: CountFile | None = None
+    children: list[list[float]] = field(default_factory=list)
+
+    def count_in_child(self, amount: float, *, new: bool) -> None:
+        """A child process counts, perhaps a new one: the last number in the file grows."""
+        assert self.shared is not None
+        if new or not self.children:
+            place = self.shared.append({"cmd": "count", "unit": None, "phase": None})
+            assert place is not None
+            self.children.append([place, 0.0])
+        self.children[-1][1] += amount
+        cells = Cells(self.shared.path)
+        assert cells.attach("job")
+        cells.write(int(self.children[-1][0]), self.children[-1][1])

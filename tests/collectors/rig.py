@@ -57,6 +57,7 @@ class Rig:
             machine=lambda: MACHINE,
             counters=lambda: NO_COUNTERS,
             ports=lambda _: [Nvml(self.nvml)],
+            processes=dict,
         )
         config = Config(home=self.home, units=("image",), **more.pop("config", {}))
         start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}

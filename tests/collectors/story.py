@@ -14,8 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from gramwatt.collectors.client.count_file import CountFile
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.common.launches import job_id
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder, discard
 from gramwatt.collectors.meter.node_meter import NodeMeter
@@ -67,14 +69,17 @@ class Sync:
 
 
 class Story(Rig):
-    """One machine and one job, told from a seed."""
+    """One machine and one job, told from a seed; `step` is its number in a Slurm allocation."""
 
-    def __init__(self, home: Path, seed: int) -> None:
+    def __init__(self, home: Path, seed: int, step: int = 0) -> None:
         draw = self.draw = Random(seed)
         self.arrivals = Random(~seed)  # whether a line or a reply arrives before a death
         self.syncs = Random(seed + 10**6)  # when `gramwatt sync` delivers the folder and deletes it
         self.delivering = self.syncs.random() < 0.5
-        self.job_id = f"job-{seed}"
+        allocation = {"SLURM_JOB_ID": str(4242 + seed // 2), "SLURM_STEP_ID": str(step)}
+        self.job_id, _ = job_id("train.py:7 0", allocation)
+        self.role = "track" if seed % 2 == 0 else "command"
+        self.by_children = Random(seed + 2 * 10**6)  # what a rank's child process counts
         self.length_s = 10 ** draw.uniform(0.7, 3.1)
         self.lying, self.deadly = draw.random() < 0.4, draw.random() < 0.7
         wave = STEADY if self.lying else draw.choice([STEADY, *WAVES])
@@ -231,6 +236,8 @@ class Story(Rig):
         meter, rank.meter = rank.meter, None
         if meter is not None:
             meter.release()
+            if meter.devices is not None:  # the kernel lets go of the boards' locks too
+                meter.devices._locks.release()
             self._confirm(rank, meter)  # its last reply may have been on the way
         rank.doomed = None
         rank.wire.clear()
@@ -280,14 +287,20 @@ class Story(Rig):
         rank.mark = self.mark
         self.clients[100 + rank.number] = rank.start_ns
         self.ranks.append(rank)
+        path = (
+            f"{self.home}-memory-{self.job_id}-{rank.number}"  # not in the home, which may be moved
+        )
+        rank.shared = CountFile(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        rank.shared.append({"job_id": "job"})
         self._launch(rank)
 
     def _launch(self, rank: Rank, **more: Any) -> None:
-        role = "track" if self.job_id[-1] in "02468" else "command"
-        given = {"job_id": self.job_id, "role": role, "mark": rank.mark, "pid": 100 + rank.number}
+        given: dict[str, Any] = {"job_id": self.job_id, "role": self.role, "mark": rank.mark}
+        given["pid"] = 100 + rank.number
         rank.back_at_ns = None
         if not self.disk.full:
             self._heard()
+        more["counts_path"] = rank.shared.path if rank.shared else None
         meter = rank.meter = self.start(**given, boot_ns=rank.start_ns, **more)
         if meter.devices is not None:
             self.restarts += "restart" in more
@@ -302,7 +315,10 @@ class Story(Rig):
         amount = float(self.draw.randrange(1, 100))
         self.sent += amount
         rank.at_risk.append((self.clock.now_ns(), amount))
-        rank.lines.add(None, amount, None)
+        if self.role == "track" and self.by_children.random() < 0.5:
+            rank.count_in_child(amount, new=self.by_children.random() < 0.3)
+        else:
+            rank.lines.add(None, amount, None)
         if rank.meter is not None:
             self._tell(rank)
 

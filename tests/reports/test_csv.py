@@ -82,7 +82,9 @@ def test_every_account_of_the_table_adds_up_to_the_total():
     assert sum(map(float, effects.values())) == pytest.approx(change, rel=1e-9)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM"]
+)
 def test_csv_texts_never_become_formulas(text):
     rows = lines(month_csv(month_of([steady_job("a", project=text)])))
     names = {row["name"] for row in rows if row["section"] == "project"}
@@ -94,6 +96,6 @@ def test_hostile_texts_stay_in_their_field(text):
     made = month_csv(month_of([hostile_job(text)]))
     sections = {"total", "project", "day", "job", "state", "conformance", "notice", "quality"}
     sections |= {"deleted", "trend", "component", "boundary", "ledger", "chargeback", "work"}
-    sections |= {"model", "project_total"}
+    sections |= {"model", "project_total", "organisation", "method"}
     assert {row["section"] for row in lines(made)} == sections
     assert made.encode("utf-8")

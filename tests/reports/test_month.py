@@ -69,9 +69,9 @@ def test_the_first_page_tells_the_story(full):
     built = month.build(full)
     first = built.blocks[: built.blocks.index(Heading("Against the previous month"))]
     names = [type(block).__name__ for block in first]
-    said = ["Heading", "Text", "Figures", "Chart", "Heading", "Table", "Heading", "Text"]
+    said = ["Heading", "Text", "Figures", "Chart", "Heading", "Table", "Table", "Heading", "Text"]
     assert names == said
-    assert first[1].text.startswith("Carbon against April 2026: +")
+    assert first[1].text.startswith("Carbon against April 2026: 34 times.")
     assert " More work added " in first[1].text
     figures = first[2].items
     assert [one.label for one in figures if one.lead] == ["Total carbon (O + M)"]
@@ -81,7 +81,8 @@ def test_the_first_page_tells_the_story(full):
 
 
 def test_what_to_do_is_on_page_one_also_below_warnings_and_no_page_is_left_empty(full):
-    budget = {"limit_kg": 1.0, "spent_kg": None, "spent_share": None, "status": "unclear"}
+    budget = {"limit_kg": 1.0, "spent_kg": None, "spent_share": None, "status": "unknown"}
+    budget["range_holds_limit"] = False
     total_g = full["totals"]["total_g"]
     document = {
         **full,
@@ -335,7 +336,7 @@ def test_what_to_do_is_grouped_by_hardware_work_and_action():
     for caption in ("The actions that save most", "Actions by hardware and work"):
         swap, cap = table(built, caption).rows
         assert [plain(text) for text in cells(swap)[:3]] == [
-            *("nvidia-h100-sxm5-80", "Move to nvidia-l4", "3")
+            *("vision: train", "Move to nvidia-l4", "3")
         ]
         assert swap[2].below == "of 4"
         # 3 x 1 200 g; the three share one source, so their ranges add up: 3 000 to 4 200 g.

@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 import sqlalchemy as sa
+import yaml
 from sqlalchemy.exc import OperationalError
 
 from gramwatt.collectors.common import server_key
@@ -116,7 +117,7 @@ def test_gunicorn_that_its_database_does_not_let_in_says_so(new_postgres, tmp_pa
     command = ("gunicorn", "--config", str(DEPLOY / "gunicorn.conf.py"))
     with running(tmp_path, *command, **settings) as process:
         address = process.says(r"Listening at: (\S+) ")[1]
-        status, answer, retry_after = asked(f"{address}/readyz", {})
+        status, answer, retry_after = asked(f"{address}/v1/jobs", {})
         assert (status, answer["code"], retry_after) == (503, "not-ready", "5")
         assert answer["detail"].startswith("the database does not let this service in")
         process.says(r'the database refuses this service: .*role "nobody" does not exist')
@@ -238,6 +239,9 @@ def test_metrics_tell_what_the_store_holds(service, clock):
     for bound in ("value", "low", "high"):
         labels = (("bound", bound), ("project", "vision"))
         assert found["gramwatt_project_month_co2e_grams", labels] == pytest.approx(total[bound])
+    energy_kwh = job_document(service, "job-1").document["energy_kwh"]["value"]
+    joules = found["gramwatt_project_energy_joules_total", (("project", "vision"),)]
+    assert joules == pytest.approx(3.6e6 * energy_kwh)
     assert found["gramwatt_ingest_lag_seconds", ()] == 90
     assert found["gramwatt_scoring_queue_jobs", ()] == 0
     assert found["gramwatt_jobs", (("state", "running"),)] == 2
@@ -248,7 +252,7 @@ def test_metrics_tell_what_the_store_holds(service, clock):
     assert (success, (("task", "backup"),)) not in found
 
 
-def test_every_query_of_the_dashboard_names_metrics_and_labels_that_exist(light, clock):
+def test_every_query_of_dashboard_and_alerts_names_metrics_and_labels_that_exist(light, clock):
     ingest(light, "job-1", lines(journal(start=clock.now)))
     sum_present_month(light)
     runs.end(light, runs.begin(light, "close-silent", "h:1"), None)
@@ -260,7 +264,9 @@ def test_every_query_of_the_dashboard_names_metrics_and_labels_that_exist(light,
     dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     assert len(queries) > 10
-    for query in queries:
+    alerts = yaml.safe_load((DEPLOY / "prometheus-alerts.yaml").read_text())["groups"][0]["rules"]
+    assert len({rule["alert"] for rule in alerts}) == len(alerts) > 5
+    for query in [*queries, *(rule["expr"] for rule in alerts)]:
         names = re.findall(r"gramwatt_\w+", query)
         assert names, query
         assert set(names) <= set(known), query

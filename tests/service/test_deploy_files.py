@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 
 from gramwatt.service.app import create_app
 from gramwatt.service.config import SETTINGS, ServiceConfig, sqlite_url
+from gramwatt.service.container import Service
 from tests.packages import ROOT
 from tests.service.cli.command import gramwatt
 
@@ -100,6 +101,7 @@ def test_every_command_is_one_of_the_product_with_options_it_has():
     assert others == {
         ("gramwatt", "serve"),
         ("gramwatt", "scheduler"),
+        ("gramwatt", "scheduler", "--alive-file", "/tmp/alive"),
         ("gramwatt", "db", "upgrade"),
     }
     for words in others:
@@ -110,7 +112,13 @@ def test_every_command_is_one_of_the_product_with_options_it_has():
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Flask:
     home = tmp_path_factory.mktemp("home")
-    return create_app(ServiceConfig(database_url=sqlite_url(home / "store.db"), home=home))
+    url = sqlite_url(home / "store.db")
+    return create_app(Service.open(ServiceConfig(database_url=url, home=home)))
+
+
+def test_no_pod_of_an_older_release_writes_into_newer_tables():
+    deployments = [found for found in OBJECTS if found["kind"] == "Deployment"]
+    assert {found["spec"]["strategy"]["type"] for found in deployments} == {"Recreate"}
 
 
 def test_probes_and_health_checks_ask_a_route_that_answers_without_a_key(app):
@@ -118,19 +126,26 @@ def test_probes_and_health_checks_ask_a_route_that_answers_without_a_key(app):
     for container in [one for pod in PODS.values() for one in containers(pod)]:
         named = {port["name"] for port in container.get("ports", ())}
         for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
-            if kind in container:
+            if kind in container and "exec" in container[kind]:
+                command = shlex.join(container["command"])
+                assert "--alive-file /tmp/alive" in command
+                assert " /tmp/alive " in container[kind]["exec"]["command"][-1]
+            elif kind in container:
                 asked = container[kind]["httpGet"]
                 assert asked["port"] in named
                 paths.add(asked["path"])
+                # Ready is who reaches the database and has its tables, alive who answers.
+                assert asked["path"] == ("/readyz" if kind == "readinessProbe" else "/healthz")
     (check,) = (found["healthcheck"] for found in OURS.values() if "healthcheck" in found)
     port, path = re.search(r"http://127\.0\.0\.1:(\d+)(/\w+)", check["test"][-1]).groups()
     assert [port] == told("EXPOSE")
     paths.add(path)
-    assert paths == {"/healthz"}
+    assert paths == {"/healthz", "/readyz"}
     plain = FlaskClient(app)  # shows no key
     for path in paths:
         # The kubelet asks by the pod's address.
-        assert plain.get(path, headers={"Host": "10.0.0.9:8642"}).status_code == 200
+        answer = plain.get(path, headers={"Host": "10.0.0.9:8642"})
+        assert answer.status_code == (503 if path == "/readyz" else 200)  # the app has no tables
 
 
 def test_ports_users_and_volumes_agree():
@@ -223,7 +238,8 @@ def test_the_image_is_made_of_locked_packages_and_whole():
         for source in sources:
             assert (ROOT / source).exists(), source
     whole = {source for *sources, _ in copied for source in sources}
-    linked = {path.name for path in (ROOT / "src" / "gramwatt").iterdir() if path.is_symlink()}
+    links = [path for path in (ROOT / "src" / "gramwatt").iterdir() if path.is_symlink()]
+    linked = {path.resolve().relative_to(ROOT).parts[0] for path in links}
     assert linked | {"src", "pyproject.toml", "requirements/team.txt"} <= whole
     installs = [text for text in told("RUN") if "pip install" in text]
     assert ["--require-hashes" in text or "--no-deps" in text for text in installs] == [True, True]

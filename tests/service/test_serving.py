@@ -147,6 +147,27 @@ def test_an_error_is_logged_with_the_id_of_its_request(client, monkeypatch):
     assert "disk on fire" in line["error"]
 
 
+def test_the_access_log_has_the_client_s_address_and_the_size_of_the_answer(client, caplog):
+    with caplog.at_level(logging.INFO, "gramwatt.access"):
+        answer = client.get("/v1/projects")
+    about = caplog.records[-1].request
+    assert (about["address"], about["bytes"]) == ("127.0.0.1", len(answer.data))
+
+
+def test_a_scheduler_touches_its_file_as_long_as_it_works(tmp_path):
+    alive = tmp_path / "alive"
+    with running(tmp_path, "gramwatt", "scheduler", "--alive-file", str(alive)) as process:
+        eventually(alive.exists, 60)
+        before = alive.stat().st_mtime
+        eventually(lambda: alive.stat().st_mtime > before, 60)
+        process.popen.send_signal(signal.SIGSTOP)
+        time.sleep(0.2)
+        last = alive.stat().st_mtime
+        time.sleep(4)
+        assert alive.stat().st_mtime == last
+        process.popen.send_signal(signal.SIGCONT)
+
+
 def test_a_statement_that_the_database_refuses_is_our_fault(light, caplog):
     ingest(light, "job-1", lines(journal()))
     with light.store.write() as session:
@@ -225,13 +246,3 @@ def test_a_report_that_takes_too_long_or_is_killed_is_given_up_and_the_next_one_
         process.render(report, "html")
     assert process.render(report, "html") == render(report, "html")
     process.end()
-
-
-def test_too_many_waiting_reports_are_refused_with_a_time_to_ask_again(client, light, monkeypatch):
-    ingest(light, "job-1", lines(journal()))
-    monkeypatch.setattr(render_process, "MAX_WAITING", 0)
-    monkeypatch.setattr("gramwatt.service.rendering.reports._child", RenderProcess())
-    answer = client.get("/v1/jobs/job-1/report.pdf")
-    assert (answer.status_code, answer.json["code"]) == (503, "busy")
-    assert answer.headers["Retry-After"] == "10"
-    assert client.get("/v1/jobs/job-1/report.json").status_code == 200

@@ -18,10 +18,10 @@ from gramwatt.collectors.journal import recovery, uploader, writer
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter import count_buffer
 from gramwatt.collectors.meter.resume import EarlierMeters
-from gramwatt.service.budgets import budgets
 from gramwatt.service.jobs import journal
 from gramwatt.service.jobs import scoring as score_job
-from gramwatt.service.jobs.intake import ingest, sequences
+from gramwatt.service.jobs.intake import addressing, ingest, sequences
+from gramwatt.service.months import spending
 from gramwatt.service.months.sums import keeping
 from gramwatt.service.notifications import outbox
 from gramwatt.service.operation import backfill, retention, upkeep
@@ -164,17 +164,6 @@ def counts_again_after_a_restart() -> AbstractContextManager[Any]:
     return patch.object(count_buffer.CountBuffer, "__init__", patched)
 
 
-def counts_are_confirmed_before_the_disk() -> AbstractContextManager[Any]:
-    """A client forgets lines that its meter has, though the disk has not taken them."""
-    original = count_buffer.CountBuffer.add
-
-    def patched(self: Any, command: Any) -> None:
-        original(self, command)
-        self.saved = self._closed
-
-    return patch.object(count_buffer.CountBuffer, "add", patched)
-
-
 def loses_counts_of_the_dead() -> AbstractContextManager[Any]:
     """Closing a dead job leaves out what it had counted and not journaled."""
     return patch.object(recovery, "open_counts", lambda writers, client: [])
@@ -238,7 +227,7 @@ def months_keep_old_parts() -> AbstractContextManager[Any]:
 
 def deleted_jobs_return() -> AbstractContextManager[Any]:
     """A line of a deleted job makes it anew."""
-    return patch.object(ingest, "require_not_deleted", lambda *_: None)
+    return patch.object(addressing, "require_not_deleted", lambda *_: None)
 
 
 def corrections_are_lost() -> AbstractContextManager[Any]:
@@ -295,14 +284,19 @@ def alerts_have_an_id_for_each_attempt() -> AbstractContextManager[Any]:
 
 def running_jobs_are_spent_twice() -> AbstractContextManager[Any]:
     """What a job emitted while it ran stays in the sum of its budget when it is scored."""
-    wanted = sa.select(Score.doc).join(Job, Job.id == Score.job)
+    wanted = sa.select(Job.project, Score.doc).join(Job, Job.id == Score.job)
 
-    def patched(service: Any, project: str) -> list[Any]:
+    def patched(service: Any, keys: Any) -> dict[Any, list[Any]]:
         with service.store.read() as session:
-            documents = session.scalars(wanted.where(Job.project == project, Score.revision == 1))
-            return [read_job(text)["days"] for text in documents]
+            rows = session.execute(wanted.where(Score.revision == 1)).all()
+        found: dict[Any, list[Any]] = {}
+        for project, text in rows:
+            for month in {month for month, of in keys if of == project}:
+                days = [d for d in read_job(text)["days"] if d["day"].startswith(month)]
+                found.setdefault((month, project), []).append(days)
+        return found
 
-    return patch.object(budgets, "_running", patched)
+    return patch.object(spending, "_running", patched)
 
 
 def _without_errors(action: Callable[..., Any]) -> Callable[..., bool]:
@@ -344,7 +338,6 @@ BUGS = (
     Bug(14, answers_before_the_disk),
     Bug(10, forgets_the_readings),
     Bug(10, counts_again_after_a_restart),
-    Bug(59, counts_are_confirmed_before_the_disk),
     Bug(0, loses_counts_of_the_dead),
     Bug(14, heard_by_the_jobs_clock),
     Bug(1, first_day_only),

@@ -445,7 +445,7 @@ def watched(plant: Plant) -> Iterator[None]:
 
     Advice is a slow pure function of documents; what it suggests is tested elsewhere.
     """
-    write, read, take = Store.write, Store.read, ingest_module.ingest
+    write, read, take = Store.write, Store.read, ingest_module.ingest_unscored
     transact = Store.transact
 
     def writing(store: Store, **more: Any) -> Any:
@@ -459,12 +459,15 @@ def watched(plant: Plant) -> Iterator[None]:
     def reading(store: Store) -> Any:
         return plant.server.read(lambda: read(store)) if plant.server else read(store)
 
-    def taking(service: Service, job_id: str, lines: Any, **more: Any) -> Any:
+    def taking(
+        service: Service, job_id: str, lines: Any, *, only_ended: bool = False, **more: Any
+    ) -> Any:
         kept = list(lines)
-        answer = take(service, job_id, kept, **more)
-        if plant.server is not None and not more.get("score", True):
+        answer, key = take(service, job_id, kept, only_ended=only_ended, **more)
+        # What came by HTTP, where the end is what matters, is acknowledged when it is answered.
+        if plant.server is not None and not only_ended:
             plant.server.took_in(job_id, kept, dict(answer))
-        return answer
+        return answer, key
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(Store, "write", writing))
@@ -472,7 +475,7 @@ def watched(plant: Plant) -> Iterator[None]:
         stack.enter_context(patch.object(Store, "transact", transacting))
         stack.enter_context(patch.object(database, "time", Waits()))
         stack.enter_context(patch.object(database, "random", Random()))
-        stack.enter_context(patch.object(ingest_module, "ingest", taking))
+        stack.enter_context(patch.object(ingest_module, "ingest_unscored", taking))
         for name in ("for_month", "calibration_rows", "device_rows"):
             stack.enter_context(patch.object(summed, name, lambda *_: []))
         yield

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import sys
+import time
 from collections.abc import Sequence
 from os.path import basename
 from pathlib import Path
@@ -26,13 +27,14 @@ from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
 from gramwatt.collectors.client.messages import print_message, write_stderr
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import first_notice_today, why_unwritable
-from gramwatt.collectors.common.identity import job_id
+from gramwatt.collectors.common.launches import job_id, restart_id
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from gramwatt.collectors.cli.run.counts import RunCounts
     from gramwatt.collectors.cli.run.measure import Run
     from gramwatt.collectors.cli.run.pausing import Pauses
     from gramwatt.collectors.cli.run.questions import Questions
@@ -40,10 +42,11 @@ if TYPE_CHECKING:
 
     OpenStore = Callable[[], LocalStore | None]
 
-SENT_TIMEOUT_S, STORE_TIMEOUT_S, SCORE_TIMEOUT_S = 3.0, 10.0, 30.0
-"""How long `run` waits at its end [s]: until a server has the journal, which a container would take
-along with it; for the score of a store that knows more than the spool; and for the score where a
-file or the whole summary was asked for."""
+STORED_TIMEOUT_S, SENT_TIMEOUT_S, STORE_TIMEOUT_S, SCORE_TIMEOUT_S = 2.0, 3.0, 10.0, 30.0
+"""How long `run` waits at its end [s]: for the score of a journal that has left the spool already;
+until a server has the journal, which a container would take along with it; for the score of a store
+that knows more than the spool; and for the score where a file or the whole summary was asked
+for."""
 PASS_ON = {
     "allow_extra_args": True,
     "allow_interspersed_args": False,
@@ -95,6 +98,13 @@ def start(
         typer.Option(help="training, fine-tuning, inference, evaluation, data-prep or other."),
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
+    count: Annotated[
+        list[str] | None, typer.Option(metavar="UNIT=N", help="R of the command; may be repeated.")
+    ] = None,
+    count_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="UNIT=FILE:KEY", help="R out of a JSON file when it has ended."),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Every notice and the whole summary.")
     ] = False,
@@ -135,9 +145,9 @@ def start(
         "deadline": deadline,
         "expected_hours": expected_hours,
     }
-    sys.exit(
-        run_command(context.args, args, strict, json_summary, verbose, budget, timing, context.obj)
-    )
+    asked = (count, count_from) if count or count_from else None
+    flags = (strict, json_summary, verbose, budget, timing, context.obj)
+    sys.exit(run_command(context.args, args, *flags, asked))
 
 
 def run_command(
@@ -149,11 +159,12 @@ def run_command(
     budget: bool = False,
     timing: Mapping[str, Any] | None = None,
     store: OpenStore = lambda: None,
+    counts: tuple[list[str] | None, list[str] | None] | None = None,
 ) -> int:
     """Check the arguments, measure the command, print its line; return the exit code.
 
     `timing` has the options that have it wait or pause, as `WaitOptions.of` takes them; they and
-    `budget` ask the server, or `store`.
+    `budget` ask the server, or `store`. `counts` are the texts of `--count` and `--count-from`.
     """
     if text := refused():
         return _unmeasured(command, strict, text)
@@ -162,9 +173,10 @@ def run_command(
     from gramwatt.collectors.cli.run.questions import Questions
 
     given = {key: value for key, value in args.items() if value is not None}
-    name = job_id()[0]
+    name = job_id(" ".join(["run", *map(basename, command[:2])]))[0]
     try:
         config = _checked(command, args, strict, json_summary)
+        counted = _run_counts(*counts) if counts else None
         questions = Questions(config, store)
         given["default_name"] = command_name(command)
         if budget and not switched_off() and not allows(questions, strict=strict):
@@ -172,9 +184,8 @@ def run_command(
         tags, pauses = _wait(questions, command, name, strict, timing or {})
         if "tags" in given or tags:
             given["tags"] = {**config.tags, **tags}
-        done = measure.measure(
-            command, given, strict, name, verbose=verbose, meanwhile=_prepare_end, pauses=pauses
-        )
+        ways: dict[str, Any] = {"meanwhile": _prepare_end, "pauses": pauses, "counts": counted}
+        done = measure.measure(command, given, strict, name, verbose=verbose, **ways)
     except NotStarted as stopped:
         print_message(str(stopped))
         return stopped.exit_code
@@ -205,10 +216,16 @@ def _wait(
         return {}, None
     name = questions.config.name or command_name(command)
     tags = wait_for_greenest(questions, options, name, job) if options.when_greenest else {}
-    pauses = pauses_of(questions, options, name, job, strict)
+    pauses = pauses_of(questions, options, name, restart_id(job, name), strict)
     if pauses is not None:
         tags["pause_above_g_per_kwh"] = f"{options.pause_above:g}"
     return tags, pauses
+
+
+def _run_counts(count: list[str] | None, count_from: list[str] | None) -> RunCounts:
+    from gramwatt.collectors.cli.run.counts import RunCounts
+
+    return RunCounts(count, count_from)
 
 
 def _prepare_end() -> None:
@@ -229,7 +246,7 @@ def _report_end(
     local = None if config.server else store()
     wanted = bool(json_summary or verbose)
     if not wanted and not (local and local.knows_more(config.home, done.job_id)):
-        _print_line(done, config)
+        _print_line(done, config, _stored(done, config, local))
         if config.server:
             _send(done.job_id, config, config.server)
         return
@@ -248,6 +265,24 @@ def _report_end(
         _report_unscored(done.job_id, config, problem, json_summary)
     elif document is not None and json_summary is not None:
         write_summary(json_summary, json.dumps(document, indent=2) + "\n", see)
+
+
+def _stored(done: Run, config: Config, store: LocalStore | None) -> Mapping[str, Any] | None:
+    """Return the document of a job whose journal has been stored before its line could be made.
+
+    As on a machine under load, where it is being scored then; None where it is in its spool.
+    """
+    from gramwatt.collectors.journal import spool
+
+    deadline = time.monotonic() + STORED_TIMEOUT_S
+    while store is not None and done.home is not None and time.monotonic() < deadline:
+        if spool.folders(done.home, done.job_id):
+            return None
+        document = store.document(config.home, done.job_id)
+        if document is not None:
+            return document
+        time.sleep(0.1)
+    return None
 
 
 def _print_line(done: Run, config: Config, document: Mapping[str, Any] | None = None) -> None:
@@ -334,7 +369,9 @@ def _report_unscored(
         problem += "sending goes on, and `gramwatt sync` sends what stays spooled"
     elif problem is None:
         problem = "it is part of a job that still runs, or its scoring goes on"
-    if first_notice_today(config.home, problem.replace(job_id, "")):
+    # That a server is away is no news at each job; that it refuses this one is.
+    refused = " refuses with " in problem  # as journal/uploader.py words it
+    if refused or first_notice_today(config.home, problem.replace(job_id, "")):
         print_message(f"{job_id} {state} yet: {problem}")
 
 

@@ -26,9 +26,10 @@ from gramwatt.collectors.client.session import JOB_SETTINGS
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
-from gramwatt.collectors.common.identity import JOB_ID, UNIT, WITHIN, job_id
+from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, job_id, within
 
 if TYPE_CHECKING:
+    from gramwatt.collectors.cli.run.counts import RunCounts
     from gramwatt.collectors.cli.run.pausing import Pauses
 
 FORWARDED = (
@@ -85,9 +86,12 @@ def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
     """
     config = resolve(args)
     own = [n for n in config.notices if strict or n.message.startswith("argument: ")]
-    texts = (notice.message.removeprefix("argument: ") for notice in own)
     problems = [
-        text.replace(" and is ignored: ", ": ").replace(" is ignored: ", ": ") for text in texts
+        notice.message.replace("argument: tags", "--tag")
+        .replace("argument: ", "--")
+        .replace(" and is ignored: ", ": ")
+        .replace(" is ignored: ", ": ")
+        for notice in own
     ]
     if args.get("zone") and args.get("region"):
         problems.append("give --zone or --region, not both")
@@ -111,6 +115,7 @@ def measure(
     verbose: bool = False,
     meanwhile: Callable[[], None] = lambda: None,
     pauses: Pauses | None = None,
+    counts: RunCounts | None = None,
 ) -> Run:
     """Run `command` under the meter; one that is not to be found starts none.
 
@@ -118,6 +123,7 @@ def measure(
 
     `meanwhile` is called while the meter starts: what the end needs is loaded then. With `pauses`
     the command runs in a session of its own, so that it can be stopped and this process not.
+    `counts` are what the options say that it counted, read when it has ended.
     A command in a process of the same job is part of that job, which has its settings already.
     The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
     NotStarted with `strict` when the meter is not ready, before the command starts.
@@ -134,7 +140,7 @@ def measure(
     if not client.wait_ready() and strict:
         client.stop("failed", 1)
         raise NotStarted("the meter is not ready; `gramwatt doctor` says what is missing")
-    environ = {**os.environ, JOB_ID: name, WITHIN: name}
+    environ = {**os.environ, JOB_ID: name, WITHIN: within(name)}
     if args.get("unit"):  # what a script in the command counts without a name
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client, pauses)
@@ -142,6 +148,8 @@ def measure(
         if left := orphans(name):
             names = ", ".join(left)[:200]
             client.send_notice(f"processes-left: the command has left {names} {LEFT}")
+        for unit, amount in counts.read(failed=bool(outcome.exit_code)) if counts else ():
+            client.count(amount, unit)
         closed = client.stop(outcome.state, outcome.exit_code, outcome.signal)
     except Exception as error:  # the exit code is the command's, whatever fails here
         print_message(f"measuring could not be ended ({error!r})")
@@ -152,7 +160,7 @@ def measure(
 
 def _started(name: str, args: Mapping[str, Any], *, verbose: bool) -> Client:
     """Return the client of the job, which begins here or is joined."""
-    joins = os.environ.get(WITHIN) == name
+    joins = enclosing_job() == name
     unused = [key for key in JOB_SETTINGS if joins and key in args]
     args = {key: value for key, value in args.items() if key not in unused}
     client = Client(name, "track" if joins else "command", args, verbose=verbose)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gramwatt.collectors.client.pausing import CALLBACKS, FOLDER, PAUSED, REQUESTED
 from gramwatt.collectors.common.clock import process_exists
-from gramwatt.collectors.common.identity import JOB_ID
+from gramwatt.collectors.common.launches import JOB_ID
 
 PROC = Path("/proc")
 REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})

@@ -84,8 +84,8 @@ def component_section(document: MonthDoc) -> list[Block]:
     said = "; ".join(f"{component_name(row)} {text(row['g'])}" for row in rows)
     chart = Chart(caption, f"Bars of carbon: {said}.", ranged_bars(bars, x_title=unit), table)
     note = (
-        "Electricity is divided by energy. Each component has its share of the range of all "
-        "electricity, or of all embodied carbon."
+        "Electricity is divided by energy. Each component has the range of its own meters or "
+        "parts; errors partly cancel, so that of the total is narrower."
     )
     printed = Table("Component scores, which sum to the total", table.columns, table.rows, note)
     return [Heading("Components of the score"), chart, printed]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table, Text
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.analysis.documents import AdviceRow, FollowedRow, MonthDoc
+from gramwatt.sci.analysis.documents import (
+    MonthDoc,
+)
+from gramwatt.sci.analysis.month_rows import (
+    AdviceRow,
+    FollowedRow,
+)
+from gramwatt.sci.base.formatting import jobs_text
 from gramwatt.sci.base.quantity import QuantityDoc
 
 FIRST_ROWS = 3
@@ -13,6 +20,9 @@ WORDS = {
     "change-hardware": "move to {target}",
     "power-cap": "cap the power",
     "stop-idle": "release idle accelerators",
+    "avoid-failed": "find out why runs failed",
+    "avoid-killed": "cancel runs earlier",
+    "avoid-lost": "find out why runs were lost",
     "share": "share the accelerator",
     "mixed-precision": "mixed precision",
     "batching": "larger batches",
@@ -25,7 +35,7 @@ WORDS = {
     "spot": "use spare capacity",
 }
 OUTCOMES = {
-    "followed": "followed: none is left on the old part",
+    "followed": "followed: none is left as it was",
     "partly": "partly followed",
     "not-followed": "not followed",
     "no-such-work": "no such work this month",
@@ -65,7 +75,7 @@ def advice_section(document: MonthDoc) -> list[Block]:
 
 
 SHORT = (
-    Column("Hardware and work", weight=2.1),
+    Column("Project and jobs", weight=2.4),
     Column("Action", weight=1.7),
     Column("Jobs", "right", 0.9),
     Column("Saves in a month", "right", 1.3),
@@ -75,7 +85,7 @@ SHORT = (
 
 def _short(row: AdviceRow) -> tuple[Cell, ...]:
     return (
-        Pair(row["hardware"], row["work"]),
+        Pair(_jobs(row), f"{row['work']} on {row['hardware']}"),
         Pair(_upper(action_text(row["action"], row["target"])), _ratio(row["carbon_ratio"])),
         Pair(str(row["jobs"]), f"of {row['jobs_of_work']}"),
         cell(row["saved_g"]),
@@ -83,11 +93,23 @@ def _short(row: AdviceRow) -> tuple[Cell, ...]:
     )
 
 
+def _jobs(row: AdviceRow) -> str:
+    """Return projects with their jobs: "vision: resnet, vit and 3 more"."""
+    by_project: dict[str, dict[str, None]] = {}
+    for job in row["named"]:
+        by_project.setdefault(job["project"], {})[job["name"]] = None
+    said = "; ".join(f"{project}: {', '.join(names)}" for project, names in by_project.items())
+    left = row["jobs"] - len(row["named"])
+    return f"{said} and {left} more" if left > 0 else said
+
+
 def _scope(document: MonthDoc) -> str:
     jobs = document["examined_jobs"]
     return (
         f"{jobs} {'job was' if jobs == 1 else 'jobs were'} examined: those with the most carbon of "
         f"each work. A saving is the sum over these jobs, not over all that are like them. "
+        "Idle time, and runs without a result, are sums over all jobs; of these runs the saving is "
+        "at most what they used. "
         f"{CONFIDENCE}"
     )
 
@@ -96,7 +118,8 @@ def _nothing(document: MonthDoc) -> str:
     jobs = document["examined_jobs"]
     if not jobs:
         return "No job could be examined."
-    return f"No action saves for certain in the {jobs} jobs that were examined."
+    verb = "was" if jobs == 1 else "were"
+    return f"No action saves for certain in the {jobs_text(jobs)} that {verb} examined."
 
 
 def _followed(document: MonthDoc) -> list[Block]:
@@ -105,7 +128,7 @@ def _followed(document: MonthDoc) -> list[Block]:
         return []
     columns = (
         Column("Suggested last month", weight=2.4),
-        Column("Jobs on the part, then and now", "right", 1.4),
+        Column("Jobs as they were, then and now", "right", 1.4),
         Column("On the target, then and now", "right", 1.4),
         Column("Outcome", weight=1.8),
     )

@@ -6,10 +6,23 @@ import math
 from collections.abc import Mapping, Sequence
 
 from gramwatt.reports.model import Block, Cell, Column, Pair, Table, Text
-from gramwatt.reports.sections.change import MINUS, NO_DIFFERENCE, change
+from gramwatt.reports.sections.change import (
+    MINUS,
+    NO_DIFFERENCE,
+    change,
+    compared,
+    first_days,
+)
+from gramwatt.reports.sections.common import cell
 from gramwatt.reports.sections.daily import month_name
-from gramwatt.sci.analysis.documents import ChangeDoc, MonthDoc
+from gramwatt.sci.analysis.documents import (
+    ChangeDoc,
+    MonthDoc,
+)
 from gramwatt.sci.analysis.month import previous_month
+from gramwatt.sci.analysis.month_rows import (
+    ProjectChange,
+)
 from gramwatt.sci.base.formatting import NARROW_SPACE, prefix, value_text
 from gramwatt.sci.base.quantity import QuantityDoc
 
@@ -27,24 +40,30 @@ CAUSES = {
     "hardware_g": ("more embodied carbon per unit", "less embodied carbon per unit"),
     "method_g": ("another method", "another method"),
 }
+FIRST_PROJECTS = 3
+"""Projects on the first page."""
 SAID = 2
 """Effects that the sentence names."""
 NOTE = (
     "Volume: more or less work (R). Efficiency: energy per unit. Grid: intensity and PUE. "
-    "Hardware: embodied carbon per unit. Method: other versions of engine, catalog or kind of "
-    "intensity, with what cannot be separated from them. What both months share cancels in a range."
+    "Hardware: embodied carbon per unit. Method: other versions of engine or catalog, another "
+    "kind, publisher or resolution of intensity, with what cannot be separated from them. What "
+    "both months share cancels in a range."
 )
 
 
 def story(document: MonthDoc) -> list[Block]:
     """Return one sentence: how the total changed, and the effects that certainly moved it most."""
-    parts, totals, before = document["change_parts"], document["totals"], document["previous"]
-    if parts is None or before is None:
+    parts, totals, before = document["change_parts"], compared(document), document["previous"]
+    if parts is None or before is None or totals is None:
         return []
-    then = month_name(previous_month(document["month"]))
+    then = f"{month_name(previous_month(document['month']))}{first_days(document)}"
     found = change(totals["total_g"], before["total_g"], document["changes"]["total_g"])
     if found.text == NO_DIFFERENCE:
-        return [Text(f"No reliable difference from {then}.", strong=True)]
+        said = f"No reliable difference from {then}"
+        moved = [f"{row['project']} {found.text}" for row, found in _moved(document)[:SAID]]
+        said += f" in the sum; by project: {', '.join(moved)}." if moved else "."
+        return [Text(said, strong=True)]
     figures: Mapping[str, QuantityDoc] = parts  # type: ignore[assignment]
     sure = [name for name in NAMES if figures[name]["low"] > 0 or figures[name]["high"] < 0]
     sure.sort(key=lambda name: -abs(figures[name]["value"]))
@@ -54,6 +73,34 @@ def story(document: MonthDoc) -> list[Block]:
         first, *rest = causes
         sentence += f" {'; '.join([first[:1].upper() + first[1:], *rest])}."
     return [Text(sentence, strong=True)]
+
+
+def _moved(document: MonthDoc) -> list[tuple[ProjectChange, Pair]]:
+    """Return the projects that certainly changed, and how; the largest difference first."""
+    rows = [
+        (row, change(row["total_g"], row["previous_g"], row["change"]))
+        for row in document["project_changes"]
+        if row["total_g"] and row["previous_g"] and row["change"]
+    ]
+    return [(row, found) for row, found in rows if found.text != NO_DIFFERENCE]
+
+
+def project_changes(document: MonthDoc) -> list[Block]:
+    """Return the projects whose total certainly changed; nothing for one project or none."""
+    rows = _moved(document)[:FIRST_PROJECTS]
+    if len(document["project_changes"]) < 2 or not rows:
+        return []
+    columns = (
+        Column("Project", weight=1.6),
+        Column("This month", "right"),
+        Column("Before", "right"),
+        Column("Change", "right", 1.2),
+    )
+    lines = tuple(
+        (row["project"], cell(row["total_g"]), cell(row["previous_g"]), found)
+        for row, found in rows
+    )
+    return [Table("Projects that certainly changed", columns, lines)]
 
 
 def _cause(name: str, figure: QuantityDoc) -> str:

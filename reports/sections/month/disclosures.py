@@ -68,17 +68,29 @@ def statement_section(document: MonthDoc, stamp: str) -> list[Block]:
 
 
 def _figure(document: MonthDoc, name: str) -> Cell:
-    totals, memo = document["totals"], document["market_based"]
-    if name == "market_g":
-        return cell(memo["market_g"]) if memo else "no contract declared"
+    totals = document["totals"]
+    boundary, _, field = name.partition("_")
+    if boundary in ("own", "cloud"):
+        return _of_boundary(document, boundary, field)
     if name == "models":
         made = [row for row in document["models"] if row["persona"] == "provider"]
-        known = [f"{row['model_id']}: {value_text(row['energy_kwh'])}" for row in made[:3]]
+        known = [f"{row['model_id']}: {value_text(row['facility_kwh'])}" for row in made[:3]]
         more = f" and {len(made) - 3} more" if len(made) > 3 else ""
         return "; ".join(known) + more or "no model named"
     if name == "sections":
         return "this report"
     return cell(totals[name])  # type: ignore[literal-required]
+
+
+def _of_boundary(document: MonthDoc, boundary: str, field: str) -> Cell:
+    """Return a figure of the jobs on own sites, or of those in clouds."""
+    found = [row for row in document["by_boundary"] if row["boundary"] == boundary]
+    if not found:
+        return f"no job {'in a cloud' if boundary == 'cloud' else 'on an own site'}"
+    if field == "market_g":
+        memo = found[0]["market_based"]
+        return cell(memo["market_g"]) if memo else "no contract declared"
+    return cell(found[0][field])  # type: ignore[literal-required]
 
 
 @cache

@@ -20,13 +20,19 @@ from gramwatt.sci.journal.records import (
     JobRecord,
     encode,
 )
-from gramwatt.service.access.projects import first_project, require_own, require_visible
 from gramwatt.service.common.answers import Acknowledged, IngestAnswer
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.documents import find_job, require_intervals, require_not_deleted
+from gramwatt.service.jobs.documents import require_intervals
+from gramwatt.service.jobs.intake.addressing import (
+    keep_waiting,
+    locked_job,
+    released,
+    split_waiting,
+)
+from gramwatt.service.jobs.intake.conflicts import set_aside
 from gramwatt.service.jobs.intake.lines import Tally, batches
 from gramwatt.service.jobs.intake.sequences import Arrived
-from gramwatt.service.jobs.journal import device_classes, refresh_head
+from gramwatt.service.jobs.journal import device_classes, refresh_own_head
 from gramwatt.service.jobs.scoring import score_when_closed
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
@@ -39,14 +45,6 @@ _ARRIVED = (
     sa.update(Writer.__table__)  # type: ignore[arg-type]  # a plain table
     .where(Writer.__table__.c.id == sa.bindparam("key"))
     .values(contiguous=sa.bindparam("to"), beyond=sa.bindparam("spans"))
-)
-_JOB = (
-    sa.select(
-        *(Job.id, Job.project, Job.state, Job.silent_us, Job.intervals_deleted_us),
-        (Job.head == "").label("is_fresh"),
-    )
-    .where(Job.job_id == sa.bindparam("job_id"))
-    .with_for_update()
 )
 _HEARD = (
     sa.update(Job.__table__)  # type: ignore[arg-type]  # a plain table
@@ -62,49 +60,76 @@ _DEVICES = sa.select(Device.node, Device.device_id, Device.id).where(
 _NEW_WRITERS, _NEW_DEVICES = sa.insert(Writer), sa.insert(Device)
 _WriterName = tuple[str, str]
 _Row = sa.Row[int, str, str, int, str]
-_JobRow = sa.Row[int, str, str, int | None, int | None, bool]
 _Keys = dict[_WriterName, int]
 _Classes = dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What became of a batch of records; `job` is the key of their job, which may have ended."""
+    """What became of a batch of records; `job` is the key of their job, which may have ended.
 
-    job: int
+    It is None where they wait for the line that says which job they are of.
+    """
+
+    job: int | None
     ended: bool
     new: int
     acknowledged: list[Acknowledged]
 
 
 def ingest(
-    service: Service, job_id: str, lines: Iterable[bytes], *, score: bool = True
+    service: Service,
+    job_id: str,
+    lines: Iterable[bytes],
+    *,
+    score: bool = True,
+    project: str | None = None,
 ) -> IngestAnswer:
     """Store the lines that are new; a bad one is rejected alone. An ended job is scored.
 
     Lines are read and committed in batches, however many there are. So nothing that was stored is
-    lost when the lines break off, or when scoring fails. Raises DeletedJobError for lines of a
+    lost when the lines break off, or when scoring fails. `project` says which job of the id is
+    meant, where the caller has several projects. Raises DeletedJobError for lines of a
     deleted job, IntervalsDeletedError for new ones of a job whose others were deleted,
-    UnknownJobError for a job of another project than the caller's, and
+    UnknownJobError for a job that was moved to another project than the caller's,
+    AmbiguousJobError, JobTakenError, and
     ForeignProjectError for lines that would put a job into one.
     """
-    service = service.for_every_project()
-    tally = Tally()
-    key: int | None = None
-    check = partial(_check_possible, service, {})
-    for batch in batches(job_id, lines, check, tally):
-        stored = service.store.transact(partial(_store_batch, service, job_id, batch))
-        tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
-        key = stored.job if stored.ended else None
+    answer, key = ingest_unscored(service, job_id, lines, project=project, only_ended=True)
     if score and key is not None:
         if service.score_later:
             service.score_later(key)
         else:
-            score_when_closed(service, key)
-    return tally.answer()
+            score_when_closed(service.for_every_project(), key)
+    return answer
 
 
-def _check_possible(service: Service, classes: _Classes, record: AnyRecord) -> None:
+def ingest_unscored(
+    service: Service,
+    job_id: str,
+    lines: Iterable[bytes],
+    *,
+    project: str | None = None,
+    only_ended: bool = False,
+) -> tuple[IngestAnswer, int | None]:
+    """Store lines as `ingest` does without scoring; their account, and the key of their job.
+
+    The key is None where no line was taken or all wait, with `only_ended` also while the job runs.
+    """
+    service = service.for_every_project()
+    tally = Tally()
+    key: int | None = None
+    check = partial(_check_possible, service, {}, project)
+    for batch in batches(job_id, lines, check, tally):
+        stored = service.store.transact(partial(_store_batch, service, job_id, project, batch))
+        tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
+        key = None if only_ended and not stored.ended else stored.job
+    return tally.answer(), key
+
+
+def _check_possible(
+    service: Service, classes: _Classes, project: str | None, record: AnyRecord
+) -> None:
     """Raise RecordError for more energy than the class of a device can draw.
 
     `classes` are those that the upload told so far; the stored ones are read when one is needed.
@@ -118,83 +143,55 @@ def _check_possible(service: Service, classes: _Classes, record: AnyRecord) -> N
         return
     if record.device_id not in classes:
         with service.store.read() as session:
-            stored = device_classes(session, record.job_id)
+            own = service.caller.projects if project is None else {project}
+            stored = device_classes(session, record.job_id, own)
         classes.update({record.device_id: None, **stored, **classes})
     check_energy(record.energy_j, length_s, classes[record.device_id])
 
 
 def _store_batch(
-    service: Service, job_id: str, batch: list[AnyRecord], session: Session
+    service: Service, job_id: str, project: str | None, batch: list[AnyRecord], session: Session
 ) -> _Stored:
     """Store the records that are new, in the transaction of `session`."""
-    job = _locked_job(service, session, job_id, batch)
-    new, keys, acknowledged = _arrivals(session, job.id, batch)
-    state, project = job.state, job.project
-    if new:
+    job = locked_job(service, session, job_id, project, batch)
+    ready, waiting = split_waiting(service, session, job, project, batch)
+    kept = keep_waiting(service, session, job_id, waiting) if waiting else 0
+    if job is None:
+        return _Stored(None, False, kept, [])
+    late = released(service, session, job_id, {record.node for record in ready})
+    new, again, keys, acknowledged = _arrivals(session, job.id, [*late, *ready])
+    waited = {id(record) for record in late}
+    counted = kept - sum(1 for record in new if id(record) in waited)
+    state = job.state
+    aside = 0
+    if job.intervals_deleted_us is None:
+        new, aside = set_aside(session, job.id, keys, new, again)
+    if new or aside:
         if job.intervals_deleted_us is not None:
             require_intervals(session.get_one(Job, job.id), "what comes later cannot be added")
         _store(session, job.id, keys, new)
         heard = {"key": job.id, "now_us": service.now_us()}
         session.connection().execute(_HEARD, heard)
         resumed = job.silent_us is not None
-        if resumed or job.is_fresh or any(r.TYPE in _HEADS for r in new):
+        if resumed or job.is_fresh or aside or any(r.TYPE in _HEADS for r in new):
             whole = session.get_one(Job, job.id, populate_existing=True)
-            refresh_head(session, whole)
-            state, project = whole.state, whole.project
-    require_own(service, project)
-    return _Stored(job.id, state != "running", len(new), acknowledged)
-
-
-def _locked_job(service: Service, session: Session, job_id: str, batch: list[AnyRecord]) -> _JobRow:
-    """Return the job's row, created if missing, locked so that uploads of one job wait for each
-    other.
-    """
-    connection, wanted = session.connection(), {"job_id": job_id}
-    job = connection.execute(_JOB, wanted).one_or_none()
-    if job is None:
-        _make_job(service, session, job_id, batch)
-        job = connection.execute(_JOB, wanted).one()
-    require_visible(service, job_id, job.project)
-    return job
-
-
-def _make_job(service: Service, session: Session, job_id: str, batch: list[AnyRecord]) -> None:
-    now_us = service.now_us()
-    row = {
-        "job_id": job_id,
-        "project": first_project(service),
-        "state": "running",
-        "started_us": _first_us(batch, now_us),
-        "heard_us": now_us,
-        "version": 0,
-        "scored_version": 0,
-        "revision": 0,
-        "head": "",
-        "notices": 0,
-    }
-    upsert(session, Job, [row])
-    # Only now: a deletion of the job has either finished, or waits for this lock.
-    find_job(session, job_id, lock=True)
-    require_not_deleted(session, job_id, service.caller.projects)
-
-
-def _first_us(batch: list[AnyRecord], otherwise_us: int) -> int:
-    """Return a time in the batch [us since 1970]: the job may have begun then, if none says it."""
-    for record in batch:
-        for name in ("started_at", "at", "ended_at", "start"):
-            if hasattr(record, name):
-                return to_us(getattr(record, name))
-    return otherwise_us
+            refresh_own_head(service, session, whole)
+            state = whole.state
+    return _Stored(job.id, state != "running", counted + len(new) + aside, acknowledged)
 
 
 def _arrivals(
     session: Session, job: int, batch: list[AnyRecord]
-) -> tuple[list[AnyRecord], _Keys, list[Acknowledged]]:
-    """Return what is new, the keys of the batch's writers, and how far each has arrived."""
+) -> tuple[list[AnyRecord], list[AnyRecord], _Keys, list[Acknowledged]]:
+    """Return what is new, what is not, the keys of the writers, and how far each has arrived."""
     writers = _writers(session, job, {(record.node, record.writer) for record in batch})
     arrived = {name: Arrived.from_row(row.contiguous, row.beyond) for name, row in writers.items()}
     ordered = sorted(batch, key=lambda record: record.seq)
-    new = [record for record in ordered if arrived[record.node, record.writer].add(record.seq)]
+    new: list[AnyRecord] = []
+    again: list[AnyRecord] = []
+    for record in ordered:
+        fresh = arrived[record.node, record.writer].add(record.seq)
+        (new if fresh else again).append(record)
     if new:
         rows = [
             {"key": row.id, "to": arrived[name].contiguous, "spans": arrived[name].to_text()}
@@ -205,7 +202,7 @@ def _arrivals(
         {"node": node, "writer": writer, "seq": arrived[node, writer].contiguous}
         for node, writer in sorted(arrived)
     ]
-    return new, {name: row.id for name, row in writers.items()}, acknowledged
+    return new, again, {name: row.id for name, row in writers.items()}, acknowledged
 
 
 def _store(session: Session, job: int, keys: _Keys, new: Sequence[AnyRecord]) -> None:

@@ -16,7 +16,6 @@ from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.service.jobs.intake.open_journals import (
-    ingest_lines,
     live_folders,
     read_journal,
     read_open_journals,
@@ -57,14 +56,16 @@ def ingest_local_spool(service: Service, *, fresh: bool = False) -> None:
 
 def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:
     """Ingest and score the closed spools of an open service; returns the ids of the jobs scored."""
+    from gramwatt.service.jobs.scoring import score_when_closed
+
     home = service.config.home
-    ingested = [
-        folder.job_id for folder in _closed(home, job_id) if _ingest_folder(service, home, folder)
-    ]
-    names = list(dict.fromkeys(ingested))
-    for name in names:
+    names: dict[int, str] = {}
+    for folder in _closed(home, job_id):
+        if (key := _ingest_folder(service, home, folder)) is not None:
+            names[key] = folder.job_id
+    for name in dict.fromkeys(names.values()):
         _ingest_open(service, home, name)
-    return [name for name in names if _score(service, name)]
+    return [name for key, name in names.items() if score_when_closed(service, key)]
 
 
 def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
@@ -76,19 +77,21 @@ def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
     return [folder for folder in closed if folder.server() is None]
 
 
-def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
+def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> int | None:
     """Ingest a folder, and delete it once it is closed and nothing in it is new.
 
-    Returns whether the job can be scored: its lines are stored, and no meter writes on here.
+    Returns the key of its job where that can be scored: its lines are stored, and no meter writes
+    on here.
     """
-    from gramwatt.service.common.errors import DeletedJobError
+    from gramwatt.service.common.errors import DeletedJobError, UseCaseError
+    from gramwatt.service.jobs.intake.ingest import ingest_unscored
 
-    answers: list[IngestAnswer] = []
+    answers: list[tuple[IngestAnswer, int | None]] = []
     try:
         with spool.sent(
-            folder, lambda lines: answers.append(ingest_lines(service, folder.job_id, lines))
+            folder, lambda lines: answers.append(ingest_unscored(service, folder.job_id, lines))
         ) as can_go:
-            refused = [answer for answer in answers if answer["rejected"]]
+            refused = [answer for answer, _ in answers if answer["rejected"]]
             if can_go and refused:
                 _reject(home, folder, refused[-1])
             elif can_go:
@@ -97,37 +100,29 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> bool:
         if folder.is_closed():
             spool.discard(home, folder)
             _report(f"{error}; what its meter had still spooled is dropped")
-        return False
+        return None
+    except UseCaseError as error:  # such as an id that is taken
+        _report(f"{error}; its journal stays spooled")
+        return None
     except OSError as error:
         _report(f"job {folder.job_id} is stored, but its journal stays spooled: {error}")
-    return not folder.is_live()
+    keys = [key for _, key in answers if key is not None]
+    return keys[-1] if keys and not folder.is_live() else None
 
 
 def _ingest_open(service: Service, home: Path, job_id: str) -> None:
     """Ingest what other nodes of a job have journaled so far, since it runs until they end too."""
-    from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
+    from gramwatt.service.common.errors import UseCaseError
+    from gramwatt.service.jobs.intake.ingest import ingest_unscored
 
     for folder in spool.folders(home, job_id):
         if folder.server() is not None:
             continue
-        with suppress(DeletedJobError, UnknownJobError):  # or its meter has written nothing yet
+        with suppress(UseCaseError):  # or its meter has written nothing yet
             if folder.is_live():
                 read_journal(service, folder)
             else:
-                ingest_lines(service, folder.job_id, folder.lines())
-
-
-def _score(service: Service, job_id: str) -> bool:
-    from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
-    from gramwatt.service.jobs.documents import find_job
-    from gramwatt.service.jobs.scoring import score_when_closed
-
-    try:
-        with service.store.read() as session:
-            key = find_job(session, job_id).id
-    except (DeletedJobError, UnknownJobError):  # its journal had no line that was taken
-        return False
-    return score_when_closed(service, key)
+                ingest_unscored(service, folder.job_id, folder.lines())
 
 
 def _reject(home: Path, folder: SpoolFolder, answer: IngestAnswer) -> None:

@@ -18,7 +18,6 @@ from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.spool import SpoolFolder
 
 if TYPE_CHECKING:
-    from gramwatt.service.common.answers import IngestAnswer
     from gramwatt.service.container import Service
 
 
@@ -36,14 +35,14 @@ def read_open_journals(service: Service, *, fresh: bool = False) -> list[str]:
     The score of each is brought up to date, with `fresh` however young the last one is.
     """
     from gramwatt.sci.base.errors import GramwattError
-    from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
+    from gramwatt.service.common.errors import UseCaseError
     from gramwatt.service.jobs.scoring import score_provisionally
 
     found = {}
     for folder in live_folders(service.config.home):
         try:
             found[folder.job_id] = read_journal(service, folder)
-        except (DeletedJobError, UnknownJobError):  # or no whole line of it is there yet
+        except UseCaseError:  # deleted, its id taken, or no whole line of it is there yet
             continue
     for key in found.values():
         try:
@@ -58,43 +57,38 @@ def read_journal(service: Service, folder: SpoolFolder) -> int:
 
     Raises UnknownJobError while nothing is known of it, or DeletedJobError.
     """
-    from gramwatt.service.jobs.documents import find_job
-    from gramwatt.service.store.models import Job, OpenJournal
+    from gramwatt.service.jobs.documents import find_job, locked_job
+    from gramwatt.service.jobs.intake.ingest import ingest_unscored
+    from gramwatt.service.store.models import OpenJournal
 
     # The open file first: a line that leaves it has been appended to the final ones before.
     opened = b"\n".join(folder.open_lines()).decode("utf-8", "replace")
-    positions = _positions(service, folder)
-    ingest_lines(service, folder.job_id, _new_lines(folder, positions))
+    before, positions = _positions(service, folder)
+    _, told = ingest_unscored(service, folder.job_id, _new_lines(folder, positions))
     with service.store.write() as session:
-        job: Job = find_job(session, folder.job_id, lock=True)
+        key = told or before or find_job(session, folder.job_id).id
+        job = locked_job(session, key, folder.job_id)
         row = session.get(OpenJournal, (job.id, folder.node))
-        before = row.lines if row else ""
+        known = row.lines if row else ""
         text = json.dumps(positions)
         session.merge(OpenJournal(job=job.id, node=folder.node, positions=text, lines=opened))
-        if job.state == "running" and opened != before:
+        if job.state == "running" and opened != known:
             job.version += 1
             job.heard_us = service.now_us()
         return job.id
 
 
-def ingest_lines(service: Service, job_id: str, lines: Iterator[bytes]) -> IngestAnswer:
-    """Store journal lines without scoring; what became of them."""
-    from gramwatt.service.jobs.intake.ingest import ingest
-
-    return ingest(service, job_id, lines, score=False)
-
-
-def _positions(service: Service, folder: SpoolFolder) -> dict[str, int]:
+def _positions(service: Service, folder: SpoolFolder) -> tuple[int | None, dict[str, int]]:
+    """Return the key of the job that the folder was last read for, and up to where; None before."""
     import sqlalchemy as sa
 
     from gramwatt.service.store.models import Job, OpenJournal
 
-    wanted = sa.select(OpenJournal.positions).join(Job, Job.id == OpenJournal.job)
+    wanted = sa.select(Job.id, OpenJournal.positions).join(Job, Job.id == OpenJournal.job)
     with service.store.read() as session:
-        known = session.scalar(
-            wanted.where(Job.job_id == folder.job_id, OpenJournal.node == folder.node)
-        )
-    return json.loads(known) if known else {}
+        newest = wanted.where(Job.job_id == folder.job_id, OpenJournal.node == folder.node)
+        known = session.execute(newest.order_by(Job.id.desc()).limit(1)).one_or_none()
+    return (known[0], json.loads(known[1])) if known else (None, {})
 
 
 def _new_lines(folder: SpoolFolder, positions: dict[str, int]) -> Iterator[bytes]:

@@ -55,15 +55,18 @@ def parse_moment(text: str) -> datetime:
     return parse_time(text if "T" in text else f"{text}T00:00Z")
 
 
+TAG_SEPARATOR = re.compile("[:=]")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
     """What a job must have to be listed (None: any), and the order of the list.
 
-    `since` and `until` bound the start, [since, until). `tags` are texts "key:value", all of which
-    a job must have; `user` is the tag of that name. `hardware` is a catalog id of one of the job's
-    devices, `zone` that of any of its nodes. `q` is part of the name, the model's id or a tag
-    "key:value", whatever the case, or begins the job's id. A `sort` with "-" is descending; jobs
-    whose figure is not known come last in both directions.
+    `since` and `until` bound the start, [since, until). `tags` are texts "key=value" or
+    "key:value", all of which a job must have; `user` is the tag of that name. `hardware` is a
+    catalog id of one of the job's devices, `zone` that of any of its nodes. `q` is part of the
+    name, the model's id or a tag "key:value", whatever the case, or begins the job's id. A `sort`
+    with "-" is descending; jobs whose figure is not known come last in both directions.
     """
 
     project: str | None = None
@@ -124,4 +127,5 @@ class JobFilter:
                 yield label_text(kind, value)
         if self.user is not None:
             yield label_text(TAG, f"user:{self.user}")
-        yield from (label_text(TAG, text) for text in self.tags)
+        for text in self.tags:
+            yield label_text(TAG, TAG_SEPARATOR.sub(":", text, count=1))

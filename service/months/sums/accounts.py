@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gramwatt.sci.analysis.breakdown import WEIGHTS
 from gramwatt.sci.analysis.documents import (
     BoundaryDoc,
+    BoundaryShare,
     ChargeRow,
     ComponentRow,
     LedgerRow,
@@ -17,15 +22,20 @@ from gramwatt.sci.analysis.documents import (
     ProjectCharge,
     WorkRow,
 )
+from gramwatt.sci.analysis.month_rows import (
+    MonthMethodDoc,
+)
 from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, weakest
 from gramwatt.sci.journal.records import ACCELERATORS
+from gramwatt.sci.score.method import APPROACH, FORMULA, INCLUDED, STANDARD
 from gramwatt.service.months.sums.arrays import Parts, grouped, values
 from gramwatt.service.months.sums.figures import Floats, Ints
-from gramwatt.service.months.sums.totals import Totals, by_job
+from gramwatt.service.months.sums.totals import Totals, by_job, component_sums, factor
+from gramwatt.service.store.documents import to_text
 
 _TERMS = ("energy_kwh", "operational_g", "embodied_g")
-COMPLETED, SWEEP, IDLE = "completed", "sweep", "idle"
+COMPLETED, SWEEP, IDLE, OTHER = "completed", "sweep", "idle", "other"
 OUTCOMES = (COMPLETED, IDLE, SWEEP, "failed", "killed", "lost")
 """What became of the work, in the order of the ledger."""
 CONTRACTS = "energy times the intensity of contracts, as tags of the jobs declare them"
@@ -49,42 +59,132 @@ class Accounts:
             "chargeback": self._chargeback(),
             "by_project": self._by_project(),
             "work": self._work(),
-            "market_based": self._market(),
+            "market_based": self._market(np.arange(len(self._parts.keys))),
+            "by_boundary": self._by_boundary(),
+            "method": self.method(),
         }
 
     def _weighted(self, block: str, key: str, weight: str) -> Floats:
         """Return a share of each job times the term [of the month] that it is a share of."""
         found = np.zeros(len(self._parts.keys))
-        number = self._number.get((f"{block} by", key))
-        if number is not None:
-            rows = self._parts.quality
-            mine = rows.what == number
-            jobs = rows.job[mine]
-            found[jobs] = rows.amount[mine] * self._values[_TERMS.index(weight)][jobs]
+        jobs, shares = self._shares(block, key)
+        found[jobs] = shares * self._values[_TERMS.index(weight)][jobs]
         return found
+
+    def _shares(self, block: str, key: str) -> tuple[NDArray[np.int32], Floats]:
+        """Return the jobs that have a share of this key, which may be 0, and the shares."""
+        number = self._number.get((f"{block} by", key), -1)
+        mine = self._parts.quality.what == number
+        return self._parts.quality.job[mine], self._parts.quality.amount[mine]
 
     def _of(self, block: str, key: str) -> Floats:
         return self._weighted(block, key, WEIGHTS[block, key])
 
     def _components(self, part: str) -> list[ComponentRow]:
-        """O or M by class of device, each with its share of the term's range.
+        """O or M by class of device, each with its own range.
 
-        What no job divides stands as `other`.
+        What no job divides stands as `other`, with a share of the term's range.
         """
-        term = f"{part}_g"
-        whole = getattr(self._whole, term).quantity(0)
+        whole = getattr(self._whole, f"{part}_g").quantity(0)
         if whole is None or whole.value <= 0:
             return []
-        keys = [key for block, key in self._parts.keys_of_quality if block == f"{part} by"]
-        amounts = {key: float(self._weighted(part, key, term).sum()) for key in sorted(keys)}
-        rest = whole.value - sum(amounts.values())
+        found = {key: g for (of, key), g in sorted(self._by_component.items()) if of == part}
+        summed = math.fsum(g.value for g in found.values())
+        rest = whole.value - summed
         if rest > 1e-9 * whole.value:
-            amounts["other"] = amounts.get("other", 0.0) + rest
-        summed = sum(amounts.values())
+            found[OTHER] = whole.scaled(rest / whole.value)
+            summed = whole.value
         return [
-            {"part": part, "component": key, "g": share_of(whole, amount / summed)}
-            for key, amount in amounts.items()
-            if amount > 0
+            {"part": part, "component": key, "g": share_of(g, whole.value / summed)}
+            for key, g in found.items()
+            if g.value > 0
+        ]
+
+    @cached_property
+    def _by_component(self) -> dict[tuple[str, str], Quantity]:
+        return component_sums(self._parts)
+
+    def facility(self, totals: Totals, cell: int, jobs: Ints) -> Quantity | None:
+        """Return the energy of the facility [kWh], E times PUE, with the ranges of both."""
+        energy, pue = totals.energy_kwh.quantity(cell), self._pue(totals, cell, jobs)
+        return energy.times(pue, "kWh") if energy and pue else None
+
+    def _pue(self, totals: Totals, cell: int, jobs: Ints) -> Quantity | None:
+        """Return the mean PUE of these jobs by energy; `totals` are sums with their inputs."""
+        energy = totals.energy_kwh.quantity(cell)
+        facility_kwh = float(self._of("boundary", "facility")[jobs].sum())
+        if energy is None or not (energy.value > 0 and facility_kwh > 0):
+            return None
+        known = [self._parts.traits[n]["pue"] for n in np.unique(self._parts.trait[jobs])]
+        sources = sorted({source for _, of_job in known for source in of_job})
+        kind, source = weakest(kind for kind, _ in known), "; ".join(sources)
+        spread = factor(totals.operational_g, totals.energy_kwh, cell, sources, only=True)
+        value = facility_kwh / energy.value
+        if spread is None or not spread.value > 0:
+            return Quantity.exact(value, "1", kind, source)
+        ends = (spread.low / spread.value, spread.high / spread.value)
+        return Quantity.exact(value, "1", kind, source).ranged(*ends)
+
+    def method(self) -> MonthMethodDoc | None:
+        """Return by what the month's jobs are scored, with means over the month; None for no job.
+
+        The mean intensity is weighted by the energy of the facility, so that E x I x PUE is O.
+        """
+        traits = self._parts.traits
+        if not traits:
+            return None
+        jobs = np.arange(len(self._parts.keys))
+        pue = self._pue(self._whole, 0, jobs)
+        sources = {source for trait in traits for source in trait["pue"][1]}
+        by_energy = factor(self._whole.operational_g, self._whole.energy_kwh, 0, sources)
+        intensity = by_energy.scaled(1 / pue.value, "gCO2e/kWh") if by_energy and pue else None
+        lives = {to_text(trait["life"]): trait["life"] for trait in traits}
+        if intensity is not None:
+            used = {row[2] for trait in traits for row in trait["intensity"]}
+            intensity = intensity.sourced("; ".join(sorted(used)) or intensity.source)
+
+        def said(number: int) -> str:
+            return "; ".join(sorted({trait["method"][number] for trait in traits}))
+
+        found: MonthMethodDoc = {
+            "standard": STANDARD,
+            "formula": FORMULA,
+            "engine_version": said(0),
+            "catalog_version": said(1),
+            "boundary_included": list(INCLUDED),
+            "boundary_excluded": sorted({text for trait in traits for text in trait["excludes"]}),
+            "intensity_signal": said(2),
+            "intensity_basis": said(3),
+            "intensity_approach": APPROACH,
+            "supply": "; ".join(sorted({trait["supply"] for trait in traits})),
+            "zones": sorted({zone for trait in traits for zone in trait["zones"]}),
+            "lifetime_years": next(iter(lives.values())) if len(lives) == 1 else None,
+            "pue": doc(pue),
+            "intensity_g_per_kwh": doc(intensity),
+        }
+        zones = {trait["time_zone"] or "UTC" for trait in traits}
+        if zones != {"UTC"}:
+            found["time_zone"] = "; ".join(sorted(zones))
+        return found
+
+    def _by_boundary(self) -> list[BoundaryShare]:
+        """Own sites and clouds: what is purchased electricity, and what the provider's."""
+        groups, jobs, cell = grouped(
+            self._parts, lambda trait: "cloud" if trait["cloud"] else "own"
+        )
+        totals = by_job(self._parts, jobs, cell, len(groups), with_inputs=True)
+        return [
+            {
+                "boundary": name,
+                "jobs": int((cell == n).sum()),
+                "energy_kwh": totals.energy_kwh.doc(n),
+                "facility_kwh": doc(self.facility(totals, n, jobs[cell == n])),
+                "operational_g": totals.operational_g.doc(n),
+                "embodied_g": totals.embodied_g.doc(n),
+                "total_g": totals.total_g.doc(n),
+                "market_based": self._market(jobs[cell == n]),
+            }
+            for n, name in enumerate(groups)
         ]
 
     def _boundary(self) -> BoundaryDoc | None:
@@ -94,13 +194,13 @@ class Accounts:
         if not (energy and grams and energy.value > 0 and grams.value > 0):
             return None
         narrow = self._of("boundary", "accelerators").sum() / self._values[0].sum()
-        facility = self._of("boundary", "facility").sum() / self._values[0].sum()
+        facility = self.facility(self._whole, 0, np.arange(len(self._parts.keys)))
         accelerators = (self._weighted("operational", n, "operational_g") for n in ACCELERATORS)
         narrow_g = sum(of_class.sum() for of_class in accelerators) / grams.value
         return {
             "narrow_kwh": share_of(energy, narrow),
             "narrow_g": share_of(grams, narrow_g),
-            "full_kwh": share_of(energy, facility),
+            "full_kwh": (facility or energy).to_doc(),
             "full_g": doc(total_g),
         }
 
@@ -134,6 +234,13 @@ class Accounts:
             COMPLETED: _row(COMPLETED, len(jobs), *busy),
             IDLE: _row(IDLE, int((idle_g > 0).sum()), *idle),
         }
+
+    def idle_and_all_g(self) -> tuple[Floats, Floats]:
+        """Return the carbon [gCO2e] of each job of times without work on its accelerators, and all
+        of it.
+        """
+        idle_g = self._of("idle", "time operational") + self._of("idle", "time embodied")
+        return idle_g, self._values[1] + self._values[2]
 
     def _idle_not_seen(self) -> QuantityDoc | None:
         """Energy of accelerators that report no utilisation, among which idle ones may be."""
@@ -183,6 +290,7 @@ class Accounts:
                 "hardware": hardware,
                 "work": work,
                 "jobs": int(counted[n]),
+                "regions": self._regions(jobs[cell == n]),
                 "energy_kwh": totals.energy_kwh.doc(n),
                 "total_g": totals.total_g.doc(n),
             }
@@ -190,17 +298,30 @@ class Accounts:
         ]
         return sorted(rows, key=lambda row: -(row["total_g"]["value"] if row["total_g"] else 0.0))
 
-    def _market(self) -> MarketDoc | None:
-        """Market-based carbon of jobs with a contract, beside their location-based one."""
+    def _regions(self, jobs: Ints) -> dict[str, int]:
+        """Return how many of these jobs ran in each region; those of none are in no count."""
+        traits, counted = np.unique(self._parts.trait[jobs], return_counts=True)
+        found: Counter[str] = Counter()
+        for trait, number in zip(traits, counted, strict=True):
+            region = self._parts.traits[trait]["region"]
+            if region:
+                found[region] += int(number)
+        return dict(sorted(found.items()))
+
+    def _market(self, among: Ints) -> MarketDoc | None:
+        """Market-based carbon of those jobs that have a contract, beside their location-based one.
+
+        A contract of 0 g/kWh is one.
+        """
         contract_g = self._of("contract", "g_per_kwh")
-        jobs = np.flatnonzero(contract_g)
+        jobs = np.intersect1d(self._shares("contract", "g_per_kwh")[0], among)
         if not len(jobs):
             return None
         totals = by_job(self._parts, jobs, np.zeros_like(jobs), 1)
         energy, location = totals.energy_kwh.quantity(0), totals.operational_g.quantity(0)
         if energy is None or location is None or energy.value <= 0:
             return None
-        market = energy.scaled(float(contract_g.sum()) / energy.value, "gCO2e")
+        market = energy.scaled(float(contract_g[jobs].sum()) / energy.value, "gCO2e")
         return {
             "jobs": len(jobs),
             "market_g": market.sourced(CONTRACTS, "declared").to_doc(),

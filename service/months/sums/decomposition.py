@@ -4,12 +4,14 @@ Carbon of each kind of work (a project and its unit) is R x E/R x O/E + R x M/R.
 (volume), E/R (efficiency), O/E (grid and PUE) and M/R (hardware) on its change are those of the
 logarithmic mean Divisia index (additive LMDI-I, Ang 2004, Energy Policy 32): they leave no rest.
 Where the two months are scored by different methods, the effects per unit cannot be separated from
-that of the method, and stand under it. Work of one month alone is volume.
+that of the method, and stand under it. Where a zone that both months have got another resolution or
+publisher of its intensity, the effect of the grid cannot, and stands there too. Work of one month
+alone is volume.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,19 +26,23 @@ from gramwatt.service.months.sums.totals import Sums, by_job
 
 EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
 SOURCE = "split of the change by the logarithmic mean Divisia index (LMDI-I)"
-SAME_METHOD = "both months are scored by one method"
+SAME_METHOD = "both months are scored by one method, and with the same sources of intensity"
 Work = tuple[str, str]
 """A project and the first unit that its jobs are scored in."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """A month by work: R, E, O and M in columns, its sums, and the methods of its scores."""
+    """A month by work: R, E, O and M in columns, its sums, and the methods of its scores.
+
+    `intensities` are zone, resolution and source of what the scores of each work are made with.
+    """
 
     works: Sequence[Work]
     amounts: Floats
     terms: Sequence[Sums]
     methods: Sequence[set[tuple[str, ...]]]
+    intensities: Sequence[set[tuple[str, ...]]]
 
 
 def side(parts: Parts) -> Side:
@@ -52,23 +58,38 @@ def side(parts: Parts) -> Side:
         *(np.nan_to_num(t.figures.value) for t in totals.terms),
     ]
     methods: list[set[tuple[str, ...]]] = [set() for _ in works]
+    intensities: list[set[tuple[str, ...]]] = [set() for _ in works]
     for n, trait in zip(of_trait, parts.traits, strict=True):
         methods[n].add(tuple(trait["method"]))
-    return Side(works, np.column_stack(amounts), totals.terms, methods)
+        intensities[n] |= {tuple(row) for row in trait["intensity"]}
+    return Side(works, np.column_stack(amounts), totals.terms, methods, intensities)
+
+
+def other_sources(one: Iterable[Sequence[str]], other: Iterable[Sequence[str]]) -> bool:
+    """Return whether a zone that both have has other resolutions or sources of intensity."""
+    found: list[dict[str, set[tuple[str, ...]]]] = []
+    for rows in (one, other):
+        by_zone: dict[str, set[tuple[str, ...]]] = {}
+        for zone, *rest in rows:
+            by_zone.setdefault(zone, set()).add(tuple(rest))
+        found.append(by_zone)
+    return any(found[0][zone] != found[1][zone] for zone in found[0].keys() & found[1].keys())
 
 
 def change_effects(now: Side, before: Side) -> ChangeDoc:
     """Return the change and its effects; those of an empty month are all volume."""
     works = sorted({*now.works, *before.works})
     sides = before, now
-    amounts, methods = zip(*(_among(side, works) for side in sides), strict=True)
+    amounts, methods, used = zip(*(_among(side, works) for side in sides), strict=True)
     pairs = list(zip(*methods, strict=True))
+    other_grid = np.array([other_sources(*pair) for pair in zip(*used, strict=True)], dtype=bool)
     both = np.array([bool(one and other) for one, other in pairs], dtype=bool)
     other_method = np.array([bool(one ^ other) for one, other in pairs], dtype=bool)
     figures = np.concatenate(amounts, axis=1)
     changed = both & other_method
-    values = _effects(figures, both, changed).sum(axis=0)
-    down, up = _spread(sides, works, figures, both, changed)
+    flags = both, changed, other_grid
+    values = _effects(figures, *flags).sum(axis=0)
+    down, up = _spread(sides, works, figures, flags)
     kind = weakest(
         label[0] for side in sides for term in side.terms for label in term.labels if label
     )
@@ -79,7 +100,7 @@ def change_effects(now: Side, before: Side) -> ChangeDoc:
         return Quantity(value, low, high, "gCO2e", kind, source).to_doc()
 
     effects = {name: doc(n) for n, name in enumerate(EFFECTS)}
-    if not changed.any():
+    if not (changed | (both & other_grid)).any():
         effects["method_g"] = Quantity.exact(0.0, "gCO2e", "derived", SAME_METHOD).to_doc()
     return {"change_g": doc(len(EFFECTS)), **effects}  # type: ignore[typeddict-item]
 
@@ -88,11 +109,13 @@ def _work(trait: dict[str, Any]) -> Work:
     return trait["project"], (trait["scored"] or ["job"])[0]
 
 
-def _among(side: Side, works: Sequence[Work]) -> tuple[Floats, list[set[Any]]]:
-    """Amounts and methods of a month by these works, among which are its own."""
+def _among(side: Side, works: Sequence[Work]) -> tuple[Floats, list[set[Any]], list[set[Any]]]:
+    """Amounts, methods and intensities of a month by these works, among which are its own."""
     at = {work: n for n, work in enumerate(side.works)}
     amounts = np.vstack((side.amounts, np.zeros(4)))[[at.get(work, -1) for work in works]]
-    return amounts, [side.methods[at[work]] if work in at else set() for work in works]
+    methods = [side.methods[at[work]] if work in at else set() for work in works]
+    used = [side.intensities[at[work]] if work in at else set() for work in works]
+    return amounts, methods, used
 
 
 def _counted(parts: Parts, of_trait: Ints, works: Sequence[Work]) -> Floats:
@@ -107,7 +130,9 @@ def _counted(parts: Parts, of_trait: Ints, works: Sequence[Work]) -> Floats:
     return by(cell[own], counts.amount[own], len(works))
 
 
-def _effects(figures: Floats, both: NDArray[Any], changed: NDArray[Any]) -> Floats:
+def _effects(
+    figures: Floats, both: NDArray[Any], changed: NDArray[Any], other_grid: NDArray[Any]
+) -> Floats:
     """Effects and the whole change [gCO2e] of each row of R, E, O, M before and now."""
     r0, e0, o0, m0, r1, e1, o1, m1 = figures.T
     uncounted = (r0 <= 0) | (r1 <= 0)  # energy then says how much was done
@@ -122,8 +147,9 @@ def _effects(figures: Floats, both: NDArray[Any], changed: NDArray[Any]) -> Floa
     grid = np.where((weight_o == 0) & (e0 > 0) & (e1 > 0), operational, grid)
     hardware = np.where((weight_m == 0) & (r0 > 0) & (r1 > 0), embodied, hardware)
     per_unit = np.where(both, [efficiency, grid, hardware], 0.0)
-    method = np.where(changed, per_unit.sum(axis=0), 0.0)
-    per_unit = np.where(changed, 0.0, per_unit)
+    of_method = np.array([changed, changed | other_grid, changed])
+    method = np.where(of_method, per_unit, 0.0).sum(axis=0)
+    per_unit = np.where(of_method, 0.0, per_unit)
     whole = operational + embodied
     volume = whole - per_unit.sum(axis=0) - method
     return np.column_stack((volume, *per_unit, method, whole))
@@ -149,8 +175,7 @@ def _spread(
     sides: Sequence[Side],
     works: Sequence[Work],
     figures: Floats,
-    both: NDArray[Any],
-    changed: NDArray[Any],
+    flags: tuple[NDArray[Any], ...],
 ) -> tuple[Floats, Floats]:
     """Return how far each effect may lie below and above, by what one input after the other
     changes.
@@ -164,12 +189,15 @@ def _spread(
     names, name = np.unique(name, return_inverse=True)
     rows, row = np.unique(cell * len(names) + name, return_inverse=True)
     cells = rows // len(names)
-    base = _effects(figures, both, changed)[cells]
+    both, changed, other_grid = flags
+    base = _effects(figures, *flags)[cells]
     moved = []
     for change in (low, high):
         factors = np.zeros((len(rows), figures.shape[1]))
         np.add.at(factors, (row, column), change)
-        after = _effects(figures[cells] * np.exp(factors), both[cells], changed[cells])
+        after = _effects(
+            figures[cells] * np.exp(factors), both[cells], changed[cells], other_grid[cells]
+        )
         of_name = np.zeros((len(names), base.shape[1]))
         np.add.at(of_name, rows % len(names), after - base)
         moved.append(of_name)

@@ -17,3 +17,4 @@ class Earlier:
     totals: MonthTotals | None
     terms: Mapping[str, Sums]
     side: Side
+    projects: tuple[list[str], Sums]

@@ -6,14 +6,19 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from gramwatt.sci.advice.jobs import examined
-from gramwatt.sci.analysis.documents import ChangeDoc, ModelRow, MonthTotals, ProjectRow
+from gramwatt.sci.analysis.documents import ChangeDoc, ModelRow, MonthTotals
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import TOP, sci_row
+from gramwatt.sci.analysis.month_rows import (
+    AdviceRow,
+    GradeLimit,
+    ProjectChange,
+)
 from gramwatt.sci.base.document import (
     DayDoc,
     QualityDoc,
@@ -21,11 +26,13 @@ from gramwatt.sci.base.document import (
 )
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
-from gramwatt.sci.score.assess import quality, worst_status
+from gramwatt.sci.score.assess import GRADE_NEEDS, quality, sum_of, worst_status
 from gramwatt.service.months.sums.accounts import Accounts
 from gramwatt.service.months.sums.arrays import grouped, read_parts, values
+from gramwatt.service.months.sums.avoidable import avoidable
 from gramwatt.service.months.sums.decomposition import Side, change_effects, side
 from gramwatt.service.months.sums.earlier import Earlier
+from gramwatt.service.months.sums.factors import factor_rows
 from gramwatt.service.months.sums.figures import Floats, Ints, by, spans
 from gramwatt.service.months.sums.part import BLOCKS, PartRow
 from gramwatt.service.months.sums.totals import Sums, Totals, by_day, by_job, change
@@ -35,6 +42,11 @@ _BETWEEN = re.compile(r"; (?![^()]*\))")
 """Between the sources of a figure, not within one's remark in parentheses."""
 _WEIGHTS = {"energy": 0, "intensity": 0, "embodied": 2}
 """The term whose value weights each block of the quality of a job's data."""
+
+
+OVER_BEFORE = "this month over the month before"
+NAMED_JOBS = 3
+"""Jobs named for each thing that a better grade asks for."""
 
 
 class MonthSums:
@@ -48,32 +60,51 @@ class MonthSums:
 
     def earlier(self) -> Earlier:
         """Return what the document of the month after needs of this one."""
-        return Earlier(self.totals() if self.last() else None, self._terms(), self._side)
+        return Earlier(
+            self.totals() if len(self._jobs) else None, self._terms(), self._side, self._by_project
+        )
+
+    @cached_property
+    def _accounts(self) -> Accounts:
+        return Accounts(self._parts, self._whole)
 
     @cached_property
     def _side(self) -> Side:
         return side(self._parts)
 
-    def fields(self, before: Earlier) -> dict[str, Any]:
-        """Fields of `MonthDoc`, beside the month before."""
-        changes = {term: self._change(before, term) for term in TERMS}
+    def fields(
+        self, before: Earlier, so_far: Earlier | None = None, days: int | None = None
+    ) -> dict[str, Any]:
+        """Fields of `MonthDoc`, beside the month before.
+
+        Of a month that goes on, `so_far` are its first `days` days, and `before` are as many.
+        """
+        now = so_far or self.earlier()
+        changes = {term: _change(now, before, term) for term in TERMS}
         return {
+            "compared_days": days,
+            "compared": so_far.totals if so_far else None,
             "totals": self.totals(),
             "provisional": self._provisional(),
             "previous": before.totals,
             "changes": changes,
-            "change_parts": self._change_parts(before),
-            **Accounts(self._parts, self._whole).fields(),
-            "projects": self._projects(),
+            "change_parts": _change_parts(now, before),
+            "project_changes": _project_changes(now, before),
+            **self._accounts.fields(),
+            "factors": factor_rows(self._parts),
+            "projects": self._per_unit("project"),
+            "model_units": self._per_unit("model_id"),
             "models": self._models(),
             "days": self.days(),
             "data_quality": self._quality(),
+            "grade_limits": self._grade_limits(),
             "conformance": self._counted("conformance"),
             "states": self._counted("state"),
             "by_state": self._by_state(),
             "notices": self._notices(),
             "notice_counts": self._notice_counts(),
             "methods": self.methods(),
+            "intensity_methods": self._intensity_methods(),
             "sources": self._sources(),
         }
 
@@ -101,22 +132,13 @@ class MonthSums:
         rows = [(float(parts.grams[n]), parts.ids[n], groups[parts.trait[n]]) for n in jobs]
         return [int(parts.keys[jobs[place]]) for place in examined(rows, most)]
 
+    def avoidable(self) -> list[AdviceRow]:
+        """Return actions by what all jobs used to no end."""
+        return avoidable(self._parts, *self._accounts.idle_and_all_g())
+
     def methods(self) -> list[list[str]]:
         """Return the methods that the jobs are scored by."""
         return [list(m) for m in sorted({tuple(trait["method"]) for trait in self._parts.traits})]
-
-    def last(self) -> list[int]:
-        """Return the key of the job that started last; none where there is no job."""
-        return list(map(int, self._parts.keys[-1:]))
-
-    def _change_parts(self, before: Earlier) -> ChangeDoc | None:
-        """None where the total of either month is not known: unknown is not zero."""
-        known = [of["total_g"].quantity(0) for of in (self._terms(), before.terms)]
-        return change_effects(self._side, before.side) if all(known) else None
-
-    def _change(self, before: Earlier, term: str) -> QuantityDoc | None:
-        found = change(self._terms()[term], before.terms[term])
-        return doc(found.sourced("this month over the month before") if found else None)
 
     def _terms(self) -> dict[str, Sums]:
         return {term: getattr(self._whole, term) for term in TERMS}
@@ -152,7 +174,7 @@ class MonthSums:
             self._parts,
             lambda trait: (trait["model_id"], trait["persona"]) if trait["model_id"] else None,
         )
-        totals = by_job(self._parts, jobs, cell, len(models))
+        totals = by_job(self._parts, jobs, cell, len(models), with_inputs=True)
         ended = self._by_trait(lambda trait: trait["state"] in UNFINISHED)[self._parts.trait[jobs]]
         lost = ended == 1
         without_result = by_job(self._parts, jobs[lost], cell[lost], len(models)).total_g
@@ -167,16 +189,20 @@ class MonthSums:
                 "jobs": int(counted[n]),
                 "unfinished": int(unfinished[n]),
                 "energy_kwh": totals.energy_kwh.doc(n),
+                "facility_kwh": doc(self._accounts.facility(totals, n, jobs[cell == n])),
                 "total_g": totals.total_g.doc(n),
                 "unfinished_g": without_result.doc(n),
             }
             for n, (model_id, whose) in enumerate(models)
         ]
 
-    def _projects(self) -> list[ProjectRow]:
-        """sum(C) / sum(R): parts of jobs with an unknown total are left out of both sums."""
+    def _per_unit(self, of: Literal["project", "model_id"]) -> list[Any]:
+        """Return sum(C) / sum(R) by project or model, and unit.
+
+        Parts of jobs with an unknown total are left out of both sums.
+        """
         parts = self._parts
-        of_trait = [[(t["project"], unit) for unit in t["scored"]] for t in parts.traits]
+        of_trait = [[(t[of], unit) for unit in t["scored"] if t[of]] for t in parts.traits]
         rows = sorted({row for named in of_trait for row in named})
         number = {row: n for n, row in enumerate(rows)}
         cells = [[number[row] for row in named] for named in of_trait]
@@ -187,25 +213,25 @@ class MonthSums:
         known = parts.known[job] == 1
         energy = by_job(parts, job, cell, len(rows)).energy_kwh
         total_g = by_job(parts, job[known], cell[known], len(rows)).total_g
-        counts, jobs = self._counts(number), by(cell, np.ones(len(cell)), len(rows))
+        counts, jobs = self._counts(number, of), by(cell, np.ones(len(cell)), len(rows))
         status: dict[int, set[str]] = defaultdict(set)
         for trait, of_row in zip(parts.traits, cells, strict=True):
             for n in of_row:
                 status[n].add(trait["conformance"])
         return [
             {
-                "project": project,
+                of: name,
                 **sci_row(unit, float(counts[n]), total_g.quantity(n)),
                 "jobs": int(jobs[n]),
                 "energy_kwh": energy.doc(n),
                 "total_g": total_g.doc(n),
                 "conformance": worst_status(status[n]),
             }
-            for n, (project, unit) in enumerate(rows)
+            for n, (name, unit) in enumerate(rows)
         ]
 
-    def _counts(self, number: dict[tuple[str, str], int]) -> Floats:
-        """R by project and unit, of jobs whose total is known and that have a score in the unit."""
+    def _counts(self, number: dict[tuple[str, str], int], of: str) -> Floats:
+        """R by project or model, and unit, of jobs with a known total and a score in the unit."""
         parts, counts = self._parts, self._parts.counts
         keys, place = np.unique(
             parts.trait[counts.job] * len(parts.units) + counts.what, return_inverse=True
@@ -213,8 +239,8 @@ class MonthSums:
         cell = np.full(len(keys), -1)
         for n, key in enumerate(keys):
             trait, unit = parts.traits[key // len(parts.units)], parts.units[key % len(parts.units)]
-            if unit in trait["scored"]:
-                cell[n] = number[trait["project"], unit]
+            if trait[of] and unit in trait["scored"]:
+                cell[n] = number[trait[of], unit]
         rows = (cell[place] >= 0) & (parts.known[counts.job] == 1)
         return by(cell[place][rows], counts.amount[rows], len(number))
 
@@ -239,16 +265,73 @@ class MonthSums:
 
     def _quality(self) -> QualityDoc:
         """Shares over the month: those of each job, weighted by its energy or embodied carbon."""
-        parts, rows = self._parts, self._parts.quality
         amounts: dict[str, dict[str, float]] = {block: {} for block in BLOCKS}
-        weights = {term: np.nan_to_num(values(parts, term)) for term in set(_WEIGHTS.values())}
-        for number, (block, key) in enumerate(parts.keys_of_quality):
-            if block not in _WEIGHTS:
-                continue
-            mine = rows.what == number
-            weighted = rows.amount[mine] * weights[_WEIGHTS[block]][rows.job[mine]]
-            amounts[block][key] = float(weighted.sum())
+        for (block, key), of_jobs in self._amounts.items():
+            amounts[block][key] = float(of_jobs.sum())
         return quality(*(amounts[block] for block in BLOCKS))
+
+    @cached_property
+    def _amounts(self) -> dict[tuple[str, str], Floats]:
+        """Energy [kWh] or embodied carbon [gCO2e] of each job by block and key of quality."""
+        parts, rows = self._parts, self._parts.quality
+        weights = {term: np.nan_to_num(values(parts, term)) for term in set(_WEIGHTS.values())}
+        found: dict[tuple[str, str], Floats] = {}
+        for number, (block, key) in enumerate(parts.keys_of_quality):
+            if block in _WEIGHTS:
+                mine = rows.what == number
+                weighted = rows.amount[mine] * weights[_WEIGHTS[block]][rows.job[mine]]
+                found[block, key] = by(rows.job[mine], weighted, len(self._jobs))
+        return found
+
+    def _grade_limits(self) -> list[GradeLimit]:
+        """What the next better grade asks for and the month lacks, with the jobs that lack most."""
+        shares: Any = self._quality()
+        grades = [name for name, _ in GRADE_NEEDS]
+        place = grades.index(shares["grade"]) if shares["grade"] in grades else len(grades)
+        if place == 0:
+            return []
+        better, needs = GRADE_NEEDS[place - 1]
+        return [
+            self._grade_limit(better, block, kinds, least)
+            for block, kinds, least in needs
+            if shares[block] and sum_of(shares[block], kinds) < least
+        ]
+
+    def _grade_limit(
+        self, better: str, block: str, kinds: Sequence[str], least: float
+    ) -> GradeLimit:
+        mine = {key: of for (of_block, key), of in self._amounts.items() if of_block == block}
+        whole = sum(float(of.sum()) for of in mine.values())
+        others = [of for key, of in mine.items() if key not in kinds]
+        lacking = np.sum(others, axis=0)
+        most = [n for n in np.argsort(-lacking, kind="stable")[:NAMED_JOBS] if lacking[n] > 0]
+        parts = self._parts
+        return {
+            "grade": better,
+            "block": block,
+            "kinds": list(kinds),
+            "share": 1 - float(lacking.sum()) / whole,
+            "needed": least,
+            "jobs": [
+                {
+                    "job_id": parts.ids[n],
+                    "name": parts.ids[n],
+                    "project": parts.traits[parts.trait[n]]["project"],
+                    "share": float(lacking[n]) / whole,
+                }
+                for n in most
+            ],
+        }
+
+    def _intensity_methods(self) -> list[list[str]]:
+        """Return zone, resolution and source of the intensities that the jobs are scored with."""
+        found = {tuple(row) for trait in self._parts.traits for row in trait["intensity"]}
+        return [list(row) for row in sorted(found)]
+
+    @cached_property
+    def _by_project(self) -> tuple[list[str], Sums]:
+        names, jobs, cell = grouped(self._parts, lambda trait: trait["project"])
+        return names, by_job(self._parts, jobs, cell, len(names), with_inputs=True).total_g
 
     def _counted(self, name: str) -> dict[str, int]:
         found: Counter[str] = Counter()
@@ -275,3 +358,41 @@ class MonthSums:
             for code in {code for code, _ in trait["notices"]}:
                 found[code] += int(jobs)
         return dict(sorted(found.items()))
+
+
+def _change(after: Earlier, before: Earlier, term: str) -> QuantityDoc | None:
+    found = change(after.terms[term], before.terms[term])
+    return doc(found.sourced(OVER_BEFORE) if found else None)
+
+
+def _change_parts(after: Earlier, before: Earlier) -> ChangeDoc | None:
+    """None where the total of either month is not known: unknown is not zero."""
+    known = [of.terms["total_g"].quantity(0) for of in (after, before)]
+    return change_effects(after.side, before.side) if all(known) else None
+
+
+def _project_changes(after: Earlier, before: Earlier) -> list[ProjectChange]:
+    """Return the total of each project in both months, the largest differences first."""
+    if before.totals is None or after.totals is None:
+        return []
+    (names, now), (names_then, then) = after.projects, before.projects
+    rows: list[ProjectChange] = []
+    for project in sorted({*names, *names_then}):
+        new = names.index(project) if project in names else None
+        old = names_then.index(project) if project in names_then else None
+        ratio = None if new is None or old is None else change(now, then, (new, old))
+        rows.append(
+            {
+                "project": project,
+                "total_g": None if new is None else now.doc(new),
+                "previous_g": None if old is None else then.doc(old),
+                "change": doc(ratio.sourced(OVER_BEFORE) if ratio else None),
+            }
+        )
+    return sorted(rows, key=lambda row: (-_difference(row), row["project"]))
+
+
+def _difference(row: ProjectChange) -> float:
+    """Return how far the totals of a project lie apart [gCO2e]; what is not known counts as 0."""
+    now, then = row["total_g"], row["previous_g"]
+    return abs((now["value"] if now else 0.0) - (then["value"] if then else 0.0))

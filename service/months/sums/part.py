@@ -6,10 +6,12 @@
 - a head: how many rows of each table follow, whether the job ended in the month, whether its total
   is known, that total [gCO2e], and the job's days in the month as bits of a number;
 - figures: day of the month (0: the whole month; below 0: the month's only day), term, label,
-  uncertainty, value, low, high;
+  uncertainty, value, low, high; terms after E, O and M are components of O and M, of the whole
+  month only (`analysis/breakdown.py`);
 - nonlinear: three cumulants of each uncertainty;
 - effects: uncertainty, low, high; counts: day, unit, amount;
 - quality: key, share, of the quality of its data and of its breakdown (`analysis/breakdown.py`);
+  amounts of emission factors (`analysis/factors.py`);
 - for each effect, as 64-bit integers, the input's name and the base of that name (`name_number`).
 
 Labels (kind and source of a figure), units and keys of quality are numbered in `texts`.
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 import zlib
 from array import array
 from collections.abc import Mapping, Sequence
@@ -27,8 +30,18 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from gramwatt.sci.advice.prediction.own_runs import class_of
-from gramwatt.sci.analysis.breakdown import breakdown, hardware_of, method_of
+from gramwatt.sci.analysis.breakdown import (
+    COMPONENTS,
+    breakdown,
+    components,
+    hardware_of,
+    intensity_of,
+    is_cloud,
+    method_of,
+    pue_sources,
+)
 from gramwatt.sci.analysis.compare import is_synthetic
+from gramwatt.sci.analysis.factors import factor_amounts
 from gramwatt.sci.analysis.model_totals import OTHER, SWEEP
 from gramwatt.sci.analysis.month import TERMS, Part, months_of
 from gramwatt.sci.base.document import JobDoc
@@ -83,6 +96,19 @@ def parts_of(job: JobDoc) -> dict[str, StoredPart]:
     return {month: _Writer(job).written(part) for month, part in months.items()}
 
 
+def part_until(job: JobDoc, month: str, day: int) -> StoredPart:
+    """Return a job's part of the days of a month up to this one."""
+    last = f"{month}-{day:02d}"
+    days = [one for one in months_of(job)[month].days if one["day"] <= last]
+    return _Writer(job).written(Part(job, days))
+
+
+def days_of(numbers: bytes) -> int:
+    """Return the days of a part as bits of a number."""
+    (days,) = struct.unpack_from("=d", numbers, 8 * (HEAD - 1))
+    return int(days)
+
+
 def pack_texts(texts: dict[str, Any]) -> bytes:
     """Return the texts of a part as the store keeps them."""
     return zlib.compress(to_text(texts).encode())
@@ -134,9 +160,11 @@ class _Writer:
                 self._add_figures(number, Part(self._job, [day]))
             for unit, amount in day["counts"].items():
                 counts += [number, self._units.of(unit), amount]
+        self._add_components(part)
         quality: list[float] = []
         known: Mapping[str, Any] = self._job["data_quality"]
         shares_of: dict[str, Mapping[str, float]] = {block: known[block] for block in BLOCKS}
+        shares_of |= {f"{name} by": shares for name, shares in factor_amounts(part).items()}
         # The quality of a job's data and the breakdown of its terms have keys of their own.
         shares_of |= {f"{name} by": shares for name, shares in breakdown(self._job).items()}
         for block, shares in shares_of.items():
@@ -161,10 +189,22 @@ class _Writer:
         for number, term in enumerate(TERMS):
             figure = getattr(part.sums, term)
             if figure is not None:
-                self._figures += [
-                    *(day, number, self._labels.of((figure.kind, figure.source))),
-                    *(self._uncertainty(figure), figure.value, figure.low, figure.high),
-                ]
+                self._add_figure(day, number, figure)
+
+    def _add_components(self, part: Part) -> None:
+        """Add the components of O and M, as much of each as of the term lies in the month."""
+        sums = {"operational": part.sums.operational_g, "embodied": part.sums.embodied_g}
+        for key, figure in components(self._job).items():
+            whole, of_month = self._job[f"{key[0]}_g"], sums[key[0]]  # type: ignore[literal-required]
+            if whole is not None and of_month is not None and whole["value"] > 0:
+                number = len(TERMS) + COMPONENTS.index(key)
+                self._add_figure(0, number, figure.scaled(of_month.value / whole["value"]))
+
+    def _add_figure(self, day: int, term: int, figure: Quantity) -> None:
+        self._figures += [
+            *(day, term, self._labels.of((figure.kind, figure.source))),
+            *(self._uncertainty(figure), figure.value, figure.low, figure.high),
+        ]
 
     def _uncertainty(self, figure: Quantity) -> int:
         """Return the number of the figure's uncertainty, written at first sight; -1 for none."""
@@ -194,6 +234,15 @@ class _Writer:
             "sweep": SWEEP in job["tags"],
             "provisional": job["provisional"],
             "method": method_of(job),
+            "supply": job["method"]["supply"],
+            "time_zone": job["method"].get("time_zone"),
+            "excludes": job["method"]["boundary_excluded"],
+            "life": job["method"]["lifetime_years"],
+            "pue": [job["method"]["pue"]["kind"], pue_sources(job)],
+            "intensity": intensity_of(job),
+            "zones": job["method"]["zones"],
+            "region": job["region"],
+            "cloud": is_cloud(job),
             "scored": [row["unit"] for row in job["sci"]],
             "units": list(self._units.found),
             "labels": list(self._labels.found),

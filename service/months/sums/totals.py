@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -12,9 +12,19 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from gramwatt.sci.analysis.breakdown import COMPONENTS
+from gramwatt.sci.analysis.month import TERMS
 from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.propagation import Uncertainty
-from gramwatt.sci.base.quantity import Kind, Quantity, QuantityDoc, join_sources, weakest
+from gramwatt.sci.base.quantity import (
+    KINDS,
+    Kind,
+    Quantity,
+    QuantityDoc,
+    join_sources,
+    kind_of_sum,
+    weakest,
+)
 from gramwatt.service.months.sums.arrays import Names, Parts
 from gramwatt.service.months.sums.figures import (
     Figures,
@@ -26,9 +36,10 @@ from gramwatt.service.months.sums.figures import (
     numbered,
     total,
 )
+from gramwatt.service.months.sums.part import name_number
 
-UNITS = ("kWh", "gCO2e", "gCO2e")
-"""Units of the terms, in the order of `TERMS`."""
+ENERGY_UNIT, CARBON_UNIT = "kWh", "gCO2e"
+"""Units of E, and of O, M and their components."""
 _ENERGY, _OPERATIONAL, _EMBODIED = range(3)
 
 
@@ -148,22 +159,57 @@ def by_day(parts: Parts) -> Totals:
     return Totals(term)
 
 
-def change(after: Sums, before: Sums) -> Quantity | None:
-    """Return a term of a month over that of the one before, both of one cell; None for none or
+def component_sums(parts: Parts) -> dict[tuple[str, str], Quantity]:
+    """Return the components of O and M over all jobs, each with its own range."""
+    found: dict[tuple[str, str], Quantity] = {}
+    for number, key in enumerate(COMPONENTS, len(TERMS)):
+        rows = parts.whole_rows(number)
+        rows = rows[rows >= 0]
+        summed = _summed(parts, number, rows, np.zeros_like(rows), 1).quantity(0)
+        if summed is not None:
+            found[key] = summed
+    return found
+
+
+def factor(
+    product: Sums, by: Sums, cell: int, names: Collection[str] = (), *, only: bool = False
+) -> Quantity | None:
+    """Return a sum over another one of the same jobs, without what moves both.
+
+    The inputs of these names count as exact; with `only` all others do.
+    """
+    above, below = product.quantity(cell), by.quantity(cell)
+    if above is None or below is None or not below.value > 0:
+        return None
+    unit = f"{above.unit}/{below.unit}"
+    value = above.value / below.value
+    if not (above.relative and below.relative):
+        return Quantity.exact(value, unit, above.kind, above.source)
+    moved, low, high = _difference(_inputs(product, cell), _inputs(by, cell))
+    chosen = np.isin(moved, [name_number(name) for name in names]) == only
+    both = ends(low[chosen], high[chosen], np.zeros(3))
+    edges = value * math.exp(both.low), value * math.exp(both.high)
+    return Quantity(
+        value, min(edges[0], value), max(edges[1], value), unit, above.kind, above.source
+    )
+
+
+def change(after: Sums, before: Sums, cells: tuple[int, int] = (0, 0)) -> Quantity | None:
+    """Return a term of a month over that of the one before, each of its cell; None for none or
     zero.
 
     Hours of one grid are taken as equal, as `grid.zones.at_equal_grid` does, and what both share
     cancels, as in `Uncertainty.times`.
     """
-    above, below = after.quantity(0), before.quantity(0)
+    above, below = after.quantity(cells[0]), before.quantity(cells[1])
     if above is None or below is None or not below.low > 0:
         return None
     if not (above.relative and below.relative):
         return above.over(below, "1")
-    inputs = [_inputs(sums) for sums in (after, before)]
+    inputs = [_inputs(sums, cell) for sums, cell in zip((after, before), cells, strict=True)]
     shared = np.intersect1d(inputs[0].bases, inputs[1].bases)
     low, high, nonlinear = _quotient(*(one.without_hours(shared) for one in inputs))
-    kind, source = _joined([after.labels[0], before.labels[0]])
+    kind, source = _joined([after.labels[cells[0]], before.labels[cells[1]]])
     value, both = above.value / below.value, ends(low, high, nonlinear)
     edges = (value * math.exp(both.low), value * math.exp(both.high))
     return Quantity(value, min(edges[0], value), max(edges[1], value), "1", kind, source)
@@ -185,34 +231,48 @@ class _Inputs(NamedTuple):
         return _Inputs(*columns, self.nonlinear)
 
 
-def _inputs(sums: Sums) -> _Inputs:
+def _inputs(sums: Sums, cell: int) -> _Inputs:
     uncertain, names = sums.inputs, sums.names
-    rows = slice(uncertain.firsts[0], uncertain.firsts[0] + uncertain.sizes[0])
+    first = uncertain.firsts[cell]
+    rows = slice(first, first + uncertain.sizes[cell])
     place = uncertain.names[rows]
     columns = names.names[place], names.bases[place], uncertain.low[rows], uncertain.high[rows]
-    return _Inputs(*columns, uncertain.nonlinear[0])
+    return _Inputs(*columns, uncertain.nonlinear[cell])
 
 
 def _quotient(above: _Inputs, below: _Inputs) -> tuple[Floats, Floats, Floats]:
     """Effects on one figure over another, and what sums add (`Uncertainty.times`, sign -1)."""
     if not len(below.names):
         return above.low, above.high, above.nonlinear
-    names, place = np.unique(np.concatenate((above.names, below.names)), return_inverse=True)
-    low, high = (
-        by(place, np.concatenate((one, -other)), len(names))
-        for one, other in ((above.low, below.low), (above.high, below.high))
-    )
+    names, low, high = _difference(above, below)
     kept = np.maximum(np.abs(low), np.abs(high)) > 1e-12
-    if len(names) < len(place):
+    if len(names) < len(above.names) + len(below.names):
         return low[kept], high[kept], np.zeros(3)
     signs = np.array([-1.0, 1.0, -1.0])
     return low[kept], high[kept], above.nonlinear + signs * below.nonlinear
 
 
+def _difference(above: _Inputs, below: _Inputs) -> tuple[Ints, Floats, Floats]:
+    """Return the inputs of either figure by name, and their effects on one over the other."""
+    names, place = np.unique(np.concatenate((above.names, below.names)), return_inverse=True)
+    low, high = (
+        by(place, np.concatenate((one, -other)), len(names))
+        for one, other in ((above.low, below.low), (above.high, below.high))
+    )
+    return names, low, high
+
+
 def _summed(parts: Parts, term: int, rows: Ints, cell: Ints, cells: int) -> Sums:
     figures, uncertain = total(cell, parts.figures.taken(rows), parts.uncertain, cells)
     labels = _labels(parts, parts.label[rows], parts.job[rows], cell, cells)
-    sums = Sums(UNITS[term], figures, uncertain, labels, parts.names)
+    if term == _ENERGY:
+        kinds = _kinds_of_energy(parts, rows, cell, cells)
+        labels = [
+            (kind, label[1]) if label and kind else label
+            for kind, label in zip(kinds, labels, strict=True)
+        ]
+    unit = ENERGY_UNIT if term == _ENERGY else CARBON_UNIT
+    sums = Sums(unit, figures, uncertain, labels, parts.names)
     return _with_plain(sums)
 
 
@@ -248,6 +308,30 @@ def _stacked(both: Sequence[tuple[Figures, Uncertainties]]) -> tuple[Figures, Un
     joined = {n: np.concatenate((getattr(known, n), getattr(more, n))) for n in fields}
     firsts = np.concatenate((known.firsts, more.firsts + len(known.names)))
     return figures, Uncertainties(firsts=firsts, **joined)
+
+
+def _kinds_of_energy(parts: Parts, rows: Ints, cell: Ints, cells: int) -> list[Kind | None]:
+    """Return the weakest kind that nine tenths of the energy of each cell reach.
+
+    A job's energy is of the kinds of its data quality; a part of a job that is of another kind than
+    the whole, such as its measured first day, is of its own.
+    """
+    shares = np.zeros((len(KINDS), len(parts.keys)))
+    for number, (block, kind) in enumerate(parts.keys_of_quality):
+        if block == "energy":
+            mine = parts.quality.what == number
+            shares[KINDS.index(kind), parts.quality.job[mine]] = parts.quality.amount[mine]
+    reached = np.cumsum(shares, axis=0)
+    of_job = np.argmax(reached >= 0.9 * reached[-1], axis=0)
+    of_label = np.array([KINDS.index(kind) for kind, _ in parts.labels], np.int64)
+    own, job, energy = of_label[parts.label[rows]], parts.job[rows], parts.figures.value[rows]
+    alike = of_job[job] == own
+    by_kind = [
+        by(cell, energy * np.where(alike, shares[number, job], own == number), cells)
+        for number in range(len(KINDS))
+    ]
+    amounts = [dict(zip(KINDS, of_cell, strict=True)) for of_cell in zip(*by_kind, strict=True)]
+    return [kind_of_sum(known) if sum(known.values()) > 0 else None for known in amounts]
 
 
 def _labels(

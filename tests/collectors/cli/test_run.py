@@ -414,6 +414,20 @@ def test_the_end_says_what_is_wrong_with_the_server(
     assert words in done.stderr.decode()
 
 
+def test_every_job_that_its_server_refuses_says_so_at_its_end(environ: dict[str, str]) -> None:
+    problem = b'{"code": "unknown-job", "detail": "unknown job"}'
+    head = (
+        b"HTTP/1.1 404 No\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n"
+    )
+    server = OddServer(head % len(problem) + problem)
+    environ["GRAMWATT_SERVER"] = server.url
+    told = [run(environ, "true").stderr.decode() for _ in range(2)]
+    server.stop()
+    for text in told:
+        assert "is not on its server yet" in text
+        assert "refuses with 404: unknown job; the journal stays spooled" in text
+
+
 def test_no_command_is_wrong_usage(environ: dict[str, str]) -> None:
     done = subprocess.run(RUN, capture_output=True, env=environ, timeout=60)
     assert done.returncode == 2

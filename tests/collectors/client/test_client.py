@@ -283,6 +283,20 @@ def test_a_start_line_of_a_megabyte_arrives_whole(fake: Callable[[str], Log], le
     assert amounts(rest) == {(None, None): 7}
 
 
+@pytest.mark.parametrize("took_s", [1.0, 61.0])
+def test_a_job_of_more_than_a_minute_waits_longer_for_its_figures(
+    fake: Callable[[str], Log], took_s: float
+) -> None:
+    fake("late")
+    client = Client("j", "track", {})
+    client.start()
+    assert client.wait_ready(60)
+    client._start_mark["mono_ns"] = time.monotonic_ns() - round(took_s * 1e9)
+    assert client.stop("completed", lines=True)
+    (line,) = client.end_lines()
+    assert (line == "the figures") == (took_s > 60)
+
+
 def test_a_full_disk_is_said_though_the_line_about_the_job_is_late(
     fake: Callable[[str], Log],
 ) -> None:

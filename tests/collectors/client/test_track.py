@@ -18,7 +18,7 @@ import pytest
 from gramwatt import track
 from gramwatt.collectors.client import messages
 from gramwatt.collectors.client import session as session_module
-from gramwatt.collectors.client.track import UNIT
+from gramwatt.collectors.client.session import UNIT_NAME
 from gramwatt.sci.journal.records import UNIT_PATTERN
 
 
@@ -418,6 +418,59 @@ def test_two_blocks_are_two_jobs_and_the_environment_is_put_back(
     assert ids[0] != ids[1]
 
 
+def test_a_new_job_is_one_of_its_own_inside_another_and_counts_only_its_own(
+    clients: list[FakeClient],
+) -> None:
+    outer = track(unit="image")
+    inner = track(job="new", unit="token", zone="FR")
+    first = outer.start()
+    second = inner.__enter__()
+    assert os.environ["GRAMWATT_JOB_ID"] == second.id != first.id
+    with track() as innermost:
+        innermost.count(token=1)
+    first.count(2)
+    outer.stop()  # before the one inside it
+    assert repr(second).endswith(": running>")
+    assert os.environ["GRAMWATT_JOB_ID"] == second.id
+    inner.__exit__(None, None, None)
+    assert "GRAMWATT_JOB_ID" not in os.environ
+    assert "GRAMWATT_UNIT" not in os.environ
+    assert [client.counts for client in clients] == [[(2.0, None, None)], [(1.0, "token", None)]]
+    assert [client.end for client in clients] == [("completed", None, None)] * 2
+
+
+def test_another_word_for_the_job_is_ignored_or_refused(
+    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with track(job="other"):
+        pass
+    assert "only job='new' is known" in capsys.readouterr().err
+    with pytest.raises(TypeError, match="only job='new'"):
+        track(job="other", strict=True)
+
+
+def test_each_track_of_the_code_is_a_job_of_a_launch_and_alike_in_its_ranks(
+    clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
+    for name, value in step.items():
+        monkeypatch.setenv(name, value)
+    ranks = []
+    for rank in range(2):
+        monkeypatch.setattr(session_module, "_begun", {})
+        if rank == 0:
+            with track(name="what only the first rank does") as job:
+                prepared = job.id
+        ids = []
+        for trial in range(2):
+            with track(name=f"trial {trial} of rank {rank}") as job:
+                ids.append(job.id)
+        ranks.append(ids)
+    assert ranks[0] == ranks[1]
+    assert len({prepared, *ranks[0]}) == 3
+    assert str(prepared).startswith("slurm-7.0-")
+
+
 @pytest.mark.parametrize("outer", [None, "token"])
 def test_the_declared_unit_is_handed_down_while_the_job_runs(
     clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch, outer: str | None
@@ -658,7 +711,7 @@ def test_of_many_jobs_of_a_process_the_first_ten_end_with_a_line(
 
 
 def test_the_unit_pattern_is_the_records_own() -> None:
-    assert UNIT.pattern == UNIT_PATTERN.pattern
+    assert UNIT_NAME.pattern == UNIT_PATTERN.pattern
 
 
 SCRIPT = """
@@ -735,19 +788,28 @@ print("end")
     assert ends(told) == [("completed", None)]
 
 
-def test_a_forked_child_may_track_by_itself_under_the_same_job(tmp_path: Path) -> None:
+def test_a_forked_child_starts_a_meter_only_when_the_job_has_ended(tmp_path: Path) -> None:
     body = """
 with track() as job:
-    if os.fork() == 0:
+    pid = os.fork()
+    if pid == 0:
         with track() as mine:
-            mine.count(5, )
+            assert mine.id == job.id
+            mine.count(5)
+        while job._session.client.alive:
+            time.sleep(0.01)
+        with track() as later:
+            assert later.id == job.id
+            later.count(7)
         os._exit(0)
-    os.wait()
+    time.sleep(0.5)
+os.waitpid(pid, 0)
 """
-    told, _ = run_script(tmp_path, body)
+    told, _ = run_script(tmp_path, "import time\n" + body)
     starts = [item for item in told if item["cmd"] == "start"]
     assert len({item["parent_pid"] for item in starts}) == 2
     assert len({item["job_id"] for item in starts}) == 1
+    assert [item["amount"] for item in told if item["cmd"] == "count"] == [7.0]
     assert ends(told) == [("completed", None)] * 2
 
 

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
 
 from gramwatt.collectors.common.identity import (
-    job_id,
     new_job_id,
     node_id,
     rank,
@@ -16,32 +13,6 @@ from gramwatt.collectors.common.identity import (
     scheduler_ids,
 )
 from gramwatt.sci.journal.records import ID_PATTERN
-
-
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"GRAMWATT_JOB_ID": "mine", "SLURM_JOB_ID": "7"}, ("mine", "environment")),
-        ({"SLURM_JOB_ID": "7", "TORCHELASTIC_RUN_ID": "r"}, ("slurm-7", "slurm")),
-        ({"SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "jean"}, ("slurm-jean-7", "slurm")),
-        (
-            {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"},
-            ("slurm-7_3", "slurm"),
-        ),
-        ({"TORCHELASTIC_RUN_ID": "abc"}, ("torchrun-abc", "torchrun")),
-    ],
-)
-def test_the_job_id_comes_from_the_nearest_source(
-    environ: dict[str, str], expected: tuple[str, str]
-) -> None:
-    assert job_id(environ) == expected
-
-
-def test_without_a_source_every_id_is_new() -> None:
-    first, second = job_id({"TORCHELASTIC_RUN_ID": "none"}), job_id({})
-    assert first[1] == second[1] == "new"
-    assert first[0] != second[0]
-    assert ID_PATTERN.fullmatch(first[0])
 
 
 def test_ids_made_in_order_sort_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,25 +26,6 @@ def test_ids_made_in_order_sort_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
     ids = [new_job_id() for _ in range(4)]
     assert all(a < b for a, b in pairwise(ids))
     assert ids[0].startswith("19700101-000000-")
-
-
-def test_ranks_of_one_launcher_share_an_id_and_those_of_another_do_not() -> None:
-    code = "from gramwatt.collectors.common.identity import job_id; print(job_id())"
-    launcher = (
-        "import subprocess, sys\n"
-        "for rank in '01':\n"
-        "    env = {'LOCAL_RANK': rank, 'LOCAL_WORLD_SIZE': '2', 'TORCHELASTIC_RUN_ID': 'none'}\n"
-        f"    subprocess.run([sys.executable, '-c', {code!r}], env=env, check=True)\n"
-    )
-    runs = [
-        subprocess.run([sys.executable, "-c", launcher], capture_output=True, text=True, check=True)
-        for _ in range(2)
-    ]
-    ids = [run.stdout.splitlines() for run in runs]
-    assert ids[0][0] == ids[0][1]
-    assert ids[1][0] == ids[1][1]
-    assert ids[0][0] != ids[1][0]
-    assert "'parent'" in ids[0][0]
 
 
 def test_an_identifier_is_always_one_and_changed_ones_stay_distinct() -> None:

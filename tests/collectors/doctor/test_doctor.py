@@ -252,11 +252,12 @@ def test_codecarbon_is_for_what_rapl_does_not_give(
 def test_a_trainer_that_would_start_codecarbon_by_itself_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for installed in (set(), {"transformers"}, {"codecarbon"}):
+    for installed in (set(), {"transformers", "comet_ml"}, {"codecarbon"}):
         monkeypatch.setattr(host, "find_spec", lambda name, known=installed: name in known or None)
-        assert host.trainer() == []
+        assert host.trackers() == []
     monkeypatch.setattr(host, "find_spec", lambda name: name)
-    (found,) = host.trainer()
+    found, comet = host.trackers()
+    assert comet.detail.startswith("Comet starts codecarbon")
     assert (found.state, 'report_to="all"' in found.detail) == ("limited", True)
     assert 'report_to="none"' in str(found.fix)
 

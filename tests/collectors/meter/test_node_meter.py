@@ -372,7 +372,8 @@ def test_the_records_say_who_ran_and_how_it_ended(tmp_path: Path) -> None:
     rig.stop(meter, "killed", signal=15)
     job, end = by_type(rig.records(), JobRecord)[0], by_type(rig.records(), EndRecord)[0]
     assert (job.role, job.rank, job.project, job.zone) == ("track", 3, "vision", "DE")
-    assert (job.units, job.tags, job.scheduler["slurm_job_id"]) == (("image",), {"a": "b"}, "77")
+    assert (job.units, job.tags) == (("image",), {"a": "b", "slurm": "77"})
+    assert job.scheduler["slurm_job_id"] == "77"
     assert (end.state, end.signal, end.exit_code) == ("killed", 15, None)
     assert end.ended_at - job.started_at == timedelta(seconds=5)
     assert end.meter_cpu_s is not None

@@ -33,9 +33,10 @@ Ranks on one node
     collectors/client/test_end_to_end.py::test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts
     collectors/journal/test_recovery.py::test_a_relay_takes_over_without_a_gap
     collectors/journal/test_recovery.py::test_ranks_that_see_one_gpu_each_are_measured_together
-    collectors/meter/test_survival.py::test_ranks_of_each_launcher_are_one_job
+    collectors/common/test_launches.py::test_ranks_of_a_launch_are_one_job
     collectors/meter/test_survival.py::test_processes_of_a_pool_join_the_job_that_started_them
 Jobs over nodes
+    collectors/common/test_launches.py::test_nodes_of_a_launch_are_one_job
     sci/journal/test_merge.py::test_order_and_duplicates_change_nothing
     sci/journal/test_merge.py::test_two_containers_of_one_host_count_a_gpu_once
     collectors/journal/test_spool.py::test_a_foreign_nodes_folder_is_live_while_it_was_written_lately
@@ -72,7 +73,9 @@ No GPU, no NVML, no RAPL, no network, no home that can be written
     service/store/test_store.py::test_no_wal_where_the_file_system_is_not_known_to_be_local
 Fork (data loaders)
     collectors/client/test_track.py::test_forked_children_tell_the_meter_nothing
-    collectors/client/test_track.py::test_a_forked_child_may_track_by_itself_under_the_same_job
+    collectors/client/test_track.py::test_a_forked_child_starts_a_meter_only_when_the_job_has_ended
+    collectors/client/test_children.py::test_what_a_fork_has_counted_is_kept_however_it_ends
+    collectors/meter/test_child_counts.py::test_meters_that_are_killed_at_any_moment_lose_and_double_nothing
 Notebooks
     collectors/meter/test_survival.py::test_a_notebook_ends_by_its_own_cell_or_with_its_kernel
 Re-entry
@@ -100,7 +103,6 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.common import identity
 from gramwatt.collectors.devices.port import Board, MigSlice
 from gramwatt.collectors.sources.nvml import visible
 from gramwatt.sci.journal.merge import merge
@@ -200,92 +202,6 @@ def test_a_cgroup_that_is_killed_at_once_is_closed_later(
     assert seconds(spans) <= lasted_s
 
 
-@pytest.mark.parametrize(
-    ("ranks", "job_id", "numbers"),
-    [
-        # torchrun with a run id of its own
-        (
-            [{"TORCHELASTIC_RUN_ID": "exp7", "RANK": str(n), "LOCAL_RANK": str(n)} for n in (0, 1)],
-            "torchrun-exp7",
-            [0, 1],
-        ),
-        # srun
-        (
-            [
-                {"SLURM_JOB_ID": "42", "SLURM_CLUSTER_NAME": "jean", "SLURM_PROCID": str(n)}
-                for n in (0, 5)
-            ],
-            "slurm-jean-42",
-            [0, 5],
-        ),
-        # a Slurm array's task, started by torchrun: the scheduler knows best
-        (
-            [
-                {
-                    "SLURM_JOB_ID": "43",
-                    "SLURM_ARRAY_JOB_ID": "40",
-                    "SLURM_ARRAY_TASK_ID": "3",
-                    "TORCHELASTIC_RUN_ID": "none",
-                    "RANK": str(n),
-                }
-                for n in (2, 3)
-            ],
-            "slurm-40_3",
-            [2, 3],
-        ),
-    ],
-    ids=["torchrun", "srun", "array"],
-)
-def test_ranks_of_each_scheduler_are_one_job(
-    ranks: list[dict[str, str]], job_id: str, numbers: list[int]
-) -> None:
-    assert {identity.job_id(rank)[0] for rank in ranks} == {job_id}
-    assert [identity.rank(rank) for rank in ranks] == numbers
-
-
-@pytest.mark.parametrize(
-    "rank",
-    [
-        # accelerate and torchrun without a run id: torch.distributed.run says "none"
-        {
-            "TORCHELASTIC_RUN_ID": "none",
-            "LOCAL_WORLD_SIZE": "2",
-            "ACCELERATE_MIXED_PRECISION": "bf16",
-            "LOCAL_RANK": "0",
-        },
-        # mpirun of Open MPI
-        {"OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"},
-    ],
-    ids=["accelerate", "mpirun"],
-)
-def test_ranks_of_each_launcher_are_one_job(rank: dict[str, str]) -> None:
-    """Such launchers give no id: that of the launching process stands in, which all share."""
-    code = (
-        "import os\n"
-        "from gramwatt.collectors.common.identity import job_id, rank\n"
-        "print(*job_id(), rank())\n"
-    )
-    launched = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PATH": os.environ["PATH"], **rank, **_numbered(rank, number)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for number in range(2)
-    ]
-    assert launched[0][0] == launched[1][0]
-    assert [(origin, number) for _, origin, number in launched] == [
-        ("parent", "0"),
-        ("parent", "1"),
-    ]
-
-
-def _numbered(rank: dict[str, str], number: int) -> dict[str, str]:
-    return {name: str(number) for name in rank if name.endswith("_RANK")}
-
-
 @pytest.mark.parametrize("way", ["fork", "spawn"])
 def test_processes_of_a_pool_join_the_job_that_started_them(
     environ: dict[str, str], tmp_path: Path, way: str
@@ -316,7 +232,7 @@ if __name__ == "__main__":
     board = [i for i in spans if i.device_id.startswith("GPU-")]
     assert seconds(board) == pytest.approx(merged.duration_s, abs=1)
     assert sum(i.energy_j for i in board) == pytest.approx(POWER_W * seconds(board), abs=EDGES_J)
-    assert len([r for r in found if isinstance(r, JobRecord)]) == 5
+    assert len([r for r in found if isinstance(r, JobRecord)]) == 1  # no meter of their own
     assert merged.state == "completed"
 
 

@@ -96,7 +96,8 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_suggestions(
     (device,) = [d for d in rig.merged().devices if d.record.device_class == "accelerator"]
     assert (device.record.device_id, device.record.meter) == ("acme-1", "acme-sysfs")
     assert energy_j(device.intervals, "integrated") == pytest.approx(200 * 60, rel=1e-3)
-    assert len(by_type(rig.records(), DeviceRecord)) == 3  # with processor and memory
+    # With processor and memory, whose share a later line may correct by what the job used of it.
+    assert len({found.device_id for found in by_type(rig.records(), DeviceRecord)}) == 3
 
     catalog = Catalog.with_overlay(PART)
     document = score(rig.merged(), ScoreContext(catalog, AnnualIntensity(catalog)))

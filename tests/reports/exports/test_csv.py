@@ -51,7 +51,7 @@ def test_an_unknown_figure_is_an_empty_cell():
     assert total["value"] == ""
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@x", "\tx"])
+@pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@x", "\tx", "\uff1d1+1", "\uff20x"])
 def test_a_name_is_never_a_formula(name):
     found = rows({**cluster_job(), "name": name})
     assert found[0]["name"] == f"'{name}"

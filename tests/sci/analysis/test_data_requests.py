@@ -24,7 +24,7 @@ def test_every_figure_that_is_modelled_has_somebody_to_ask():
 def test_an_undeclared_pue_and_an_unread_device_are_asked_for():
     writer = Writer()
     records = [
-        writer.job(zone="FR"),
+        writer.job(zone="FR", scheduler={"slurm_job_id": "7"}),
         writer.device("GPU-0", name="NVIDIA H100 80GB HBM3"),
         writer.end(60),
     ]

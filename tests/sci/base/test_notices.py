@@ -9,7 +9,7 @@ from gramwatt.sci.base.notices import CODES, Notice
 from tests.packages import ROOT, sources, tree
 
 REGISTER = ROOT / "sci" / "base" / "notices.py"
-EMITTERS = {"Notice", "notify", "_notify"}
+EMITTERS = {"Notice", "notify", "_notify", "note"}
 """Calls whose first argument is a code."""
 
 

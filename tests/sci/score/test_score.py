@@ -107,7 +107,7 @@ def test_pue_is_applied_once_and_to_energy_never():
 def test_an_undeclared_pue_is_a_listed_deviation_with_a_range():
     doc = scored(gpu_job(pue=None))
     pue = doc["method"]["pue"]
-    assert (pue["low"], pue["value"], pue["high"]) == (1.1, 1.56, 2.19)
+    assert (pue["low"], pue["value"], pue["high"]) == (1.0, 1.0, 1.56)
     assert doc["conformance"] == "conforming-with-deviations"
     assert "PUE" in doc["deviations"][0]
     assert "pue-undeclared" in codes(doc)
@@ -116,10 +116,12 @@ def test_an_undeclared_pue_is_a_listed_deviation_with_a_range():
 @pytest.mark.parametrize(
     ("part", "scheduler", "pue"),
     [
-        ("NVIDIA H100 80GB HBM3", {}, 1.56),
-        ("NVIDIA L4", {}, 1.56),
+        ("NVIDIA H100 80GB HBM3", {}, 1.0),
+        ("NVIDIA L4", {"kubernetes_pod": "p"}, 1.56),
         ("NVIDIA GeForce RTX 4090", {}, 1.0),
-        ("NVIDIA GeForce RTX 4090", {"system": "slurm"}, 1.56),
+        ("NVIDIA GeForce RTX 4090", {"slurm_job_id": "7"}, 1.56),
+        ("NVIDIA GeForce RTX 4090", {"torchrun_run_id": "none", "world_size": "2"}, 1.0),
+        ("NVIDIA GeForce RTX 4090", {"slurm_job_id": "7", "world_size": "2"}, 1.56),
         ("a part that the catalog lacks", {}, 1.0),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from gramwatt.collectors.common import server_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
+from gramwatt.service.container import Service
 from tests.service.cli.command import gramwatt
 
 
@@ -38,7 +39,7 @@ def test_a_key_is_made_listed_used_and_revoked(home):
         *("ci", key[:11], "ingest", "vision", "never", "used", "until", listed.split()[-1])
     ]
     assert key not in listed
-    client = create_app(from_environment()).test_client()
+    client = create_app(Service.open(from_environment())).test_client()
     shown = {"Authorization": f"Bearer {key}"}
     assert client.get("/v1/jobs", headers=shown).status_code == 403
     assert gramwatt("key", "revoke", "ci") == (0, "revoked ci\n", "")
@@ -74,7 +75,7 @@ def test_a_name_is_taken_until_it_is_revoked(home):
 
 def test_the_link_of_login_works_once(home):
     link = gramwatt("login", "--url", "http://localhost")[1].strip()
-    client = create_app(from_environment()).test_client()
+    client = create_app(Service.open(from_environment())).test_client()
     nobody = {"Authorization": ""}
     path = link.removeprefix("http://localhost")
     first = client.get(path, headers=nobody)

@@ -7,7 +7,9 @@ import json
 import sys
 import threading
 import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import BoundedSemaphore
 
 import pytest
 from joserfc import jwt
@@ -16,6 +18,8 @@ from joserfc.jwk import RSAKey
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, OidcConfig, from_environment
 from gramwatt.service.container import Service
+from tests.service.keyed import key_of
+from tests.service.processes import eventually
 
 NO_KEY = {"Authorization": ""}
 KEY, OTHER_KEY = (RSAKey.generate_key(2048, {"kid": "k1"}, auto_kid=False) for _ in range(2))
@@ -28,6 +32,8 @@ class Provider(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.issuer = f"http://127.0.0.1:{self.server_port}"
         self.clock, self.asked, self.claims, self.key = clock, {}, {}, KEY
+        self.described, self.go_on = 0, threading.Event()
+        self.go_on.set()
 
     def authorize(self, url):
         """The code and state to go back with, as the provider's page gives them on consent."""
@@ -57,6 +63,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/jwks":
             self.answer({"keys": [KEY.as_dict(private=False)]})
         else:
+            self.server.described += 1
+            self.server.go_on.wait(60)
             names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
             places = dict(zip(names, ("/authorize", "/token", "/jwks"), strict=True))
             self.answer({"issuer": issuer} | {name: issuer + p for name, p in places.items()})
@@ -176,6 +184,39 @@ def test_a_provider_that_is_away_is_said(browsers, provider, light):
     answer = app.test_client().get("/login", headers=NO_KEY)
     assert (answer.status_code, answer.json["code"]) == (401, "unauthorised")
     assert "does not answer" in answer.json["detail"]
+
+
+def test_the_provider_is_asked_once_for_its_description(browsers, provider):
+    for _ in range(3):
+        assert sign_in(browsers(), provider).status_code == 200
+    assert provider.described == 1
+
+
+def test_a_slow_provider_holds_one_request_and_is_asked_once(browsers, provider):
+    key_of(browsers().application)  # else each thread would make it
+    provider.go_on.clear()
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(browsers().get, "/login", headers=NO_KEY) for _ in range(8)]
+            found = [answer.result() for answer in asked]
+        assert [answer.status_code for answer in found] == [503] * 8
+        assert {answer.headers["Retry-After"] for answer in found} == {"10"}
+        assert provider.described <= 2  # asked again once its time was over
+    finally:
+        provider.go_on.set()
+    eventually(lambda: browsers().get("/login", headers=NO_KEY).status_code == 303, 30)
+    assert provider.described <= 3
+
+
+def test_more_sign_ins_than_may_wait_are_told_to_come_again(browsers, provider, monkeypatch):
+    monkeypatch.setattr("gramwatt.service.access.oidc._exchanges", BoundedSemaphore(1))
+    browser = browsers()
+    code, state = provider.authorize(browser.get("/login", headers=NO_KEY).headers["Location"])
+    from gramwatt.service.access import oidc
+
+    with oidc._exchanges:
+        assert back(browser, code, state).status_code == 503
+    assert back(browser, code, state).status_code == 200  # the state was not used up
 
 
 def test_a_server_without_the_packages_of_sign_in_says_what_to_install(light, monkeypatch):

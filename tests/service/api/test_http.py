@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from flask.testing import FlaskClient
 
 from gramwatt.sci.journal.records import IntervalRecord
 from gramwatt.service.access.keys import create_key
@@ -212,7 +213,15 @@ def test_a_bug_is_a_problem_document_without_its_words(light, caplog):
     assert "secret" in caplog.text
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "[::2]:80"])
+@pytest.mark.parametrize(
+    "host", ["", "localhost:80, evil", "localhost:x", "localhost:80:80", "a b"]
+)
+def test_a_malformed_host_is_refused_by_open_routes_too(client, host):
+    for path in ("/v1/jobs", "/healthz"):
+        assert problem(client.get(path, headers={"Host": host})) == (400, "bad-request")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::2]:80"])
 def test_other_host_names_are_refused(client, host):
     answer = client.get("/v1/jobs", headers={"Host": host})
     assert problem(answer) == (403, "untrusted-host")
@@ -316,11 +325,16 @@ def test_metrics_count_requests_by_route_and_jobs_by_state(client, light):
 def test_not_ready_until_the_tables_are_there(tmp_path, clock):
     from gramwatt.service.config import ServiceConfig, sqlite_url
     from gramwatt.service.container import Service
+    from gramwatt.service.store.migrate import upgrade
 
     url = sqlite_url(tmp_path / "g.db")
     service = Service.open(ServiceConfig(home=tmp_path, database_url=url, clock=clock))
-    client = create_app(service=service).test_client()
-    assert client.get("/readyz").status_code == 200
+    app = create_app(service)
+    for path in ("/readyz", "/v1/jobs"):
+        assert problem(FlaskClient(app, app.response_class).get(path)) == (503, "not-ready")
+    upgrade(service.store)
+    client = app.test_client()
+    assert client.get("/readyz").status_code == client.get("/v1/jobs").status_code == 200
     with service.store.migrating() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'older'")
     assert problem(client.get("/readyz")) == (503, "not-ready")

@@ -135,6 +135,29 @@ def test_each_threshold_is_alerted_once_a_month(client, light, clock):
     assert len(messages(client)) == 4
 
 
+def test_alerts_are_of_the_budget_as_it_is_set(client, light):
+    """A typo uses up no alert of the budget that corrects it, nor one without a receiver."""
+    run_job(light)
+    right = total_kg(client) / 0.6
+    set_budget(client, total_kg(client) / 8)  # the typo, without a receiver
+    do(light, "budgets")
+    assert thresholds(client) == [50.0, 80.0, 100.0]
+    set_budget(client, right)
+    assert thresholds(client) == []
+    do(light, "budgets")
+    assert thresholds(client) == [50.0]
+    set_budget(client, right, email="lead@example.org")
+    do(light, "budgets")
+    assert [(m["threshold"], m["target"]) for m in messages(client)] == [(50.0, "lead@example.org")]
+    set_budget(client, right, email="lead@example.org", thresholds=[40, 50])  # set again
+    do(light, "budgets")
+    assert [m["threshold"] for m in messages(client)] == [40.0, 50.0]
+    assert client.delete("/v1/budgets?project=vision").status_code == 200
+    set_budget(client, right, email="lead@example.org")
+    do(light, "budgets")
+    assert [m["threshold"] for m in messages(client)] == [50.0, 40.0, 50.0]
+
+
 def test_a_threshold_that_a_month_reaches_a_week_after_its_end_is_alerted(client, light, clock):
     run_job(light)
     set_budget(client, total_kg(client) / 0.3)
@@ -498,6 +521,14 @@ def test_hosts_that_resolve_into_the_private_network_are_refused():
         *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0"),
         *("100.64.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fd00::1"),
         *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1"),
+        *(
+            "64:ff9b:1::a00:1",
+            "64:ff9b:1::808:808",
+            "::10.0.0.1",
+            "::8.8.8.8",
+            "fec0::1",
+            "feff::1",
+        ),
     ],
 )
 def test_addresses_that_are_not_public(address):

@@ -165,3 +165,60 @@ def test_rm_of_an_unknown_job_is_exit_1(three):
     code, _, err = gramwatt("rm", "nothing", "--yes")
     assert code == 1
     assert "unknown job 'nothing'" in err
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (("count.token=0",), "--set count.token: R must be above zero"),
+        (("count.token=-5",), "--set count.token: R must be above zero"),
+        (("count.token=inf",), "--set count.token: R must be above zero"),
+        (("count.token=many",), "--set count.token: not a number: 'many'"),
+        (("count.1x=5",), "--set count.1x: not a unit name"),
+        (("count.tokn=5",), "--set count.tokn: unknown unit 'tokn'; close matches: token"),
+        (("count.Token=5",), "--set count.Token: unknown unit 'Token'; close matches: token"),
+        (("count.Image=5",), "--set count.Image: unknown unit 'Image'; close matches: image"),
+        (("unit=Token",), "--set unit: unknown unit 'Token'; close matches: token"),
+        (("count.token=5", "count.token=6"), "--set token is given more than once"),
+    ],
+)
+def test_a_count_without_a_meaning_is_refused_by_its_argument(three, settings, words):
+    arguments = [part for text in settings for part in ("--set", text)]
+    code, out, err = gramwatt("job", FIRST, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+    assert shown(FIRST)["corrections"] == []
+
+
+def test_a_declared_count_replaces_what_was_counted_with_who_and_when(three):
+    """The job counted 30 images; 98 304 tokens and 15 images are declared, then taken back."""
+    counted = shown(FIRST)
+    total_g = counted["total_g"]["value"]
+    code, out, _ = gramwatt("job", FIRST, "--set", "count.token=98304", "--set", "count.image=15")
+    assert code == 0
+    assert f"count.token 98304, was not declared; {user_id()}, " in out
+    assert f"count.image 15, was 30; {user_id()}, " in out
+    found = shown(FIRST)
+    assert [(row["unit"], row["count"]) for row in found["sci"]] == [
+        ("image", 15.0),
+        ("token", 98304.0),
+    ]
+    assert found["sci"][1]["g_per_unit"]["value"] == pytest.approx(total_g / 98304)
+    assert {row["kind"] for row in found["corrections"]} == {"declared"}
+    gramwatt("job", FIRST, "--set", "count.token=", "--set", "count.image=")
+    back = shown(FIRST)
+    assert [(row["unit"], row["count"]) for row in back["sci"]] == [("image", 30.0)]
+
+
+def test_a_declared_count_is_a_part_of_report_form_and_pack(three, tmp_path):
+    gramwatt("job", FIRST, "--set", "count.image=15")
+    assert gramwatt("report", "job", FIRST, "-o", str(tmp_path))[0] == 0
+    [page] = tmp_path.glob("*.html")
+    assert "count.image" in page.read_text("utf-8")
+    code, form, _ = gramwatt("export", "imp", FIRST)
+    assert code == 0
+    assert "declared after the job by a person" in form
+    pack = str(tmp_path / "job.zip")
+    assert gramwatt("export", "pack", FIRST, "-o", pack)[0] == 0
+    assert gramwatt("verify", pack)[0] == 0

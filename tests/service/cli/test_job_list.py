@@ -134,6 +134,7 @@ def test_the_same_filters_and_orders_as_the_api(every_sort):
         return [job["name"][:7] for job in json.loads(out)["jobs"]]
 
     assert names("--tag", "team:vision") == ["模型模型模型模"]
+    assert names("--tag", "team=vision") == ["模型模型模型模"]
     assert names("--tag", "team:vision", "--tag", "run:7") == []
     assert names("--zone", "DE", "--kind", "training") == ["\x1b[31mre"]
     assert names("--since", "2026-05-13") == ["at work"]
@@ -149,7 +150,7 @@ def test_the_same_filters_and_orders_as_the_api(every_sort):
         (("--sort", "colour"), "no order 'colour'; known: started_at, -started_at, ended_at"),
         (("--kind", "x"), "no kind 'x'; known: training"),
         (("--since", "yesterday"), "--since: 'yesterday' is no time with its zone; write 2026"),
-        (("--tag", "team"), "--tag 'team': write key:value, such as team:vision"),
+        (("--tag", "team"), "--tag 'team': write key=value, such as team=vision"),
     ],
 )
 def test_a_filter_without_meaning_is_named(every_sort, options, said):

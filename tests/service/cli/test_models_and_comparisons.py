@@ -6,6 +6,7 @@ import pytest
 
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
+from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
 from gramwatt.service.store.documents import read_job, split_job
@@ -55,12 +56,18 @@ def test_without_a_model_the_answer_has_its_two_fields_only(jobs):
 
 
 def test_the_route_answers_the_same(jobs):
-    asked = create_app(from_environment()).test_client().get("/v1/jobs?model_id=m-1&limit=1")
+    asked = (
+        create_app(Service.open(from_environment()))
+        .test_client()
+        .get("/v1/jobs?model_id=m-1&limit=1")
+    )
     assert asked.status_code == 200
     assert len(asked.json["jobs"]) == 1
     out = gramwatt("jobs", "--model", "m-1", "--json")[1]
     assert asked.json["model"] == json.loads(out)["model"]
-    nobody = create_app(from_environment()).test_client().get("/v1/jobs?model_id=m-2").json
+    nobody = (
+        create_app(Service.open(from_environment())).test_client().get("/v1/jobs?model_id=m-2").json
+    )
     assert (nobody["jobs"], nobody["model"]["parts"]) == ([], [])
 
 
@@ -108,7 +115,7 @@ def test_repeated_runs_against_each_other_as_command_and_route(jobs):
     assert (found["before"]["count"], found["after"]["count"]) == (60, 30)
     assert sum(found["effects_g_per_unit"].values()) == pytest.approx(found["change_g_per_unit"])
     assert (found["verdict"], found["moved"]) == ("lower", "energy per unit")
-    client = create_app(from_environment()).test_client()
+    client = create_app(Service.open(from_environment())).test_client()
     route = "/v1/comparisons?before=job-a&before=job-b&after=job-d"
     assert client.get(route).json == found
     assert client.get(route.replace("comparisons", "comparisons.json")).json == found

@@ -5,10 +5,13 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
-from gramwatt.collectors.common.config import resolve
+from gramwatt.collectors.cli.run import command as run_command
+from gramwatt.collectors.cli.run.measure import Outcome, Run
+from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.ending import job_document, result_line
 from gramwatt.service.local_store import document, ingest
@@ -69,8 +72,19 @@ def test_so_it_is_where_the_store_has_the_intensity_of_the_hour(home, hourly):
 
 def test_so_it_is_for_a_job_of_which_the_store_has_lines_already(home):
     first, _ = ran(home)
-    line, stored = ran(home)
+    said, stored = ran(home)
+    joined, line = said.splitlines(keepends=True)
+    assert " joins job job-1, which GRAMWATT_JOB_ID names " in joined
     assert line == line_of(stored) != first
+
+
+def test_so_it_is_for_a_journal_that_was_stored_before_its_line_was_made(home, capsys):
+    _, stored = ran(home)
+    answers = iter([None, stored])  # it is being scored
+    store = SimpleNamespace(document=lambda *_: next(answers))
+    done, config = Run("job-1", Outcome(0), True, home), Config(home=home)
+    run_command._print_line(done, config, run_command._stored(done, config, store))
+    assert capsys.readouterr().err == line_of(stored)
 
 
 @pytest.mark.parametrize("minutes", [1, 37])

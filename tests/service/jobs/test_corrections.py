@@ -233,3 +233,38 @@ def test_an_excluded_running_job_is_listed_and_not_waited_for(client, light, clo
     client.patch("/v1/jobs/job-2", json={"excluded": False})
     found = client.get(month).json
     assert (found["complete"], found["excluded"]) == (False, [])
+
+
+def test_r_declared_afterwards_replaces_what_was_counted_over_http(client, bare):
+    """The job counted 30 images; counts that arrive later do not undo what is declared."""
+    total_g = document(client)["total_g"]["value"]
+    answer = client.patch("/v1/jobs/job-1", json={"counts": {"token": 98304, "image": 64}})
+    assert (answer.status_code, answer.json["revision"]) == (200, 2)
+    found = {row["unit"]: row for row in answer.json["sci"]}
+    assert {unit: row["count"] for unit, row in found.items()} == {"image": 64, "token": 98304}
+    assert found["token"]["g_per_unit"]["value"] == pytest.approx(total_g / 98304)
+    rows = document(client)["corrections"]
+    assert {row["field"]: row["old"] for row in rows} == {"count.token": None, "count.image": 30}
+    assert {(row["kind"], row["by"]) for row in rows} == {("declared", "api")}
+    again = client.patch("/v1/jobs/job-1", json={"counts": {"image": 64}})
+    assert again.json["revision"] == 2
+    client.patch("/v1/jobs/job-1", json={"counts": {"token": None, "image": None}})
+    assert [row["count"] for row in document(client)["sci"]] == [30]
+
+
+@pytest.mark.parametrize(
+    ("counts", "field", "close"),
+    [
+        ({"token": 0}, "count.token", None),
+        ({"token": -1}, "count.token", None),
+        ({"1x": 3}, "count.1x", None),
+        ({"tokn": 3}, "count.tokn", ["token"]),
+        ({"Image": 3}, "count.Image", ["image"]),
+    ],
+)
+def test_r_without_a_meaning_is_refused_with_its_field(client, bare, counts, field, close):
+    answer = client.patch("/v1/jobs/job-1", json={"counts": counts})
+    assert answer.status_code == 422
+    assert field in answer.text
+    assert answer.json.get("close") == close or f'"close":{close}' in answer.text.replace(" ", "")
+    assert document(client)["revision"] == 1

@@ -26,7 +26,7 @@ def two(light):
 
 def test_a_deleted_job_is_gone_with_when_and_by_whom(client, two):
     answer = client.delete("/v1/jobs/job-1")
-    assert (answer.status_code, answer.json) == (200, {"job_id": "job-1", **GONE})
+    assert (answer.status_code, answer.json) == (200, {"job_id": "job-1", **GONE, "reason": None})
     assert [job["job_id"] for job in client.get("/v1/jobs").json["jobs"]] == ["job-2"]
     for method, address in (
         ("get", "/v1/jobs/job-1"),

@@ -69,6 +69,7 @@ def test_each_filter_and_several_at_once(listed, few, values, monkeypatch):
         ({"tag": "team:vision"}, "ba"),
         ({"tag": ["team:vision", "user:ann"]}, "a"),
         ({"tag": "run:a:b"}, "b"),
+        ({"tag": ["run=a:b", "team=vision"]}, "b"),
         ({"tag": f"{'t' * 500}:{'ü' * 512}"}, "e"),
         ({"tag": "team:vision", "state": "failed"}, ""),
         ({"q": "RESN"}, "ecba"),

@@ -138,10 +138,10 @@ amounts = st.floats(0.0, 1e9, allow_subnormal=False) | st.just(0.0)
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.tuples(*[amounts] * 8), min_size=1, max_size=6), st.booleans(), st.booleans())
-def test_effects_add_up_whatever_the_months_hold(rows, both, changed):
+@given(st.lists(st.tuples(*[amounts] * 8), min_size=1, max_size=6), *[st.booleans()] * 3)
+def test_effects_add_up_whatever_the_months_hold(rows, both, changed, other_grid):
     figures = np.array(rows)
-    flags = np.full(len(rows), both), np.full(len(rows), both and changed)
+    flags = [np.full(len(rows), flag) for flag in (both, both and changed, other_grid)]
     found = _effects(figures, *flags)
     assert np.isfinite(found).all()
     change = figures[:, 6] + figures[:, 7] - figures[:, 2] - figures[:, 3]

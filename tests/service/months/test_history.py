@@ -8,11 +8,12 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.service.budgets.budgets import NewBudget, set_budget
+from gramwatt.service.budgets.budgets import NewBudget, set_budget, standing
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.history import followed
 from gramwatt.service.months.report import month_report
 from gramwatt.service.months.revisions import says_the_same
+from gramwatt.service.operation.upkeep import refresh_running
 from gramwatt.service.store.models import MonthSum
 from tests.journals import Writer, journal, lines
 
@@ -28,10 +29,34 @@ def test_a_budget_is_judged_by_the_range_of_what_was_spent(light):
     ingest(light, "job-1", lines(journal("job-1", start=MAY)))
     total_g = month_report(light, "2026-05")["totals"]["total_g"]
     kg = {end: total_g[end] / 1000 for end in ("value", "low", "high")}
-    limits = {"within": kg["high"] * 1.01, "unclear": kg["value"], "exceeded": kg["low"] * 0.99}
-    for wanted, limit_kg in limits.items():
+    limits = {
+        ("within", False): kg["value"] * 3,
+        ("threshold-reached", True): kg["value"] * 1.01,
+        ("spent", True): kg["value"],
+        ("spent", False): kg["low"] * 0.99,
+    }
+    for (wanted, is_open), limit_kg in limits.items():
         set_budget(light, NewBudget(project="vision", limit_kg=limit_kg), by="u")
         assert status_of(light) == (wanted, pytest.approx(kg["value"] / limit_kg))
+        (row,) = month_report(light, "2026-05")["budgets"]
+        assert row["range_holds_limit"] is is_open
+        # The API and the first page say the same.
+        said = standing(light, "vision", "2026-05")["budget"]
+        assert [said[name] for name in ("status", "spent_kg", "spent_share")] == [
+            row[name] for name in ("status", "spent_kg", "spent_share")
+        ]
+
+
+def test_a_running_job_is_in_the_budget_of_report_and_api(light, clock):
+    clock.now = datetime(2026, 5, 20, tzinfo=UTC)
+    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+    ingest(light, "on", lines(journal("on", start=MAY, power_w=900.0, end_state=None)))
+    refresh_running(light)
+    set_budget(light, NewBudget(project="vision", limit_kg=1.0), by="u")
+    (row,) = month_report(light, "2026-05")["budgets"]
+    said = standing(light, "vision", "2026-05")["budget"]
+    assert (said["jobs_running"], said["status"]) == (1, row["status"])
+    assert said["spent_kg"] == row["spent_kg"]
 
 
 def test_a_months_own_budget_goes_before_that_of_every_month(light):
@@ -81,7 +106,7 @@ def test_what_is_not_known_is_not_within_a_budget(light):
     writer = Writer("w1", "n1", "unread", t0=MAY)
     ingest(light, "unread", lines([writer.job(project="vision", zone="FR"), writer.end(60)]))
     set_budget(light, NewBudget(project="vision", limit_kg=1e6), by="u")
-    assert status_of(light)[0] == "unclear"
+    assert status_of(light)[0] == "unknown"
 
 
 def fields(jobs, advice=()):

@@ -18,6 +18,7 @@ from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report, sum_month
+from gramwatt.service.months.stored import whole_days
 from gramwatt.service.months.sums import month as rollup
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, MonthSum, Score
@@ -27,6 +28,7 @@ from tests.months import alike, month_document
 SUMMED = sorted(
     MonthDoc.__annotations__.keys()
     - {"complete", "jobs_running", "jobs_unscored", "deleted", "excluded", "change_parts"}
+    - {"factors", "deletions", "model_units"}
     - {"trend", "budgets", "followed", "statement", "revision", "revised"}
 )
 PARTS = ("NVIDIA H100 80GB HBM3", "NVIDIA L4", "NVIDIA A100-SXM4-80GB", "Unheard-of 9000")
@@ -82,17 +84,18 @@ def _read(draw, writer, board, hours):
 def expected(service, month, project):
     """The month from the newest documents of jobs whose every line is scored."""
     wanted = (
-        sa.select(Score.doc)
+        sa.select(Score.doc, Score.series)
         .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
         .where(Job.state != "running", Job.scored_version == Job.version)
     )
     with service.store.read() as session:
-        jobs = [read_job(text) for text in session.scalars(wanted)]
+        jobs = [read_job(*texts) for texts in session.execute(wanted)]
     return month_document(
         month,
         jobs,
         jobs,
         project=project,
+        days=whole_days(service, month),
         advise=lambda jobs: for_month(
             jobs, service.catalog, calibration_rows(service), device_rows(service)
         ),
@@ -106,17 +109,40 @@ def check(service):
             if not wanted["totals"]["jobs"]:
                 continue
             found = month_report(service, month, project)
+            for document in (found, wanted):
+                document["advice"] = [
+                    row
+                    for row in document["advice"]
+                    if row["basis"] == "examined" and row["action"] != "stop-idle"
+                ]
             for name in SUMMED:
                 alike(found[name], wanted[name], f"{month} {project} {name}")
             check_change(found, wanted)
+            check_factors(found)
             left_out = [row["job_id"] for row in wanted["excluded"]]
             assert left_out == [row["job_id"] for row in found["excluded"]]
+
+
+def check_factors(found):
+    """Each row multiplies, and the rows sum to E and O."""
+    rows = [
+        [row[name]["value"] for name in ("energy_kwh", "pue", "factor_g_per_kwh", "operational_g")]
+        for row in found["factors"]
+    ]
+    assert [kwh * pue * factor for kwh, pue, factor, _ in rows] == pytest.approx(
+        [grams for *_, grams in rows]
+    )
+    for place, term in ((0, "energy_kwh"), (3, "operational_g")):
+        known = found["totals"][term]
+        whole = known["value"] if known else 0.0
+        assert sum(row[place] for row in rows) == pytest.approx(whole, rel=1e-9)
 
 
 def check_change(found, wanted):
     """The effects are those of plain arithmetic, and add up to the change of the total."""
     parts = found["change_parts"]
-    totals = [(found[which] or {}).get("total_g") for which in ("previous", "totals")]
+    now = "totals" if found["compared_days"] is None else "compared"
+    totals = [(found[which] or {}).get("total_g") for which in ("previous", now)]
     assert (parts is None) is (None in totals)
     if parts is None:
         return

@@ -103,8 +103,8 @@ def test_a_full_disk_takes_back_only_what_did_not_fit(light: Service) -> None:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 5}")
         row = ("2026-09", "", 1, "x" * 3000)
-        columns = "(month, project, revision, made_us, made_of, doc)"
-        insert = f"INSERT INTO monthly_reports {columns} VALUES (?, ?, ?, 1, '', ?)"
+        columns = "(month, project, revision, made_us, made_of, doc, jobs)"
+        insert = f"INSERT INTO monthly_reports {columns} VALUES (?, ?, ?, 1, '', ?, x'')"
         connection.exec_driver_sql(insert, [(*row[:2], number, row[3]) for number in range(50)])
 
     with ThreadPoolExecutor(3) as threads:

@@ -159,7 +159,7 @@ def test_a_running_job_is_scored_anew_only_after_a_while(light, clock):
 
 def test_a_journal_without_a_job_line_is_kept_but_not_scored(light):
     sent = lines(journal())
-    answer = ingest(light, "job-1", sent[1:])
+    answer = ingest(light, "job-1", sent[1:], project="default")
     assert answer["accepted"] == 8
     (job,), _ = list_jobs(light, 50, None)
     head = job.head

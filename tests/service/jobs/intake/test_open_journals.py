@@ -140,14 +140,14 @@ def test_each_final_line_is_read_once(light, monkeypatch):
     from gramwatt.service.jobs.intake import ingest
 
     seen = []
-    real = ingest.ingest
+    real = ingest.ingest_unscored
 
     def count(service, job_id, sent, **more):
         sent = list(sent)
         seen.append(len(sent))
         return real(service, job_id, sent, **more)
 
-    monkeypatch.setattr(ingest, "ingest", count)
+    monkeypatch.setattr(ingest, "ingest_unscored", count)
     with running(light.config.home):
         for _ in range(3):
             read_open_journals(light)

@@ -1,0 +1,153 @@
+"""R of a command that counts nothing itself: `--count UNIT=N`, and `--count-from UNIT=FILE:KEY`.
+
+What is counted so adds to what the command counts. A file is read when the command has ended: what
+is wrong with it is a notice, and never changes the exit code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from gramwatt.collectors.cli.exit_codes import UsageError
+from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.common.files import why
+from gramwatt.sci.base.unit_names import misspelt
+from gramwatt.sci.journal.bounds import MOST
+from gramwatt.sci.journal.records import UNIT_PATTERN
+
+LARGEST_B = 64 * 2**20
+"""Size of the largest file that is read."""
+SERVERS = ("http://", "https://")
+_Stamp = tuple[int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One `--count-from`: the file and its key, and what the file was when the command started."""
+
+    text: str
+    unit: str
+    path: Path
+    key: str
+    stamp: _Stamp
+
+
+class RunCounts:
+    """What to count for a command, by its options."""
+
+    def __init__(self, count: Sequence[str] | None, count_from: Sequence[str] | None) -> None:
+        """Raises UsageError for an option without a meaning."""
+        self._declared: dict[str, float] = {}
+        for text in count or ():
+            unit, number = _parted("--count", text, "UNIT=N, such as token=98304")
+            self._once("--count", unit, self._declared)
+            try:
+                self._declared[unit] = _amount(float(number))
+            except ValueError:
+                raise UsageError(f"--count {text}: R is a number above zero") from None
+        self._sources: dict[str, _Source] = {}
+        for text in count_from or ():
+            source = _source(text)
+            self._once("--count-from", source.unit, {**self._declared, **self._sources})
+            self._sources[source.unit] = source
+        for unit in (*self._declared, *self._sources):
+            if text := misspelt(unit):
+                print_message(f"the unit {text} [unit-misspelt]")
+
+    @staticmethod
+    def _once(option: str, unit: str, given: Mapping[str, object]) -> None:
+        if unit in given:
+            raise UsageError(f"{option} {unit} is given more than once")
+
+    def read(self, *, failed: bool) -> Iterator[tuple[str, float]]:
+        """Yield units and amounts when the command has ended; print what is not counted.
+
+        A command that failed has not done what was declared before it began.
+        """
+        if not failed:
+            yield from self._declared.items()
+        elif self._declared:
+            given = ", ".join(f"{unit}={n:g}" for unit, n in self._declared.items())
+            first = next(iter(self._declared))
+            how = f"`gramwatt job ID --set count.{first}=N` declares what it did"
+            print_message(f"the command failed, so --count {given} is not counted; {how}")
+        for source in self._sources.values():
+            try:
+                amount = _read(source)
+            except (OSError, ValueError, RecursionError) as error:
+                print_message(f"--count-from {source.text}: {why(error)}; it is not counted")
+                continue
+            if _stamp(source.path) == source.stamp:
+                text = f"the command did not write {source.path}; what it holds is counted"
+                print_message(f"--count-from {source.text}: {text}")
+            yield source.unit, amount
+
+
+def _parted(option: str, text: str, example: str) -> tuple[str, str]:
+    """Return the unit and what follows its equals sign; raises UsageError."""
+    unit, equals, rest = text.partition("=")
+    if not equals or not rest:
+        raise UsageError(f"{option} {text!r}: write {example}")
+    if not UNIT_PATTERN.fullmatch(unit):
+        raise UsageError(f"{option} {text!r}: {unit!r} is not a unit name")
+    return unit, rest
+
+
+def _source(text: str) -> _Source:
+    if text.startswith(SERVERS):
+        wanted = "counts of a server cannot be read yet: write UNIT=FILE:KEY"
+        raise UsageError(f"--count-from {text!r}: {wanted}")
+    example = "UNIT=FILE:KEY, such as token=metrics.json:train.tokens"
+    unit, rest = _parted("--count-from", text, example)
+    file, colon, key = rest.rpartition(":")
+    if not (colon and file and key):
+        raise UsageError(f"--count-from {text!r}: write {example}")
+    path = Path(file).absolute()
+    return _Source(text, unit, path, key, _stamp(path))
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read(source: _Source) -> float:
+    """Return the number at the key; raises OSError, or ValueError for anything else."""
+    if source.path.stat().st_size > LARGEST_B:
+        raise ValueError(f"the file is larger than {LARGEST_B // 2**20} MiB")
+    document = json.loads(source.path.read_text("utf-8"))
+    return _amount(_at(document, source.key))
+
+
+def _at(document: Any, key: str) -> Any:
+    """Return what a dotted path names; a key that has dots itself is found too."""
+    if not isinstance(document, dict):
+        raise ValueError(f"there is no object with the key {key!r}")
+    if key in document:
+        return document[key]
+    for first, rest in _splits(key):
+        if first in document:
+            return _at(document[first], rest)
+    known = ", ".join(list(map(str, document))[:8])
+    raise ValueError(f"it has no key {key!r}; it has {known or 'none'}")
+
+
+def _splits(key: str) -> Iterable[tuple[str, str]]:
+    parts = key.split(".")
+    return ((".".join(parts[:n]), ".".join(parts[n:])) for n in range(1, len(parts)))
+
+
+def _amount(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"not a number: {str(value)[:40]!r}")
+    if not isfinite(value) or not 0 < value <= MOST["amount"]:
+        raise ValueError(f"R is a number above zero, not {value}")
+    return float(value)

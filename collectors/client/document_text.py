@@ -1,0 +1,70 @@
+"""A job document in a notebook: a table with a chart of its windows, or a few lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from gramwatt.sci.base import formatting
+from gramwatt.sci.base.quantity import QuantityDoc
+
+ROWS = {
+    "energy_kwh": "Energy",
+    "operational_g": "Operational O",
+    "embodied_g": "Embodied M",
+    "total_g": "Total O + M",
+}
+WINDOWS_MAX = 20
+BAR_PX = 240
+
+
+def document_html(document: Mapping[str, Any]) -> str:
+    """Return the figures with range, kind and unit, and the energy of each window as a bar."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(label)}</th>"
+        f"<td style='text-align:left'>{escape(formatting.text(figure))}</td>"
+        f"<td style='text-align:left'>{escape(figure['kind'] if figure else '')}</td></tr>"
+        for label, figure in _figures(document)
+    )
+    return (
+        f"<table><caption style='text-align:left'>{escape(_head(document))}</caption>{rows}</table>"
+        f"{_chart(document.get('windows') or [])}<small>{escape(_foot(document))}</small>"
+    )
+
+
+def document_text(document: Mapping[str, Any]) -> str:
+    """Return the figures with their ranges, a line each."""
+    figures = [f"  {label}: {formatting.text(figure)}" for label, figure in _figures(document)]
+    return "\n".join((_head(document), *figures, f"  {_foot(document)}"))
+
+
+def _figures(document: Mapping[str, Any]) -> list[tuple[str, QuantityDoc | None]]:
+    found = [(label, document.get(name)) for name, label in ROWS.items()]
+    return found + [(f"per {item['unit']}", item["g_per_unit"]) for item in document["sci"]]
+
+
+def _head(document: Mapping[str, Any]) -> str:
+    return f"{document.get('name') or document['job_id']}: {document['state']}"
+
+
+def _foot(document: Mapping[str, Any]) -> str:
+    return f"{len(document['notices'])} notices: gramwatt job {document['job_id']}"
+
+
+def _chart(windows: list[Mapping[str, Any]]) -> str:
+    """Return bars of the windows' energy; empty where none is known."""
+    known = [item for item in windows if item.get("energy_kwh")][:WINDOWS_MAX]
+    most = max((item["energy_kwh"]["value"] for item in known), default=0.0)
+    if most <= 0:
+        return ""
+    bars = "".join(
+        f"<tr><td style='text-align:left'>{escape(str(item['name']))}</td>"
+        f"<td style='text-align:left'><div style='background:#2a7f62;height:0.8em;"
+        f"width:{max(1, round(BAR_PX * item['energy_kwh']['value'] / most))}px'></div></td>"
+        f"<td style='text-align:left'>{escape(formatting.text(item['energy_kwh']))}</td></tr>"
+        for item in known
+    )
+    left = len(windows) - len(known)
+    more = f"<tr><td colspan=3>and {left} more without energy or room</td></tr>" if left else ""
+    return f"<table>{bars}{more}</table>"

@@ -1,0 +1,123 @@
+"""The shapes of a month's trail: closings, restatement, deleted jobs, register and factors."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from gramwatt.sci.base.quantity import QuantityDoc
+
+
+class ClosingDoc(TypedDict):
+    """Who closed a month with which revision of its report, and who opened it again and why."""
+
+    revision: int
+    closed_at: str
+    closed_by: str
+    reopened_at: str | None
+    reopened_by: str | None
+    reason: str | None
+
+
+class RestatementStep(TypedDict):
+    """What one cause changed: late-records, corrected, intensity, catalog, engine, settings or
+    deleted.
+
+    `what` says it in words; `reason` and `person` are those of whoever corrected or deleted the
+    `jobs` (ids), `day` the last on which they were changed.
+    """
+
+    cause: str
+    what: str
+    change_g: QuantityDoc
+    jobs: list[str]
+    reason: str | None
+    person: str | None
+    day: str
+
+
+class RestatementDoc(TypedDict):
+    """The bridge from the total of an earlier revision to this one's [gCO2e], by cause.
+
+    `from_revision` is the one that the month was closed with, of a month that is not closed the
+    one before. The steps sum to `change_g`; `change_share` is it over the old total.
+    """
+
+    from_revision: int
+    old_g: QuantityDoc | None
+    new_g: QuantityDoc | None
+    change_g: float
+    change_share: float | None
+    steps: list[RestatementStep]
+
+
+class DeletedRow(TypedDict):
+    """A deleted job of a month: what it had added [gCO2e], when, by whom and why it went."""
+
+    job_id: str
+    project: str
+    total_g: QuantityDoc | None
+    deleted_at: str
+    deleted_by: str
+    reason: str | None
+
+
+class RegisterRow(TypedDict):
+    """A job in the register of a month: its part of the month, and where all of it is found.
+
+    The figures are by its score `score_revision`; a job that is left out is not `counted`.
+    """
+
+    job_id: str
+    project: str
+    state: str
+    started_at: str
+    ended_at: str | None
+    zone: str | None
+    place: str
+    score_revision: int
+    energy_kwh: QuantityDoc | None
+    pue: QuantityDoc
+    factor_g_per_kwh: QuantityDoc
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    total_g: QuantityDoc | None
+    counted: bool
+    corrections: int
+    links: dict[str, str]
+
+
+class FactorFileDoc(TypedDict):
+    """A file of grid intensity that was imported: what it is, and who imported it when."""
+
+    name: str
+    sha256: str
+    publisher: str | None
+    licence: str | None
+    link: str | None
+    imported_by: str
+    imported_at: str
+
+
+class FactorRow(TypedDict):
+    """An emission factor of the month: energy [kWh] x PUE x factor [gCO2e/kWh] = O [gCO2e].
+
+    `place` is `own` hardware or `cloud`; the contract is a memo, in no sum. `quality` says how the
+    factor is known, `source` names it; `files` are those that an imported factor came in. Null
+    stands for a publisher that is not known any more.
+    """
+
+    zone: str
+    place: str
+    contract_g_per_kwh: QuantityDoc | None
+    jobs: int
+    energy_kwh: QuantityDoc
+    pue: QuantityDoc
+    factor_g_per_kwh: QuantityDoc
+    operational_g: QuantityDoc
+    quality: str
+    source: str
+    publisher: str | None
+    edition: str | None
+    licence: str | None
+    link: str | None
+    files: list[FactorFileDoc]

@@ -1,0 +1,211 @@
+"""A year out of the documents of its months: sums, what it is held against, and restatements.
+
+The ends of a sum's range are the sums of the months' ends: months share the errors of meters, PUE
+and hardware, which then do not cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from gramwatt.sci.analysis.documents import (
+    ModelUnitRow,
+    MonthDoc,
+    ProjectRow,
+    RestatementDoc,
+    StatementDoc,
+    TermsDoc,
+)
+from gramwatt.sci.base.document import doc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, join_sources, weakest
+from gramwatt.sci.score.assess import worst_status
+
+TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
+KG = 1000.0
+
+
+class YearMonthRow(TermsDoc):
+    """A month of the year; `revision` is that of its kept report, null for none."""
+
+    month: str
+    complete: bool
+    closed: bool
+    revision: int | None
+    jobs: int
+    jobs_unknown: int
+
+
+class YearRestatement(RestatementDoc):
+    """The restatement of a month of the year."""
+
+    month: str
+
+
+class BaseYearDoc(TypedDict):
+    """The year that this one is compared with; `change_share` is this year over it, less one."""
+
+    year: str
+    total_g: QuantityDoc | None
+    change_share: float | None
+
+
+class TargetRow(TypedDict):
+    """What a year may emit [kgCO2e]; `met` once the year is over and its range is on one side."""
+
+    year: str
+    limit_kg: float
+    share: float | None
+    met: bool | None
+
+
+class YearDoc(TypedDict):
+    """The data of a year's report.
+
+    `months` are the twelve, null figures where a month has no job. The year is `complete` once
+    each of its months is over and those with jobs are complete. `projects` and `models` are sums
+    of C over sums of R by unit.
+    """
+
+    year: str
+    project: str | None
+    complete: bool
+    jobs_ended: int
+    totals: TermsDoc
+    months: list[YearMonthRow]
+    base_year: BaseYearDoc | None
+    targets: list[TargetRow]
+    restatements: list[YearRestatement]
+    projects: list[ProjectRow]
+    models: list[ModelUnitRow]
+    sources: list[str]
+    statement: StatementDoc
+
+
+def months_of_year(year: str) -> list[str]:
+    """Return the twelve months of a year, YYYY-MM."""
+    return [f"{year}-{number:02d}" for number in range(1, 13)]
+
+
+def added(figures: Sequence[QuantityDoc | None]) -> QuantityDoc | None:
+    """Return the sum of the known figures, their ends added; None where none is known."""
+    known = [Quantity.from_doc(figure) for figure in figures if figure is not None]
+    if not known:
+        return None
+    value, low, high = (sum(getattr(one, end) for one in known) for end in ("value", "low", "high"))
+    kind = weakest(one.kind for one in known)
+    source = join_sources(one.source for one in known)
+    return Quantity(value, low, high, known[0].unit, kind, source).to_doc()
+
+
+def year_totals(months: Sequence[MonthDoc]) -> TermsDoc:
+    """Return the sums of the terms over months."""
+    found: Any = {term: added([of["totals"][term] for of in months]) for term in TERMS}  # type: ignore[literal-required]
+    terms: TermsDoc = found
+    return terms
+
+
+def year_document(
+    year: str,
+    project: str | None,
+    months: Mapping[str, MonthDoc],
+    over: Mapping[str, bool],
+    base: tuple[int, TermsDoc] | None,
+    targets: Sequence[tuple[int, float]],
+    statement: StatementDoc,
+) -> YearDoc:
+    """Return the document of a year; `over` says which of its months have ended."""
+    totals = year_totals(list(months.values()))
+    complete = all(over.values()) and all(of["complete"] for of in months.values())
+    held = [row for row in targets if row[0] == int(year)] or list(targets)
+    return {
+        "year": year,
+        "project": project,
+        "complete": complete,
+        "jobs_ended": sum(of["totals"]["jobs_ended"] for of in months.values()),
+        "totals": totals,
+        "months": [_month(month, months.get(month), over[month]) for month in months_of_year(year)],
+        "base_year": _base(base, totals) if base else None,
+        "targets": [_target(*row, year, totals["total_g"], complete) for row in held],
+        "restatements": [
+            {"month": month, **of["restatement"]}
+            for month, of in sorted(months.items())
+            if of["restatement"] is not None
+        ],
+        "projects": _per_unit([row for of in months.values() for row in of["projects"]], "project"),
+        "models": _per_unit(
+            [row for of in months.values() for row in of["model_units"]], "model_id"
+        ),
+        "sources": sorted({source for of in months.values() for source in of["sources"]}),
+        "statement": statement,
+    }
+
+
+def _month(month: str, document: MonthDoc | None, over: bool) -> YearMonthRow:
+    if document is None:
+        return {
+            "energy_kwh": None,
+            "operational_g": None,
+            "embodied_g": None,
+            "total_g": None,
+            "month": month,
+            "complete": over,
+            "closed": False,
+            "revision": None,
+            "jobs": 0,
+            "jobs_unknown": 0,
+        }
+    closings, totals = document["closings"], document["totals"]
+    return {
+        "energy_kwh": totals["energy_kwh"],
+        "operational_g": totals["operational_g"],
+        "embodied_g": totals["embodied_g"],
+        "total_g": totals["total_g"],
+        "month": month,
+        "complete": document["complete"],
+        "closed": bool(closings) and closings[-1]["reopened_at"] is None,
+        "revision": document["revision"],
+        "jobs": totals["jobs"],
+        "jobs_unknown": totals["jobs_unknown"],
+    }
+
+
+def _base(base: tuple[int, TermsDoc], totals: TermsDoc) -> BaseYearDoc:
+    year, before = base
+    old, new = before["total_g"], totals["total_g"]
+    share = new["value"] / old["value"] - 1 if old and new and old["value"] > 0 else None
+    return {"year": f"{year}", "total_g": old, "change_share": share}
+
+
+def _target(
+    year: int, limit_kg: float, of: str, total_g: QuantityDoc | None, complete: bool
+) -> TargetRow:
+    limit_g, met = limit_kg * KG, None
+    if complete and f"{year}" == of and total_g is not None:
+        met = True if total_g["high"] <= limit_g else False if total_g["low"] > limit_g else None
+    share = total_g["value"] / limit_g if total_g is not None else None
+    return {"year": f"{year}", "limit_kg": limit_kg, "share": share, "met": met}
+
+
+def _per_unit(rows: Sequence[Any], of: str) -> list[Any]:
+    """Return sums of C over sums of R by project or model, and unit."""
+    found = []
+    for name, unit in sorted({(row[of], row["unit"]) for row in rows}):
+        mine = [row for row in rows if (row[of], row["unit"]) == (name, unit)]
+        count, total_g = sum(row["count"] for row in mine), added([r["total_g"] for r in mine])
+        per_unit = None
+        if total_g is not None and count > 0:
+            per_unit = doc(Quantity.from_doc(total_g).scaled(1 / count, f"gCO2e/{unit}"))
+        found.append(
+            {
+                of: name,
+                "unit": unit,
+                "jobs": sum(row["jobs"] for row in mine),
+                "count": count,
+                "energy_kwh": added([row["energy_kwh"] for row in mine]),
+                "total_g": total_g,
+                "g_per_unit": per_unit,
+                "conformance": worst_status({row["conformance"] for row in mine}),
+            }
+        )
+    return found

@@ -1,0 +1,115 @@
+"""Who published the factors of a month: the catalog's sources, providers and imported files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.analysis.documents import FactorFileDoc, FactorRow
+from gramwatt.sci.base.csv_data import rows as csv_rows
+from gramwatt.sci.base.days import month_span
+from gramwatt.sci.base.errors import LookupFailed
+from gramwatt.sci.grid.intensity import Quality
+from gramwatt.sci.grid.zones import ZoneIntensity
+from gramwatt.service.container import Service
+from gramwatt.service.intensity.csv_import import IMPORTED
+from gramwatt.service.intensity.lookup import source_text
+from gramwatt.service.intensity.points import SeriesName
+from gramwatt.service.providers.base import SCORED
+from gramwatt.service.store.intensity import IntensityFile, IntensitySeries
+from gramwatt.service.store.timestamps import text_from_us
+
+PUBLISHERS = {"ember": "Ember", "em-yearly": "Electricity Maps"}
+"""Publishers of the catalog's annual values, by key of sources.csv."""
+ANNUAL = ("annual", "world")
+
+
+def with_publishers(
+    service: Service, session: Session, month: str, rows: Sequence[FactorRow]
+) -> list[FactorRow]:
+    """Return the rows with publisher, edition, licence and link of each factor; null for unknown.
+
+    A factor of an imported file names the files of its zone whose days overlap the month.
+    """
+    return [_with_publisher(service, session, month, row) for row in rows]
+
+
+def _with_publisher(service: Service, session: Session, month: str, row: FactorRow) -> FactorRow:
+    if row["quality"] in ANNUAL:
+        return _of_catalog(service, row)
+    wanted = sa.select(IntensitySeries).where(
+        IntensitySeries.zone == row["zone"],
+        IntensitySeries.signal == SCORED[0],
+        IntensitySeries.basis == SCORED[1],
+    )
+    for series in session.scalars(wanted.order_by(IntensitySeries.id)):
+        names = {name: getattr(series, name) for name in SeriesName._fields}
+        known = SeriesName(**names)
+        if row["source"] not in {source_text(q, known) for q in get_args(Quality)}:
+            continue
+        files = _files(session, month, known) if known.provider == IMPORTED else []
+        publishers = dict.fromkeys(f["publisher"] or "not stated" for f in files)
+        about = {
+            "publisher": ", ".join(publishers) if files else known.provider,
+            "edition": ", ".join(f["imported_at"][:10] for f in files) or None,
+            "licence": ", ".join(dict.fromkeys(f["licence"] for f in files if f["licence"]))
+            or known.licence
+            or None,
+            "link": next((f["link"] for f in files if f["link"]), None),
+            "files": files,
+        }
+        return {**row, **about}  # type: ignore[typeddict-item]
+    return row
+
+
+def _of_catalog(service: Service, row: FactorRow) -> FactorRow:
+    """Return a row of an annual value; its publisher is known while the catalog has that value."""
+    try:
+        world = row["quality"] == "world"
+        zone = service.catalog.world() if world else service.catalog.zone(row["zone"])
+    except LookupFailed:
+        return row
+    if zone.intensity.source != row["source"]:
+        return row
+    return {**row, **_published(zone)}  # type: ignore[typeddict-item]
+
+
+def _published(zone: ZoneIntensity) -> dict[str, str | None]:
+    of_key = {found.text("key"): found for found in csv_rows("sources.csv")}
+    found = of_key.get(zone.source)
+    if found is None:  # of the overlay
+        return {"publisher": zone.source, "edition": f"{zone.year}", "licence": zone.licence}
+    title = found.text("title")
+    return {
+        "publisher": PUBLISHERS.get(zone.source, title),
+        "edition": f"{zone.year}; {title}",
+        "licence": zone.licence,
+        "link": found.text("url") or None,
+    }
+
+
+def _files(session: Session, month: str, series: SeriesName) -> list[FactorFileDoc]:
+    """Return the imported files of a series with a day in the month, the last import first."""
+    start, end = month_span(month)
+    wanted = sa.select(IntensityFile).where(
+        IntensityFile.zone == series.zone,
+        IntensityFile.signal == series.signal,
+        IntensityFile.basis == series.basis,
+        IntensityFile.first_day < end.toordinal() + 1,
+        IntensityFile.last_day >= start.toordinal() - 1,
+    )
+    return [
+        {
+            "name": row.name,
+            "sha256": row.sha256,
+            "publisher": row.publisher,
+            "licence": row.licence,
+            "link": row.link,
+            "imported_by": row.imported_by,
+            "imported_at": text_from_us(row.imported_us),
+        }
+        for row in session.scalars(wanted.order_by(IntensityFile.imported_us.desc()))
+    ]

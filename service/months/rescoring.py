@@ -1,0 +1,53 @@
+"""Which jobs wait to be scored again: until they are, a month is a mixture and not complete."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.score.method import ENGINE_VERSION
+from gramwatt.service.container import Service
+from gramwatt.service.store.factors import FactorBackfill
+from gramwatt.service.store.models import Job, JobMonth
+
+NEWEST_BACKFILL = sa.select(FactorBackfill).where(FactorBackfill.id == 1)
+"""How far scores follow the factors; no row before the first periodic work."""
+
+
+def factors_of(service: Service) -> str:
+    """Return what scores are made of beside a job's own lines and intensity over time."""
+    life = service.config.lifetime_years
+    parts = (ENGINE_VERSION, service.catalog.version, service.config.zone, life)
+    return " ".join(map(str, parts))
+
+
+def to_rescore() -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the conditions on jobs that can be scored again: ended, scored, with intervals."""
+    return Job.state != "running", Job.revision > 0, Job.intervals_deleted_us.is_(None)
+
+
+def jobs_to_rescore(
+    service: Service, session: Session, months: Collection[str], project: str | None
+) -> int:
+    """Return how many jobs of these months wait to be scored again.
+
+    With the engine, catalog and settings of now, or with intensity that has arrived since. The
+    months before count with one whose report shows them.
+    """
+    backfill, today = session.scalars(NEWEST_BACKFILL).one_or_none(), factors_of(service)
+    if backfill is None:  # nobody will score them
+        return 0
+    due = Job.rescore_us.is_not(None), Job.rescore_us <= service.now_us()
+    waiting = [sa.select(Job.id).where(*due, *to_rescore())]
+    if backfill.done != today:
+        last = backfill.job if backfill.until == today else 0
+        waiting.append(sa.select(Job.id).where(Job.id > last, *to_rescore()))
+    wanted = sa.select(sa.func.count(sa.distinct(JobMonth.job))).where(
+        JobMonth.month.in_(sorted(months)),
+        sa.or_(*(JobMonth.job.in_(jobs) for jobs in waiting)),
+    )
+    if project is not None:
+        wanted = wanted.where(JobMonth.project == project)
+    return session.scalar(wanted) or 0

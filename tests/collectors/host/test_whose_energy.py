@@ -1,0 +1,214 @@
+"""Whose the processor's energy is: parallel jobs and neighbours as real processes.
+
+The truth is that of the kernel over the same time, by the same model, so no load of the machine and
+no stopwatch enters a comparison.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.host import model
+from gramwatt.collectors.host.model import Load, read_load
+from gramwatt.collectors.host.processes import Seen
+from gramwatt.collectors.host.rapl import find_counters
+from gramwatt.collectors.meter.host_devices import Whose
+from tests.collectors.host.bench import HostBench
+from tests.collectors.host.test_rapl import Powercap
+
+IDLE_W, DYNAMIC_W = 0.63, 3.35 - 0.63
+"""The model of docs/measuring.md, for a thread."""
+LOOP = [sys.executable, "-S", "-c", "while True: pass"]
+WORKS = """
+import sys, time
+until, path = time.monotonic() + float(sys.argv[1]), sys.argv[2]
+while time.monotonic() < until: pass
+open(path, "w").write(str(time.process_time()))
+"""
+
+
+class Host:
+    """The kernel's own account of processor time, every 20 ms."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.busy_s: list[float] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Host:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.02):
+            load = read_load()
+            assert load is not None
+            self.times.append(time.time())
+            self.busy_s.append(load.busy / os.sysconf("SC_CLK_TCK"))
+
+    def energy_j(self, start: float, end: float) -> float:
+        """Energy between two moments [s], by the model."""
+        busy_s = self._busy_at(end) - self._busy_at(start)
+        return (os.cpu_count() or 1) * IDLE_W * (end - start) + DYNAMIC_W * busy_s
+
+    def _busy_at(self, moment: float) -> float:
+        place = min(max(bisect_left(self.times, moment), 1), len(self.times) - 1)
+        (t0, t1), (b0, b1) = self.times[place - 1 : place + 1], self.busy_s[place - 1 : place + 1]
+        return b0 + (b1 - b0) * (moment - t0) / (t1 - t0)
+
+
+@contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """Busy processes that no job knows of."""
+    loops = [subprocess.Popen(LOOP) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def jobs_of(home: Path, *commands: list[str]) -> list[dict[str, Any]]:
+    """The documents of commands that run at the same time."""
+    settings = {"GRAMWATT_HOME": str(home), "GRAMWATT_HOST_SOURCE": "model", "GRAMWATT_QUIET": "1"}
+    paths = [home / f"{number}.json" for number in range(len(commands))]
+    run = [sys.executable, "-m", "gramwatt", "run", "--zone", "FR", "--json-summary"]
+    jobs = [
+        subprocess.Popen([*run, str(path), "--", *command], env={**os.environ, **settings})
+        for path, command in zip(paths, commands, strict=True)
+    ]
+    assert [job.wait(300) for job in jobs] == [0] * len(jobs)
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def cpu_j(document: dict[str, Any]) -> float:
+    [cpu] = [row for row in document["devices"] if row["class"] == "cpu"]
+    return float(cpu["energy_j"]["value"])
+
+
+def span(document: dict[str, Any]) -> tuple[float, float]:
+    moments = (document["started_at"], document["ended_at"])
+    start, end = (datetime.fromisoformat(text).timestamp() for text in moments)
+    return start, end
+
+
+@pytest.mark.parametrize(("length_s", "beside"), [(5, 0), (5, 2), (9, 0), (40, 2)])
+def test_jobs_at_once_and_strangers_add_up_to_the_host(
+    tmp_path: Path, length_s: float, beside: int
+) -> None:
+    with neighbours(beside), Host() as host:
+        commands = [
+            [sys.executable, "-S", "-c", WORKS, str(length_s), str(tmp_path / f"{number}.s")]
+            for number in range(4)
+        ]
+        documents = jobs_of(tmp_path, *commands)
+    used_s = [float((tmp_path / f"{number}.s").read_text()) for number in range(4)]
+    spans = [span(document) for document in documents]
+    whole_j = host.energy_j(min(start for start, _ in spans), max(end for _, end in spans))
+    booked_j = [cpu_j(document) for document in documents]
+    others_j = [document["others_energy_kwh"]["value"] * 3.6e6 for document in documents]
+    print(booked_j, others_j, whole_j, used_s)
+    assert sum(booked_j) + sum(others_j) == pytest.approx(whole_j, rel=0.02)
+    for used, booked, (start, end) in zip(used_s, booked_j, spans, strict=True):
+        idle_j = (os.cpu_count() or 1) * IDLE_W * (end - start)
+        # At least a quarter of the idle energy while all four run, and never all of it.
+        assert idle_j / 5 <= booked - DYNAMIC_W * used <= idle_j + DYNAMIC_W * 1.0
+
+
+def test_a_sleep_costs_the_same_beside_busy_strangers(tmp_path: Path) -> None:
+    watts = []
+    for beside in (0, 2):
+        with neighbours(beside):
+            [document] = jobs_of(tmp_path, ["sleep", "8"])
+        watts.append(cpu_j(document) / document["duration_s"])
+        others_w = document["others_energy_kwh"]["value"] * 3.6e6 / document["duration_s"]
+    idle_w = (os.cpu_count() or 1) * IDLE_W
+    print(watts, others_w)
+    # Idle power and what gramwatt itself uses, at most a second of processor time in eight.
+    assert all(idle_w <= one <= idle_w + DYNAMIC_W / 8 for one in watts)
+    assert others_w > 0.5 * DYNAMIC_W * (os.cpu_count() or 1)
+
+
+def test_a_counter_is_divided_by_the_same_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs of 2 and 1 threads and strangers of 1 on 8 threads, which draw 100 W together."""
+    benches = {"a": HostBench(), "b": HostBench()}
+    clock = benches["b"].clock = benches["a"].clock
+    benches["b"].timeline = benches["a"].timeline
+    cap, origin_ns = Powercap(tmp_path / "powercap", clock), clock.now_ns()
+    cap.add("intel-rapl:0", "package-0", 100.0)
+
+    def age_s() -> float:
+        return (clock.now_ns() - origin_ns) / NS_PER_S
+
+    ticks = os.sysconf("SC_CLK_TCK")
+    monkeypatch.setattr(model, "read_load", lambda: Load(4 * age_s() * ticks, 8 * age_s() * ticks))
+    pids = {"a": 1001, "b": 1002}
+
+    def processes() -> dict[int, Seen]:
+        # Both began before their jobs, and had used 7 s by then.
+        used_s = {"a": 7.0 + 2 * age_s(), "b": 7.0 + age_s()}
+        return {pids[name]: Seen(1, 0.0, used_s[name]) for name in used_s}
+
+    hosts = {
+        name: benches[name].begin(
+            find_counters(cap.root),
+            home=tmp_path,
+            whose=Whose(name, {pids[name]}, {}),
+            processes=processes,
+        )
+        for name in benches
+    }
+    for _ in range(10):
+        clock.sleep(10.0)
+        cap.update()
+        for host in hosts.values():
+            host.tick()
+            host.settle()
+    for name, host in hosts.items():
+        host.stop(benches[name].timeline.now_ns())
+    idle, dynamic = 8 * IDLE_W, DYNAMIC_W
+    whole = idle + 4 * dynamic
+    for name, threads in (("a", 2), ("b", 1)):
+        part = (idle / 2 + threads * dynamic) / whole
+        assert benches[name].total_j("cpu") == pytest.approx(100 * 100 * part, rel=0.001)
+    others_j = sum(
+        interval.others_j or 0.0
+        for bench in benches.values()
+        for device, interval in bench.recorded
+        if device == "cpu"
+    )
+    assert others_j == pytest.approx(100 * 100 * dynamic / whole, rel=0.001)
+    assert benches["a"].devices[-2]["share"] == pytest.approx(0.5)
+    assert not list((tmp_path / "boards").glob("*.json"))
+
+
+def test_memory_is_billed_by_use(tmp_path: Path) -> None:
+    """A job that holds 200 MB is billed those, and what its interpreters have, not the host's."""
+    hold = "import time; held = bytearray(200_000_000); time.sleep(6)"
+    [document] = jobs_of(tmp_path, [sys.executable, "-S", "-c", hold])
+    [memory] = [row for row in document["devices"] if row["class"] == "ram"]
+    watts = memory["energy_j"]["value"] / document["duration_s"]
+    gib = 2**30
+    assert 0.19 * 0.2e9 / gib * 0.7 < watts < 0.19 * 0.5e9 / gib

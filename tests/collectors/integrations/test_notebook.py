@@ -1,0 +1,91 @@
+"""`%load_ext gramwatt` in real kernels, by nbclient."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+Cells = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cells:
+    """Run cells in a fresh kernel; returns the outputs of each."""
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "gramwatt"))
+    monkeypatch.setenv("GRAMWATT_ZONE", "FR")
+    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+
+    def call(*texts: str) -> list[Any]:
+        made = [nbformat.v4.new_code_cell(text) for text in texts]
+        notebook = nbformat.v4.new_notebook(cells=made)
+        NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+        return [cell.outputs for cell in notebook.cells]
+
+    return call
+
+
+def printed(outputs: list[Any]) -> str:
+    return "".join(item["text"] for item in outputs if item["output_type"] == "stream")
+
+
+def shown(outputs: list[Any]) -> dict[str, str]:
+    """The forms of what a cell displayed or returned."""
+    (found,) = [item["data"] for item in outputs if "data" in item]
+    return dict(found)
+
+
+def test_a_job_of_several_cells_has_a_window_for_each_and_awaits(cells):
+    outputs = cells(
+        "%load_ext gramwatt\n%load_ext gramwatt",
+        "job = %gramwatt on project=vision unit=image",
+        "import asyncio\nawait asyncio.sleep(0.6)\njob.count(64)",
+        "job.count(36)",
+        "%gramwatt off",
+        "import json\nprint(json.dumps(job.result))",
+        "%gramwatt off",
+    )
+    found = json.loads(printed(outputs[5]))
+    assert (found["project"], found["state"]) == ("vision", "completed")
+    assert [(item["unit"], item["count"]) for item in found["sci"]] == [("image", 100)]
+    named = {item["name"]: item["counts"] for item in found["windows"]}
+    assert [done for done in named.values() if done] == [{"image": 64}, {"image": 36}]
+    assert next(iter(named)) == "cell-1"
+    html = shown(outputs[4])["text/html"]
+    assert "per image" in html
+    assert "Energy" in html
+    assert shown(outputs[4])["text/plain"].count("\n") == 6
+    assert "no job runs in this notebook" in printed(outputs[6])
+
+
+def test_one_cell_alone_is_a_job_also_with_await(cells):
+    outputs = cells(
+        "%load_ext gramwatt",
+        "%%gramwatt project=solo unit=page\nimport asyncio\nawait asyncio.sleep(0.1)\nx = 3",
+        "print(x)",
+        "%gramwatt",
+    )
+    assert "solo" not in printed(outputs[1])
+    assert "Total O + M" in shown(outputs[1])["text/html"]
+    assert printed(outputs[2]) == "3\n"
+    assert "%gramwatt on" in printed(outputs[3])
+
+
+def test_a_cell_that_raises_fails_its_job_and_one_run_again_begins_anew(cells, tmp_path):
+    outputs = cells(
+        "%load_ext gramwatt\nimport gramwatt",
+        "try:\n    get_ipython().run_cell('%%gramwatt\\n1/0')\nfinally:\n    pass",
+        "first = %gramwatt on",
+        "second = %gramwatt on",
+        "print(first.id != second.id, first.result['state'])",
+    )
+    assert "failed" in shown(outputs[1])["text/html"]
+    assert printed(outputs[4]) == "True completed\n"

@@ -1,0 +1,88 @@
+"""What all integrations share: sizes of batches, failures, and jobs that are part of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+from gramwatt.collectors.client import messages
+from gramwatt.collectors.integrations.doors import MlflowContext, lightning_callbacks
+from gramwatt.collectors.integrations.pytorch import count_batches
+from gramwatt.collectors.integrations.tracked_run import TrackedRun, batch_size, harmless, tokens_of
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"),
+    [
+        (numpy.zeros((8, 3)), 8),
+        ((numpy.zeros((8, 3)), numpy.zeros(8)), 8),
+        ({"mask": None, "input_ids": numpy.zeros((4, 16))}, 4),
+        ([{"x": numpy.zeros((5, 2))}], 5),
+        (["a text", "another"], 2),
+        ([1.0, 2.0, 3.0], 3),
+        (numpy.float64(1.0), 1),
+        (None, 0),
+        ("a text", 0),
+        ([], 0),
+    ],
+)
+def test_the_size_of_a_batch_is_the_length_of_its_first_array(batch: Any, size: int) -> None:
+    assert batch_size(batch) == size
+
+
+def test_only_batches_with_token_ids_have_tokens() -> None:
+    class Ids:
+        def numel(self) -> int:
+            return 64
+
+    assert tokens_of({"input_ids": Ids()}) == 64
+    assert [tokens_of(batch) for batch in ({}, None, [1], {"input_ids": 3})] == [0, 0, 0, 0]
+
+
+def test_a_callback_that_raises_is_noted_once_and_raises_nothing() -> None:
+    class Callback:
+        def __init__(self) -> None:
+            self._run = TrackedRun()
+            self.told: list[tuple[str, str]] = []
+            self._run.job = self  # type: ignore[assignment]
+
+        def send_notice(self, code: str, text: str) -> None:
+            self.told.append((code, text))
+
+        @harmless
+        def on_step(self) -> None:
+            raise KeyError("batch")
+
+    callback = Callback()
+    callback.on_step()
+    callback.on_step()
+    ((code, text),) = callback.told
+    assert (code, text) == (
+        "integration-failed",
+        "Callback.on_step of gramwatt failed: KeyError('batch')",
+    )
+
+
+def test_doors_are_closed_until_a_variable_asks(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("GRAMWATT_JOB_ID", "job-1")
+    assert not MlflowContext().in_context()
+    assert lightning_callbacks() == []
+    monkeypatch.setenv("GRAMWATT_MLFLOW", "1")
+    assert MlflowContext().in_context()
+    assert MlflowContext().tags() == {"gramwatt.job_id": "job-1"}
+    monkeypatch.delenv("GRAMWATT_JOB_ID")
+    assert not MlflowContext().in_context()
+    monkeypatch.setenv("GRAMWATT_LIGHTNING", "1")
+    assert lightning_callbacks() == []  # Lightning is not installed here
+    assert "GRAMWATT_LIGHTNING=1 has no effect" in capsys.readouterr().err
+
+
+def test_a_loader_without_a_job_hands_out_its_batches_and_says_so_once(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(messages, "_reported", set())
+    batches = [[1, 2], [3]]
+    for _epoch in range(2):
+        assert list(count_batches(batches)) == batches
+    assert capsys.readouterr().err.count("count_batches counts nothing") == 1
+    assert len(count_batches(batches)) == 2

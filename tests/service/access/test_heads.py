@@ -1,0 +1,56 @@
+"""Heads of requests that a proxy and a server may read in different ways: refused, and closed."""
+
+import socket
+from contextlib import closing
+
+import pytest
+
+from gramwatt.collectors.common import server_key
+from tests.packages import ROOT
+from tests.service.processes import eventually, running, serving
+
+FOLLOWS = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEADS = {
+    "two hosts": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+    "one host twice": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+    "a host with a path": b"GET /healthz HTTP/1.1\r\nHost: localhost/x\r\n\r\n",
+    "a list of hosts": b"GET /healthz HTTP/1.1\r\nHost: localhost:80, evil.example\r\n\r\n",
+    "length and chunks": b"POST /v1/jobs/j/records HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/x-ndjson\r\n"
+    b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks of HTTP/1.0": b"POST /v1/jobs/j/records HTTP/1.0\r\nHost: localhost\r\n"
+    b"Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+}
+
+
+def answers(port, head):
+    """What comes back until the server closes the connection."""
+    with closing(socket.create_connection(("127.0.0.1", port), 30)) as connection:
+        connection.sendall(head + FOLLOWS)
+        found = b""
+        while part := connection.recv(65536):
+            found += part
+        return found
+
+
+@pytest.fixture(scope="module", params=["waitress", "gunicorn"])
+def port(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("heads")
+    if request.param == "waitress":
+        with serving(folder) as (_, address):
+            yield int(address.rpartition(":")[2])
+        return
+    command = ("gunicorn", "--config", str(ROOT / "deploy" / "gunicorn.conf.py"))
+    settings = {"GRAMWATT_BIND": "127.0.0.1:0", "GRAMWATT_WORKERS": "1"}
+    server_key.ensure(folder / "home")
+    with running(folder, *command, **settings) as process:
+        found = process.says(r"Listening at: http://127.0.0.1:(\d+) ")
+        eventually(lambda: "Booting worker" in process.text, 60)
+        yield int(found[1])
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_an_ambiguous_head_is_refused_and_the_connection_closed(port, name):
+    found = answers(port, HEADS[name])
+    assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 ")), found[:200]
+    assert found.count(b"\r\n\r\n") == 1, found  # one answer

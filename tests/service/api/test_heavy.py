@@ -1,0 +1,113 @@
+"""Reports, plans and comparisons wait in a queue of their own, and nobody else waits for them."""
+
+import json
+import threading
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from urllib.error import HTTPError
+
+import pytest
+from waitress import create_server
+
+from gramwatt.service.access.keys import create_key
+from gramwatt.service.api.heavy import _queue
+from gramwatt.service.app import create_app
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.server import THREADS
+from tests.journals import body, journal, lines
+from tests.service.processes import DIRECT, eventually
+
+HEAVY = ("/v1/jobs/job-1/report.pdf", "/v1/jobs/job-1/report.html", "/jobs/job-1")
+MONTH = ("/v1/reports/monthly/2026-05.csv", "/months/2026-05")
+
+
+@pytest.fixture
+def address(light):
+    """A server over the app with as many threads as `gramwatt serve`."""
+    server = create_server(create_app(service=light), host="127.0.0.1", port=0, threads=THREADS)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield f"http://127.0.0.1:{server.effective_port}"
+    server.task_dispatcher.shutdown()
+    server.asyncore.close_all(server._map)
+    thread.join(10)
+
+
+def ask(address, key, data=None, **headers):
+    """The status, the content and the headers of an answer that must come within 30 s."""
+    shown = {"Authorization": f"Bearer {key}", **headers}
+    request = urllib.request.Request(address, data, shown)
+    try:
+        with DIRECT.open(request, timeout=30) as answer:
+            return answer.status, answer.read(), answer.headers
+    except HTTPError as error:
+        with error:
+            return error.code, error.read(), error.headers
+
+
+def test_twenty_reports_of_one_key_keep_nobody_else_waiting(light, address, monkeypatch):
+    ingest(light, "job-1", lines(journal()))
+    keys = {name: create_key(light, name, "admin")["key"] for name in ("many", "one", "late")}
+    go_on, rendering = threading.Event(), []
+
+    def slow(_report, form):
+        rendering.append(form)
+        assert go_on.wait(60)
+        return b"done"
+
+    monkeypatch.setattr("gramwatt.service.rendering.reports._rendered", slow)
+    pdf = f"{address}/v1/jobs/job-1/report.pdf"
+    with ThreadPoolExecutor(24) as threads:
+        many = [threads.submit(ask, pdf, keys["many"]) for _ in range(20)]
+        try:
+            eventually(lambda: sum(one.done() for one in many) == 17, 30)
+            one = threads.submit(ask, pdf, keys["one"])  # the third that waits
+            eventually(lambda: len(_queue._names) == 4, 30)
+            assert ask(pdf, keys["late"])[0] == 503
+            assert ask(f"{address}/healthz", "")[0] == 200
+            sent = body(journal("job-2"))
+            found = ask(
+                f"{address}/v1/jobs/job-2/records",
+                keys["many"],
+                sent,
+                **{"Content-Type": "application/x-ndjson"},
+            )
+            assert json.loads(found[1])["accepted"] == len(sent.splitlines())
+            assert ask(f"{address}/v1/jobs", keys["many"])[0] == 200
+            assert rendering == ["pdf"]
+        finally:
+            go_on.set()
+        answers = [future.result() for future in many]
+        assert sorted(status for status, _, _ in answers) == [200] * 3 + [503] * 17
+        refused = next(answer for answer in answers if answer[0] == 503)
+        assert json.loads(refused[1])["code"] == "busy"
+        assert int(refused[2]["Retry-After"]) > 0
+        assert one.result()[:2] == (200, b"done")
+
+
+PLAN = {"hours": 1, "zone": "DE"}
+
+
+@pytest.mark.parametrize(
+    ("path", "plan"),
+    [
+        *((path, None) for path in (*HEAVY, *MONTH)),
+        ("/v1/comparisons?before=job-1&after=job-2", None),
+        ("/compare?before=job-1&after=job-2", None),
+        ("/intensity/DE", None),
+        ("/v1/plans", {"json": PLAN}),
+        ("/planner/plan", {"data": PLAN}),
+    ],
+)
+def test_what_takes_long_waits_its_turn(client, light, path, plan, monkeypatch):
+    for name in ("job-1", "job-2"):
+        ingest(light, name, lines(journal(name)))
+    monkeypatch.setattr("gramwatt.service.api.heavy.WAITING_MOST", 0)
+
+    def answer():
+        return client.post(path, **plan) if plan else client.get(path)
+
+    with _queue.turn("somebody"):
+        busy = answer()
+    assert (busy.status_code, busy.headers["Retry-After"]) == (503, "10")
+    assert answer().status_code == 200

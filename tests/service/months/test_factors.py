@@ -1,0 +1,101 @@
+"""The factor table of a month: its rows multiply, sum to the month, and name who published them."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gramwatt.service.app import create_app
+from gramwatt.service.intensity.csv_import import Origin, import_csv
+from gramwatt.service.jobs.intake.ingest import ingest
+from tests.journals import journal, lines
+
+START = datetime(2026, 5, 4, 8, tzinfo=UTC)
+KWH = 600 * 3 / 60 / 1000
+"""A job of 3 minutes at 600 W."""
+
+
+def job(service, number, hours=0.0, **about):
+    start = START + timedelta(days=number, hours=hours)
+    ingest(service, f"job-{number}", lines(journal(f"job-{number}", start=start, **about)))
+
+
+def months(service, month="2026-05"):
+    return create_app(service=service).test_client().get(f"/v1/reports/monthly/{month}").json
+
+
+def test_rows_by_zone_place_contract_and_pue_multiply_and_sum_to_the_month(service, tmp_path):
+    job(service, 1, zone="FR", pue=1.25)
+    job(service, 2, zone="FR", pue=1.25)
+    free = {"contract_g_per_kwh": "0", "contract_source": "hydro contract 7"}
+    job(service, 3, zone="FR", pue=1.25, tags=free)
+    job(service, 4, zone=None, region="aws:eu-central-1", pue=1.1)
+    file = tmp_path / "de.csv"
+    rows = [f"{START + timedelta(days=5, minutes=n * 60):%Y-%m-%dT%H:%MZ},120" for n in range(6)]
+    file.write_text("start_utc,g_per_kwh\n" + "\n".join(rows))
+    origin = Origin("Netz GmbH", "CC0-1.0", "https://netz.example/de")
+    import_csv(service, file, "DE", "lifecycle", "average", origin=origin, by="ada")
+    job(service, 5, hours=1, zone="DE", pue=1.0)
+    found = months(service)
+    table = {
+        (row["zone"], row["place"], row["contract_g_per_kwh"] is not None, row["quality"]): row
+        for row in found["factors"]
+    }
+    assert sorted(table) == [
+        ("DE", "cloud", False, "annual"),
+        ("DE", "own", False, "hourly"),
+        ("FR", "own", False, "annual"),
+        ("FR", "own", True, "annual"),
+    ]
+    for row in found["factors"]:
+        energy, pue, factor, grams = (
+            row[name]["value"]
+            for name in ("energy_kwh", "pue", "factor_g_per_kwh", "operational_g")
+        )
+        assert energy * pue * factor == pytest.approx(grams, rel=1e-12)
+    for term in ("energy_kwh", "operational_g"):
+        summed = sum(row[term]["value"] for row in found["factors"])
+        assert summed == pytest.approx(found["totals"][term]["value"], rel=1e-12)
+    french = table["FR", "own", False, "annual"]
+    assert (french["jobs"], french["energy_kwh"]["value"]) == (2, pytest.approx(2 * KWH))
+    assert french["pue"]["value"] == 1.25
+    assert (french["publisher"], french["licence"]) == ("Ember", "CC BY 4.0")
+    assert french["edition"].startswith("20")
+    assert french["link"] == "https://ember-energy.org/data/yearly-electricity-data/"
+    hydro = table["FR", "own", True, "annual"]
+    assert (hydro["contract_g_per_kwh"]["value"], hydro["jobs"]) == (0.0, 1)
+    assert hydro["operational_g"]["value"] > 0
+    imported = table["DE", "own", False, "hourly"]
+    assert imported["factor_g_per_kwh"]["value"] == pytest.approx(120)
+    assert imported["operational_g"]["value"] == pytest.approx(120 * KWH)
+    assert (imported["publisher"], imported["licence"]) == ("Netz GmbH", "CC0-1.0")
+    (known,) = imported["files"]
+    assert known == {
+        "name": "de.csv",
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "publisher": "Netz GmbH",
+        "licence": "CC0-1.0",
+        "link": "https://netz.example/de",
+        "imported_by": "ada",
+        "imported_at": "2026-06-02T12:00:00.000000Z",
+    }
+    client = create_app(service=service).test_client()
+    page = client.get("/v1/reports/monthly/2026-05.html").text
+    for text in ("Emission factors", "Netz GmbH", known["sha256"][:12], "Ember"):
+        assert text in page
+    assert client.get("/v1/reports/monthly/2026-05.pdf").data.startswith(b"%PDF-")
+    assert "factor,FR/own/Ember,pue,1.25" in client.get(
+        "/v1/reports/monthly/2026-05.csv"
+    ).text.replace('"', "")
+
+
+def test_a_job_over_the_edge_of_a_month_is_in_the_factors_of_both(service):
+    edge = datetime(2026, 5, 31, 23, 58, tzinfo=UTC)
+    ingest(service, "job-1", lines(journal(start=edge, minutes=4, pue=1.5)))
+    for month in ("2026-05", "2026-06"):
+        found = months(service, month)
+        (row,) = found["factors"]
+        assert row["energy_kwh"]["value"] == pytest.approx(600 * 2 / 60 / 1000)
+        assert row["operational_g"]["value"] == pytest.approx(
+            found["totals"]["operational_g"]["value"], rel=1e-12
+        )

@@ -1,0 +1,98 @@
+"""A month whose jobs wait to be scored again is a mixture: not complete, not kept, not sent."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from gramwatt.service.app import create_app
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.report import month_report
+from gramwatt.service.operation import factors
+from gramwatt.service.store.budgets import OutboxMessage
+from gramwatt.service.store.models import MonthlyReport
+from gramwatt.service.tasks.table import TASKS
+from tests.journals import journal, lines
+
+MAY, JOBS = "2026-05", 12
+START = datetime(2026, 5, 3, 8, tzinfo=UTC)
+
+
+def told(service, tmp_path, **settings):
+    """The same store with other settings, and a folder for reports."""
+    reports = replace(service.config.reports, folder=tmp_path / "reports")
+    return Service(replace(service.config, reports=reports, **settings), service.store)
+
+
+def work(service, *names):
+    for name in names:
+        TASKS[name].action(service)
+
+
+def state(service):
+    """Of the month's report: complete, revision, total and how many jobs wait."""
+    found = create_app(service=service).test_client().get(f"/v1/reports/monthly/{MAY}").json
+    waiting = found["jobs_to_rescore"]
+    return found["complete"], found["revision"], found["totals"]["total_g"]["value"], waiting
+
+
+def kept(service):
+    """Totals of the kept revisions, and the revisions that were put into the outbox."""
+    with service.store.read() as session:
+        docs = session.scalars(sa.select(MonthlyReport.doc).order_by(MonthlyReport.revision)).all()
+        sent = [
+            json.loads(doc)["revision"] for doc in session.scalars(sa.select(OutboxMessage.doc))
+        ]
+    return [json.loads(doc)["totals"]["total_g"]["value"] for doc in docs], sent
+
+
+def test_jobs_scored_again_one_after_another_make_two_revisions_and_no_mixture(
+    service, tmp_path, monkeypatch
+):
+    before = told(service, tmp_path)
+    for n in range(JOBS):
+        start = START + timedelta(days=n)
+        ingest(before, f"job-{n}", lines(journal(f"job-{n}", start=start)))
+    work(before, "rescore-factors", "monthly-reports")
+    assert state(before)[:2] == (True, 1)
+    after = told(service, tmp_path, lifetime_years=8.0)
+    # The restarted server has scored nothing again yet.
+    assert state(after)[0::3] == (False, JOBS)
+    monkeypatch.setattr(factors, "RESCORE_S", 0.0)
+    score, seen = factors.score_job, []
+
+    def watched(service, key, reason, *, force):
+        score(service, key, reason, force=force)
+        work(service, "monthly-reports")
+        seen.append(state(service))
+
+    monkeypatch.setattr(factors, "score_job", watched)
+    monkeypatch.setattr(factors, "KEPT_EVERY", 5)
+    factors.rescore_on_new_factors(after)
+    assert len(seen) == JOBS
+    assert {(complete, revision) for complete, revision, _, _ in seen} == {(False, None)}
+    assert [waiting for *_, waiting in seen] == [12] * 5 + [7] * 5 + [2] * 2
+    assert len({total for _, _, total, _ in seen}) == JOBS
+    work(after, "monthly-reports", "monthly-reports")
+    assert state(after)[:2] == (True, 2)
+    totals, sent = kept(after)
+    assert (len(totals), sent) == (2, [1, 2])
+    assert totals == [
+        month_report(after, MAY, revision=n)["totals"]["total_g"]["value"] for n in (1, 2)
+    ]
+    assert totals[1] < totals[0]
+
+
+def test_jobs_whose_intensity_has_arrived_wait_too(service, tmp_path):
+    service = told(service, tmp_path)
+    ingest(service, "job-1", lines(journal("job-1", start=START, zone="FR")))
+    work(service, "rescore-factors", "monthly-reports")
+    with service.store.write() as session:  # as `rescore-intensity` does when points arrive
+        session.execute(sa.text("UPDATE jobs SET rescore_us = 1"))
+    assert state(service)[0::3] == (False, 1)
+    page = create_app(service=service).test_client().get(f"/v1/reports/monthly/{MAY}.html").text
+    assert "1 job of it or its trend waits to be scored again" in page
+    work(service, "rescore-intensity", "monthly-reports")
+    assert state(service)[:2] == (True, 1)

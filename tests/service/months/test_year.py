@@ -1,0 +1,90 @@
+"""The report of a year: the sums of its months, what it is held against, and restatements."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ConfigError, from_environment
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.corrections import correct_job
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.periodic import keep_ended_months
+from tests.journals import journal, lines
+
+YEAR = "/v1/reports/yearly/2026"
+
+
+@pytest.fixture
+def service(service, clock):
+    clock.now = datetime(2027, 1, 2, tzinfo=UTC)
+    for name, year, month, about in (
+        ("old", 2025, 6, {"power_w": 300.0}),
+        ("a", 2026, 2, {"model_id": "m-1"}),
+        ("b", 2026, 2, {"project": "speech", "units": ("token",)}),
+        ("c", 2026, 3, {"model_id": "m-1", "power_w": 900.0}),
+    ):
+        start = datetime(year, month, 10, 8, tzinfo=UTC)
+        ingest(service, name, lines(journal(name, start=start, **about)))
+    targets = {"base_year": 2025, "targets": ((2026, 1.0), (2030, 0.5))}
+    reports = replace(service.config.reports, **targets)
+    return Service(replace(service.config, reports=reports), service.store)
+
+
+def carbon(client, name):
+    return client.get(f"/v1/jobs/{name}/report").json["total_g"]["value"]
+
+
+def test_a_year_sums_its_months_and_is_held_against_base_year_and_target(service):
+    client = create_app(service=service).test_client()
+    keep_ended_months(service)
+    correct_job(service, "c", {"pue": 1.5}, by="ada", reason="hall 2")
+    keep_ended_months(service)
+    found = client.get(YEAR).json
+    grams = {name: carbon(client, name) for name in ("old", "a", "b", "c")}
+    whole = grams["a"] + grams["b"] + grams["c"]
+    assert found["totals"]["total_g"]["value"] == pytest.approx(whole, rel=1e-12)
+    assert [row["month"] for row in found["months"]] == [f"2026-{n:02}" for n in range(1, 13)]
+    rows = {row["month"][5:]: row for row in found["months"]}
+    assert rows["02"]["total_g"]["value"] == pytest.approx(grams["a"] + grams["b"])
+    assert (rows["01"]["jobs"], rows["01"]["total_g"]) == (0, None)
+    assert (rows["03"]["revision"], found["complete"], found["jobs_ended"]) == (2, True, 3)
+    base = found["base_year"]
+    assert (base["year"], base["total_g"]["value"]) == ("2025", pytest.approx(grams["old"]))
+    assert base["change_share"] == pytest.approx(whole / grams["old"] - 1)
+    (target,) = found["targets"]
+    assert (target["year"], target["met"]) == ("2026", True)
+    assert target["share"] == pytest.approx(whole / 1000)
+    (changed,) = found["restatements"]
+    assert (changed["month"], changed["steps"][0]["reason"]) == ("2026-03", "hall 2")
+    projects = {(row["project"], row["unit"]): row for row in found["projects"]}
+    assert projects["vision", "image"]["count"] == 60
+    per_unit = (grams["a"] + grams["c"]) / 60
+    assert projects["vision", "image"]["g_per_unit"]["value"] == pytest.approx(per_unit)
+    (model,) = found["models"]
+    assert (model["model_id"], model["jobs"]) == ("m-1", 2)
+    assert model["g_per_unit"]["value"] == pytest.approx(per_unit)
+    own = client.get(f"{YEAR}?project=speech").json
+    assert own["totals"]["total_g"]["value"] == pytest.approx(grams["b"])
+    page = client.get(f"{YEAR}.html").text
+    for text in ("The twelve months", "Base year 2025", "Target of 2026", "hall 2", "m-1"):
+        assert text in page
+    assert client.get(f"{YEAR}.pdf").data.startswith(b"%PDF-")
+    assert client.get("/v1/reports/yearly/2024").json["code"] == "no-data"
+    assert client.get("/v1/reports/yearly/24").status_code == 422
+
+
+def test_a_running_year_is_not_complete_and_its_target_open(service, clock):
+    clock.now = datetime(2026, 4, 2, tzinfo=UTC)
+    found = create_app(service=service).test_client().get(YEAR).json
+    assert (found["complete"], found["targets"][0]["met"]) == (False, None)
+
+
+def test_the_settings():
+    env = {"GRAMWATT_BASE_YEAR": "2024", "GRAMWATT_TARGETS": "2030=8000 2027=12000"}
+    found = from_environment(env).reports
+    assert (found.base_year, found.targets) == (2024, ((2027, 12000.0), (2030, 8000.0)))
+    for wrong in ("2027", "27=1", "2027=x"):
+        with pytest.raises(ConfigError, match="GRAMWATT_TARGETS"):
+            from_environment({"GRAMWATT_TARGETS": wrong})

@@ -1,0 +1,54 @@
+"""deploy/ci: the script with real runs, and the files by the schemas of GitHub and GitLab."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CI = Path(__file__).resolve().parents[2] / "deploy" / "ci"
+BUSY = "import time; end = time.process_time() + {}\nwhile time.process_time() < end: pass"
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"), [("action.yml", "github-actions"), ("gitlab.yml", "gitlab-ci")]
+)
+def test_the_files_are_what_their_servers_read(name: str, schema: str) -> None:
+    line = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    transform = ["--data-transform", "gitlab-ci"] if schema == "gitlab-ci" else []
+    done = subprocess.run([*line, *transform, str(CI / name)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_more_energy_than_the_baseline_fails_and_the_summary_says_so(tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environ = {**os.environ, "PATH": path, "GRAMWATT_ZONE": "FR", "GRAMWATT_HOST_SOURCE": "model"}
+    environ["GRAMWATT_HOME"] = str(tmp_path / "cached")
+    summary = tmp_path / "summary.md"
+
+    def measure(seconds: float, *options: str) -> int:
+        command = [sys.executable, "-c", BUSY.format(seconds)]
+        line = [str(CI / "measure.sh"), "--runs", "2", "--summary", str(summary), *options]
+        return subprocess.run(
+            [*line, "--", *command], env=environ, capture_output=True, timeout=300
+        ).returncode
+
+    assert measure(0.5, "--baseline") == 0
+    assert "There is no baseline yet" in summary.read_text("utf-8")
+    kept = (tmp_path / "cached" / "ci-baseline").read_text("utf-8")
+    assert kept.count(",") == 1
+    assert measure(4.0, "--max-increase", "20%") == 1
+    assert "failed: Carbon per unit is" in summary.read_text("utf-8")
+    assert (tmp_path / "cached" / "ci-baseline").read_text("utf-8") == kept
+
+
+def test_a_command_that_fails_passes_its_code_on(tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environ = {**os.environ, "PATH": path, "GRAMWATT_HOME": str(tmp_path)}
+    line = [str(CI / "measure.sh"), "--runs", "1", "--", "sh", "-c", "exit 3"]
+    assert subprocess.run(line, env=environ, capture_output=True, timeout=120).returncode == 3
+    wrong = subprocess.run([str(CI / "measure.sh"), "ls"], capture_output=True, text=True)
+    assert (wrong.returncode, "the command follows --" in wrong.stderr) == (2, True)
