@@ -56,8 +56,8 @@ def test_the_plain_script_trains_to_a_stated_accuracy(tmp_path: Path) -> None:
     line = [sys.executable, str(flow.SCRIPT), "--seconds", "1"]
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 0, done.stderr
-    # Ten kinds of digits: guessing gives 0.1. A busy machine gets through a few epochs only.
-    assert float(done.stdout.rpartition(" ")[2]) > 0.2
+    # Ten spirals: guessing gives 0.1.
+    assert float(done.stdout.rpartition(" ")[2]) > 0.5
 
 
 def test_the_summary_shows_terms_ranges_and_what_is_unknown() -> None:
@@ -139,16 +139,6 @@ def test_a_zone_of_the_users_overlay_is_known(
         flow.check(Settings("DE", 1.0, 1.0, tmp_path))
 
 
-def test_without_scikit_learn_one_line_says_what_to_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(flow, "find_spec", lambda name: None)
-    with pytest.raises(flow.DemoError, match=r"-m pip install 'scikit-learn") as caught:
-        flow.check(Settings(None, 1.0, 1.0, tmp_path))
-    assert caught.value.exit_code == 1
-    assert "\n" not in str(caught.value)
-
-
 def test_the_whole_demo(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "--zone", "DE", "--seconds", "2", "-o", "out"],
@@ -160,7 +150,7 @@ def test_the_whole_demo(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("conforming: zone DE")
-    assert sum("CO2e/image" in line for line in lines) == 1
+    assert sum("CO2e/point" in line for line in lines) == 1
     assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [
         ".html",
         ".html",

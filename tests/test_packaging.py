@@ -12,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -20,7 +22,6 @@ from tests.packages import PACKAGES, ROOT
 LEFT_OUT = shutil.ignore_patterns(
     ".*", "build", "dist", "*.egg-info", "__pycache__", "gramwatt-demo", "tests", "benchmarks"
 )
-NOT_SHIPPED = (".md",)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_the_wheel_holds_every_file_of_the_four_packages(wheel: Path) -> None:
         f"gramwatt/{path.relative_to(ROOT).as_posix()}"
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in NOT_SHIPPED
+        if path.is_file() and "__pycache__" not in path.parts
     }
     assert len(expected) > 100
     assert expected - packed == set()
@@ -76,6 +77,50 @@ def test_the_wheel_brings_no_name_but_its_own(wheel: Path) -> None:
     inside = {name.split("/")[1] for name in names if name.startswith("gramwatt/")}
     assert inside == {*PACKAGES, "client", "integrations", "__init__.py", "__main__.py", "py.typed"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def build(source: Path, out: Path, umask: int, *targets: str) -> dict[str, bytes]:
+    """What hatchling makes of a folder, by file name."""
+    line = [sys.executable, "-m", "hatchling", "build", "-d", str(out), *targets]
+    done = subprocess.run(line, cwd=source, capture_output=True, text=True, umask=umask)
+    assert done.returncode == 0, done.stderr
+    return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def test_two_builds_are_the_same_bytes_and_the_sdist_builds_the_wheel(tmp_path: Path) -> None:
+    copies = [tmp_path / name / "gramwatt" for name in ("one", "other")]
+    for copy in copies:
+        shutil.copytree(ROOT, copy, symlinks=True, ignore=LEFT_OUT, copy_function=shutil.copyfile)
+    one = build(copies[0], tmp_path / "a", 0o022)
+    assert build(copies[1], tmp_path / "b", 0o077) == one
+    (archive,) = (tmp_path / "a").glob("*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    again = build(tmp_path / archive.name.removesuffix(".tar.gz"), tmp_path / "c", 0o077, "-twheel")
+    assert again.items() <= one.items()
+    assert len(again) == 1
+
+
+def test_the_wheel_names_what_others_made_in_it(wheel: Path) -> None:
+    files = zipfile.ZipFile(wheel)
+    (name,) = [name for name in files.namelist() if "/sboms/" in name]
+    text = files.read(name).decode()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    metadata = project()["project"]
+    assert isinstance(metadata, dict)
+    licences = set(metadata["license"].split(" AND "))
+    components = json.loads(text)["components"]
+    for component in components:
+        (where,) = component["properties"]
+        assert any(path.startswith(f"{where['value']}/") for path in files.namelist()), where
+        for given in component["licenses"]:
+            named = given.get("expression") or given["license"]["id"]
+            assert set(named.split(" AND ")) <= licences
+    named = {component["properties"][0]["value"] for component in components}
+    packed = [
+        path for path in files.namelist() if path.startswith("gramwatt/service/pages/static/")
+    ]
+    static = {path.rpartition("/")[0] for path in packed}
+    assert {path for path in static if not path.endswith("/static")} <= named
 
 
 def test_the_engine_and_track_run_without_any_dependency(site: Path, tmp_path: Path) -> None:
@@ -136,9 +181,9 @@ def wanted(*extras: str) -> list[Requirement]:
 @pytest.mark.parametrize(
     ("lock", "extras"),
     [
-        ("demo", ("host", "service", "demo")),
+        ("demo", ("host", "service")),
         ("team", ("service", "postgres", "team")),
-        ("development", ("host", "service", "postgres", "demo")),
+        ("development", ("host", "service", "postgres")),
     ],
 )
 def test_the_lock_files_satisfy_the_metadata(lock: str, extras: tuple[str, ...]) -> None:

@@ -11,15 +11,13 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-SCRIPT = Path(__file__).with_name("train_digits.py")
-TRACKED_SCRIPT = Path(__file__).with_name("train_digits_tracked.py")
+SCRIPT = Path(__file__).with_name("train_spirals.py")
+TRACKED_SCRIPT = Path(__file__).with_name("train_spirals_tracked.py")
 GRAMWATT = (sys.executable, "-P", "-m", "gramwatt")
 """The command, whatever is or is not on the PATH; -P keeps the current folder's modules out."""
-NEEDS = "scikit-learn>=1.5,<2"
 FAILED, USAGE = 1, 2
 REDRAW_EVERY_S = 0.2
 
@@ -57,11 +55,6 @@ def check(settings: Settings) -> None:
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.catalog.overlay import OverlayError
 
-    if find_spec("sklearn") is None:
-        raise DemoError(
-            "the demo trains with scikit-learn, which is not installed; run: "
-            f"{sys.executable} -m pip install '{NEEDS}'"
-        )
     if os.environ.get("GRAMWATT_OFF", "").lower() not in ("", "0", "false", "no", "off"):
         raise DemoError("GRAMWATT_OFF is set, so nothing would be measured; unset it", USAGE)
     try:
@@ -78,7 +71,7 @@ def measure_both(settings: Settings) -> list[Training]:
     """Train once under `gramwatt run` and once with the decorator; raises DemoError."""
     length = ("--seconds", str(settings.seconds))
     suffix = secrets.token_hex(4)
-    command = (*GRAMWATT, "run", "--project", "demo", "--name", "digits, unchanged script", "--")
+    command = (*GRAMWATT, "run", "--project", "demo", "--name", "spirals, unchanged script", "--")
     under_run = (*command, sys.executable, str(SCRIPT), *length)
     decorated = (sys.executable, str(TRACKED_SCRIPT), *length)
     steps = (
