@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.common.files import why
 from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,
@@ -21,10 +25,13 @@ from gramwatt.service.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from gramwatt.service.access.audit import AuditRow
     from gramwatt.service.container import Service
 
 _SPAN = re.compile(r"(\d{1,5})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "y": 24 * 365}
+FOLLOW_EVERY_S = 1.0
+"""How often new entries of the audit log are asked for [s]."""
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="What the key is for, such as ci.")]
 
@@ -97,20 +104,80 @@ def key_revoke(name: KeyName, database_url: DatabaseUrl = None) -> None:
 
 def key_log(
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many entries.")] = 50,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Oldest first; go on with new ones as they come.")
+    ] = False,
+    after: Annotated[
+        int | None, typer.Option(min=0, help="With --follow: begin after the entry of this number.")
+    ] = None,
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Show the audit log, newest first: keys, refusals, deletions, corrections, exports."""
+    """Show the audit log, newest first: sign-ins, keys, refusals, deletions, exports and others.
+
+    With --follow --json each entry is a line, to be kept elsewhere: gramwatt key check-log FILE.
+    """
     from gramwatt.service.access.audit import audit_page
 
     with _admin(database_url) as service:
         found = audit_page(service, limit, None)
+        if follow or after is not None:
+            with suppress(KeyboardInterrupt):
+                _follow(service, found["entries"] if after is None else [], after or 0, as_json)
+            return
     if as_json:
         print_json(found)
         return
     for row in found["entries"]:
-        who = f"{row['actor']} from {row['address']}"
-        print(f"{row['at'][:19]}Z  {row['action']}  {row['subject']}  by {who}")
+        print(_entry(row))
+
+
+def _follow(service: Service, newest: list[AuditRow], after: int, as_json: bool) -> None:
+    """Print these entries in their order and all that come, for ever."""
+    from gramwatt.service.access.audit import entries_after
+
+    rows = newest[::-1]
+    while True:
+        for row in rows:
+            print(json.dumps(row) if as_json else _entry(row), flush=True)
+            after = row["number"]
+        rows = entries_after(service, after)
+        if not rows:
+            time.sleep(FOLLOW_EVERY_S)
+
+
+def _entry(row: AuditRow) -> str:
+    who = f"{row['actor']} from {row['address']}"
+    return f"{row['at'][:19]}Z  {row['action']}  {row['subject']}  by {who}"
+
+
+def key_check_log(
+    kept: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="What key log --follow --json wrote elsewhere."),
+    ] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Check that no entry of the audit log was changed or is missing; exit code 1 if one was."""
+    from gramwatt.service.access.audit import check_chain
+
+    hashes = _kept_hashes(kept) if kept else {}
+    with _admin(database_url) as service:
+        found = check_chain(service, hashes)
+    if found.problem:
+        stop(1, f"{found.problem}; {found.entries} entries before it hold")
+    print(f"{found.entries} entries hold, up to number {found.number}, {found.hash or 'no hash'}")
+
+
+def _kept_hashes(path: Path) -> dict[int, str]:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
+        return {int(row["number"]): str(row["hash"]) for row in rows}
+    except OSError as error:
+        stop(2, f"cannot read {path}: {why(error)}")
+    except (ValueError, TypeError, KeyError):
+        stop(2, f"{path} has a line that is not an entry of gramwatt key log --follow --json")
 
 
 def login(

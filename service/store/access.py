@@ -62,7 +62,11 @@ class BrowserSession(Base):
 
 
 class AuditEntry(Base):
-    """Who did what to what, when and from where; triggers refuse to change or delete a row."""
+    """Who did what to what, when and from where; triggers refuse to change or delete a row.
+
+    `hash` is made of the row and the hash of the row before it (`access.audit`). A row that says
+    what was deleted or erased has in `cut_hash` the hash of the last row that this concerns.
+    """
 
     __tablename__ = "audit"
 
@@ -72,6 +76,8 @@ class AuditEntry(Base):
     address: Mapped[Word]
     action: Mapped[Word]
     subject: Mapped[str] = mapped_column(String(1024))
+    cut_hash: Mapped[Word | None]
+    hash: Mapped[Word]
 
 
 @contextmanager
