@@ -185,7 +185,7 @@ def test_the_python_of_readme_and_documents_runs(number: int, tmp_path: Path) ->
 def test_every_link_and_every_named_document_exists() -> None:
     missing = [
         f"{page.name}: {target}"
-        for page in (README, *DOCS)
+        for page in (README, ROOT / "CONTRIBUTING.md", *DOCS)
         for target in LINK.findall(page.read_text("utf-8"))
         if not (page.parent / target).exists()
     ]

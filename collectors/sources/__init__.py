@@ -2,5 +2,5 @@
 
 `vendors.ports` finds those of this machine. `nvml` reads NVIDIA's GPUs by the calls of
 `nvml_calls`, which `synthetic` and `replay` answer too; `record` records a trace of them.
-docs/contributing.md ("Add a vendor") has the steps for another one.
+docs/extending.md has the steps for another one.
 """

@@ -1,6 +1,6 @@
 """The vendors whose devices are read, and what their sources share.
 
-How to add a vendor: docs/contributing.md ("Add a vendor"). A vendor's library is imported when its
+How to add a vendor: docs/extending.md. A vendor's library is imported when its
 devices are here and its source is opened, so absent ones cost nothing.
 """
 

@@ -1,4 +1,4 @@
-"""A vendor is added by one file and one line: docs/contributing.md, "Add a vendor"."""
+"""A vendor is added by one file and one line: docs/extending.md."""
 
 from __future__ import annotations
 
