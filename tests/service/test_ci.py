@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-CI = Path(__file__).resolve().parents[2] / "deploy" / "ci"
+ROOT = Path(__file__).resolve().parents[2]
+CI = ROOT / "deploy" / "ci"
+GITHUB = ROOT / ".github"
 BUSY = "import time; end = time.process_time() + {}\nwhile time.process_time() < end: pass"
 
 
 @pytest.mark.parametrize(
-    ("name", "schema"), [("action.yml", "github-actions"), ("gitlab.yml", "gitlab-ci")]
+    ("path", "schema"),
+    [
+        (CI / "action.yml", "github-actions"),
+        (CI / "gitlab.yml", "gitlab-ci"),
+        (GITHUB / "workflows" / "release.yml", "github-workflows"),
+        (GITHUB / "ISSUE_TEMPLATE" / "bug.yml", "github-issue-forms"),
+        (GITHUB / "ISSUE_TEMPLATE" / "figure.yml", "github-issue-forms"),
+    ],
+    ids=lambda value: getattr(value, "name", None),
 )
-def test_the_files_are_what_their_servers_read(name: str, schema: str) -> None:
+def test_the_files_are_what_their_servers_read(path: Path, schema: str) -> None:
     line = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     transform = ["--data-transform", "gitlab-ci"] if schema == "gitlab-ci" else []
-    done = subprocess.run([*line, *transform, str(CI / name)], capture_output=True, text=True)
+    done = subprocess.run([*line, *transform, str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_release_runs_actions_by_commit_and_finds_its_notes() -> None:
+    text = (GITHUB / "workflows" / "release.yml").read_text("utf-8")
+    used = re.findall(r"uses: (\S+)", text)
+    assert len(used) > 5
+    assert [name for name in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
+    (program,) = re.findall(r"awk -v v=\S+ '([^']*)'", text)
+    line = ["awk", "-v", "v=[Unreleased]", program, str(ROOT / "CHANGELOG.md")]
+    notes = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    assert notes.startswith("## [Unreleased]")
+    assert "### Reports" in notes
 
 
 def test_more_energy_than_the_baseline_fails_and_the_summary_says_so(tmp_path: Path) -> None:
