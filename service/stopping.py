@@ -55,12 +55,16 @@ class Stop:
         self._wake = call
 
     def wait(self) -> None:
-        """Wait for a signal."""
-        while not self._asked.wait(3600):
-            continue
+        """Wait for a signal.
+
+        The kernel may give it to another thread, which ends no wait here; and an event that the
+        handler sets must not be waited for where it runs, as both take the event's lock.
+        """
+        while not self.asked:
+            time.sleep(1)
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:
-        if self.asked:
+        if self._until_s:
             os._exit(128 + number)
         self._until_s = time.monotonic() + LIMIT_S
         self._asked.set()

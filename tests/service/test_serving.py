@@ -166,6 +166,7 @@ def test_a_scheduler_touches_its_file_as_long_as_it_works(tmp_path):
         time.sleep(4)
         assert alive.stat().st_mtime == last
         process.popen.send_signal(signal.SIGCONT)
+        assert process.end() == 0
 
 
 def test_a_statement_that_the_database_refuses_is_our_fault(light, caplog):
