@@ -80,6 +80,9 @@ class HostComponent:
         self._part = self._divided.part() or self._part
         self._estimate(until_ns, self._counted_w)
         self.ledger.close()
+        # A meter that was brought back has recorded up to its begin, which the journal cuts off
+        # here; another rank's meter may go on.
+        self._recorded_ns = min(self._recorded_ns, until_ns)
 
     def _record(self, now_ns: int, until_ns: int) -> None:
         before_ns, self._part = self._recorded_ns, self._divided.part() or self._part

@@ -23,11 +23,16 @@ Identity = tuple[str, str, str, int]
 
 @dataclass
 class Line:
-    """A line that was whole on a disk; `certain` unless a power cut took it back."""
+    """A line that was whole on a disk; `certain` unless a power cut took it back.
+
+    `of_server` is one that only the server still has: what a recovery makes of the rest that the
+    power cut left is a repetition to it.
+    """
 
     fields: dict[str, Any]
     machine: str
     certain: bool = True
+    of_server: bool = False
 
 
 @dataclass
@@ -73,6 +78,8 @@ class Ledger:
             return
         for identity, fields in whole_lines(content):
             known = self.lines.get(identity)
+            if known is not None and known.of_server:
+                continue
             if known is not None and known.certain and known.fields != fields:
                 self.fails(f"{identity} was written twice with different content")
             self.lines[identity] = Line(fields, self.world.machine.name)
@@ -83,6 +90,7 @@ class Ledger:
         for identity, line in self.lines.items():
             if line.machine == machine.name:
                 line.certain = identity in there or identity in self.acknowledged
+                line.of_server = line.certain and identity not in there
 
     def answered(self, job_id: str, body: bytes, answer: dict[str, Any]) -> None:
         """An upload was acknowledged: what was in it is the server's from now on."""

@@ -179,6 +179,10 @@ class Story:
                 "die": client.die,
             }[kind]
             world.after(moment_s, act)
+            if kind == "kill":  # a line ends, which its meter has and the disk has not
+                for before_s in (draw.uniform(10.5, 14), draw.uniform(0.5, 4), 0.3):
+                    amount = float(draw.randrange(1, 1000))
+                    world.after(moment_s - before_s, partial(self._count, client, amount))
             if kind == "die":  # what it counted last is saved, and perhaps not journaled yet
                 amount = float(draw.randrange(1, 1000))
                 world.after(moment_s - draw.uniform(0, 12), partial(self._count, client, amount))

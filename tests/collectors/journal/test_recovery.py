@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -179,6 +180,25 @@ def test_a_relay_takes_over_without_a_gap(tmp_path: Path, killed: bool) -> None:
     assert close_dead(rig.folder())
     # The dead rank's end was never seen; the others do not speak for it.
     assert len(by_type(rig.records(), EndRecord)) == 2
+
+
+def test_a_meter_that_is_brought_back_to_end_its_job_leaves_no_gap(tmp_path: Path) -> None:
+    """It begins after its client's end; another rank's meter goes on from there."""
+    rig = Rig(tmp_path, gpu())
+    start_ns, mark = rig.clock.now_ns(), rig.mark
+    leader, relay = (rig.start(pid=pid, role="track") for pid in (100, 101))
+    rig.run(47.5, leader, relay)
+    ended_ns = rig.clock.mono_ns()
+    rig.kill(leader)
+    rig.run(3)
+    rig.stop(rig.start(pid=100, role="track", mark=mark), mono_ns=ended_ns)
+    rig.run(30, relay)
+    lasted_s = (rig.clock.now_ns() - start_ns) / 1e9
+    rig.stop(relay)
+    for device in rig.merged().devices:
+        spans = [(interval.start, interval.end) for interval in device.intervals]
+        assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
+        assert (spans[-1][1] - spans[0][0]).total_seconds() == pytest.approx(lasted_s, abs=1e-3)
 
 
 def test_ranks_that_see_one_gpu_each_are_measured_together(tmp_path: Path) -> None:
