@@ -238,6 +238,33 @@ def test_a_kept_report_gives_way_when_a_job_leaves_the_month(client, clock):
     assert month(client, "2026-05")["totals"]["jobs"] == 0
 
 
+def test_a_job_without_a_score_is_named(client, light):
+    across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
+    ended = across(client, 0, [(0, H, 720_000)], job_id="ended")
+    end = Writer(job="ended", t0=EDGE, first_seq=len(ended) + 1).end(H)
+    ingest(light, "ended", lines([end]), score=False)
+    found = month(client, "2026-05")
+    assert (found["complete"], found["totals"]["jobs"]) == (False, 1)
+    unscored = found["jobs_unscored"]
+    assert (unscored["jobs"], [row["job_id"] for row in unscored["named"]]) == (1, ["ended"])
+    assert value(unscored["energy_kwh"]) == pytest.approx(0.2, rel=1e-12)
+
+
+def test_a_job_of_no_time_has_its_energy_and_no_embodied_carbon(client):
+    across(client, 0, [(0, H, 360_000)], [], H, job_id="whole")
+    alone = month(client, "2026-05")["totals"]
+    across(client, 0, [(0, 1, 36_000)], [(0, 5)], 0, job_id="short")
+    document = client.get("/v1/jobs/short/report").json
+    assert value(document["energy_kwh"]) == pytest.approx(0.01)
+    assert (document["embodied_g"], document["conformance"]) == (None, "not-sci")
+    assert [(row["count"], row["g_per_unit"]) for row in document["sci"]] == [(5.0, None)]
+    assert any("reserved for no time" in notice["message"] for notice in document["notices"])
+    totals = month(client, "2026-05")["totals"]
+    assert (totals["jobs"], totals["jobs_unknown"]) == (2, 1)
+    assert value(totals["energy_kwh"]) == pytest.approx(0.11)
+    assert value(totals["embodied_g"]) == pytest.approx(value(alone["embodied_g"]))
+
+
 def test_what_is_missing_is_on_the_page_in_the_table_and_in_the_csv(client):
     across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
     across(client, 0, [(0, H, 720_000)], name="<b>big</b> run", job_id="on")
