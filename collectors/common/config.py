@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gramwatt.collectors.common.files import why
+from gramwatt.collectors.common.metrics_setting import Metrics, parse_metrics
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.records import JOB_KINDS, UNIT_PATTERN
 
@@ -61,7 +62,8 @@ class Config:
     `cloud_metadata` allows to ask the cloud for the region where no place is given,
     `units` are the declared functional units, `spool_limit_mb` the most the spool may hold [MB],
     `lifetime_years` the devices' expected life EL [years], None for the engine's default,
-    `overlay` the file of the user's own catalog entries, None for overlay.toml in `home` if any.
+    `overlay` the file of the user's own catalog entries, None for overlay.toml in `home` if any,
+    `metrics` where the figures of the running job are served or sent.
     """
 
     project: str = "default"
@@ -82,6 +84,7 @@ class Config:
     spool_limit_mb: float = 512.0
     lifetime_years: float | None = None
     overlay: Path | None = None
+    metrics: Metrics | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
@@ -424,6 +427,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "spool_limit_mb": _positive,
     "lifetime_years": _positive,
     "overlay": _path,
+    "metrics": parse_metrics,
     "tags": _tags,
 }
 """Every key, in the order `gramwatt config` lists them, with the check of its value."""
@@ -449,6 +453,8 @@ def describe(config: Config) -> dict[str, dict[str, Any]]:
             value = plain_address(value)
         elif key in ("home", "overlay"):
             value = None if value is None else str(value)
+        elif key == "metrics":
+            value = None if value is None else value.text
         elif key == "tags":
             value = dict(value)
         shown[key] = {"value": value, "origin": config.origins.get(key, "default")}

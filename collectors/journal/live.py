@@ -13,19 +13,22 @@ from typing import NamedTuple
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal import spool
+from gramwatt.collectors.journal.recovery import unjournaled_counts
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.sci.base.document import JobDoc, figure
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import h_from_s
-from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import ACCELERATORS, CountRecord, readable
+from gramwatt.sci.journal.merge import DeviceKey, MergedJob, merge
+from gramwatt.sci.journal.records import ACCELERATORS, CountRecord, IntervalRecord, readable
 from gramwatt.sci.score.identify import annual_context
 from gramwatt.sci.score.score import score
 
 RECENT = timedelta(minutes=6)
 """A device whose newest reading is older than the job's by more than the longest interval, 5 min,
 draws no power now."""
+LEAST_S = 5.0
+"""Shortest time whose mean is shown as the power of now [s]: counters move in steps."""
 WATTS_PER_KW = 1000.0
 
 
@@ -65,14 +68,12 @@ def _live_job(
     job_id: str, folders: Sequence[SpoolFolder], config: Config, now: datetime
 ) -> LiveJob | None:
     """Return the job; None while its journal has no whole line that says what it is."""
-    lines = chain.from_iterable(folder.lines() for folder in folders)
-    try:
-        job = merge(readable(lines))
-        document = score(job, annual_context(user_catalog(config), config.lifetime_years))
-    except GramwattError:
+    scored = scored_so_far(folders, config)
+    if scored is None:
         return None
+    job, document = scored
     read = [device.intervals[-1].end for device in job.devices if device.intervals]
-    power_w = power_now(document, _watts(job, max(read))) if read else None
+    power_w = power_now(document, math.fsum(device_watts(job).values())) if read else None
     unit, rate = _work(job.counts, now)
     return LiveJob(
         job_id,
@@ -88,15 +89,40 @@ def _live_job(
     )
 
 
-def _watts(job: MergedJob, newest: datetime) -> float:
-    """Return the mean power over each device's newest interval [W]."""
-    last = [d.intervals[-1] for d in job.devices if d.intervals]
-    lengths = [(one, (one.end - one.start).total_seconds()) for one in last]
-    return math.fsum(
-        one.energy_j / length_s
-        for one, length_s in lengths
-        if length_s and newest - one.end <= RECENT
-    )
+def scored_so_far(
+    folders: Sequence[SpoolFolder], config: Config
+) -> tuple[MergedJob, JobDoc] | None:
+    """Return a job up to now and its document; None while no whole line says what it is."""
+    lines = chain.from_iterable(folder.lines() for folder in folders)
+    counts = chain.from_iterable(map(unjournaled_counts, folders))
+    try:
+        job = merge(chain(readable(lines), counts))
+        return job, score(job, annual_context(user_catalog(config), config.lifetime_years))
+    except GramwattError:
+        return None
+
+
+def device_watts(job: MergedJob) -> dict[DeviceKey, float]:
+    """Return the mean power of each device lately [W]; none for one whose readings are old."""
+    read = {device.key: device.intervals for device in job.devices if device.intervals}
+    newest = max((intervals[-1].end for intervals in read.values()), default=job.last_seen)
+    watts = {
+        key: _mean_watts(intervals)
+        for key, intervals in read.items()
+        if newest - intervals[-1].end <= RECENT
+    }
+    return {key: value for key, value in watts.items() if value is not None}
+
+
+def _mean_watts(intervals: Sequence[IntervalRecord]) -> float | None:
+    """Return the mean power over the newest intervals that are LEAST_S long together [W]."""
+    energy_j = length_s = 0.0
+    for one in reversed(intervals):
+        energy_j += one.energy_j
+        length_s += (one.end - one.start).total_seconds()
+        if length_s >= LEAST_S:
+            break
+    return energy_j / length_s if length_s else None
 
 
 def power_now(document: JobDoc, watts: float) -> Quantity | None:

@@ -1,7 +1,8 @@
 """The meter process: `python -m gramwatt.collectors.meter.main`, one per client.
 
 One loop waits for the client's lines, the client's death and the next reading, whichever comes
-first. No threads, nothing inherited, nothing written to the job's output.
+first. No threads but those of the setting `metrics`, nothing inherited, nothing written to the
+job's output.
 docs/measuring.md describes the protocol.
 """
 
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gramwatt.collectors.client.client import READY_TIMEOUT_S
 from gramwatt.collectors.common.catalogs import consistent
@@ -31,9 +32,13 @@ from gramwatt.collectors.journal.ending import (
     report_location,
     runs_elsewhere,
 )
+from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.node_meter import NodeMeter
+
+if TYPE_CHECKING:
+    from gramwatt.collectors.meter.metrics import Exporter, Instrument
 
 FIRST_LINE_TIMEOUT_S = 30.0
 SYNC_EVERY_NS = 300 * NS_PER_S
@@ -89,6 +94,8 @@ class Loop:
         self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
         self._syncs: list[Any] = []
         self._confirmed = 0
+        self.exporter: Exporter | None = None
+        self._wants_metrics = meter.config.metrics is not None
         # `run` does these itself before and after its command.
         by_track = meter.role == "track"
         self._idle_tasks = [self._check_place, self._prepare_end] if by_track else []
@@ -139,6 +146,7 @@ class Loop:
             meter.tick()
         except Exception as error:
             meter.log.write(f"a tick failed: {error!r}")
+        self._export()
         self._reply_notices()
         self._confirm_counts()
         parent = self._parent_pid
@@ -149,6 +157,20 @@ class Loop:
             self._sync_at_ns = now_ns + SYNC_EVERY_NS
             self._syncs = [process for process in self._syncs if process.poll() is None]
             self.sync()
+
+    def _export(self) -> None:
+        """Start what the setting `metrics` asks for, in the meter that measures."""
+        meter = self._meter
+        if not self._wants_metrics or meter.devices is None:
+            return
+        self._wants_metrics = False
+        try:
+            from gramwatt.collectors.meter.metrics import start_exporter
+
+            folder = SpoolFolder(meter.journal.folder)
+            self.exporter = start_exporter(folder, meter.config, meter.notify)
+        except Exception as error:
+            meter.notify("integration-failed", f"no figures are served: {error!r}")
 
     def _check_place(self) -> None:
         try:
@@ -245,6 +267,7 @@ def main() -> int:
     ended = Ended(meter.job_id, meter.config, meter.home, meter.unwritten)
     closed: dict[str, Any] = {"reply": "closed", "home": str(meter.home)}
     closed["unwritten"] = meter.unwritten
+    figures = _last_figures(loop.exporter)
     meter.release()  # before the reply: its reader finds a folder that nobody writes to
     silent = meter.wants_lines and _is_silent(ended)
     closed |= {"lines": []} if silent else {}  # at once, or the client takes the job for ended
@@ -255,7 +278,15 @@ def main() -> int:
     by_track = meter.role == "track"
     if by_track if meter.config.server else not by_track and has_service():
         loop.sync()
+    if loop.exporter is not None:
+        loop.exporter.send(figures)  # nobody waits for it
     return 0
+
+
+def _last_figures(exporter: Exporter | None) -> list[Instrument]:
+    with contextlib.suppress(Exception):
+        return exporter.last() if exporter is not None else []
+    return []
 
 
 def _is_silent(ended: Ended) -> bool:

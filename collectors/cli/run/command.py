@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 import time
@@ -28,6 +29,7 @@ from gramwatt.collectors.client.messages import print_message, write_stderr
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import first_notice_today, why_unwritable
 from gramwatt.collectors.common.launches import job_id, restart_id
+from gramwatt.collectors.common.metrics_setting import wandb_environment
 from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
@@ -105,6 +107,10 @@ def start(
         list[str] | None,
         typer.Option(metavar="UNIT=FILE:KEY", help="R out of a JSON file when it has ended."),
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve figures for Prometheus while it runs."),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Every notice and the whole summary.")
     ] = False,
@@ -137,6 +143,7 @@ def start(
         "server": server,
         "pue": pue,
         "kind": kind,
+        "metrics": metrics,
         "tags": tag or None,
     }
     timing = {
@@ -185,6 +192,7 @@ def run_command(
         if "tags" in given or tags:
             given["tags"] = {**config.tags, **tags}
         ways: dict[str, Any] = {"meanwhile": _prepare_end, "pauses": pauses, "counts": counted}
+        ways["more"] = wandb_environment(config.metrics, os.environ)
         done = measure.measure(command, given, strict, name, verbose=verbose, **ways)
     except NotStarted as stopped:
         print_message(str(stopped))

@@ -116,6 +116,7 @@ def measure(
     meanwhile: Callable[[], None] = lambda: None,
     pauses: Pauses | None = None,
     counts: RunCounts | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> Run:
     """Run `command` under the meter; one that is not to be found starts none.
 
@@ -123,7 +124,8 @@ def measure(
 
     `meanwhile` is called while the meter starts: what the end needs is loaded then. With `pauses`
     the command runs in a session of its own, so that it can be stopped and this process not.
-    `counts` are what the options say that it counted, read when it has ended.
+    `counts` are what the options say that it counted, read when it has ended; `more` further
+    variables for it.
     A command in a process of the same job is part of that job, which has its settings already.
     The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
     NotStarted with `strict` when the meter is not ready, before the command starts.
@@ -140,7 +142,7 @@ def measure(
     if not client.wait_ready() and strict:
         client.stop("failed", 1)
         raise NotStarted("the meter is not ready; `gramwatt doctor` says what is missing")
-    environ = {**os.environ, JOB_ID: name, WITHIN: within(name)}
+    environ = {**os.environ, **(more or {}), JOB_ID: name, WITHIN: within(name)}
     if args.get("unit"):  # what a script in the command counts without a name
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client, pauses)
