@@ -13,7 +13,7 @@ HEIGHT, BASELINE, PADDING = 20, 14, 6
 """Sizes [px]."""
 NARROW, WIDE = 6.6, 12.0
 """Width of a letter at 11 px [px]; texts are stretched to fit, so it need not be exact."""
-LABEL_FILL, VALUE_FILL, NOTHING_FILL = "#3b4652", "#1f4e79", "#6b7580"
+LABEL_FILL, VALUE_FILL, NOTHING_FILL = "#3b4642", "#0b5c46", "#6b7570"
 FONT = "Verdana,DejaVu Sans,sans-serif"
 
 

@@ -18,11 +18,11 @@ from gramwatt.reports.model import Cell, Column, Table
 from gramwatt.sci.base.formatting import span_text, value_text
 from gramwatt.sci.base.quantity import QuantityDoc
 
-PALETTE = ("#1f4e79", "#c8553d", "#5aa9a3", "#efb54a", "#8d6a9f", "#c9ced4")
+PALETTE = ("#0b5c46", "#d0643f", "#6fb89a", "#efb54a", "#8d6a9f", "#c9d1cb")
 FONT = "Open Sans"
 """A bundled font, so that texts have the same width in the SVG and in print."""
-INK = "#33404d"
-FAINT = "#dfe4e9"
+INK = "#33403a"
+FAINT = "#dfe5e1"
 WIDTH, HEIGHT, BAR_HEIGHT = 700, 230, 26
 """Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"

@@ -22,7 +22,7 @@ from gramwatt.reports.charts import (
     hatched_where,
 )
 
-TREND_HEIGHT = 140
+TREND_HEIGHT = 110
 _PADDING = {"left": 2, "right": 14, "top": 4, "bottom": 8}
 """Room for the letters of the axis, which has no title below them [px]."""
 _RULE = {"type": "rule", "color": INK, "strokeWidth": 1.2}

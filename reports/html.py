@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from gramwatt.reports import glossary
 from gramwatt.reports.charts import FAINT, FONT, INK, PALETTE, compiled, draw, patterns
-from gramwatt.reports.model import MARK_LEGEND, Block, Chart, Document, Heading, texts
+from gramwatt.reports.model import MARK_LEGEND, Block, Chart, Document, Heading, anchor, texts
 from gramwatt.reports.printable import cleaned
 
 POLICY = (
@@ -45,11 +45,6 @@ def render(document: Document, *, interactive: bool = False) -> str:
         specification=_specification if interactive else None,
         patterns=Markup(_coloured(patterns())),  # noqa: S704
     )
-
-
-def anchor(text: str) -> str:
-    """Return the URL fragment of a heading: lower-case letters, digits and hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "section"
 
 
 def _anchors(blocks: Iterable[Block]) -> Iterator[tuple[str, Block]]:

@@ -6,6 +6,7 @@ the renderers escape.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -38,6 +39,13 @@ class Listing:
     """A bulleted list."""
 
     items: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where to go on: texts with their addresses, for a page of the site."""
+
+    items: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +153,7 @@ class NoticeBlock:
     text: str
 
 
-Block = Heading | Text | Listing | Formula | Figures | Facts | Table | Chart | NoticeBlock
+Block = Heading | Text | Listing | Links | Formula | Figures | Facts | Table | Chart | NoticeBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +178,11 @@ class Document:
     def has_estimates(self) -> bool:
         """Whether a figure has the mark of an estimate, so that the report explains it."""
         return any(map(_has_estimates, self.blocks))
+
+
+def anchor(text: str) -> str:
+    """Return the URL fragment of a heading: lower-case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "section"
 
 
 def texts(document: Document) -> Iterator[str]:

@@ -13,10 +13,12 @@ from gramwatt.reports.model import (
     Figure,
     Figures,
     Heading,
+    Links,
     NoticeBlock,
     Pair,
     Table,
     Text,
+    anchor,
 )
 from gramwatt.reports.sections.change import (
     against,
@@ -43,7 +45,7 @@ from gramwatt.reports.sections.month.accounts import (
     market_section,
 )
 from gramwatt.reports.sections.month.advice import advice_section, first_advice
-from gramwatt.reports.sections.month.change import change_parts, project_changes, story
+from gramwatt.reports.sections.month.change import EFFECTS, change_parts, project_changes, story
 from gramwatt.reports.sections.month.disclosures import disclosure_section, statement_section
 from gramwatt.reports.sections.month.factors import factor_section
 from gramwatt.reports.sections.month.register import register_section, source_keys
@@ -104,6 +106,35 @@ def build(document: MonthDoc) -> Document:
     )
 
 
+def build_short(document: MonthDoc, whole: str) -> Document:
+    """Return page one of the report and its projects, with links to the sections of the `whole`.
+
+    `whole` is the address of the page that has them all.
+    """
+    report = build(document)
+    if not document["totals"]["jobs"]:
+        return report
+    short: list[Block] = [
+        *_warnings(document),
+        *_first_page(document),
+        Heading("SCI by project"),
+        _projects(document["projects"], "SCI by project and unit"),
+        *not_summed_blocks(document),
+        *restated_blocks(document),
+    ]
+    here = [block.text for block in short if isinstance(block, Heading)]
+    names = [block.text for block in report.blocks if isinstance(block, Heading)]
+    sections = [
+        block.text for block in report.blocks if isinstance(block, Heading) and block.level == 1
+    ]
+    links = tuple(
+        (name, f"{whole}#{anchor(name)}")
+        for name in sections
+        if name not in here and names.count(name) == 1
+    )
+    return replace(report, blocks=(*short, Heading("The whole report"), Links(links)))
+
+
 def _jobs(document: MonthDoc) -> str:
     jobs, ended = document["totals"]["jobs"], document["totals"]["jobs_ended"]
     text = f"{jobs} {'job' if jobs == 1 else 'jobs'}"
@@ -114,6 +145,7 @@ def _details(document: MonthDoc) -> list[Block]:
     return [
         Heading("Against the previous month"),
         change_table(document),
+        *([Text(EFFECTS)] if document["change_parts"] else []),
         *not_summed_blocks(document),
         *restated_blocks(document),
         *boundary_section(document),
@@ -158,7 +190,7 @@ def _warnings(document: MonthDoc) -> list[Block]:
 
 
 def _first_page(document: MonthDoc) -> list[Block]:
-    """Totals, trend, what changed, what to do, and budgets."""
+    """Totals, budgets, trend, what changed, and what to do."""
     if not document["totals"]["jobs"]:
         return [Heading("Summary"), Text("No job of this month is scored.")]
     return [
@@ -166,10 +198,10 @@ def _first_page(document: MonthDoc) -> list[Block]:
         *_restated(document),
         *story(document),
         Figures(_figures(document)),
+        *_budgets(document["budgets"][:FIRST_BUDGETS], "Against budget"),
         *trend_chart(document),
         *_change(document),
         *first_advice(document),
-        *_budgets(document["budgets"][:FIRST_BUDGETS], "Against budget"),
     ]
 
 
@@ -248,16 +280,15 @@ def _change(document: MonthDoc) -> list[Block]:
     if document["previous"] is None or compared(document) is None:
         return [Text(nothing_compared(document))]
     if document["change_parts"] is None:
-        return [Heading("What changed", 2), Text("A term of one of the months is not known.")]
-    parts = change_parts(document["change_parts"])
-    return [Heading("What changed", 2), *parts, *project_changes(document)]
+        return [Text("What changed is not known: a term of one of the months is not.")]
+    return [*change_parts(document["change_parts"]), *project_changes(document)]
 
 
 def _all_budgets(rows: Sequence[BudgetUse]) -> list[Block]:
-    return _budgets(rows, "Budgets") if len(rows) > FIRST_BUDGETS else []
+    return [Heading("Budgets"), *_budgets(rows, "All budgets")] if len(rows) > FIRST_BUDGETS else []
 
 
-def _budgets(rows: Sequence[BudgetUse], title: str) -> list[Block]:
+def _budgets(rows: Sequence[BudgetUse], caption: str) -> list[Block]:
     if not rows:
         return []
     columns = (
@@ -277,7 +308,7 @@ def _budgets(rows: Sequence[BudgetUse], title: str) -> list[Block]:
         )
         for row in rows
     )
-    return [Heading(title, 2), Table("Budgets of the month", columns, lines)]
+    return [Table(caption, columns, lines)]
 
 
 def _open(row: BudgetUse) -> str:

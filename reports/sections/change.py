@@ -13,6 +13,7 @@ from gramwatt.sci.base.quantity import QuantityDoc, is_change
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
 MANY_TIMES = 10.0
 """From here on a change is printed as a multiple, not in percent."""
+TIMES = " times as much"
 NO_DIFFERENCE = "no reliable difference"
 MINUS = "\N{MINUS SIGN}"
 
@@ -84,7 +85,8 @@ def change(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc 
         return Pair(UNKNOWN, "")
     if ratio is None:
         return Pair("from nothing", "") if new["value"] > 0 else Pair(NO_DIFFERENCE, "")
-    span = f"{_percent(ratio['low'])} to {_percent(ratio['high'])}"
+    low, high = _percent(ratio["low"]), _percent(ratio["high"])
+    span = f"{low.removesuffix(TIMES) if high.endswith(TIMES) else low} to {high}"
     if not is_change(ratio["low"], ratio["high"]):
         return Pair(NO_DIFFERENCE, span if ratio["low"] < ratio["high"] else "")
     return Pair(_percent(ratio["value"]), span)
@@ -97,12 +99,13 @@ def against(
     found = change(new, old, ratio)
     if found.text == UNKNOWN:
         return f"change against the previous month{days} not known"
-    return f"{found.text} against the previous month{days}"
+    than = "as in" if found.text.endswith(TIMES) else "against"
+    return f"{found.text} {than} the previous month{days}"
 
 
 def _percent(ratio: float) -> str:
     if ratio >= MANY_TIMES:
-        return f"{number(ratio, 2)} times"
+        return f"{number(ratio, 2)}{TIMES}"
     share = ratio - 1
     return _signed(share, f"{number(abs(share) * 100, 2)}{NARROW_SPACE}%")
 

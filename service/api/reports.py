@@ -253,21 +253,29 @@ def job_response(
 
 
 def month_response(
-    month: str, project: str | None, form: MonthFormat | Page, revision: int | None = None
+    month: str,
+    project: str | None,
+    form: MonthFormat | Page,
+    revision: int | None = None,
+    whole: str = "",
 ) -> Response:
-    """Return the report of a month in one format, with its ETag."""
+    """Return the report of a month in one format, with its ETag; short with the address of the
+    `whole`.
+    """
     found = service()
     with nullcontext() if form == "json" else heavy():
         text = month_text(found, month, project, revision=revision)
         return with_etag(
-            tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(with_jobs(found, text), form)
+            tag_of(MEDIA[form], text),
+            MEDIA[form],
+            lambda: _month(with_jobs(found, text), form, whole),
         )
 
 
-def _month(text: str, form: MonthFormat | Page) -> bytes:
+def _month(text: str, form: MonthFormat | Page, whole: str) -> bytes:
     if form == "json":
         return rendering.indented(text)
-    return rendering.render_month(read_month(text), form)
+    return rendering.render_month(read_month(text), form, whole)
 
 
 def by_accept(forms: Sequence[Format]) -> Format:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -11,7 +12,7 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.analysis.documents import DeletedRow, ExcludedDoc
 from gramwatt.sci.analysis.month import Pending, excluded_row
 from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head
 from gramwatt.service.store.models import Deletion, Device, Interval, Job, JobMonth, is_pending
@@ -94,7 +95,7 @@ def pending_jobs(
 
 
 def _joules(
-    session: Session, jobs: sa.Select[tuple[int]], start_us: int, end_us: int
+    session: Session, jobs: sa.Select[Any], start_us: int, end_us: int
 ) -> dict[int, dict[str, float]]:
     """Energy of jobs over [start, end) [J], by the job's key and kind."""
     left = sa.case((Interval.start_us > start_us, Interval.start_us), else_=start_us)
@@ -112,6 +113,23 @@ def _joules(
     for job, kind, joules in session.execute(wanted):
         found.setdefault(job, {})[kind] = joules
     return found
+
+
+def energy_so_far(service: Service, job_ids: Collection[str]) -> dict[str, QuantityDoc | None]:
+    """Return the energy of these jobs that has arrived [kWh], by id; None where nothing was read.
+
+    It is there before a running job is scored for the first time.
+    """
+    named = Job.job_id.in_(sorted(job_ids))
+    with service.store.read() as session:
+        jobs = list(session.scalars(sa.select(Job).where(named)))
+        start_us = min((job.started_us for job in jobs), default=0)
+        ids = sa.select(Job.id).where(named)
+        joules = _joules(session, ids, start_us - DAY_US, service.now_us() + DAY_US)
+    return {
+        job.job_id: doc(Pending(job.job_id, "", "", joules.get(job.id, {})).energy_kwh)
+        for job in jobs
+    }
 
 
 def deleted_jobs(

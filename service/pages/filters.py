@@ -38,14 +38,14 @@ def change_range(ratio: QuantityDoc | None) -> str:
     if ratio is None or ratio["low"] == ratio["high"]:
         return ""
     low, high = _change(ratio["low"]), _change(ratio["high"])
-    word, other = low.rpartition(" ")[2], high.rpartition(" ")[2]
-    # The unit once, where both ends go the same way.
-    return f"{low.rpartition(' ')[0]} to {high}" if word == other else f"{low} to {high}"
+    amount, _, words = low.partition(" ")
+    # The words once, where both ends go the same way.
+    return f"{amount} to {high}" if words == high.partition(" ")[2] else f"{low} to {high}"
 
 
 def _change(ratio: float) -> str:
     if ratio >= 2:
-        return f"{number(ratio, 2)} times"
+        return f"{number(ratio, 2)} times as much"
     share = abs(ratio - 1)
     text = f"{number(share * 100, 2 if share >= 0.1 else 1)}{NARROW_SPACE}%"
     return f"{text} {'less' if ratio < 1 else 'more'}" if share >= 0.0005 else "the same"

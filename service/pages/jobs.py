@@ -152,15 +152,18 @@ def comparison() -> Response:
     chosen = query(CompareQuery)
     sides = {name: _documents(getattr(chosen, name)) for name in SIDES}
     before, after = sides["before"], sides["after"]
+    known = [*after, *before]
+    units = _units(known)
     found: RunsComparisonDoc | None = None
     refusal: str | None = None
-    if before and after:
+    if before and after and not units:
+        refusal = _nothing_shared(before, after)
+    elif before and after:
         try:
             with heavy():
-                found = compare_runs(before, after, chosen.unit or _first_unit(before[0]))
+                found = compare_runs(before, after, chosen.unit or units[0])
         except ScoreError as error:
             refusal = error.message
-    known = [*after, *before]
     ids: dict[str, list[str]] = {
         name: [document["job_id"] for document in side] for name, side in sides.items()
     }
@@ -174,7 +177,7 @@ def comparison() -> Response:
         found=found,
         refusal=refusal,
         others=_others(known[0]["project"], {d["job_id"] for d in known}) if known else [],
-        units=[row["unit"] for row in known[0]["sci"]] if known else [],
+        units=units,
         rows=_terms(before, after, found) if found else [],
     )
 
@@ -185,9 +188,22 @@ def _documents(texts: Sequence[str]) -> list[JobDoc]:
     return [job_document(service(), job_id).document for job_id in list(ids)[: RUNS_MOST + 1]]
 
 
-def _first_unit(document: JobDoc) -> str:
-    """Return the unit to compare in; any of a job without one, which has no score to compare."""
-    return next((row["unit"] for row in document["sci"]), "job")
+def _units(documents: Sequence[JobDoc]) -> list[str]:
+    """Return the units that every one of these jobs counts, in which alone they can be compared."""
+    counted = [[row["unit"] for row in document["sci"]] for document in documents]
+    return [unit for unit in counted[0] if all(unit in of for of in counted)] if counted else []
+
+
+def _nothing_shared(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> str:
+    """Return why these sides have no unit in common, and what could be compared instead."""
+    sides = []
+    for name, side in (("before", before), ("after", after)):
+        units = sorted({row["unit"] for document in side for row in document["sci"]})
+        sides.append(f"{name} counts {', '.join(units) or 'nothing'}")
+    return (
+        f"These runs have no unit of work in common: {'; '.join(sides)}. Carbon is compared per "
+        "unit that every run counts, so choose runs with the same unit in the list below."
+    )
 
 
 def _terms(

@@ -19,6 +19,7 @@ from gramwatt.service.budgets.budgets import limits_kg, standing
 from gramwatt.service.jobs.lists import list_jobs, projects_page
 from gramwatt.service.jobs.lists.projects import project_names
 from gramwatt.service.months.overview import Bar, month_overview, project_bars
+from gramwatt.service.months.pending import energy_so_far
 from gramwatt.service.months.report import MONTH
 from gramwatt.service.pages.frame import PER_PAGE, add, page, query
 
@@ -113,7 +114,12 @@ def running() -> Response:
 
 def _running(project: str | None) -> dict[str, Any]:
     jobs, more = list_jobs(service(), RUNNING_SHOWN, None, project=project, state="running")
-    return {"running": jobs, "more_running": more is not None}
+    unscored = [job.head["job_id"] for job in jobs if job.head["energy_kwh"] is None]
+    return {
+        "running": jobs,
+        "energy_so_far": energy_so_far(service(), unscored) if unscored else {},
+        "more_running": more is not None,
+    }
 
 
 def _following(month: str) -> str:

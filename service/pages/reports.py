@@ -17,6 +17,12 @@ from gramwatt.service.pages.frame import add, page, query
 from gramwatt.service.pages.jobs import framed
 
 
+class MonthPageQuery(ProjectQuery):
+    """Whose report, and how much of it."""
+
+    full: bool = False
+
+
 def install(app: Flask) -> None:
     """Put the pages on the app."""
     add(app, "/months", months, Access.READ)
@@ -44,10 +50,16 @@ def months() -> Response:
 
 
 def month(month_name: str) -> Response:
-    """Return one month: its report, with links to its other forms."""
+    """Return one month: page one of its report, with links to the rest and to its other forms."""
     from_strings(MonthPath, {"month": month_name}, "path")
-    project = query(ProjectQuery).project
-    only = f"?{urlencode({'project': project})}" if project else ""
+    asked = query(MonthPageQuery)
+    of = {"project": asked.project} if asked.project else {}
+    only = f"?{urlencode(of)}" if of else ""
     here = f"/v1/reports/monthly/{month_name}"
-    links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "html", "csv", "json")}
-    return framed(month_response(month_name, project, "page"), links, tab="months")
+    page_of = f"/months/{month_name}"
+    whole = f"{page_of}?{urlencode({'full': 'true', **of})}"
+    links = {"Short": f"{page_of}{only}"} if asked.full else {"Whole report": whole}
+    links |= {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "html", "csv", "json")}
+    links["Register"] = f"{here}/jobs{only}"
+    report = month_response(month_name, asked.project, "page", whole="" if asked.full else whole)
+    return framed(report, links, tab="months")

@@ -42,8 +42,11 @@ def render_job(
     return _rendered(job.build(document, advice, full=full), form)
 
 
-def render_month(document: MonthDoc, form: MonthFormat | Page) -> bytes:
-    """Return the report of a month as json, html, page, pdf or csv."""
+def render_month(document: MonthDoc, form: MonthFormat | Page, whole: str = "") -> bytes:
+    """Return the report of a month as json, html, page, pdf or csv.
+
+    With the address of the `whole` one, it is short and has links there.
+    """
     if form == "json":
         return _as_json(document)
     if form == "csv":
@@ -52,7 +55,8 @@ def render_month(document: MonthDoc, form: MonthFormat | Page) -> bytes:
         return csv.month_csv(document).encode()
     from gramwatt.reports import month
 
-    return _rendered(month.build(document), form)
+    report = month.build_short(document, whole) if whole else month.build(document)
+    return _rendered(report, form)
 
 
 def render_year(document: YearDoc, form: JobFormat) -> bytes:

@@ -132,7 +132,7 @@ def test_names_that_are_markup_are_shown_as_they_are(page):
     )
     known = {"application/json", "/static/charts.js", "/static/vega/vega.min.js"}
     assert set(drawn) - known == {"/static/htmx/htmx.min.js", "/static/icon.svg"}
-    visit(page, "/months/2026-05")
+    visit(page, "/months/2026-05?full=true")
     assert SHOWN in page.locator("main").inner_text()
     visit(page, "/jobs")
     assert page.get_by_role("link", name=SHOWN).get_attribute("href") == "/jobs/hostile"
@@ -158,6 +158,7 @@ def test_months_lead_to_their_reports(page, site):
     page.get_by_role("link", name="May 2026", exact=True).click()
     assert page.url == f"{site}/months/2026-05"
     assert page.get_by_role("heading", level=1).inner_text().endswith("May 2026")
+    page.get_by_role("link", name="Jobs with the most carbon").click()
     assert page.get_by_role("table", name="Top jobs").get_by_role("row").count() == 8
     page.get_by_role("link", name="Reports").click()
     assert page.url == f"{site}/months"
@@ -228,6 +229,17 @@ def test_at_1200_pixels_every_table_shows_all_its_columns(page, address):
              .map(e => e.getAttribute("aria-label"))"""
     )
     assert cut == []
+
+
+@pytest.mark.parametrize("address", ["/", "/jobs", "/projects", "/months/2026-05?full=true"])
+def test_at_390_pixels_no_figure_lies_beyond_the_edge(page, address):
+    page.set_viewport_size({"width": 390, "height": 800})
+    visit(page, address)
+    assert page.locator("td:visible", has_text="CO2e").count() > 0
+    ends = page.locator("td:visible").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().right)"
+    )
+    assert max(ends) <= 390
 
 
 def test_a_name_of_any_length_takes_two_lines_in_the_list(page):

@@ -54,11 +54,10 @@ def action_text(action: str, target: str | None) -> str:
 
 def first_advice(document: MonthDoc) -> list[Block]:
     """Return the actions that would save most, for the first page."""
-    heading = Heading("What to do", 2)
     if not document["advice"]:
-        return [heading, Text(_nothing(document))]
+        return [Text(f"What to do: {_nothing(document)}")]
     rows = tuple(_short(row) for row in document["advice"][:FIRST_ROWS])
-    return [heading, Table("The actions that save most", SHORT, rows)]
+    return [Table("What to do: the actions that save most", SHORT, rows)]
 
 
 def advice_section(document: MonthDoc) -> list[Block]:

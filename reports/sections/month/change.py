@@ -44,7 +44,7 @@ FIRST_PROJECTS = 3
 """Projects on the first page."""
 SAID = 2
 """Effects that the sentence names."""
-NOTE = (
+EFFECTS = (
     "Volume: more or less work (R). Efficiency: energy per unit. Grid: intensity and PUE. "
     "Hardware: embodied carbon per unit. Method: other versions of engine or catalog, another "
     "kind, publisher or resolution of intensity, with what cannot be separated from them. What "
@@ -132,7 +132,7 @@ def change_parts(parts: ChangeDoc | None) -> list[Block]:
     cells.append(Pair(signed(whole, places), _span(figures["change_g"], size, places)))
     columns = tuple(Column(name, "right") for name in (*NAMES.values(), "Change"))
     columns = (Column(columns[0].title), *columns[1:])
-    return [Table(f"What the change is made of, in {unit}", columns, (tuple(cells),), NOTE)]
+    return [Table(f"What the change is made of, in {unit}", columns, (tuple(cells),))]
 
 
 def decimals(values: Sequence[float]) -> int:

@@ -163,7 +163,7 @@ def test_the_month_says_what_would_help_most(client: FlaskClient) -> None:
     job = client.get("/v1/jobs/served/suggestions").json["suggestions"]
     [same] = [one for one in job if one["action"] == "batching"]
     assert saving["saved_g"] == same["saved_g"]
-    assert "The actions that save most" in client.get(f"{address}.html").text
+    assert "What to do: the actions that save most" in client.get(f"{address}.html").text
     assert "suggestion,served/batching,saved_g," in client.get(f"{address}.csv").text
 
 

@@ -1,6 +1,7 @@
 """The pages over HTTP: what they sum, search, refuse and hide."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -189,6 +190,19 @@ def test_two_jobs_are_compared_per_unit_or_refused(two, client):
     assert "&lt;b&gt;" in page(client, "/compare?before=job-A&after=job-B&unit=<b>")
 
 
+def test_runs_of_other_work_are_told_what_each_side_counts(light, client):
+    add(light, "images", project="A")
+    counted = journal("tokens", project="A", units=("token",))
+    tokens = [replace(one, unit="token") if one.TYPE == "count" else one for one in counted]
+    ingest(light, "tokens", lines(tokens))
+    text = page(client, "/compare?before=images&after=tokens")
+    assert "no unit of work in common: before counts image; after counts token." in text
+    # The list from which to choose says what each run counts.
+    add(light, "more", project="A")
+    text = page(client, "/compare?before=images&after=tokens")
+    assert '<td data-label="Work, R">image</td>' in text
+
+
 def test_several_runs_a_side_are_compared_with_how_far_they_lie_apart(light, client):
     for number, power_w in enumerate((590, 600, 610, 290, 300, 310)):
         add(light, f"run-{number}", project="A", power_w=float(power_w))
@@ -197,15 +211,17 @@ def test_several_runs_a_side_are_compared_with_how_far_they_lie_apart(light, cli
     )
     typed = page(client, "/compare?before=run-0,run-1+run-2&after=run-3&after=run-4+run-5")
     assert repeated == typed
-    rows = re.findall(r'href="/jobs/(run-\d)">.*?<td>(before|after)</td>', repeated, re.DOTALL)
+    rows = re.findall(
+        r'href="/jobs/(run-\d)">.*?<td data-label="Side">(before|after)</td>', repeated, re.DOTALL
+    )
     assert rows == [(f"run-{n}", "before" if n < 3 else "after") for n in range(6)]
     assert ("bootstrap of whole runs" in repeated, "With one run a side" in repeated) == (
         True,
         False,
     )
     # 10 images a minute for 3 minutes are 30 a run, and 90 a side.
-    assert repeated.count('<td class="number">30</td>') == 6
-    assert repeated.count('<td class="number">90</td>') == 2
+    assert repeated.count('<td class="number" data-label="Work, R">30</td>') == 6
+    assert len(re.findall('data-label="(?:Before|After)">90</td>', repeated)) == 2
     assert '<p class="verdict lower"><strong>Lower.</strong>' in repeated
     both = page(client, "/compare?before=run-0&after=run-0")
     assert "is named twice" in both
@@ -355,6 +371,27 @@ def test_what_runs_is_said_with_its_range_and_only_where_something_does(two, cli
     assert re.search(r"1 job runs, with 30\.0 Wh so far \(28\.5 to 31\.5 Wh\), \d+ % of", running)
 
 
+def test_what_a_running_job_used_is_known_before_its_first_score(two, client):
+    add(two, "job-now", project="A", end_state=None)
+    for address in ("/running", f"/?month={MAY}"):
+        row = page(client, address).partition('id="running-job-now"')[2]
+        assert "30.0 Wh<small>28.5 to 31.5 Wh</small>" in row
+        assert "not scored yet" in row
+        assert "not known" not in row
+
+
+def test_a_month_s_page_is_short_and_leads_to_the_whole_report(two, client):
+    short, whole = (page(client, f"/months/{MAY}{more}") for more in ("", "?full=true"))
+    assert len(short) < len(whole) / 2
+    assert ("Chargeback</h2>" in short, "Chargeback</h2>" in whole) == (False, True)
+    links = re.findall(r'<a href="(/months/[^"#]+)#([^"]+)">', short)
+    assert "chargeback" in [section for _, section in links]
+    for address, section in links:
+        assert (address, f'id="{section}"' in whole) == (f"/months/{MAY}?full=true", True)
+    of_a = page(client, f"/months/{MAY}?project=A")
+    assert f"/months/{MAY}?full=true&amp;project=A#chargeback" in of_a
+
+
 def test_a_month_of_running_jobs_alone_has_no_grade(light, client):
     add(light, "job-now", end_state=None)
     text = page(client, f"/?month={MAY}&wait=true")
@@ -375,7 +412,7 @@ def test_estimated_terms_of_the_score_are_marked_and_metered_ones_are_not(light,
     add(light, "job-1")
     text = page(client, "/v1/jobs/job-1/report.html?full=true")
     table = text[text.index("<caption>Terms of this job") :].partition("</table>")[0]
-    rows = dict(re.findall(r'<th scope="row">(.*?)</th>.*?class="right">(.*?)</td>', table))
+    rows = dict(re.findall(r'<th scope="row">(.*?)</th>.*?class="right"[^>]*>(.*?)</td>', table))
     assert "≈" not in rows["E"]
     assert all("≈" in rows[term] for term in ("M", "C", "SCI")), rows
 
@@ -393,6 +430,6 @@ def test_what_runs_of_a_model_did_not_finish_has_its_range_and_mark(light, clien
     add(light, "job-1", model_id="org/digits", end_state="failed")
     text = page(client, f"/v1/reports/monthly/{MAY}.html")
     table = text[text.index("<caption>Runs by model") :].partition("</table>")[0]
-    cell = re.findall(r'<td class="right">(.*?)</td>', table)[-1]
+    cell = re.findall(r'<td class="right"[^>]*>(.*?)</td>', table)[-1]
     assert "≈" in cell
     assert re.search(r"<small>[\d.]+ to [\d.]+, 1 run</small>", cell), cell
