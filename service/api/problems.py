@@ -24,7 +24,13 @@ from gramwatt.service.common.errors import (
     UnknownJobError,
     UseCaseError,
 )
-from gramwatt.service.store.database import UNAVAILABLE, is_refusal, is_wrong_statement
+from gramwatt.service.store.database import (
+    UNAVAILABLE,
+    OtherReleaseError,
+    failure_text,
+    is_refusal,
+    is_wrong_statement,
+)
 from gramwatt.service.store.restriction import ForeignProjectError
 
 MEDIA_TYPE = "application/problem+json"
@@ -175,7 +181,7 @@ def install(app: Flask) -> None:
     app.register_error_handler(ForeignProjectError, _from_foreign_project)
     app.register_error_handler(GramwattError, _from_engine)
     app.register_error_handler(HTTPException, _from_http)
-    for unavailable in UNAVAILABLE:
+    for unavailable in (*UNAVAILABLE, OtherReleaseError):
         app.register_error_handler(unavailable, _from_database)
     app.register_error_handler(Exception, _from_bug)
 
@@ -239,6 +245,8 @@ def _from_database(error: SQLAlchemyError) -> Response:
     text = "the database is away, full or too busy; nothing is lost if the request is sent again"
     if is_refusal(error):
         text = "the database does not let this service in; the service's log says why"
+    if isinstance(error, OtherReleaseError):
+        text = failure_text(error)
     return to_response(Problem("not-ready", text))
 
 

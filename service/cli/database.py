@@ -11,21 +11,86 @@ import typer
 
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import bar, busy
-from gramwatt.service.cli.common import DatabaseUrl, database_errors, open_service, stop
+from gramwatt.service.cli.common import (
+    AsJson,
+    DatabaseUrl,
+    database_errors,
+    open_service,
+    print_json,
+    stop,
+)
 
 if TYPE_CHECKING:
+    from gramwatt.service.container import Service
+    from gramwatt.service.operation.factors import ScorePreview
     from gramwatt.service.store.database import Store
 
+PREVIEWED = 20
+"""Scores that a preview names, those that change most."""
 Address = Annotated[str, typer.Argument(help="sqlite:////path/file.db or postgresql://...")]
 
 
-def upgrade(database_url: DatabaseUrl = None) -> None:
-    """Create the tables, or bring them up to date."""
+def upgrade(
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Only say which scores would change; write nothing.")
+    ] = False,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Create the tables, or bring them up to date.
+
+    With --preview: which scores this release's engine and catalog and the settings of now would
+    change, and by how much.
+    """
     from gramwatt.service.store import migrate
 
     with open_service(database_url) as service:
+        if preview:
+            _preview(service, as_json)
+            return
         changed = migrate.upgrade(service.store)
     print("upgraded" if changed else "up to date")
+
+
+def _preview(service: Service, as_json: bool) -> None:
+    from gramwatt.service.operation.factors import preview_scores
+    from gramwatt.service.store.migrate import is_current, require_known
+
+    require_known(service.store)
+    if not is_current(service.store):
+        stop(1, "no scores can be compared: there are no tables yet; run: gramwatt db upgrade")
+    with busy("scoring every job"):
+        rows = list(preview_scores(service))
+    changed = [row for row in rows if row["changed"] or row["error"]]
+    changed.sort(key=lambda row: -abs(_change_g(row) or 0.0))
+    if as_json:
+        print_json({"jobs": len(rows), "changed": changed})
+        return
+    for row in changed[:PREVIEWED]:
+        print(f"{row['job_id']}  {row['project']}  {_change(row)}")
+    if len(changed) > PREVIEWED:
+        print(f"and {len(changed) - PREVIEWED} more; --json has all")
+    known = [change for row in changed if (change := _change_g(row)) is not None]
+    what = f"{len(changed)} of {len(rows)} scores would change"
+    print(f"{what}, by {sum(known):+.6g} g in all" if known else what)
+
+
+def _change_g(row: ScorePreview) -> float | None:
+    """Return the change of a total [gCO2e]; None where one of both is not known."""
+    old, new = row["old_g"], row["new_g"]
+    return new["value"] - old["value"] if old and new else None
+
+
+def _change(row: ScorePreview) -> str:
+    if row["error"]:
+        return f"cannot be scored any more: {row['error']}"
+    old, new = (f"{g['value']:.6g} g" if g else "not known" for g in (row["old_g"], row["new_g"]))
+    change = _change_g(row)
+    if not change:
+        return f"{new} as before; other {', '.join(row['changed'])}"
+    before = row["old_g"]["value"] if row["old_g"] else 0.0
+    share = f", {change / before:+.2%}" if before else ""
+    return f"{old} -> {new} ({change:+.6g} g{share})"
 
 
 def check(database_url: DatabaseUrl = None) -> None:

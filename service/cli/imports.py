@@ -10,7 +10,14 @@ import typer
 
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import bar
-from gramwatt.service.cli.common import AsJson, author, print_json, stop, upgraded_service
+from gramwatt.service.cli.common import (
+    AsJson,
+    DatabaseUrl,
+    author,
+    print_json,
+    stop,
+    upgraded_service,
+)
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -58,6 +65,7 @@ def import_codecarbon(
 
 def import_journals(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="With files ID.jsonl.")],
+    database_url: DatabaseUrl = None,
 ) -> None:
     """Store the journals that gramwatt export journals wrote; importing again changes nothing.
 
@@ -68,7 +76,7 @@ def import_journals(
     if not folder.is_dir():
         stop(2, f"there is no folder {folder}")
     jobs = new = known = refused = 0
-    with upgraded_service() as service:
+    with upgraded_service(database_url) as service:
         try:
             for name, answer in read(service, folder):
                 jobs += 1

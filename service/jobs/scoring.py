@@ -142,20 +142,30 @@ def by_todays_versions(service: Service, key: int, stored: JobDoc) -> JobDoc:
 
     Such a score makes no revision, so that the stored one names versions of before.
     """
-    with service.store.read() as session:
-        job = _of_key(session, key)
-        if job is None or job.state == "running" or job.intervals_deleted_us is not None:
-            return stored
-        seen = _snapshot(session, job)
     try:
-        scored = _score(service, seen)
+        made = made_now(service, key, stored)
     except ScoreError:
         return stored
-    kept = {name: stored[name] for name in ("revision", "provisional")}
-    made = read_job(*split_job(cast(JobDoc, {**scored, **kept})))
+    if made is None:
+        return stored
     versions: Any = {name: made["method"][name] for name in VERSIONS}
     alike = {**stored, "method": {**stored["method"], **versions}} == made
     return made if alike else stored
+
+
+def made_now(service: Service, key: int, stored: JobDoc) -> JobDoc | None:
+    """Return the document of an ended job as it would be made now, under the revision of `stored`.
+
+    Nothing is written. None for a job that cannot be scored again; raises ScoreError.
+    """
+    with service.store.read() as session:
+        job = _of_key(session, key)
+        if job is None or job.state == "running" or job.intervals_deleted_us is not None:
+            return None
+        seen = _snapshot(session, job)
+    kept = {name: stored[name] for name in ("revision", "provisional")}
+    scored = {**_score(service, seen), **kept}
+    return read_job(*split_job(cast(JobDoc, scored)))
 
 
 def score_records(

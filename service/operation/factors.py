@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
 from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.scoring import score_job
+from gramwatt.service.jobs.scoring import VERSIONS, made_now, score_job
 from gramwatt.service.months.rescoring import NEWEST_BACKFILL, factors_of, to_rescore
+from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.factors import FactorBackfill
-from gramwatt.service.store.models import Job
+from gramwatt.service.store.models import Job, Score
 
 RESCORE_S = 240.0
 """How long one run scores at most [s], four fifths of its period; the next goes on."""
@@ -54,6 +58,54 @@ def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int
                 _keep(service, FactorBackfill(id=1, done=before, until=today, job=key))
     _keep(service, FactorBackfill(id=1, done=today, until=today, job=0))
     return number
+
+
+class ScorePreview(TypedDict):
+    """A score and what it would be now: totals [gCO2e], null where not known.
+
+    `changed` are the fields of the document that would differ, beside the names of versions;
+    `error` says why the job could not be scored any more.
+    """
+
+    job_id: str
+    project: str
+    old_g: QuantityDoc | None
+    new_g: QuantityDoc | None
+    changed: list[str]
+    error: str | None
+
+
+def preview_scores(service: Service) -> Iterator[ScorePreview]:
+    """Yield each job that would be scored again, with what engine, catalog and settings of now
+    would change; nothing is written.
+    """
+    last = 0
+    while keys := _following(service, last):
+        for last in keys:
+            with service.store.read() as session:
+                newest = sa.select(Score).join(Job, Job.id == Score.job)
+                newest = newest.where(Job.id == last, Score.revision == Job.revision)
+                row = session.scalars(newest).one_or_none()
+            if row is not None:
+                yield _previewed(service, last, read_job(row.doc, row.series))
+
+
+def _previewed(service: Service, key: int, stored: Any) -> ScorePreview:
+    made, error = stored, None
+    try:
+        made = made_now(service, key, stored) or stored
+    except GramwattError as failure:
+        error = failure.message
+    versions = {name: stored["method"][name] for name in VERSIONS}
+    alike = {**made, "method": {**made["method"], **versions}}
+    return {
+        "job_id": stored["job_id"],
+        "project": stored["project"],
+        "old_g": stored["total_g"],
+        "new_g": None if error else made["total_g"],
+        "changed": sorted(name for name in alike if alike[name] != stored[name]),
+        "error": error,
+    }
 
 
 def _following(service: Service, last: int) -> list[int]:

@@ -26,6 +26,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.store.filesystem import is_local
 from gramwatt.service.store.grouped import GroupCommit
+from gramwatt.service.store.migrations import HEAD
 from gramwatt.service.store.postgres import connect, connect_args, unlimited
 from gramwatt.service.store.restriction import RestrictedSession
 
@@ -57,6 +58,9 @@ REFUSED = re.compile(
 _log = logging.getLogger("gramwatt.service.store")
 # A command says itself why it ends; a server has handlers of its own.
 _log.addHandler(logging.NullHandler())
+
+
+_SCHEMA = sa.text("SELECT version_num FROM alembic_version")
 
 
 class Store:
@@ -101,10 +105,12 @@ class Store:
     def write(self, *, large: bool = False) -> Iterator[Session]:
         """Yield a session in one transaction: committed at the end, rolled back on an exception.
 
-        A `large` one may take longer than a request may.
+        A `large` one may take longer than a request may. Raises OtherReleaseError where another
+        release has changed the tables since.
         """
         self._require_whole()
         with Session(self._writing, expire_on_commit=False) as session, session.begin():
+            _require_own_schema(session)
             if not large or self.is_sqlite:
                 yield session
                 return
@@ -159,6 +165,23 @@ class Store:
         # What is written may change sums over every project.
         if self.projects is not None:
             raise TypeError("check what the caller sees, then write with for_every_project()")
+
+
+class OtherReleaseError(SQLAlchemyError):
+    """Another release has changed the tables since this process began, so it writes nothing."""
+
+
+def _require_own_schema(session: Session) -> None:
+    """Raise OtherReleaseError where the tables are of another release, which may mean other things.
+
+    Asked in every transaction, so that no upgrade comes between the question and a write.
+    """
+    found = session.connection().execute(_SCHEMA).scalar()
+    if found != HEAD:
+        raise OtherReleaseError(
+            f"its tables are those of another release (revision {found}, this one's is {HEAD}), so "
+            "nothing is written; stop this process and start the release that upgraded them"
+        )
 
 
 def parse_url(text: str) -> URL:
