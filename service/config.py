@@ -23,6 +23,8 @@ from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.files import why
 from gramwatt.service.report_settings import ReportSettings as ReportSettings
 from gramwatt.service.report_settings import S3Access as S3Access
+from gramwatt.service.sign_in_settings import GroupProjects as GroupProjects
+from gramwatt.service.sign_in_settings import OidcConfig as OidcConfig
 
 Form = Literal["text", "json"]
 """How the service logs: warnings for people, or every request as a JSON line."""
@@ -92,22 +94,6 @@ class IntensitySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OidcConfig:
-    """The OpenID Connect provider of the pages, and which of its groups may do what."""
-
-    issuer: str
-    client_id: str
-    secret_file: Path | None = None
-    groups_claim: str = "groups"
-    admin_groups: tuple[str, ...] = ()
-    read_groups: tuple[str, ...] = ()
-
-    def client_secret(self) -> str | None:
-        """Return the secret in its file; None for a public client. Raises OSError."""
-        return self.secret_file.read_text("utf-8").strip() if self.secret_file else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceConfig:
     """The settings of the service: SETTINGS says what each is.
 
@@ -124,6 +110,7 @@ class ServiceConfig:
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     requests_per_s: float = 200.0
     public_badges: frozenset[str] = frozenset()
+    session_lasts: timedelta = timedelta(hours=12)
     oidc: OidcConfig | None = None
     lifetime_years: float | None = None
     overlay: Path | None = None
@@ -207,12 +194,35 @@ def _seconds(variable: str, text: str) -> timedelta:
     return timedelta(seconds=_number(variable, text))
 
 
+def _hours(variable: str, text: str) -> timedelta:
+    hours = _number(variable, text)
+    if hours > 24 * MOST_DAYS:
+        raise ConfigError(f"{variable}={text!r} must be at most {24 * MOST_DAYS}")
+    return timedelta(hours=hours)
+
+
 def _days(variable: str, text: str) -> timedelta:
     """Return a whole number of days, at least 1."""
     days = _number(variable, text)
     if days < 1 or days > MOST_DAYS or days % 1:
         raise ConfigError(f"{variable}={text!r} must be whole days from 1 to {MOST_DAYS}")
     return timedelta(days=days)
+
+
+def _group_projects(variable: str, text: str) -> tuple[GroupProjects, ...]:
+    """Return what groups see, of `team-vision=vision,video leads=vision:admin`."""
+    found = []
+    for word in text.split():
+        group, _, rest = word.partition("=")
+        names, colon, scope = rest.partition(":")
+        projects = frozenset(unquote(name) for name in names.split(",") if name)
+        if not group or not projects or scope not in ("read", "admin") and colon:
+            raise ConfigError(
+                f"{variable} has {word!r}; write GROUP=PROJECT,PROJECT or GROUP=PROJECT:admin, "
+                "with a space, comma, colon or equals sign in a name as in an address (%20)"
+            )
+        found.append(GroupProjects(unquote(group), projects, scope or "read"))
+    return tuple(found)
 
 
 def _log_form(variable: str, text: str) -> Form:
@@ -340,6 +350,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("oidc.groups_claim", "OIDC_GROUPS_CLAIM", "the claim with the reader's groups"),
     Setting("oidc.admin_groups", "OIDC_ADMIN_GROUPS", "groups that may do everything", _words),
     Setting("oidc.read_groups", "OIDC_READ_GROUPS", "groups that may read every project", _words),
+    Setting("oidc.projects", "OIDC_PROJECTS", "groups and their projects", _group_projects),
+    Setting("session_lasts", "SESSION_HOURS", "hours until a browser signs in again", _hours),
     Setting(
         "alerts.webhook_secret", "WEBHOOK_SECRET", "signs the messages of webhooks", secret=True
     ),

@@ -28,7 +28,7 @@ ORDER = (
     *("report", "export", "verify", "import", "card"),
     *("estimate", "suggest", "plan", "intensity", "budget", "month", "calibrate", "catalog"),
     *("doctor", "config", "demo", "sync"),
-    *("serve", "login", "key", "scheduler", "db"),
+    *("serve", "login", "session", "key", "scheduler", "db"),
 )
 """Commands as `gramwatt --help` lists them, whichever package adds them: a job's first, a server's
 last."""

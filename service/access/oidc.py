@@ -6,7 +6,8 @@ The provider's answers are checked as OpenID Connect Core 1.0, section 3.1.3.7, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib.util import find_spec
 from threading import BoundedSemaphore
@@ -18,6 +19,7 @@ import sqlalchemy as sa
 from requests import RequestException
 
 from gramwatt.service.access.discovery import Discovery
+from gramwatt.service.access.sessions import ProviderNames
 from gramwatt.service.access.tokens import digest, new_token
 from gramwatt.service.common.errors import BusyError, LoginError
 from gramwatt.service.config import ConfigError, OidcConfig
@@ -31,6 +33,8 @@ EXCHANGES = 2
 LEEWAY_S = 60
 """How far the provider's clock may be off [s]."""
 ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
+LOGOUT = "http://schemas.openid.net/event/backchannel-logout"
+"""The event of a logout token."""
 SCOPE = "openid profile email"
 NAME_LENGTH_MAX = 200
 _exchanges = BoundedSemaphore(EXCHANGES)
@@ -60,6 +64,7 @@ def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, s
         name=json.dumps([nonce, verifier]),
         scope="",
         projects=None,
+        started_us=service.now_us(),
         expires_us=service.now_us() + STATE_LASTS_S * 1_000_000,
     )
     over = BrowserSession.expires_us <= service.now_us()
@@ -71,15 +76,40 @@ def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, s
 
 def finish(
     service: Service, oidc: OidcConfig, redirect_uri: str, state: str, code: str, address: str
-) -> Caller:
-    """Return the caller whom the provider names; a state works once. Raises LoginError, or
-    BusyError where too many sign in at once.
+) -> tuple[Caller, ProviderNames]:
+    """Return the caller whom the provider names, and its own names; a state works once. Raises
+    LoginError, or BusyError where too many sign in at once.
     """
     provider = _provider(oidc)
+    with _one_exchange():
+        return _exchanged(service, oidc, provider, redirect_uri, state, code, address)
+
+
+def ended(service: Service, oidc: OidcConfig, token: str) -> tuple[ProviderNames, int]:
+    """Return whose sessions the provider's logout token ends, and those that began before when
+    [us since 1970] (OpenID Connect Back-Channel Logout 1.0, section 2.6).
+
+    Raises LoginError for a token that does not hold, or BusyError.
+    """
+    provider = _provider(oidc)
+    with _one_exchange():
+        keys = _signing_keys(provider)
+    claims = _verified(service, oidc, token, keys, events={"essential": True})
+    events, names = claims["events"], _names(claims)
+    if not isinstance(events, dict) or LOGOUT not in events or "nonce" in claims:
+        raise LoginError("the provider's token does not end a session")
+    if names == ProviderNames():
+        raise LoginError("the provider's token names neither a person nor a session")
+    # The token may come again later, and must not end what began after it.
+    return names, round((float(claims["iat"]) + LEEWAY_S) * 1e6)
+
+
+@contextmanager
+def _one_exchange() -> Iterator[None]:
     if not _exchanges.acquire(blocking=False):
         raise BusyError("others are being signed in; load this page again")
     try:
-        return _exchanged(service, oidc, provider, redirect_uri, state, code, address)
+        yield
     finally:
         _exchanges.release()
 
@@ -92,7 +122,7 @@ def _exchanged(
     state: str,
     code: str,
     address: str,
-) -> Caller:
+) -> tuple[Caller, ProviderNames]:
     nonce, verifier = _consume_state(service, state)
     try:
         token = _client(oidc, redirect_uri).fetch_token(
@@ -101,11 +131,33 @@ def _exchanged(
             code_verifier=verifier,
             timeout=TIMEOUT_S,
         )
-        keys = requests.get(provider["jwks_uri"], timeout=TIMEOUT_S).json()
     except Exception as error:  # of requests, of authlib, or of a document that is none
         raise LoginError(f"the provider refused ({type(error).__name__})") from None
-    claims = _claims(service, oidc, str(token.get("id_token", "")), keys, nonce)
-    return _caller(oidc, claims, address)
+    claims = _verified(
+        service,
+        oidc,
+        str(token.get("id_token", "")),
+        _signing_keys(provider),
+        nonce={"essential": True, "value": nonce},
+        exp={"essential": True},
+        sub={"essential": True},
+    )
+    return _caller(oidc, claims, address), _names(claims)
+
+
+def _names(claims: Mapping[str, Any]) -> ProviderNames:
+    subject, session = (claims.get(name) for name in ("sub", "sid"))
+    return ProviderNames(
+        str(subject)[:NAME_LENGTH_MAX] if subject else None,
+        str(session)[:NAME_LENGTH_MAX] if session else None,
+    )
+
+
+def _signing_keys(provider: Mapping[str, Any]) -> Any:
+    try:
+        return requests.get(provider["jwks_uri"], timeout=TIMEOUT_S).json()
+    except (RequestException, ValueError) as error:
+        raise LoginError(f"the provider's keys cannot be had ({type(error).__name__})") from None
 
 
 def _client(oidc: OidcConfig, redirect_uri: str) -> Any:
@@ -162,10 +214,10 @@ def _consume_state(service: Service, state: str) -> list[str]:
     return found
 
 
-def _claims(
-    service: Service, oidc: OidcConfig, token: str, keys: Any, nonce: str
+def _verified(
+    service: Service, oidc: OidcConfig, token: str, keys: Any, **rules_of_kind: Any
 ) -> Mapping[str, Any]:
-    """Return the claims of an ID token that is signed, for us, now, and for this sign-in."""
+    """Return the claims of a token that is signed, for us, now, and as these rules say."""
     from joserfc import jwt
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet
@@ -175,10 +227,8 @@ def _claims(
         leeway=LEEWAY_S,
         iss={"essential": True, "value": oidc.issuer},
         aud={"essential": True, "value": oidc.client_id},
-        nonce={"essential": True, "value": nonce},
-        exp={"essential": True},
         iat={"essential": True},
-        sub={"essential": True},
+        **rules_of_kind,
     )
     try:
         claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms=list(ALGORITHMS)).claims
@@ -197,6 +247,9 @@ def _caller(oidc: OidcConfig, claims: Mapping[str, Any], address: str) -> Caller
     for scope, allowed in ((ADMIN, oidc.admin_groups), (READ, oidc.read_groups)):
         if mine & set(allowed):
             return Caller(name, address, scope)
+    if own := [access for access in oidc.projects if access.group in mine]:
+        scope = ADMIN if all(access.scope == ADMIN for access in own) else READ
+        return Caller(name, address, scope, frozenset().union(*(one.projects for one in own)))
     raise LoginError("you are in no group that may sign in here")
 
 

@@ -2,33 +2,75 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypedDict
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.collectors.common import server_key
+from gramwatt.service.access import audit
 from gramwatt.service.access.tokens import digest, new_token, projects_of, projects_text
+from gramwatt.service.common.errors import UnknownSessionError
 from gramwatt.service.container import ADMIN, Caller, Service
 from gramwatt.service.store.access import BrowserSession
+from gramwatt.service.store.timestamps import span_us, text_from_us
 
 LINK, COOKIE = "link", "cookie"
 LINK_LASTS = timedelta(minutes=15)
-COOKIE_LASTS = timedelta(hours=12)
+ID_LENGTH = 12
+"""How much of a session's digest is shown as its id; nobody gets in with that."""
 
 
-def new_link(service: Service, name: str) -> str:
-    """Return the token of a link that lets one browser in as an admin, once, within LINK_LASTS."""
+class SessionRow(TypedDict):
+    """A browser that is signed in; no projects stand for all."""
+
+    id: str
+    person: str
+    scope: str
+    projects: list[str]
+    address: str
+    started_at: str
+    expires_at: str
+
+
+class SessionsAnswer(TypedDict):
+    """Every session that lets somebody in, newest first."""
+
+    sessions: list[SessionRow]
+
+
+class EndedSessions(TypedDict):
+    """How many sessions were ended."""
+
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderNames:
+    """The provider's names of a person and, if it tells one, of its own session."""
+
+    subject: str | None = None
+    session: str | None = None
+
+
+def new_link(service: Service, name: str, projects: frozenset[str] | None = None) -> str:
+    """Return the token of a link that lets one browser in as an admin, of some projects or of all,
+    once, within LINK_LASTS.
+    """
+    caller = Caller(name, scope=ADMIN, projects=projects)
     with service.store.write() as session:
-        return _add(service, session, LINK, Caller(name, scope=ADMIN), LINK_LASTS)
+        return _add(service, session, LINK, caller, LINK_LASTS)
 
 
-def open_session(service: Service, caller: Caller) -> str:
-    """Return the cookie of a new session of the caller, which ends after COOKIE_LASTS."""
+def open_session(service: Service, caller: Caller, names: ProviderNames = ProviderNames()) -> str:
+    """Return the cookie of a new session of the caller, which lasts as long as the settings say."""
     with service.store.write() as session:
-        return _add(service, session, COOKIE, caller, COOKIE_LASTS)
+        return _enter(service, session, caller, names)
 
 
-def exchange_link(service: Service, token: str) -> str | None:
+def exchange_link(service: Service, token: str, address: str) -> str | None:
     """Return the cookie for a link's token; None for a token that is unknown, used or too old."""
     with service.store.write() as session:
         found = _find(service, session, LINK, token)
@@ -36,23 +78,87 @@ def exchange_link(service: Service, token: str) -> str | None:
         gone = sa.delete(BrowserSession).where(BrowserSession.digest == digest(token))
         if found is None or not session.execute(gone.returning(BrowserSession.digest)).all():
             return None
-        caller = Caller(found.name, scope=found.scope, projects=projects_of(found.projects))
-        return _add(service, session, COOKIE, caller, COOKIE_LASTS)
+        caller = Caller(found.name, address, found.scope, projects_of(found.projects))
+        return _enter(service, session, caller, ProviderNames())
 
 
 def caller_of(service: Service, cookie: str, address: str) -> Caller | None:
     """Return the caller with this cookie; None when the session is unknown or over."""
     with service.store.read() as session:
         found = _find(service, session, COOKIE, cookie)
-    if found is None:
+    if found is None or found.signer != _signer(service):
         return None
     return Caller(found.name, address, found.scope, projects_of(found.projects))
 
 
-def end_session(service: Service, cookie: str) -> None:
-    """End the session of this cookie."""
+def sign_out(service: Service, cookie: str) -> None:
+    """End the session of this cookie, which is that of the service's caller."""
+    gone = sa.delete(BrowserSession).where(BrowserSession.digest == digest(cookie))
+    with service.for_every_project().store.write() as session:
+        session.execute(gone)
+        audit.record(session, service, "signed-out", service.caller.name)
+
+
+def list_sessions(service: Service) -> SessionsAnswer:
+    """Return the sessions that let somebody in, newest first."""
+    wanted = sa.select(BrowserSession).where(
+        BrowserSession.kind == COOKIE, BrowserSession.expires_us > service.now_us()
+    )
+    if signer := _signer(service):  # a command may run where the server's key is not
+        wanted = wanted.where(BrowserSession.signer == signer)
+    with service.store.read() as session:
+        rows = session.scalars(wanted.order_by(BrowserSession.started_us.desc())).all()
+    return {"sessions": [_row(row) for row in rows]}
+
+
+def end_session(service: Service, identity: str) -> EndedSessions:
+    """End the session of this id; raises UnknownSessionError."""
+    return _end(service, identity, sa.func.substr(BrowserSession.digest, 1, ID_LENGTH) == identity)
+
+
+def end_sessions_of(service: Service, person: str) -> EndedSessions:
+    """End every session of a person, and links that nobody has used yet; raises
+    UnknownSessionError for somebody who has none.
+    """
+    return _end(service, person, BrowserSession.name == person)
+
+
+def end_by_provider(service: Service, names: ProviderNames, before_us: int) -> int:
+    """End the sessions that the provider names and that began before; return how many."""
+    named = [BrowserSession.subject == names.subject] if names.subject else []
+    if names.session:
+        named = [BrowserSession.provider_session == names.session, *named]
+    wanted = (*named, BrowserSession.kind == COOKIE, BrowserSession.started_us <= before_us)
+    gone = sa.delete(BrowserSession).where(*wanted).returning(BrowserSession.name)
     with service.store.write() as session:
-        session.execute(sa.delete(BrowserSession).where(BrowserSession.digest == digest(cookie)))
+        ended = session.scalars(gone).all()
+        for name in ended:
+            audit.record(session, service, "session-ended", f"{name}, by the provider", "provider")
+    return len(ended)
+
+
+def _end(service: Service, what: str, wanted: sa.ColumnElement[bool]) -> EndedSessions:
+    kinds = BrowserSession.kind.in_((LINK, COOKIE))
+    gone = sa.delete(BrowserSession).where(wanted, kinds).returning(BrowserSession.name)
+    with service.store.write() as session:
+        names = session.scalars(gone).all()
+        if not names:
+            raise UnknownSessionError(f"there is no session of {what[:80]!r}")
+        for name in names:
+            audit.record(session, service, "session-ended", name)
+    return {"ended": len(names)}
+
+
+def _enter(service: Service, session: Session, caller: Caller, names: ProviderNames) -> str:
+    """Return the cookie of a new session, which is an entry of the audit log."""
+    token = _add(service, session, COOKIE, caller, service.config.session_lasts, names)
+    audit.record(session, service.for_caller(caller), "signed-in", caller.name)
+    return token
+
+
+def _signer(service: Service) -> str:
+    key = server_key.read(service.config.home)
+    return digest(key) if key else ""
 
 
 def _find(service: Service, session: Session, kind: str, token: str) -> BrowserSession | None:
@@ -64,7 +170,14 @@ def _find(service: Service, session: Session, kind: str, token: str) -> BrowserS
     return session.scalars(wanted).one_or_none()
 
 
-def _add(service: Service, session: Session, kind: str, caller: Caller, lasts: timedelta) -> str:
+def _add(
+    service: Service,
+    session: Session,
+    kind: str,
+    caller: Caller,
+    lasts: timedelta,
+    names: ProviderNames = ProviderNames(),
+) -> str:
     now_us, token = service.now_us(), new_token()
     session.execute(sa.delete(BrowserSession).where(BrowserSession.expires_us <= now_us))
     row = BrowserSession(
@@ -73,7 +186,24 @@ def _add(service: Service, session: Session, kind: str, caller: Caller, lasts: t
         name=caller.name,
         scope=caller.scope,
         projects=projects_text(caller.projects),
-        expires_us=now_us + round(lasts.total_seconds() * 1e6),
+        started_us=now_us,
+        expires_us=now_us + span_us(lasts),
+        address=caller.address[:64],
+        signer=_signer(service) if kind == COOKIE else "",
+        subject=names.subject,
+        provider_session=names.session,
     )
     session.add(row)
     return token
+
+
+def _row(row: BrowserSession) -> SessionRow:
+    return {
+        "id": row.digest[:ID_LENGTH],
+        "person": row.name,
+        "scope": row.scope,
+        "projects": sorted(projects_of(row.projects) or ()),
+        "address": row.address,
+        "started_at": text_from_us(row.started_us),
+        "expires_at": text_from_us(row.expires_us),
+    }

@@ -98,7 +98,7 @@ def install(app: Flask) -> None:
     limits = Buckets(config.requests_per_s, BURST_S * config.requests_per_s)
     of_senders = Buckets(SENDERS * limits.per_s, SENDERS * limits.burst)
     logged = Buckets(per_s=1.0, burst=100.0)
-    anonymous = _AnonymousRefusals()
+    anonymous, sign_ins = _AnonymousRefusals("without a key"), _AnonymousRefusals("of a sign-in")
 
     def check() -> None:
         try:
@@ -109,15 +109,26 @@ def install(app: Flask) -> None:
                 _spend(limits, f"address {request.remote_addr}")
                 more = anonymous.add(whole_service().now())
             if more is not None and not logged.take("refused"):
-                _log_refusal(problem, more)
+                _log_refused("refused", problem.status, more)
             raise
         if access is Access.LOGIN:
             _spend(limits, f"address {request.remote_addr}")
         if caller := g.get("caller"):
             _spend(of_senders if access is Access.INGEST else limits, f"key {caller.name}")
 
+    def log_sign_in(response: Response) -> Response:
+        tried = declared(app).get(request.endpoint or "") is Access.LOGIN and (
+            request.args or request.method == "POST"
+        )
+        if tried and HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.NOT_FOUND:
+            more = sign_ins.add(whole_service().now())
+            if more is not None:
+                _log_refused("sign-in-refused", response.status_code, more)
+        return response
+
     app.before_request(check)
     app.after_request(_log_export)
+    app.after_request(log_sign_in)
 
 
 def _spend(limits: Buckets, name: str) -> None:
@@ -128,11 +139,12 @@ def _spend(limits: Buckets, name: str) -> None:
 
 
 class _AnonymousRefusals:
-    """Counts refusals without a valid key: one an hour is an entry of the log, with the count of
+    """Counts refusals of a kind: one an hour is an entry of the log, with the count of
     those since the entry before. Who has no key could otherwise fill the log.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
         self._logged_at: datetime | None = None
         self._unlogged = 0
         self._lock = Lock()
@@ -145,13 +157,13 @@ class _AnonymousRefusals:
                 self._unlogged += 1
                 return None
             self._logged_at, count, self._unlogged = now, self._unlogged, 0
-        return f"; {count} more without a key since {since:%Y-%m-%d %H:%M} UTC" if count else ""
+        return f"; {count} more {self._kind} since {since:%Y-%m-%d %H:%M} UTC" if count else ""
 
 
-def _log_refusal(problem: Problem, more: str) -> None:
+def _log_refused(action: str, status: int, more: str) -> None:
     caller = g.get("caller") or Caller("nobody", request.remote_addr or "local")
-    subject = f"{request.method} {request.path[:PATH_LOGGED_MAX]}: {problem.status}{more}"
-    audit.log(whole_service().for_caller(caller), "refused", subject)
+    subject = f"{request.method} {request.path[:PATH_LOGGED_MAX]}: {status}{more}"
+    audit.log(whole_service().for_caller(caller), action, subject)
 
 
 def _log_export(response: Response) -> Response:

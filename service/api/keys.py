@@ -1,4 +1,4 @@
-"""Keys and the audit log; for admins of every project."""
+"""Keys, sessions of browsers and the audit log; for admins of every project."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ from gramwatt.service.access.keys import (
     create_key,
     list_keys,
     revoke_key,
+)
+from gramwatt.service.access.sessions import (
+    EndedSessions,
+    SessionsAnswer,
+    end_session,
+    end_sessions_of,
+    list_sessions,
 )
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes, Strict
@@ -61,6 +68,36 @@ def show_keys() -> KeysAnswer:
 def delete_key(path: KeyPath) -> RevokedKey:
     """Revoke a key; it works no longer from then on."""
     return revoke_key(service(), path.name)
+
+
+class SessionPath(Strict):
+    """The session in an address."""
+
+    session: str = Field(pattern="^[0-9a-f]{12}$", description="The session's id.")
+
+
+class PersonQuery(Strict):
+    """Whose sessions are meant."""
+
+    person: Text = Field(description="The person's name, as the list has it.")
+
+
+@routes.get("/v1/sessions", access=Access.ADMIN_ALL)
+def show_sessions() -> SessionsAnswer:
+    """Return the browsers that are signed in, newest first."""
+    return list_sessions(service())
+
+
+@routes.delete("/v1/sessions/<session>", "unknown-session", access=Access.ADMIN_ALL)
+def delete_session(path: SessionPath) -> EndedSessions:
+    """End one session."""
+    return end_session(service(), path.session)
+
+
+@routes.delete("/v1/sessions", "unknown-session", access=Access.ADMIN_ALL)
+def delete_sessions(query: PersonQuery) -> EndedSessions:
+    """End every session of a person."""
+    return end_sessions_of(service(), query.person)
 
 
 @routes.get("/v1/audit", access=Access.ADMIN_ALL)

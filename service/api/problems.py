@@ -49,6 +49,7 @@ CODES: dict[str, tuple[int, str]] = {
     "deleted-job": (410, "The job was deleted; the answer says when and by whom."),
     "no-data": (404, "Nothing was measured in that month."),
     "unknown-key": (404, "There is no key of that name."),
+    "unknown-session": (404, "There is no such session of a browser."),
     "unknown-name": (404, "The catalog has no row of that name."),
     "method-not-allowed": (405, "The route does not know this method; see the Allow header."),
     "conflict": (409, "The request does not fit the state of what it names."),

@@ -75,6 +75,10 @@ def add_commands(app: typer.Typer) -> None:
     access.command("signing")(packs.key_signing)
     app.add_typer(access, name="key")
     app.command()(keys.login)
+    signed_in = typer.Typer(no_args_is_help=True, help="List and end the sessions of browsers.")
+    signed_in.command("list")(keys.session_list)
+    signed_in.command("end")(keys.session_end)
+    app.add_typer(signed_in, name="session")
     _add_exchange(app)
     app.add_typer(budgets.budget_app(), name="budget")
 

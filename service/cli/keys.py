@@ -1,4 +1,4 @@
-"""`gramwatt key` and `gramwatt login`: who may ask the server."""
+"""`gramwatt key`, `session` and `login`: who may ask the server."""
 
 from __future__ import annotations
 
@@ -184,6 +184,10 @@ def login(
     url: Annotated[
         str, typer.Option(help="Where the browser reaches the server.")
     ] = "http://127.0.0.1:8642",
+    project: Annotated[
+        list[str] | None,
+        typer.Option(help="The browser sees only this project; may be given again."),
+    ] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Print a link that signs one browser in, once, within 15 minutes."""
@@ -194,9 +198,55 @@ def login(
         address = PARSERS["server"](url)
     except ValueError as error:
         stop(2, f"--url: {error}")
+    if not all(project or ()):  # as an unset variable of a script gives
+        stop(2, "--project: a project's name cannot be empty; leave it out for all projects")
     with _admin(database_url) as service:
-        token = new_link(service, author())
+        token = new_link(service, author(), frozenset(project or ()) or None)
     print(f"{address}/login?token={token}")
+
+
+def session_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
+    """List the browsers that are signed in: id, who, what they may do and see, from where."""
+    from gramwatt.service.access.sessions import list_sessions
+
+    with _admin(database_url) as service:
+        found = list_sessions(service)
+    if as_json:
+        print_json(found)
+        return
+    if not found["sessions"]:
+        print("nobody is signed in")
+    for row in found["sessions"]:
+        projects = ", ".join(row["projects"]) or "all projects"
+        times = f"since {row['started_at'][:16]}Z until {row['expires_at'][:16]}Z"
+        who = f"{row['id']}  {row['person']}  {row['scope']}  {projects}"
+        print(f"{who}  from {row['address']}  {times}")
+
+
+def session_end(
+    session: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The session's id, of session list.")
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option(help="Every session of this person instead.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """End a session, or all of a person: from now on that browser is refused."""
+    from gramwatt.service.access.sessions import end_session, end_sessions_of
+    from gramwatt.service.common.errors import UnknownSessionError
+
+    if (session is None) == (person is None) or session == "" or person == "":
+        stop(2, "give the id of a session, or --person NAME; see: gramwatt session list")
+    with _admin(database_url) as service:
+        try:
+            if person is not None:
+                found = end_sessions_of(service, person)
+            else:
+                found = end_session(service, session or "")
+        except UnknownSessionError as error:
+            stop(1, str(error))
+    print(f"ended {found['ended']} session{'s' if found['ended'] > 1 else ''}")
 
 
 @contextmanager

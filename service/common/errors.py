@@ -23,6 +23,7 @@ UseCaseError
 ├── LoginError            a sign-in by a provider that does not hold
 ├── KeyNameError          a key's name that is taken, or no name
 ├── UnknownKeyError       no such key
+├── UnknownSessionError   no such session of a browser
 ├── ProjectNeededError    a sum over one project, by a caller with several
 ├── CursorError           a text that is not a cursor of the list
 ├── BusyError             more work of one kind than a process does at a time
@@ -226,6 +227,12 @@ class UnknownKeyError(UseCaseError):
     """There is no key of that name."""
 
     code = "unknown-key"
+
+
+class UnknownSessionError(UseCaseError):
+    """There is no session of that id, or of that person."""
+
+    code = "unknown-session"
 
 
 class ProjectNeededError(UseCaseError):

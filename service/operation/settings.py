@@ -64,7 +64,8 @@ def value_text(variable: str, value: Any) -> str:
     if variable == "GRAMWATT_MAX_BODY_MIB":
         return f"{value / MIB:g}"
     if isinstance(value, timedelta):
-        unit = timedelta(days=1) if variable.endswith("_DAYS") else timedelta(seconds=1)
+        units = {"DAYS": timedelta(days=1), "HOURS": timedelta(hours=1)}
+        unit = units.get(variable.rpartition("_")[2], timedelta(seconds=1))
         return f"{value / unit:g}"
     if isinstance(value, Mapping):
         return "; ".join(_zone_text(zone, names) for zone, names in value.items())

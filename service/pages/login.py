@@ -8,14 +8,16 @@ from flask import Flask, Response, redirect, render_template, request
 
 from gramwatt.service.access import oidc
 from gramwatt.service.access.sessions import (
-    COOKIE_LASTS,
     LINK_LASTS,
-    end_session,
+    end_by_provider,
     exchange_link,
     open_session,
+    sign_out,
 )
 from gramwatt.service.api.access import Access, cookie_name, whole_service
 from gramwatt.service.api.problems import Problem
+from gramwatt.service.api.support import service
+from gramwatt.service.common.errors import LoginError
 from gramwatt.service.config import OidcConfig
 from gramwatt.service.pages.frame import ENTRY_POLICY, add
 
@@ -31,6 +33,7 @@ def install(app: Flask) -> None:
     add(app, "/login", login, Access.LOGIN, "GET")
     add(app, "/login/callback", callback, Access.LOGIN, "GET")
     add(app, "/logout", logout, Access.READ, "POST")
+    add(app, "/logout/backchannel", backchannel, Access.LOGIN, "POST")
 
 
 def login() -> Response:
@@ -38,7 +41,8 @@ def login() -> Response:
     token = request.args.get("token", "")
     if not token and (provider := whole_service().config.oidc) is not None:
         return _to_provider(provider)
-    cookie = exchange_link(whole_service(), token) if token else None
+    address = request.remote_addr or "local"
+    cookie = exchange_link(whole_service(), token, address) if token else None
     if cookie is None:
         raise Problem("unauthorised", USED if token else "Open the link of: gramwatt login")
     return enter(cookie)
@@ -66,7 +70,7 @@ def callback() -> Response:
     begun = request.cookies.get(STATE_COOKIE, "")
     if provider is None or not state or not hmac.compare_digest(state.encode(), begun.encode()):
         raise Problem("unauthorised", "this sign-in was not begun in this browser; start again")
-    caller = oidc.finish(
+    caller, names = oidc.finish(
         whole_service(),
         provider,
         _callback_url(),
@@ -74,7 +78,7 @@ def callback() -> Response:
         request.args.get("code", ""),
         request.remote_addr or "local",
     )
-    response = enter(open_session(whole_service(), caller))
+    response = enter(open_session(whole_service(), caller, names))
     response.delete_cookie(STATE_COOKIE, path="/login")
     return response
 
@@ -86,10 +90,25 @@ def _callback_url() -> str:
 def logout() -> Response:
     """End the session."""
     if cookie := request.cookies.get(cookie_name()):
-        end_session(whole_service(), cookie)
+        sign_out(service(), cookie)
     response = redirect("/", 303)
     response.delete_cookie(cookie_name())
     return response  # type: ignore[return-value]
+
+
+def backchannel() -> Response:
+    """End the sessions that the provider's logout token names."""
+    provider = whole_service().config.oidc
+    if provider is None:
+        raise Problem("bad-request", "no provider of sign-in is set")
+    try:
+        names, before_us = oidc.ended(
+            whole_service(), provider, request.form.get("logout_token", "")
+        )
+    except LoginError as error:
+        raise Problem("bad-request", str(error)) from None
+    end_by_provider(whole_service(), names, before_us)
+    return Response(status=200, headers={"Cache-Control": "no-store"})
 
 
 def enter(cookie: str) -> Response:
@@ -104,7 +123,7 @@ def enter(cookie: str) -> Response:
     response.set_cookie(
         cookie_name(),
         cookie,
-        max_age=COOKIE_LASTS,
+        max_age=whole_service().config.session_lasts,
         httponly=True,
         samesite="Strict",
         secure=request.is_secure,

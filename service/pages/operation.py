@@ -9,8 +9,9 @@ from flask import Flask, Response, redirect, request
 from gramwatt.reports.glossary import TERMS
 from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import NewKey, create_key, list_keys, revoke_key
+from gramwatt.service.access.sessions import end_session, end_sessions_of, list_sessions
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.keys import KeyBody, KeyPath
+from gramwatt.service.api.keys import KeyBody, KeyPath, SessionPath
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.schedules import SchedulesQuery
 from gramwatt.service.api.support import service
@@ -33,6 +34,7 @@ def install(app: Flask) -> None:
     add(app, "/keys", keys, Access.ADMIN_ALL)
     add(app, "/keys/new", new_key, Access.ADMIN_ALL, "POST")
     add(app, "/keys/revoke", revoked_key, Access.ADMIN_ALL, "POST")
+    add(app, "/sessions/end", ended_session, Access.ADMIN_ALL, "POST")
     add(app, "/settings", settings, Access.ADMIN_ALL)
     add(app, "/docs", docs, Access.READ)
     add(app, "/glossary", glossary, Access.READ)
@@ -71,11 +73,22 @@ def revoked_key() -> Response:
     return redirect("/keys", 303)  # type: ignore[return-value]
 
 
+def ended_session() -> Response:
+    """End the session of the form, or all of a person, and show those that are left."""
+    if person := request.form.get("person", ""):
+        end_sessions_of(service(), person)
+    else:
+        wanted = from_strings(SessionPath, {"session": request.form.get("session", "")}, "form")
+        end_session(service(), wanted.session)
+    return redirect("/keys#sessions", 303)  # type: ignore[return-value]
+
+
 def _keys_page(made: NewKey | None) -> Response:
     return page(
         "keys.html",
         keys=list_keys(service())["keys"],
         made=made,
+        sessions=list_sessions(service())["sessions"],
         scopes=SCOPES,
         projects=project_names(service()),
         acts=audit_page(service(), ACTS_SHOWN, None)["entries"],

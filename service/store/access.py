@@ -48,7 +48,12 @@ class ApiKey(Base):
 
 
 class BrowserSession(Base):
-    """What lets a browser in: a link that works once, or the cookie that it was exchanged for."""
+    """What lets a browser in: a link that works once, or the cookie that it was exchanged for.
+
+    `signer` is the digest of the server's own key when the cookie was given out, empty where it had
+    none: with another key the session is over. `subject` and `provider_session` are the provider's
+    names of the person and of its own session, by which it ends them here.
+    """
 
     __tablename__ = "browser_sessions"
     __table_args__ = (Index(None, "expires_us"), {"info": {"transient": True}})
@@ -58,7 +63,12 @@ class BrowserSession(Base):
     name: Mapped[Label]
     scope: Mapped[Word]
     projects: Mapped[Document | None]
+    started_us: Mapped[Timestamp]
     expires_us: Mapped[Timestamp]
+    address: Mapped[Word] = mapped_column(default="")
+    signer: Mapped[Word] = mapped_column(default="")
+    subject: Mapped[Label | None]
+    provider_session: Mapped[Label | None]
 
 
 class AuditEntry(Base):

@@ -17,7 +17,7 @@ SERVICE_COMMANDS = frozenset(
     (
         *("jobs", "job", "compare", "assert", "rm", "report", "export", "import", "verify", "card"),
         *("intensity", "plan", "budget", "month", "demo"),
-        *("serve", "login", "key", "scheduler", "db"),
+        *("serve", "login", "session", "key", "scheduler", "db"),
     )
 )
 

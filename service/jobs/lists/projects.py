@@ -61,7 +61,7 @@ def declare_project(service: Service, project: str) -> ProjectSummary:
     require_own(service, project)
     caller = service.caller
     # Who declares it at the same moment has done the same.
-    with suppress(IntegrityError), service.store.write() as session:
+    with suppress(IntegrityError), service.for_every_project().store.write() as session:
         if session.get(Project, project) is None:
             made_us = service.now_us()
             session.add(Project(project=project, declared_us=made_us, declared_by=caller.name))

@@ -15,14 +15,15 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from gramwatt.service.access import discovery
+from gramwatt.service.access import discovery, oidc
 from gramwatt.service.app import create_app
-from gramwatt.service.config import ConfigError, OidcConfig, from_environment
+from gramwatt.service.config import ConfigError, OidcConfig, _group_projects, from_environment
 from gramwatt.service.container import Service
 from tests.service.keyed import key_of
 from tests.service.processes import eventually
 
 NO_KEY = {"Authorization": ""}
+SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
 KEY, OTHER_KEY = (RSAKey.generate_key(2048, {"kid": "k1"}, auto_kid=False) for _ in range(2))
 
 
@@ -105,7 +106,11 @@ def provider(clock):
 def browsers(provider, light):
     """Makes a new browser of an app that signs in by the provider."""
     oidc = OidcConfig(
-        issuer=provider.issuer, client_id="grams", admin_groups=("ops",), read_groups=("staff",)
+        issuer=provider.issuer,
+        client_id="grams",
+        admin_groups=("ops",),
+        read_groups=("staff",),
+        projects=_group_projects("", "vision=vision,video nlp=nlp:admin leads=nlp:admin"),
     )
     app = create_app(service=Service(replace(light.config, oidc=oidc), light.store))
     return app.test_client
@@ -131,7 +136,8 @@ def test_a_reader_signs_in_and_an_admin(browsers, provider):
     assert reader.get("/v1/jobs", headers=NO_KEY).status_code == 200
     assert reader.get("/v1/keys", headers=NO_KEY).status_code == 403
     assert admin.get("/v1/keys", headers=NO_KEY).status_code == 200
-    refused = admin.get("/v1/audit", headers=NO_KEY).json["entries"][0]
+    entries = admin.get("/v1/audit", headers=NO_KEY).json["entries"]
+    refused = next(entry for entry in entries if entry["action"] == "refused")
     assert (refused["actor"], refused["action"]) == ("ada@example.org", "refused")
 
 
@@ -156,6 +162,74 @@ def test_a_token_that_does_not_hold_is_refused(browsers, provider, claims):
     browser, provider.claims = browsers(), claims
     assert sign_in(browser, provider).status_code == 401
     assert browser.get("/v1/jobs", headers=NO_KEY).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("groups", "scope", "projects"),
+    [
+        (["vision"], "read", ["video", "vision"]),
+        (["nlp", "leads"], "admin", ["nlp"]),
+        (["nlp", "vision"], "read", ["nlp", "video", "vision"]),
+        (["vision", "staff"], "read", []),
+    ],
+)
+def test_groups_give_projects_and_what_may_be_done_there(
+    browsers, provider, groups, scope, projects
+):
+    browser, provider.claims = browsers(), {"groups": groups}
+    assert sign_in(browser, provider).status_code == 200
+    (row,) = browser.get("/v1/sessions").json["sessions"]
+    assert (row["person"], row["scope"], row["projects"]) == ("ada@example.org", scope, projects)
+    declared = browser.post("/v1/projects", json={"project": "nlp"}, headers=NO_KEY | SAME_SITE)
+    assert (declared.status_code < 300) is (scope == "admin")
+
+
+def logout_token(provider, **claims):
+    now = int(provider.clock().timestamp())
+    said = {"iss": provider.issuer, "aud": "grams", "iat": now, "exp": now + 120, "jti": "1"}
+    said |= {"events": {oidc.LOGOUT: {}}, "sub": "u1"} | claims
+    said = {name: value for name, value in said.items() if value is not None}
+    return {"logout_token": jwt.encode({"alg": "RS256", "kid": "k1"}, said, provider.key)}
+
+
+def test_the_provider_ends_the_sessions_of_a_person_it_removes(browsers, provider, clock):
+    ada, grace, client = browsers(), browsers(), browsers()
+    sign_in(ada, provider)
+    provider.claims = {"sub": "u2", "email": "grace@example.org", "sid": "s2"}
+    sign_in(grace, provider)
+
+    def end(token):
+        return client.post("/logout/backchannel", data=token, headers=NO_KEY).status_code
+
+    def signed_in():
+        return [b.get("/v1/jobs", headers=NO_KEY).status_code == 200 for b in (ada, grace)]
+
+    wrong = (
+        {"events": None},
+        {"events": {}},
+        {"nonce": "n"},
+        {"aud": "x"},
+        {"sub": None},
+        {"iat": None},
+    )
+    assert [end(logout_token(provider, **claims)) for claims in wrong] == [400] * len(wrong)
+    provider.key = OTHER_KEY
+    assert end(logout_token(provider)) == 400
+    provider.key = KEY
+    assert signed_in() == [True, True]
+    said = logout_token(provider)
+    assert (end(said), signed_in()) == (200, [False, True])
+    assert (end(logout_token(provider, sub=None, sid="s2")), signed_in()) == (200, [False, False])
+    clock.turn(minutes=2)
+    provider.claims = {}
+    sign_in(ada, provider)
+    said = logout_token(provider, iat=int(clock().timestamp()) - 110)  # as if it came again
+    assert (end(said), signed_in()) == (200, [True, False])
+    acts = [e["action"] for e in client.get("/v1/audit").json["entries"]]
+    assert acts[::-1] == [
+        *("key-created", "signed-in", "signed-in", "sign-in-refused"),
+        *("session-ended", "refused", "session-ended", "signed-in"),
+    ]
 
 
 def test_a_token_of_another_key_or_of_none_is_refused(browsers, provider):
@@ -214,8 +288,6 @@ def test_more_sign_ins_than_may_wait_are_told_to_come_again(browsers, provider, 
     monkeypatch.setattr("gramwatt.service.access.oidc._exchanges", BoundedSemaphore(1))
     browser = browsers()
     code, state = provider.authorize(browser.get("/login", headers=NO_KEY).headers["Location"])
-    from gramwatt.service.access import oidc
-
     with oidc._exchanges:
         assert back(browser, code, state).status_code == 503
     assert back(browser, code, state).status_code == 200  # the state was not used up
@@ -254,7 +326,8 @@ def test_who_has_no_verified_email_is_named_by_subject_and_issuer(browsers, prov
     assert browser.get("/v1/keys", headers=NO_KEY).status_code == 403
     admin, provider.claims = browsers(), {"groups": ["ops"]}
     assert sign_in(admin, provider).status_code == 200
-    refused = admin.get("/v1/audit", headers=NO_KEY).json["entries"][0]
+    entries = admin.get("/v1/audit", headers=NO_KEY).json["entries"]
+    refused = next(entry for entry in entries if entry["action"] == "refused")
     assert refused["actor"] == f"u1@127.0.0.1:{provider.server_port}"
 
 
