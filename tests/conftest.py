@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ collect_ignore = [] if "GRAMWATT_FRAMEWORKS" in os.environ else ["frameworks"]
 """The real training frameworks have an environment of their own: scripts/check --frameworks."""
 PREFIXES = ("GRAMWATT_", "SLURM_", "TORCHELASTIC_", "OMPI_", "PMI_", "CODECARBON_", "KUBERNETES_")
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+
+# Whoever ignores it, as nohup does, hands that to every process that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples everywhere and every time; no deadline, because other work shares the cores.
 settings.register_profile("gramwatt", deadline=None, derandomize=True, print_blob=True)

@@ -88,10 +88,12 @@ def _plain(value: Any) -> str:
 
 def doctor(as_json: AsJson = False) -> None:
     """Print what can be measured here, how well, what is missing, and the exact fix."""
-    from gramwatt.collectors.doctor.diagnosis import examine, lines
+    from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
 
     findings = examine(resolve())
     if as_json:
-        print(json.dumps({"findings": [finding.to_doc() for finding in findings]}, indent=2))
+        found = [finding.to_doc() for finding in findings]
+        print(json.dumps({"findings": found, "outlook": outlook(findings)}, indent=2))
         return
     print("\n".join(lines(findings, shutil.get_terminal_size((100, 24)).columns)))
+    print(f"\n{outlook(findings)}")

@@ -8,6 +8,7 @@ from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.finding import Finding, Target
+from gramwatt.sci.base.quantity import METERED
 
 
 def examine(config: Config, target: Target | None = None) -> list[Finding]:
@@ -38,6 +39,42 @@ def examine(config: Config, target: Target | None = None) -> list[Finding]:
         ("grid zone", lambda: [places.zone(config)]),
     ]
     return [finding for what, check in checks for finding in _guarded(what, check)]
+
+
+def outlook(findings: list[Finding]) -> str:
+    """Return the grade that the next job here will likely have, and what would raise it.
+
+    The grade's rules are those of docs/methodology.md, "Data quality". Of a job on accelerators
+    these draw about 1 / 1.45 of the energy (docs/methodology.md, "Estimates"), so that a meter of
+    theirs alone reads most of it, and less than 70 %.
+    """
+    by_what = {finding.what: finding for finding in findings}
+    if "measuring" in by_what and by_what["measuring"].state == "off":
+        return "The next job will not be measured; unset GRAMWATT_OFF."
+    kinds = {what: finding.kind for what, finding in by_what.items() if finding.kind in METERED}
+    host = {kinds.pop(what, None) for what in ("RAPL", "codecarbon")}
+    kinds.pop("host share", None)
+    is_shared = "attributed" in kinds.values()
+    boards = "measured" in kinds.values() and not is_shared
+    located = "grid zone" in by_what and by_what["grid zone"].state == "ok"
+    if not kinds and host == {None}:
+        return (
+            "The next job's grade will be D: no meter can be read here, all energy is modelled. "
+            "C needs a meter for half of it: readable RAPL counters (bare metal) or an accelerator."
+        )
+    if "measured" not in host or (kinds and not boards):
+        why = "70 % of the energy has to be measured by counters, the processor's too (RAPL)"
+        if is_shared:
+            why = "a slice's energy is attributed; B needs whole boards and readable RAPL counters"
+        if not located:
+            why += ", and the grid zone be set"
+        return f"The next job's grade will be C where most of its energy is read; for B {why}."
+    if not located:
+        return "The next job's grade will be C: the grid zone is not set; with it, B."
+    return (
+        "The next job's grade will be B; A needs hourly intensity of the zone (`gramwatt import "
+        "intensity`, or a provider) and embodied carbon from a study of the part."
+    )
 
 
 def lines(findings: list[Finding], width: int) -> list[str]:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,10 @@ from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.devices.port import Place, SourceAbsent
 from gramwatt.collectors.doctor import accelerators, host, places
-from gramwatt.collectors.doctor.diagnosis import examine, lines
+from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.sources.synthetic import SyntheticNvml
+from gramwatt.sci.score.assess import grade as grade_of
 from tests.collectors.rig import gpu
 from tests.collectors.vendor_fakes import write
 from tests.collectors.virtual_clock import VirtualClock
@@ -495,3 +497,37 @@ def test_a_driver_that_is_not_there_is_no_error(tmp_path: Path) -> None:
 
     found = only(accelerators.nvidia(linux(tmp_path, Absent({"gpus": []}, VirtualClock()))))
     assert (found.what, found.state) == ("NVML", "missing")
+
+
+@pytest.mark.parametrize(
+    ("meters", "zone", "grade", "said"),
+    [
+        ({}, "ok", "D", "no meter can be read here"),
+        ({"RAPL": "measured"}, "missing", "C", "the grid zone is not set; with it, B"),
+        ({"RAPL": "measured"}, "ok", "B", "A needs hourly intensity"),
+        ({"GPU 0": "measured"}, "ok", "C", "the processor's too (RAPL)"),
+        ({"GPU 0": "measured", "RAPL": "measured"}, "ok", "B", "A needs hourly intensity"),
+        ({"GPU 0": "integrated", "RAPL": "measured"}, "ok", "C", "measured by counters"),
+        (
+            {"GPU 0": "measured", "visible GPUs": "attributed", "RAPL": "measured"},
+            "ok",
+            "C",
+            "a slice's energy is attributed",
+        ),
+    ],
+)
+def test_the_last_line_is_the_grade_of_the_next_job(
+    meters: dict[str, Any], zone: Any, grade: str, said: str
+) -> None:
+    findings = [Finding(what, "ok", "", None, kind) for what, kind in meters.items()]
+    line = outlook([*findings, Finding("grid zone", zone, "")])
+    assert f"grade will be {grade}" in line
+    assert said in line
+    # The grade is that of the rules: a job on a board draws 1 / 1.45 of its energy there.
+    board = meters.get("visible GPUs", meters.get("GPU 0"))
+    energy: Counter[str] = Counter()
+    if board:
+        energy[board] += 1 / 1.45
+    energy[meters.get("RAPL", "estimated")] += 0.45 / 1.45 if board else 1.0
+    intensity = {"annual" if zone == "ok" else "world": 1.0}
+    assert grade_of(energy, intensity, {"model": 1.0}) == grade
