@@ -114,7 +114,9 @@ class ScoreInputs:
         except GramwattError as error:
             raise InputsError(error.message) from None
         except (LookupError, TypeError, ValueError, AttributeError, OSError) as error:
-            raise InputsError(f"not the inputs of a score: {error!r}") from None
+            missing = f"{error} is missing" if type(error) is KeyError else ""
+            what = missing or "a value has another form"
+            raise InputsError(f"not the inputs of a score: {what}") from None
 
 
 @dataclass(slots=True)

@@ -35,23 +35,39 @@ def export_pack(
         str, typer.Argument(metavar="ID", help="A job, a model, or a month such as 2026-05.")
     ],
     project: Project = None,
+    revision: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of a month: the kept report of this number, and its scores."),
+    ] = None,
     output: PackFile = None,
 ) -> None:
     """Everything behind a score in one file that others can verify: inputs, forms, report."""
     from gramwatt.reports.printable import file_name
     from gramwatt.service.common.errors import UseCaseError
-    from gramwatt.service.months.pack_sums import JOB
+    from gramwatt.service.months.pack_sums import JOB, MONTH
     from gramwatt.service.packs.collect import kind_of, make_pack
     from gramwatt.service.packs.signing import NEEDS, KeyFileError
 
     with current_service() as service:
         kind = kind_of(service, text)
+        if revision is not None and kind != MONTH:
+            stop(2, "--revision is that of a month's report: gramwatt export pack YYYY-MM")
         name = job_id(service, text) if kind == JOB else text
-        parts = [file_name(text) for text in (name, project) if text]
+        number = f"r{revision}" if revision is not None else None
+        parts = [file_name(text) for text in (name, project, number) if text]
         path = output or Path(f"{'-'.join(parts)}.zip")
         try:
             with job_errors(text), whole_file(path) as stream:
-                make_pack(service, stream, kind, name, project, folder=path.parent, each=_packed)
+                make_pack(
+                    service,
+                    stream,
+                    kind,
+                    name,
+                    project,
+                    revision=revision,
+                    folder=path.parent,
+                    each=_packed,
+                )
         except (UseCaseError, KeyFileError) as error:
             stop(1, str(error))
         except ImportError:
@@ -87,7 +103,10 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute every figure of a pack again, without store or network: 0 equal, 1 not."""
+    """Compute every figure of a pack again, without store or network.
+
+    0: proven, 1: altered, 3: proven in part, where something could not be compared.
+    """
     from gramwatt.service.packs.archive import PackError
     from gramwatt.service.packs.signing import NEEDS, KeyFileError, read_public_key
     from gramwatt.service.packs.verify import verify as verified
@@ -104,26 +123,32 @@ def verify(
         stop(1, NEEDS)
     except PackError as error:
         if as_json:
-            print_json({"equal": False, "wrong": [error.message], "part": error.part})
+            print_json({"outcome": "altered", "wrong": [error.message], "part": error.part})
         stop(1, f"{file} does not verify: {error.message}")
     if as_json:
-        document = {"equal": found.equal, "pack": found.about, "held": found.held}
-        print_json({**document, "wrong": found.wrong, "not_checked": found.not_checked})
+        document = {"outcome": found.outcome, "pack": found.about, "wrong": found.wrong}
+        rest = {"not_checked": found.not_checked, "held": found.held, "believed": found.believed}
+        print_json(document | rest)
     else:
         _show(found)
-    if not found.equal:
+    if found.outcome == "altered":
         number = len(found.wrong)
         text = f"{number} {'thing' if number == 1 else 'things'} wrong"
         for other in found.other_versions:
             text += f"; {other}, so that figures may differ: verify with the release that made it"
         stop(1, f"{file} does not verify: {text}")
+    if found.outcome == "proven-in-part":
+        raise typer.Exit(3)
 
 
 def _show(found: Verdict) -> None:
-    """Print what was found, a line for each; what is wrong on stderr."""
-    for text in found.held:
-        print(f"equal        {text}")
+    """Print what was found, what was not compared first; what is wrong on stderr."""
+    if found.outcome == "proven-in-part":
+        print("proven in part: nothing is contradicted, and this was not compared:")
     for text in found.not_checked:
-        print(f"not checked  {text}")
+        print(f"not compared {text}")
     for text in found.wrong:
         print(f"gramwatt: {text}", file=sys.stderr)
+    for text in found.held:
+        print(f"equal        {text}")
+    print(f"\nTo be believed: {' '.join(found.believed)}")

@@ -15,7 +15,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,6 +55,12 @@ _UNREADABLE = (
     ValueError,
 )
 """What `zipfile` raises for archives that are none; NotImplementedError is a RuntimeError."""
+
+
+ZIPPED_AGAIN = (
+    "was zipped again, or changed beside its files: they have their checksums, and the seal of the "
+    "export is gone; verify the file as it was exported"
+)
 
 
 class PackError(GramwattError, ValueError):
@@ -200,24 +206,59 @@ def read(stream: BinaryIO) -> Opened:
     try:
         archive = zipfile.ZipFile(stream)
         entries = archive.infolist()
-        _require_allowed(entries, size_b)
+        try:
+            _require_allowed(entries, size_b)
+        except PackError:
+            if _is_zipped_again(archive, entries, size_b):
+                raise PackError(STRUCTURE, ZIPPED_AGAIN) from None
+            raise
         digests = {entry.filename: _digest(archive, entry) for entry in entries}
     except PackError:
         raise
-    except _UNREADABLE as error:
-        raise PackError(STRUCTURE, f"not a readable ZIP archive ({error})") from None
+    except _UNREADABLE:
+        raise PackError(
+            STRUCTURE, "cannot be read: this is no ZIP archive, or a part of one"
+        ) from None
     found = Opened(archive, digests)
     _require_checksums(found)
-    end = size_b - len(_seal(hashlib.sha256()))
+    end = max(0, size_b - len(_seal(hashlib.sha256())))
     sealed = _seal(_digest_of(stream, end))
     stream.seek(end)
     if stream.read() != sealed:
-        raise PackError(STRUCTURE, "was altered, or this is no pack: its seal does not fit")
+        raise PackError(STRUCTURE, ZIPPED_AGAIN)
     return found
+
+
+def _is_zipped_again(
+    archive: zipfile.ZipFile, entries: Sequence[zipfile.ZipInfo], size_b: int
+) -> bool:
+    """Return whether an archive that no pack is has the files of one, as their checksums say.
+
+    They may lie in a folder, as after unpacking and packing by hand.
+    """
+    files = {entry.filename: entry for entry in entries if not entry.is_dir()}
+    named = [name for name in files if name.rpartition("/")[2] == CHECKSUMS]
+    if (
+        len(named) != 1
+        or sum(entry.file_size for entry in entries) > EXPANDED_FREE_B + EXPANSION_MOST * size_b
+    ):
+        return False
+    inside = named[0].removesuffix(CHECKSUMS)
+    lines = archive.read(files[named[0]]).decode("ascii", "replace").splitlines()
+    stated = [match for match in map(_LINE.fullmatch, lines) if match]
+    return bool(stated) and all(
+        inside + match[2] in files and _digest(archive, files[inside + match[2]]) == match[1]
+        for match in stated
+    )
 
 
 def _seal(found: hashlib._Hash) -> bytes:
     return _SEAL + found.hexdigest().encode()
+
+
+def digest_of(stream: BinaryIO) -> str:
+    """Return the SHA-256 of a whole stream as hexadecimal text."""
+    return _digest_of(stream, stream.seek(0, io.SEEK_END)).hexdigest()
 
 
 def _digest_of(stream: BinaryIO, end: int) -> hashlib._Hash:
@@ -267,8 +308,10 @@ def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes
                 if left < 0:
                     break
                 yield chunk
-    except _UNREADABLE as error:
-        raise PackError(entry.filename, f"was altered: {error}") from None
+    except _UNREADABLE:
+        raise PackError(
+            entry.filename, f"was altered, or {STRUCTURE}: it cannot be unpacked"
+        ) from None
     if left:
         raise PackError(entry.filename, "was altered: its size is not the stated one")
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.analysis.model_totals import model_totals
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import JobDoc, MethodDoc
+from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.score.inputs import Recorder, ScoreInputs
 from gramwatt.service.common.errors import (
     AmbiguousJobError,
@@ -35,10 +37,13 @@ from gramwatt.service.months.pack_sums import (
     MODEL,
     MONTH,
     file_of,
+    month_sums,
     parts_text,
 )
 from gramwatt.service.months.report import MONTH as MONTH_PATTERN
 from gramwatt.service.months.report import month_report
+from gramwatt.service.months.restatement import KEYS_AT_ONCE, Ledger, unpack_ledger
+from gramwatt.service.months.revisions import kept_jobs
 from gramwatt.service.months.stored import month_made_of
 from gramwatt.service.months.sums.keeping import read_rows
 from gramwatt.service.months.sums.part import SUMMED, PartRow
@@ -48,10 +53,15 @@ from gramwatt.service.packs.archive import (
     FILES_MOST,
     Collected,
     checksums,
+    digest,
+    digest_of,
     write,
 )
-from gramwatt.service.packs.signing import KEY_FILE, read_key, signed
-from gramwatt.service.store.models import Job, JobMonth, is_pending
+from gramwatt.service.packs.issuing import issue
+from gramwatt.service.packs.signing import KEY_FILE, key_id, read_key, signed
+from gramwatt.service.packs.verify import COMPARED, differences, real_differences
+from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.models import Deletion, Job, JobMonth, Score, is_pending
 
 Each = Callable[[Sequence[str]], Iterable[str]]
 REASON = "packed"
@@ -68,19 +78,24 @@ def make_pack(
     name: str,
     project: str | None = None,
     *,
+    revision: int | None = None,
     folder: Path | None = None,
     each: Each = iter,
 ) -> None:
     """Write the pack of a job, a model, or a month of all projects or one, into an empty stream.
 
-    Its parts are put together in a temporary file in `folder`, whose size is that of the pack
-    unpacked. It is signed where the home has a key to sign with. `each` passes on the jobs' ids, to
-    show how far the work is. Raises UnknownJobError, StillRunsError, ScoreError, NoDataError,
-    TooManyJobsError, BusyError, or KeyFileError.
+    With `revision`, that of the month's report that was kept under this number. Its parts are put
+    together in a temporary file in `folder`, whose size is that of the pack unpacked. It is signed
+    where the home has a key to sign with. `each` passes on the jobs' ids, to show how far the work
+    is. Raises UnknownJobError, StillRunsError, ScoreError, NoDataError, TooManyJobsError,
+    BusyError, or KeyFileError.
     """
     whole: Any = None
+    gone: Sequence[str] = ()
     with Collected(folder) as files:
-        if kind == MONTH:
+        if revision is not None:
+            jobs, whole, gone = _add_kept_month(service, files, name, project, revision, each)
+        elif kind == MONTH:
             jobs, whole = _add_month(service, files, name, project, each)
         else:
             service = service.of_project(project)
@@ -96,8 +111,10 @@ def make_pack(
         of_month = project if kind == MONTH else None
         about = contents.about(kind, name, of_month, documents, service.catalog)
         about["without_journal"] = [job_id for job_id, packed in jobs.items() if packed.bare]
-        _finish(service, about, documents, files)
-        write(files, stream)
+        about["deleted"] = list(gone)
+        about["revision"] = whole["revision"] if kind == MONTH else None
+        about["issuer"] = service.config.reports.statement()
+        _finish(service, about, documents, files, stream)
 
 
 class _Packed(NamedTuple):
@@ -137,6 +154,77 @@ def _add_month(
         if whole and month_made_of(service, month, project) == made_of:
             return {job_id: packed[job_id] for job_id in revisions}, document
     raise BusyError(f"the jobs of {month} change all the time; try again later")
+
+
+def _add_kept_month(
+    service: Service,
+    files: Collected,
+    month: str,
+    project: str | None,
+    revision: int,
+    each: Each,
+) -> tuple[dict[str, _Packed], MonthDoc, list[str]]:
+    """Add the jobs of a kept report by the scores that it was made of; also those deleted since.
+
+    A score that today's journal, intensity and settings no longer make is added without inputs. The
+    month before is added where it still is what the report compares with.
+    """
+    document = month_report(service, month, project, revision=revision)  # or NoDataError
+    of = service.for_every_project()
+    with of.store.read() as session:
+        ledger = unpack_ledger(kept_jobs(session, month, project, revision))
+        known = {key: (job_id, on) for key, job_id, on in _jobs_of(session, ledger)}
+        deletions = sa.select(Deletion.job_id, Deletion.job)
+        gone = [job_id for job_id, key in session.execute(deletions) if key in ledger]
+    _require_distinct(list(known.values()))
+    _require_few(MONTH, month, len(known))
+    keys = {job_id: key for key, (job_id, _) in known.items()}
+    packed: dict[str, _Packed] = {}
+    for job_id in each(list(keys)):
+        found = _add_kept_job(of, files, keys[job_id], ledger[keys[job_id]])
+        if found is not None:
+            packed[job_id] = found
+    before = _parts_before(of, month, project)
+    if not gone:
+        sums = contents.normal(month_sums(month, contents.Documents(files, list(packed)), before))
+        stated = {name: value for name, value in document.items() if name in COMPARED}
+        made = {name: sums[name] for name in stated}
+        if real_differences(
+            {**stated, "totals": document["totals"]}, {**made, "totals": sums["totals"]}
+        ):
+            return packed, document, gone
+    files.add(BEFORE, parts_text(before))
+    return packed, document, gone
+
+
+def _jobs_of(session: Session, ledger: Ledger) -> Iterator[tuple[int, str, str]]:
+    """Yield key, id and project of the jobs of a ledger that are there, in the order of start."""
+    wanted = sa.select(Job.id, Job.job_id, Job.project, Job.started_us)
+    keys, rows = sorted(ledger), list[Any]()
+    for first in range(0, len(keys), KEYS_AT_ONCE):
+        rows += session.execute(wanted.where(Job.id.in_(keys[first : first + KEYS_AT_ONCE])))
+    for key, job_id, project, _ in sorted(rows, key=lambda row: (row[3], row[1])):
+        yield key, job_id, project
+
+
+def _add_kept_job(service: Service, files: Collected, key: int, revision: int) -> _Packed | None:
+    """Add a revision of a score, with its inputs where they still make it; None if excluded."""
+    wanted = sa.select(Score.doc, Score.series).where(Score.job == key, Score.revision == revision)
+    with service.store.read() as session:
+        stored = read_job(*session.execute(wanted).one())
+        bare = session.get_one(Job, key).intervals_deleted_us is not None
+    if stored["excluded"] is not None:
+        return None
+    if not bare:
+        with suppress(ScoreError):
+            inputs, made = _computed(service, stored, key)
+            made = _in_todays_shape(made, stored)
+            if not any(differences(stored, contents.normal(made))):
+                for name, content in contents.job_files(inputs, stored).items():
+                    files.add(name, content)
+                return _Packed(revision, bare=False)
+    files.add(contents.score_file(stored["job_id"]), contents.as_json(stored))
+    return _Packed(revision, bare=True)
 
 
 def _add_job(service: Service, files: Collected, job_id: str, kind: str) -> _Packed:
@@ -253,11 +341,18 @@ def _in_todays_shape(made: JobDoc, stored: JobDoc) -> JobDoc:
     return {**made, "method": cast(MethodDoc, own)}
 
 
-def _computed(service: Service, stored: JobDoc) -> tuple[ScoreInputs, JobDoc]:
-    """Return the inputs of a job as they are now, and their score."""
+def _computed(
+    service: Service, stored: JobDoc, key: int | None = None
+) -> tuple[ScoreInputs, JobDoc]:
+    """Return the inputs of a job as they are now, and their score.
+
+    With the key of the job, as of the stored score: without what was declared since.
+    """
     with service.store.read() as session:
-        job = find_job(session, stored["job_id"])
+        job = find_job(session, stored["job_id"]) if key is None else session.get_one(Job, key)
         records, corrections = journal_of(session, job), corrections_of(session, job)
+    if key is not None:
+        corrections = corrections[: len(stored["corrections"])]
     config = service.config
     given = ScoreInputs(
         tuple(records),
@@ -272,16 +367,28 @@ def _computed(service: Service, stored: JobDoc) -> tuple[ScoreInputs, JobDoc]:
     return replace(given, intensity=tuple(recorder.asked)), document
 
 
-def _finish(service: Service, about: object, documents: Sequence[JobDoc], files: Collected) -> None:
-    """Add what says how to read and check the files."""
+def _finish(
+    service: Service,
+    about: dict[str, Any],
+    documents: Sequence[JobDoc],
+    files: Collected,
+    stream: BinaryIO,
+) -> None:
+    """Add what says how to read and check the files, write them, and note the pack as issued."""
     catalog = service.catalog
-    files.add(contents.ABOUT, contents.as_json(about))
     files.add(contents.CATALOG, contents.as_json(contents.catalog_rows(catalog, documents)))
     if catalog.overlay is not None and service.config.overlay is not None:
         files.add(contents.OVERLAY, service.config.overlay.read_bytes())
     key_file = service.config.home / KEY_FILE
     key = read_key(key_file) if key_file.exists() else None
+    signer = key_id(key.public_key()) if key is not None else ""
+    whole = checksums(files.digests) + contents.as_json(about) + signer.encode()
+    issued = issue(service, about["kind"], about["id"], about["project"], digest(whole))
+    about.update(issued.doc())
+    files.add(contents.ABOUT, contents.as_json(about))
     if key is not None:
         for name, content in signed(files.digests, about, key).items():
             files.add(name, content)
     files.add(CHECKSUMS, checksums(files.digests))
+    write(files, stream)
+    issued.keep(service, digest_of(stream))

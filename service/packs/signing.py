@@ -115,8 +115,8 @@ def check_signature(files: Files, trusted: Ed25519PublicKey | None) -> str:
     except InvalidSignature:
         whose = "this key" if trusted else "the key in the pack"
         raise PackError(SIGNATURE, f"was not made with {whose}, or was altered") from None
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
-        raise PackError(SIGNATURE, f"is no signature of a pack: {error!r}") from None
+    except (LookupError, TypeError, ValueError, RecursionError):
+        raise PackError(SIGNATURE, "is no signature of a pack") from None
     if not fits or envelope.get("payloadType") != PAYLOAD_TYPE:
         raise PackError(SIGNATURE, "is that of other files")
     return key_id(key)

@@ -1,4 +1,8 @@
-"""Verifies a pack: computes everything in it again from its inputs, without store or network."""
+"""Verifies a pack: computes everything in it again from its inputs, without store or network.
+
+What it finds is one of three: proven, altered, or proven in part, where nothing is contradicted and
+something could not be compared.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,16 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict, cast
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from gramwatt import __version__
+from gramwatt.sci.analysis.documents import StatementDoc
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
@@ -39,6 +45,8 @@ from gramwatt.service.packs.archive import (
     read,
     read_document,
 )
+from gramwatt.service.packs.believed import beliefs
+from gramwatt.service.packs.forms import SAME, contradictions
 from gramwatt.service.packs.signing import (
     NEEDS,
     PUBLIC_KEY,
@@ -52,30 +60,54 @@ if TYPE_CHECKING:
 Each = Callable[[Sequence[str]], Iterable[str]]
 VERSIONS = ("engine_version", "catalog_version")
 """Of a method; what counts is whether the rows used are the same (`_compare_catalog`)."""
-SAME = 1e-9
-"""Figures that differ by less, relative to them, are equal: libraries of mathematics differ in the
-last digits, and so do sums in another order."""
 DIFFERENCES_MOST = 10
 """How many differing figures of a file are named."""
 
 
+Outcome = Literal["proven", "altered", "proven-in-part"]
+
+
+class PackDoc(TypedDict):
+    """The content of pack.json; `pack_before` is the SHA-256 of the pack before it."""
+
+    format: int
+    kind: Literal["job", "model", "month"]
+    id: str
+    project: str | None
+    made_by: str
+    catalog_version: str
+    revisions: dict[str, int]
+    rendered_with: dict[str, str]
+    without_journal: list[str]
+    deleted: list[str]
+    revision: int | None
+    issuer: StatementDoc
+    issued_at: str
+    pack_before: str | None
+
+
 @dataclass
 class Verdict:
-    """What was found: what held, what is wrong, and what could not be checked, each a sentence."""
+    """What was found: what held, what is wrong, what was not compared, and what must still be
+    believed, each a sentence.
+    """
 
-    about: Mapping[str, Any]
+    about: PackDoc
     held: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)
+    believed: list[str] = field(default_factory=list)
     scores_equal: int = 0
     figures_equal: int = 0
     other_versions: Counter[str] = field(default_factory=Counter)
     """How many scores name a version that is not that of here, by the words that say so."""
 
     @property
-    def equal(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.wrong
+    def outcome(self) -> Outcome:
+        """What was found in a word."""
+        if self.wrong:
+            return "altered"
+        return "proven-in-part" if self.not_checked else "proven"
 
 
 def verify(
@@ -91,12 +123,7 @@ def verify(
     `folder`; `each` passes on the jobs' ids, to show how far the work is.
     """
     files = read(stream)
-    about = _json(files, contents.ABOUT)
-    if not isinstance(about, dict) or about.get("format") != contents.FORMAT:
-        stated = about.get("format") if isinstance(about, dict) else None
-        here = f"this release reads format {contents.FORMAT}"
-        raise PackError(contents.ABOUT, f"format {stated!r} is not known: {here}")
-    verdict = Verdict(about)
+    verdict = Verdict(_about(files))
     verdict.held.append(f"{len(files) - 1} files have the checksums of {CHECKSUMS}")
     _check_signature(files, key, verdict)
     with Collected(folder) as made:
@@ -104,17 +131,33 @@ def verify(
     return verdict
 
 
+def _about(files: Files) -> PackDoc:
+    """Return pack.json; raises PackError for one of another form."""
+    about = _json(files, contents.ABOUT)
+    if not isinstance(about, dict) or about.get("format") != contents.FORMAT:
+        stated = about.get("format") if isinstance(about, dict) else None
+        here = f"this release reads format {contents.FORMAT}"
+        raise PackError(contents.ABOUT, f"format {stated!r} is not known: {here}")
+    try:
+        found = msgspec.convert(about, PackDoc)
+    except msgspec.ValidationError as error:
+        raise PackError(contents.ABOUT, f"does not say what the pack holds: {error}") from None
+    if found["kind"] == JOB and list(found["revisions"]) != [found["id"]]:
+        raise PackError(contents.ABOUT, "names other jobs than its own")
+    return found
+
+
 def _compare(files: Files, made: Collected, each: Each, verdict: Verdict) -> None:
     """Compute everything again, the scores into `made`, and report what is equal and what not."""
     catalog = _catalog(files)
-    ids = _job_ids(verdict.about)
+    ids = list(verdict.about["revisions"])
     for job_id in each(ids):
         document = _job(files, job_id, catalog, verdict)
         if document is not None:
             made.add(contents.score_file(job_id), json.dumps(document).encode())
     for text, number in verdict.other_versions.items():
         scores = "score whose" if number == 1 else "scores whose"
-        verdict.not_checked.append(f"{number} {scores} {text}: only the figures were compared")
+        verdict.held.append(f"{number} {scores} {text}: the figures were compared")
     if verdict.scores_equal:
         scores = "score" if verdict.scores_equal == 1 else f"{verdict.scores_equal} scores"
         text = f"every figure of the {scores}, computed again: {verdict.figures_equal} figures"
@@ -122,14 +165,29 @@ def _compare(files: Files, made: Collected, each: Each, verdict: Verdict) -> Non
     if len(made) < len(ids):
         return
     documents = contents.Documents(made, ids)
-    try:
+    whole = file_of(verdict.about["kind"])
+    with _malformed(contents.CATALOG, verdict):
         _compare_catalog(files, catalog, documents, verdict)
+    with _malformed(whole, verdict):
         _compare_sums(files, documents, verdict)
+    with _malformed(whole, verdict):
         _compare_derived(files, documents, verdict)
+    with _malformed(whole, verdict):
+        overlay = files.get(contents.OVERLAY)
+        verdict.believed[:0] = beliefs(documents, overlay)
+
+
+@contextmanager
+def _malformed(name: str, verdict: Verdict) -> Iterator[None]:
+    """Report a part that nothing can be computed of, whatever a stranger wrote into it."""
+    try:
+        yield
     except PackError:
         raise
-    except Exception as error:  # whatever a stranger wrote into the rest
-        verdict.wrong.append(f"{contents.ABOUT}: cannot be computed again: {error!r}")
+    except Exception:  # of any kind: the part is not what this release writes
+        text = f"{name}: is malformed: nothing can be computed again from what it says"
+        if text not in verdict.wrong:
+            verdict.wrong.append(text)
 
 
 def differences(stated: Any, found: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -179,7 +237,7 @@ def _check_signature(files: Files, key: Ed25519PublicKey | None, verdict: Verdic
     if SIGNATURE not in files:
         if key is not None:
             raise PackError(SIGNATURE, "is missing: the pack is not signed")
-        verdict.not_checked.append("who made the pack: it is not signed")
+        verdict.believed.append(f"Nobody has signed this pack, so that {_issuer(verdict)}.")
         return
     try:
         signer = check_signature(files, key)
@@ -188,17 +246,18 @@ def _check_signature(files: Files, key: Ed25519PublicKey | None, verdict: Verdic
         return
     verdict.held.append(f"every file is signed with the key {signer[:16]}")
     if key is None:
-        verdict.not_checked.append("whose key that is: give the signer's with --key")
+        text = "Whose key signed it was not checked (give the signer's with --key), so that"
+        verdict.believed.append(f"{text} {_issuer(verdict)}.")
 
 
-def _job_ids(about: Mapping[str, Any]) -> list[str]:
-    """Return the jobs of the pack, in order."""
-    revisions = about.get("revisions")
-    if not isinstance(revisions, dict) or about.get("kind") not in (JOB, MODEL, MONTH):
-        raise PackError(contents.ABOUT, "does not say what the pack holds")
-    if about["kind"] == JOB and list(revisions) != [about.get("id")]:
-        raise PackError(contents.ABOUT, "names other jobs than its own")
-    return list(revisions)
+def _issuer(verdict: Verdict) -> str:
+    """Return what a pack says of its issuer, as what somebody else could have written."""
+    issuer, before = verdict.about["issuer"], verdict.about["pack_before"]
+    names = [issuer["organisation"], issuer["accountable"], issuer["contact"]]
+    named = ", ".join(name for name in names if name) or "an issuer who is not named"
+    order = f"it follows the pack with the SHA-256 {before}" if before else "none was before it"
+    day = verdict.about["issued_at"][:10]
+    return f"anybody could have written that {named} issued it on {day} and that {order}"
 
 
 def _catalog(files: Files) -> Catalog:
@@ -220,8 +279,8 @@ def _job(files: Files, job_id: str, catalog: Catalog, verdict: Verdict) -> JobDo
     where = contents.folder(job_id)
     name = contents.score_file(job_id)
     stated = _json(files, name)
-    if job_id in verdict.about.get("without_journal", ()) and verdict.about["kind"] != JOB:
-        text = "its intervals were deleted before the pack was made; its score is as stated"
+    if job_id in verdict.about["without_journal"] and verdict.about["kind"] != JOB:
+        text = "the inputs that it was made of are kept no more; its score is as stated"
         verdict.not_checked.append(f"{name}: {text}")
         return cast(JobDoc, stated)
     rest, lines = _json(files, f"{where}/inputs.json"), f"{where}/journal.ndjson"
@@ -231,7 +290,7 @@ def _job(files: Files, job_id: str, catalog: Catalog, verdict: Verdict) -> JobDo
         journal = io.BytesIO(files[lines])  # line by line: a copy of each would be held otherwise
         made = contents.normal(ScoreInputs.from_texts(journal, rest, ZoneInfo).score(catalog))
     except Exception as error:  # whatever a stranger wrote into the inputs
-        reason = error.message if isinstance(error, GramwattError) else repr(error)
+        reason = error.message if isinstance(error, GramwattError) else "its inputs are malformed"
         verdict.wrong.append(f"{where}: cannot be computed again: {reason}")
         return None
     _accept_versions(stated, made, verdict)
@@ -263,13 +322,18 @@ def _is_equal(name: str, stated: Any, found: Any, verdict: Verdict) -> bool:
     """Return whether a file is what was computed again; the places where it is not are reported."""
     if json.dumps(stated) == json.dumps(found):  # ten times as fast as a look at every figure
         return True
-    different = [row for row in differences(stated, found) if not _is_nothing(row, stated)]
+    different = real_differences(stated, found)
     for place, ours, theirs in different[:DIFFERENCES_MOST]:
         text = f"{name}: {place} is {_short(ours)}, computed again {_short(theirs)}"
         verdict.wrong.append(text)
     if len(different) > DIFFERENCES_MOST:
         verdict.wrong.append(f"{name}: {len(different) - DIFFERENCES_MOST} more differ")
     return not different
+
+
+def real_differences(stated: Any, found: Any) -> list[tuple[str, Any, Any]]:
+    """Return the places where a document of a pack differs from the one computed again."""
+    return [row for row in differences(stated, found) if not _is_nothing(row, stated)]
 
 
 def _is_nothing(difference: tuple[str, Any, Any], stated: Any) -> bool:
@@ -298,7 +362,7 @@ def _compare_catalog(
     if version != found["version"]:
         stated["version"] = found["version"]
         text = f"the catalog is {version} in the pack and {found['version']} here"
-        verdict.not_checked.append(f"{text}; the rows used were compared")
+        verdict.held.append(f"{text}; the rows used were compared")
     _compare_file(contents.CATALOG, stated, found, verdict)
 
 
@@ -329,37 +393,62 @@ def _compare_sums(files: Files, documents: Sequence[JobDoc], verdict: Verdict) -
             file_of(kind), stated, contents.normal(model_sums(name, documents, stated)), verdict
         )
         return
-    sums = month_sums(name, documents, read_parts_text(files[BEFORE]))
-    made = contents.normal({"month": name, "project": verdict.about.get("project"), **sums})
-    if stated.get("compared_days") is not None:
+    if verdict.about["deleted"]:
+        number = len(verdict.about["deleted"])
+        gone = f"{number} of its jobs {'was' if number == 1 else 'were'} deleted since"
+        verdict.not_checked.append(
+            f"{file_of(kind)}: {gone}, so that its sums cannot be made again"
+        )
+        return
+    before = files.get(BEFORE)
+    try:
+        parts = [] if before is None else read_parts_text(before)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        verdict.wrong.append(f"{BEFORE}: is malformed: it is no list of parts of jobs")
+        return
+    sums = month_sums(name, documents, parts)
+    made = contents.normal({"month": name, "project": verdict.about["project"], **sums})
+    if before is None or stated.get("compared_days") is not None:
         # A month that went on is compared by days; the pack has the month before as a whole.
         made = {n: v for n, v in made.items() if n not in COMPARED}
+        text = "what the month is compared with: the pack lacks those jobs of the month before"
+        verdict.not_checked.append(f"{file_of(kind)}: {text}")
     stated_sums = {n: v for n, v in stated.items() if n in made}
     # Who published a factor the store knew; here it is compared as the jobs name it.
     stated_sums["factors"] = [{**row, **UNPUBLISHED} for row in stated_sums.get("factors", [])]
     _compare_file(file_of(kind), stated_sums, made, verdict)
-    rest = ", ".join(n for n in stated if n not in made)
-    verdict.not_checked.append(f"{file_of(kind)}: what the store knew beside the jobs ({rest})")
-    verdict.not_checked.append(f"{BEFORE}: the jobs of the month before are in no pack of this one")
+    rest = ", ".join(n for n in stated if n not in made and n not in COMPARED)
+    text = f"What {file_of(kind)} says beside the sums over its jobs ({rest})"
+    verdict.believed.append(f"{text} is as the issuer's store had it.")
+    if before is not None:
+        text = "the jobs of the month before are in the pack as numbers only"
+        verdict.believed.append(f"What the month is compared with is as stated: {text}.")
 
 
 def _compare_derived(files: Files, documents: Sequence[JobDoc], verdict: Verdict) -> None:
-    """Report forms and tables that do not follow from the scores."""
-    if verdict.about.get("made_by") != f"gramwatt {__version__}":
-        text = f"the forms were made by {verdict.about.get('made_by')}, this is {__version__}"
-        verdict.not_checked.append(f"{text}: only their checksums were compared")
-        return
-    kind = verdict.about["kind"]
+    """Report forms and tables that do not follow from the scores.
+
+    Of another release, figures are compared; what else it writes otherwise is named.
+    """
+    kind, own = verdict.about["kind"], verdict.about["made_by"] == f"gramwatt {__version__}"
     whole = None if kind == JOB else _json(files, file_of(kind))
-    pdf = verdict.about.get("rendered_with") == contents.renderers()
+    pdf = own and verdict.about["rendered_with"] == contents.renderers()
     wrong, names = [], set()
     for name, content in contents.derived(kind, documents, whole, pdf=pdf):
         names.add(name)
-        if files.digests.get(name) != digest(content):
+        if files.digests.get(name) == digest(content):
+            continue
+        if own or name not in files:
             wrong.append(f"{name}: does not follow from the score")
+            continue
+        for place, ours, theirs in contradictions(name, read_document(files, name), content):
+            text = f"{name}: {place} is {_short(ours)}, computed again {_short(theirs)}"
+            wrong.append(text)
+        by = verdict.about["made_by"]
+        verdict.not_checked.append(f"{name}: was written by {by}, and otherwise by {__version__}")
     if not pdf and contents.PDF in files:
-        text = f"{contents.PDF} was rendered by other releases of {', '.join(contents.RENDERERS)}"
-        verdict.not_checked.append(f"{text}: only its checksum was compared")
+        text = "was rendered by other releases, so that its text was not compared"
+        verdict.not_checked.append(f"{contents.PDF}: {text}")
         names.add(contents.PDF)
     wrong += [f"{name}: is no file of such a pack" for name in _foreign(files, names, documents)]
     verdict.wrong += wrong

@@ -152,7 +152,7 @@ def test_a_pack_of_another_catalog_is_equal_where_its_rows_are(pack: bytes) -> N
         files[name] = files[name].replace(old, b"1999.01.01")
     found = verify(sealed(files))
     assert [text for text in found.wrong if not text.startswith("forms/")] == []
-    assert "the catalog is 1999.01.01 in the pack" in " ".join(found.not_checked)
+    assert "the catalog is 1999.01.01 in the pack" in " ".join(found.held)
 
 
 def test_figures_of_another_engine_are_told_as_such(pack: bytes, tmp_path: Path) -> None:
@@ -162,8 +162,7 @@ def test_figures_of_another_engine_are_told_as_such(pack: bytes, tmp_path: Path)
 
     other = with_json(pack, SCORE, older)
     said = f"engine_version is 0, and {ENGINE_VERSION} here"
-    counted = f"1 score whose {said}: only the figures were compared"
-    assert counted in verify(other).not_checked
+    assert f"1 score whose {said}: the figures were compared" in verify(other).held
     (tmp_path / "pack.zip").write_bytes(other)
     code, _, err = gramwatt("verify", str(tmp_path / "pack.zip"))
     assert code == 1
@@ -195,9 +194,35 @@ def test_an_altered_pack_is_exit_1_with_the_part(pack: bytes, tmp_path: Path) ->
     assert code == 1
     assert f"gramwatt: {SCORE}: energy_kwh.value is 0.06, computed again 0.03\n" in err
     code, out, err = gramwatt("verify", str(wrong), "--json")
-    assert (code, json.loads(out)["equal"]) == (1, False)
+    assert (code, json.loads(out)["outcome"]) == (1, "altered")
     code, out, _ = gramwatt("verify", str(tmp_path / "none.zip"))
     assert (code, out) == (1, "")
+
+
+@pytest.mark.parametrize("form", ["forms/impact-framework.yml", "tables/figures.csv"])
+def test_a_form_under_another_release_number_is_compared_as_data(
+    pack: bytes, form: str, tmp_path: Path
+) -> None:
+    """A forger replaces a form or the report and names another release, which wrote them so."""
+    files = members(light(pack))
+    about = json.loads(files["pack.json"]) | {"made_by": "gramwatt 0.0.9"}
+    files |= {"pack.json": json.dumps(about).encode(), "report.pdf": b"%PDF- of somebody"}
+    # The energy of the job, or with PUE, stands in both.
+    assert b"0.03" in files[form]
+    other = files | {form: files[form].replace(b"0.03", b"0.02")}
+    (tmp_path / "other.zip").write_bytes(sealed(other))
+    code, _, err = gramwatt("verify", str(tmp_path / "other.zip"))
+    assert code == 1
+    assert f"gramwatt: {form}: " in err
+    # Another text at the same figures, and another report: not contradicted, and said first.
+    files["forms/model-card.md"] += b"A better one.\n"
+    (tmp_path / "part.zip").write_bytes(sealed(files))
+    code, out, err = gramwatt("verify", str(tmp_path / "part.zip"))
+    assert (code, err) == (3, "")
+    assert out.startswith("proven in part: ")
+    said = [line for line in out.splitlines() if line.startswith("not compared ")]
+    assert [line.split()[2].rstrip(":") for line in said] == ["forms/model-card.md", "report.pdf"]
+    assert out.splitlines()[1:3] == said
 
 
 def test_a_running_job_has_no_pack(world: Path) -> None:

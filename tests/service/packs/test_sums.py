@@ -144,7 +144,7 @@ def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world: Pat
     assert not any(n.startswith("jobs/bare/j") for n in members(content))
     found = verify(content)
     assert (found.wrong, found.scores_equal) == ([], 1)
-    assert any(t.startswith("jobs/bare/score.json: its intervals") for t in found.not_checked)
+    assert any(t.startswith("jobs/bare/score.json: the inputs") for t in found.not_checked)
     changed = with_json(content, "jobs/bare/score.json", lambda d: d["total_g"].update(value=1.0))
     assert verify(changed).wrong
     code, _, err = gramwatt("export", "pack", "bare")
