@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 
-from gramwatt.collectors.client.client import is_set
-from gramwatt.collectors.client.trackers import JOB_TAG
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -17,10 +14,12 @@ class MlflowContext:
 
     def in_context(self) -> bool:
         """Return whether GRAMWATT_MLFLOW asks for the tag and a job runs."""
-        return is_set("GRAMWATT_MLFLOW") and bool(os.environ.get("GRAMWATT_JOB_ID"))
+        return _asks("GRAMWATT_MLFLOW") and bool(os.environ.get("GRAMWATT_JOB_ID"))
 
     def tags(self) -> dict[str, str]:
         """Return the tag that leads from the run to the job, and by a search back."""
+        from gramwatt.collectors.client.trackers import JOB_TAG
+
         return {JOB_TAG: os.environ["GRAMWATT_JOB_ID"]}
 
 
@@ -29,7 +28,7 @@ def lightning_callbacks() -> list[Any]:
 
     Nothing either where the import fails: the training goes on without.
     """
-    if not is_set("GRAMWATT_LIGHTNING"):
+    if not _asks("GRAMWATT_LIGHTNING"):
         return []
     try:
         from gramwatt.collectors.integrations.lightning import GramwattCallback
@@ -40,3 +39,11 @@ def lightning_callbacks() -> list[Any]:
 
         print_message(f"GRAMWATT_LIGHTNING=1 has no effect: {error!r}")
         return []
+
+
+def _asks(name: str) -> bool:
+    if not os.environ.get(name):
+        return False
+    from gramwatt.collectors.client.client import is_set
+
+    return is_set(name)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import sys
+
+from gramwatt.collectors.meter.metrics import Instrument, otlp_request
+
 MLFLOW = """
 import mlflow
 from gramwatt import track
@@ -110,4 +115,61 @@ line[5] = "absent.md"
 done = subprocess.run(line, capture_output=True, text=True)
 assert done.returncode == 2 and "absent.md is no model card" in done.stderr, done.stderr
 show(job)
+""")
+
+
+def test_a_run_of_wandb_polls_the_meter_and_keeps_what_its_user_polls(run, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        address = f"127.0.0.1:{found.getsockname()[1]}"
+    metrics = ("-m", "gramwatt", "run", "--metrics", f"{address},wandb", "--", sys.executable)
+    run(
+        """
+import json, os, time, wandb
+run = wandb.init(project="vision")
+assert set(json.loads(os.environ["WANDB_X_STATS_OPEN_METRICS_ENDPOINTS"])) == {"mine", "gramwatt"}
+time.sleep(14)  # the meter writes its journal every 10 s
+run.finish()
+""",
+        *(sys.executable, *metrics),
+        WANDB_X_STATS_OPEN_METRICS_ENDPOINTS='{"mine": "http://127.0.0.1:9/metrics"}',
+        WANDB_X_STATS_SAMPLING_INTERVAL="1",
+    )
+    (kept,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
+    for name in ("hw_energy_joules_total", "hw_power_watts", "gramwatt_co2e_grams_per_hour"):
+        assert f"openmetrics.gramwatt.{name}".encode() in kept.read_bytes()
+
+
+def test_the_official_reader_of_otlp_reads_what_is_sent():
+    from google.protobuf.json_format import ParseDict
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+        ExportMetricsServiceRequest,
+    )
+
+    labels = (("hw.id", "GPU-1"), ("hw.type", "gpu"))
+    energy = Instrument("hw.energy", "J", True, "Energy", {labels: 12.5})
+    power = Instrument("hw.power", "W", False, "Power", {labels: 300.0})
+    content = otlp_request([energy, power], {"gramwatt.job_id": "job-1"}, 1, 2)
+    (told,) = ParseDict(content, ExportMetricsServiceRequest()).resource_metrics
+    first, second = told.scope_metrics[0].metrics
+    assert (first.sum.is_monotonic, first.sum.aggregation_temporality) == (True, 2)
+    assert first.sum.data_points[0].as_double == 12.5
+    assert second.gauge.data_points[0].as_double == 300.0
+    assert second.gauge.data_points[0].attributes[0].value.string_value == "GPU-1"
+
+
+def test_tensorboard_has_the_figures_as_scalars(run):
+    run("""
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch.utils.tensorboard import SummaryWriter
+from gramwatt import track
+with track(unit="image") as job:
+    job.count(64)
+writer = SummaryWriter("logs")
+for name, value in job.metrics().items():
+    writer.add_scalar(name, value)
+writer.close()
+kept = EventAccumulator("logs")
+kept.Reload()
+assert kept.Scalars("gramwatt/count_image")[0].value == 64
+assert set(kept.Tags()["scalars"]) == set(job.metrics())
 """)

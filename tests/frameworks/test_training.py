@@ -176,7 +176,7 @@ for callback in trainer.callbacks:
     if type(callback).__name__ == "GramwattCallback":
         show(callback.job)
 import sys
-assert bool(%r) or not any("gramwatt.collectors.client.track" in name for name in sys.modules)
+assert bool(%r) or not any(name.startswith("gramwatt.collectors.") for name in sys.modules)
 """
     found = run(LIGHTNING + script % asked, GRAMWATT_LIGHTNING=asked)
     assert [counts(document)["sample"] for document in found] == ([samples] if samples else [])
@@ -255,3 +255,54 @@ with track() as job:
 show(job)
 """)
     assert counts(found) == {"image": 74}
+
+
+def test_workers_of_ray_train_are_one_job(run):
+    (found,) = run(
+        """
+import ray
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+from gramwatt import track
+def train_loop(config):
+    from gramwatt import track
+    with track() as job:
+        job.count(sample=40)
+ray.init(num_cpus=2, include_dashboard=False)
+with track(project="nlp") as job:
+    named = RunConfig(worker_runtime_env={"env_vars": {"GRAMWATT_JOB_ID": job.id}})
+    TorchTrainer(train_loop, scaling_config=ScalingConfig(num_workers=2), run_config=named).fit()
+ray.shutdown()
+show(job)
+""",
+        RAY_USAGE_STATS_ENABLED="0",
+    )
+    assert (counts(found), found["project"], found["state"]) == ({"sample": 80}, "nlp", "completed")
+
+
+def test_sentence_transformers_count_as_the_trainer_does(run):
+    (found,) = run("""
+from datasets import Dataset
+from sentence_transformers import (
+    SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments)
+from sentence_transformers.losses import CoSENTLoss
+from sentence_transformers.models import Pooling, Transformer
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from gramwatt.integrations.transformers import GramwattCallback
+known = Tokenizer(models.WordLevel({"[PAD]": 0, "a": 1, "b": 2, "[UNK]": 3}, unk_token="[UNK]"))
+known.pre_tokenizer = pre_tokenizers.Whitespace()
+words = PreTrainedTokenizerFast(tokenizer_object=known, pad_token="[PAD]", unk_token="[UNK]")
+words.save_pretrained("tiny")
+BertModel(BertConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+    num_attention_heads=2, vocab_size=100)).save_pretrained("tiny")
+model = SentenceTransformer(modules=[Transformer("tiny"), Pooling(32)], device="cpu")
+data = Dataset.from_dict({"one": ["a b"] * 13, "two": ["b a"] * 13, "label": [1.0] * 13})
+callback = GramwattCallback()
+args = SentenceTransformerTrainingArguments("out", num_train_epochs=2, report_to="none",
+    per_device_train_batch_size=4, use_cpu=True, save_strategy="no", disable_tqdm=True)
+SentenceTransformerTrainer(model=model, args=args, train_dataset=data, loss=CoSENTLoss(model),
+    callbacks=[callback]).train()
+show(callback.job)
+""")
+    assert (counts(found), found["state"]) == ({"sample": 26, "step": 8}, "completed")
