@@ -1,0 +1,283 @@
+"""Four months of a company over HTTP: every figure against numbers that share no code."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from gramwatt.service.app import create_app
+from gramwatt.service.container import Service
+from gramwatt.service.tasks.table import TASKS
+from tests.company import HOUR, MONTHS, PROJECTS, Carbon, Company, Job, node_lines
+from tests.service.conftest import Clock
+
+JOBS = 75
+"""Jobs of a month."""
+EXACT = 1e-9
+TERMS = {
+    "energy_kwh": "kwh",
+    "operational_g": "operational",
+    "embodied_g": "embodied",
+    "total_g": "total",
+}
+
+
+def near(value: float) -> Any:
+    return pytest.approx(value, rel=EXACT, abs=1e-9)
+
+
+def run(service: Service, *names: str) -> None:
+    for name in names:
+        TASKS[name].action(service)
+
+
+def send(client: FlaskClient, job: Job, lines: list[dict[str, Any]] | None = None) -> None:
+    answer = client.post(
+        f"/v1/jobs/{job.job_id}/records",
+        data=job.body(lines),
+        content_type="application/x-ndjson",
+    )
+    assert answer.status_code == 200, answer.text
+    assert not answer.json["rejected"], answer.json
+
+
+def report(client: FlaskClient, month: str, **query: Any) -> dict[str, Any]:
+    answer = client.get(f"/v1/reports/monthly/{month}.json", query_string=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
+def same(row: dict[str, Any], carbon: Carbon, what: str) -> None:
+    """The four terms of a row, each inside its range."""
+    for term, name in TERMS.items():
+        figure = row[term]
+        assert figure["value"] == near(getattr(carbon, name)), (what, term)
+        assert figure["low"] <= figure["value"] <= figure["high"], (what, term)
+
+
+def check_month(client: FlaskClient, company: Company, month: str) -> None:
+    """Every table of a month's document, its register and its CSV."""
+    found = report(client, month)
+    jobs, whole = company.of(month), company.total(month)
+    same(found["totals"], whole, month)
+    assert found["totals"]["jobs"] == len(jobs)
+    assert found["totals"]["jobs_ended"] == sum(f"{job.ended:%Y-%m}" == month for job in jobs)
+    for row in found["by_project"]:
+        of = company.total(month, project=row["project"])
+        same(row, of, f"{month} {row['project']}")
+    for row in found["projects"]:
+        of = company.total(month, project=row["project"])
+        count = sum(job.counts()[month] for job in company.counted(project=row["project"]))
+        assert row["count"] == near(count)
+        assert row["g_per_unit"]["value"] == near(of.total / count)
+    for row in found["chargeback"]:
+        of = company.total(month, project=row["project"], owner=row["owner"])
+        same(row, of, f"{month} {row['project']} {row['owner']}")
+    assert sum(row["jobs"] for row in found["chargeback"]) == len(jobs)
+    for row in found["by_boundary"]:
+        of = company.total(month, place=row["boundary"])
+        same(row, of, f"{month} {row['boundary']}")
+        assert row["facility_kwh"]["value"] == near(of.facility)
+    for row in found["ledger"]:
+        of = company.total(month, state=row["outcome"])
+        assert row["total_g"]["value"] == near(of.total), row["outcome"]
+    by_day = company.carbon(month)
+    for row in found["days"]:
+        of = by_day.pop(row["day"])
+        for term in ("energy_kwh", "operational_g", "embodied_g"):
+            assert row[term]["value"] == near(getattr(of, TERMS[term])), row["day"]
+    assert not any(carbon.total for carbon in by_day.values())
+    check_factors(found, company, month)
+    market = company.total(month, contract=True)
+    assert found["market_based"]["market_g"]["value"] == 0
+    assert found["market_based"]["location_g"]["value"] == near(market.operational)
+    assert found["market_based"]["jobs"] == sum(job.contract for job in jobs)
+    assert found["boundary"]["full_g"]["value"] == near(whole.total)
+    assert found["boundary"]["full_kwh"]["value"] == near(whole.facility)
+    assert sum(row["g"]["value"] for row in found["components"]) == near(whole.total)
+    method = found["method"]
+    assert method["pue"]["value"] == near(whole.facility / whole.kwh)
+    assert method["intensity_g_per_kwh"]["value"] == near(whole.operational / whole.facility)
+    check_register(client, company, month)
+    rows = csv.reader(io.StringIO(client.get(f"/v1/reports/monthly/{month}.csv").text))
+    assert any(repr(found["totals"]["total_g"]["value"]) in row for row in rows)
+
+
+def check_factors(found: dict[str, Any], company: Company, month: str) -> None:
+    table = company.factors(month)
+    for row in found["factors"]:
+        contract = row["contract_g_per_kwh"] is not None
+        quality = "hourly" if row["quality"] == "hourly" else "annual"
+        key = (row["zone"], row["place"], contract, row["pue"]["value"], quality)
+        of = table.pop(key)
+        assert row["energy_kwh"]["value"] == near(of.kwh), key
+        assert row["operational_g"]["value"] == near(of.operational), key
+        assert row["factor_g_per_kwh"]["value"] == near(of.operational / of.facility), key
+    assert not table
+
+
+def check_register(client: FlaskClient, company: Company, month: str) -> None:
+    rows = client.get(f"/v1/reports/monthly/{month}/jobs").json["jobs"]
+    assert {row["job_id"] for row in rows if row["counted"]} == {
+        j.job_id for j in company.of(month)
+    }
+    for row in (row for row in rows if row["counted"]):
+        job = company.jobs[row["job_id"]]
+        of = company.total(month, job_id=row["job_id"])
+        same(row, of, row["job_id"])
+        assert row["pue"]["value"] == near(job.pue_now)
+        assert (row["place"], row["state"], row["zone"]) == (job.place, job.state, job.zone)
+
+
+def check_change(client: FlaskClient, company: Company, month: str, before: str) -> None:
+    found = report(client, month)
+    new, old = company.total(month), company.total(before)
+    same(found["previous"], old, f"before {month}")
+    for row in found["trend"]:
+        same(row, company.total(row["month"]), f"trend of {month}")
+    ratio = found["changes"]["total_g"]
+    assert ratio["value"] == near(new.total / old.total)
+    parts = {name: figure["value"] for name, figure in found["change_parts"].items()}
+    change = parts.pop("change_g")
+    assert change == near(new.total - old.total)
+    assert sum(parts.values()) == near(change)
+    for row in found["project_changes"]:
+        of = [company.total(m, project=row["project"]) for m in (month, before)]
+        figures = [row[name]["value"] for name in ("total_g", "previous_g")]
+        assert figures == [near(carbon.total) for carbon in of]
+
+
+def check_year(client: FlaskClient, company: Company) -> None:
+    year = client.get("/v1/reports/yearly/2026").json
+    months = {row["month"]: row for row in year["months"]}
+    whole = Carbon()
+    for month in MONTHS:
+        of = company.total(month)
+        whole += of
+        assert months[month]["total_g"]["value"] == near(of.total)
+    whole += company.total("2026-05")  # jobs over the edge of April
+    assert year["totals"]["total_g"]["value"] == near(whole.total)
+
+
+@pytest.fixture
+def company() -> Company:
+    return Company()
+
+
+@pytest.fixture
+def client(light: Service, clock: Clock, company: Company) -> FlaskClient:
+    """The company's months, sent, reported and closed."""
+    clock.now = datetime(2026, 5, 2, 6, tzinfo=UTC)
+    client = create_app(service=light).test_client()
+    run(light, "rescore-factors")  # so that nothing waits for it later
+    answer = client.post("/v1/intensity", json=company.grid.body("DE", "operator"))
+    assert answer.status_code == 200, answer.text
+    for month in MONTHS:
+        for number in range(JOBS):
+            send(client, company.add(month, number))
+    left_out = company.jobs["2026-02-004"]
+    body = {"excluded": True, "reason": "a test of the cluster"}
+    assert client.patch(f"/v1/jobs/{left_out.job_id}", json=body).status_code == 200
+    left_out.excluded = True
+    run(light, "score-pending", "monthly-reports")
+    for month in MONTHS:
+        check_month(client, company, month)
+        closed = client.post(f"/v1/reports/monthly/{month}/close")
+        assert closed.json["closings"][0]["revision"] == 1, closed.text
+    clock.turn(days=1)
+    return client
+
+
+class Since:
+    """What changed closed months: each act of people and publishers, in the month that it hits."""
+
+    def __init__(self, service: Service, client: FlaskClient, company: Company) -> None:
+        self.service, self.client, self.company = service, client, company
+
+    def corrected(self) -> None:
+        for job_id in ("2026-01-011", "2026-01-012"):
+            self._declare(job_id, pue=1.45)
+            self.company.jobs[job_id].pue = 1.45
+        self._declare("2026-01-013", zone="SE")
+        self.company.jobs["2026-01-013"].moved_to = "SE"
+
+    def _declare(self, job_id: str, **fields: Any) -> None:
+        body = {**fields, "reason": "the hall was looked up"}
+        assert self.client.patch(f"/v1/jobs/{job_id}", json=body).status_code == 200
+
+    def late_records(self) -> None:
+        send(self.client, self.company.add("2026-02", JOBS))
+        job = self.company.jobs["2026-02-020"]
+        started = datetime.fromisoformat(job.head["started_at"])
+        of_line = ("v", "job_id", "node", "writer", "seq", "type", "started_at")
+        head = {name: value for name, value in job.head.items() if name not in of_line}
+        hours = round((job.ended - started) / HOUR)
+        lines = node_lines(self.company.draw, job.job_id, "n-2", started, hours, **head)
+        send(self.client, job, lines)
+        job.lines += lines
+
+    def intensity(self) -> None:
+        first = datetime(2026, 3, 1, tzinfo=UTC)
+        hours = {first + n * HOUR: 20.0 + n % 24 for n in range(12 * 24)}
+        self.company.grid.hours["FR"] = hours
+        body = self.company.grid.body("FR", "operator")
+        assert self.client.post("/v1/intensity", json=body).status_code == 200
+
+    def deleted(self) -> None:
+        answer = self.client.delete("/v1/jobs/2026-04-030?reason=was+run+twice")
+        assert answer.status_code in (200, 204), answer.text
+        del self.company.jobs["2026-04-030"]
+
+
+CAUSES = dict(zip(MONTHS, ("corrected", "late_records", "intensity", "deleted"), strict=True))
+
+
+def test_four_months_of_a_company_agree_with_an_independent_calculation(
+    light: Service, clock: Clock, client: FlaskClient, company: Company
+) -> None:
+    for before, month in pairwise(MONTHS):
+        check_change(client, company, month, before)
+    one = report(client, "2026-01", project=PROJECTS[1])
+    same(one["totals"], company.total("2026-01", project=PROJECTS[1]), PROJECTS[1])
+    check_year(client, company)
+
+    since, closed = Since(light, client, company), {m: company.total(m).total for m in MONTHS}
+    for cause in CAUSES.values():
+        getattr(since, cause)()
+    clock.turn(hours=2)
+    run(light, "score-pending", "rescore-intensity", "monthly-reports")
+    for month, cause in CAUSES.items():
+        check_month(client, company, month)
+        bridge = report(client, month)["restatement"]
+        now = company.total(month).total
+        assert bridge["from_revision"] == 1
+        assert [bridge[name]["value"] for name in ("old_g", "new_g")] == [
+            near(closed[month]),
+            near(now),
+        ]
+        # Hours of March change the range of what a job over the edge emitted in February too.
+        [step] = [step for step in bridge["steps"] if step["change_g"]["value"]]
+        assert (step["cause"], step["change_g"]["value"]) == (
+            cause.replace("_", "-"),
+            near(now - closed[month]),
+        )
+        # The closed report stays, with its register: of the deleted job too.
+        old = report(client, month, revision=1)["totals"]["total_g"]["value"]
+        assert old == near(closed[month])
+        rows = client.get(f"/v1/reports/monthly/{month}/jobs?revision=1").json["jobs"]
+        counted = [row["total_g"]["value"] for row in rows if row["counted"]]
+        assert sum(counted) == near(closed[month])
+    check_year(client, company)
+    steps = {month: report(client, month)["restatement"]["steps"][0] for month in MONTHS}
+    assert steps["2026-01"]["jobs"] == ["2026-01-011", "2026-01-012", "2026-01-013"]
+    assert steps["2026-01"]["reason"] == "the hall was looked up"
+    assert steps["2026-02"]["jobs"] == ["2026-02-020", f"2026-02-{JOBS:03d}"]
+    [gone] = report(client, "2026-04")["deletions"]
+    assert (gone["job_id"], gone["reason"]) == ("2026-04-030", "was run twice")
+    assert gone["total_g"]["value"] == near(-steps["2026-04"]["change_g"]["value"])
