@@ -17,9 +17,9 @@ from gramwatt.service.store.timestamps import to_us
 if TYPE_CHECKING:
     from gramwatt.sci.catalog.catalog import Catalog
 
-INGEST, READ, ADMIN = "ingest", "read", "admin"
-SCOPES = INGEST, READ, ADMIN
-"""What a key may do: send records, read, or everything."""
+INGEST, READ, METRICS, ADMIN = "ingest", "read", "metrics", "admin"
+SCOPES = INGEST, READ, METRICS, ADMIN
+"""What a key may do: send records, read, ask for /metrics alone, or everything."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, cast
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from gramwatt.collectors.common import server_key
 from gramwatt.service.access import audit
@@ -18,12 +19,14 @@ from gramwatt.service.access.tokens import digest, new_token, projects_of, proje
 from gramwatt.service.common.errors import KeyNameError, UnknownKeyError
 from gramwatt.service.container import ADMIN, SCOPES, Caller, Service
 from gramwatt.service.store.access import ApiKey
-from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.store.timestamps import span_us, text_from_us
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 """A key's name; it stands in the audit log and beside every change that was made with it."""
 SERVER = "server"
 """The name of the caller with the server's own key."""
+SHOWN = "gw_"
+"""How the visible part of a key begins."""
 PROJECTS_MOST = 100
 _KEYS = cast(sa.Table, ApiKey.__table__)
 # Made once, and of plain columns: every request asks it.
@@ -87,26 +90,72 @@ def create_key(
         raise KeyNameError(f"{name[:80]!r} cannot be the name of a key; use {text}")
     if not all(projects):  # as an unset variable of a script gives
         raise KeyNameError("a project's name cannot be empty; leave it out for all projects")
+    with service.store.write() as session:
+        # First, as it makes others wait who would add a key of this name.
+        audit.record(session, service, "key-created", f"{name} ({scope})")
+        if _of_name(session, name):
+            text = f"there is a key {name!r} already; rotate or revoke it, or take another name"
+            raise KeyNameError(text)
+        found = projects_text(frozenset(projects) or None)
+        return _add(session, service, name, scope, found, expires)
+
+
+def rotate_key(
+    service: Service, name: str, overlap: timedelta, *, expires: timedelta | None = None
+) -> NewKey:
+    """Make another key of a name, with its scope and projects; those before work for `overlap`
+    more, so that whoever uses them has time to change.
+
+    Without `expires` it lasts as long as the one before did. Raises UnknownKeyError for a name
+    without a key that works.
+    """
+    now_us = service.now_us()
+    with service.store.write() as session:
+        audit.record(session, service, "key-rotated", name)
+        rows = _of_name(session, name)
+        before = [row for row in rows if not _is_over(row, now_us)]
+        if not before:
+            raise _unknown(session, name)
+        newest = before[-1]
+        if expires is None and newest.expires_us is not None:
+            expires = timedelta(microseconds=newest.expires_us - newest.created_us)
+        for row in rows:
+            if row in before:
+                ends_us = now_us + span_us(overlap)
+                row.expires_us = min(row.expires_us or ends_us, ends_us)
+            else:
+                session.delete(row)
+        return _add(session, service, name, newest.scope, newest.projects, expires)
+
+
+def _of_name(session: Session, name: str) -> Sequence[ApiKey]:
+    """Return the keys of a name, the newest last."""
+    wanted = sa.select(ApiKey).where(ApiKey.name == name).order_by(ApiKey.id)
+    return session.scalars(wanted).all()
+
+
+def _add(
+    session: Session,
+    service: Service,
+    name: str,
+    scope: str,
+    projects: str | None,
+    expires: timedelta | None,
+) -> NewKey:
     prefix, now_us = secrets.token_hex(4), service.now_us()
-    key = f"gw_{prefix}_{new_token()}"
+    key = f"{SHOWN}{prefix}_{new_token()}"
     row = ApiKey(
         name=name,
         prefix=prefix,
         digest=digest(key),
         scope=scope,
-        projects=projects_text(frozenset(projects) or None),
+        projects=projects,
         created_us=now_us,
         created_by=service.caller.name,
-        expires_us=None if expires is None else now_us + round(expires.total_seconds() * 1e6),
+        expires_us=None if expires is None else now_us + span_us(expires),
         used_us=None,
     )
-    try:
-        with service.store.write() as session:
-            session.add(row)
-            session.flush()
-            audit.record(session, service, "key-created", f"{name} ({scope})")
-    except IntegrityError:
-        raise KeyNameError(f"there is a key {name!r} already; revoke it, or take another") from None
+    session.add(row)
     return {**_row(row, now_us), "key": key}
 
 
@@ -124,17 +173,24 @@ def has_keys(service: Service) -> bool:
         return session.scalar(sa.select(ApiKey.id).limit(1)) is not None
 
 
-def revoke_key(service: Service, name: str) -> RevokedKey:
-    """Delete a key, which works no longer; raises UnknownKeyError."""
+def revoke_key(service: Service, name: str, prefix: str | None = None) -> RevokedKey:
+    """Delete every key of a name, or the one of a visible part alone; raises UnknownKeyError."""
     with service.store.write() as session:
-        row = session.scalars(sa.select(ApiKey).where(ApiKey.name == name)).one_or_none()
-        if row is None:
-            known = session.scalars(sa.select(ApiKey.name).order_by(ApiKey.name).limit(20)).all()
-            listed = f"; there are {', '.join(known)}" if known else "; there are none"
-            raise UnknownKeyError(f"there is no key {name[:80]!r}{listed}")
-        session.delete(row)
-        audit.record(session, service, "key-revoked", name)
+        rows = [row for row in _of_name(session, name) if prefix in (None, f"{SHOWN}{row.prefix}")]
+        if not rows:
+            raise _unknown(session, name)
+        for row in rows:
+            session.delete(row)
+        only = f" ({prefix})" if prefix else ""
+        audit.record(session, service, "key-revoked", f"{name}{only}")
     return {"name": name, "revoked_at": text_from_us(service.now_us())}
+
+
+def _unknown(session: Session, name: str) -> UnknownKeyError:
+    names = sa.select(ApiKey.name).distinct().order_by(ApiKey.name).limit(20)
+    known = session.scalars(names).all()
+    listed = f"; there are {', '.join(known)}" if known else "; there are none"
+    return UnknownKeyError(f"there is no key {name[:80]!r}{listed}")
 
 
 def authenticate(service: Service, key: str, address: str) -> Caller | None:
@@ -172,7 +228,7 @@ def _is_over(row: ApiKey | sa.Row[Any], now_us: int) -> bool:
 def _row(row: ApiKey, now_us: int) -> KeyRow:
     return {
         "name": row.name,
-        "prefix": f"gw_{row.prefix}",
+        "prefix": f"{SHOWN}{row.prefix}",
         "scope": row.scope,
         "projects": sorted(projects_of(row.projects) or ()),
         "created_at": text_from_us(row.created_us),

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, g, request
 
+from gramwatt.service import container
 from gramwatt.service.access import audit, sessions
 from gramwatt.service.access.keys import authenticate
 from gramwatt.service.access.tokens import digest
@@ -46,7 +47,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Access(Enum):
-    """Who may call a route. The last two see every project, so no key of some projects may."""
+    """Who may call a route. The last three see every project, so no key of some projects may."""
 
     OPEN = "anyone, without a key"
     LOGIN = "anyone, to get a session"
@@ -54,6 +55,7 @@ class Access(Enum):
     READ = "read"
     INGEST_OR_READ = "ingest or read"
     ADMIN = "admin"
+    METRICS_ALL = "metrics or read, of every project"
     READ_ALL = "read, of every project"
     ADMIN_ALL = "admin, of every project"
 
@@ -65,13 +67,14 @@ class Access(Enum):
     @property
     def every_project(self) -> bool:
         """Whether a key that is bound to projects is refused."""
-        return self in (Access.READ_ALL, Access.ADMIN_ALL)
+        return self in (Access.METRICS_ALL, Access.READ_ALL, Access.ADMIN_ALL)
 
 
 _SCOPES = {
     Access.INGEST: (INGEST,),
     Access.READ: (READ,),
     Access.INGEST_OR_READ: (INGEST, READ),
+    Access.METRICS_ALL: (container.METRICS, READ),
     Access.READ_ALL: (READ,),
     Access.ADMIN: (ADMIN,),
     Access.ADMIN_ALL: (ADMIN,),

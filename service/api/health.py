@@ -46,7 +46,7 @@ def ready() -> StatusAnswer:
     return {"status": "ok"}
 
 
-@routes.get("/metrics", media={"text/plain": None}, access=Access.READ_ALL)
+@routes.get("/metrics", media={"text/plain": None}, access=Access.METRICS_ALL)
 def metrics() -> Response:
     """Requests and lines counted, and what the store holds, in Prometheus' text format.
 

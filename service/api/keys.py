@@ -17,6 +17,7 @@ from gramwatt.service.access.keys import (
     create_key,
     list_keys,
     revoke_key,
+    rotate_key,
 )
 from gramwatt.service.access.sessions import (
     EndedSessions,
@@ -40,7 +41,7 @@ class KeyBody(Strict):
     """
 
     name: str = Field(pattern=PATTERN)
-    scope: Literal["ingest", "read", "admin"]
+    scope: Literal["ingest", "read", "metrics", "admin"]
     projects: list[Text] = Field(default_factory=list, min_length=1, max_length=PROJECTS_MOST)
     expires_days: float | None = Field(None, gt=0, le=36_500)
 
@@ -64,10 +65,32 @@ def show_keys() -> KeysAnswer:
     return list_keys(service())
 
 
+class RotateBody(Strict):
+    """How long the key before still works, and when the new one expires: by default after as long
+    as that one lasted.
+    """
+
+    overlap_hours: float = Field(24.0, ge=0, le=24 * 366)
+    expires_days: float | None = Field(None, gt=0, le=36_500)
+
+
+@routes.post("/v1/keys/<name>/rotate", "unknown-key", access=Access.ADMIN_ALL)
+def replace_key(path: KeyPath, body: RotateBody) -> NewKey:
+    """Make another key of this name, scope and projects; the one before works a while longer."""
+    expires = None if body.expires_days is None else timedelta(days=body.expires_days)
+    return rotate_key(service(), path.name, timedelta(hours=body.overlap_hours), expires=expires)
+
+
+class RevokeQuery(Strict):
+    """Which key of the name is meant; every one without."""
+
+    prefix: str | None = Field(None, pattern="^gw_[0-9a-f]{8}$", description="Its visible part.")
+
+
 @routes.delete("/v1/keys/<name>", "unknown-key", access=Access.ADMIN_ALL)
-def delete_key(path: KeyPath) -> RevokedKey:
+def delete_key(path: KeyPath, query: RevokeQuery) -> RevokedKey:
     """Revoke a key; it works no longer from then on."""
-    return revoke_key(service(), path.name)
+    return revoke_key(service(), path.name, query.prefix)
 
 
 class SessionPath(Strict):

@@ -65,10 +65,11 @@ def add_commands(app: typer.Typer) -> None:
     app.add_typer(tables, name="db")
     access = typer.Typer(
         no_args_is_help=True,
-        help="Make, list and revoke the server's keys; the audit log; make a key to sign packs.",
+        help="Make, rotate and revoke the server's keys; the audit log; a key to sign packs.",
     )
     access.command("create")(keys.key_create)
     access.command("list")(keys.key_list)
+    access.command("rotate")(keys.key_rotate)
     access.command("revoke")(keys.key_revoke)
     access.command("log")(keys.key_log)
     access.command("check-log")(keys.key_check_log)

@@ -14,6 +14,7 @@ from gramwatt.collectors.common.progress import bar, busy
 from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,
+    author,
     database_errors,
     open_service,
     print_json,
@@ -137,6 +138,7 @@ def backup(
                 transfer.backup(service.store, file)
         except OSError as error:
             stop(1, f"cannot write {file}: {why(error)}")
+        _record(service, "backup", file)
     print(file)
 
 
@@ -165,7 +167,16 @@ def restore(
             stop(1, f"cannot write: {why(error)}")
         finally:
             leader.resign()
+        _record(service, "restored", file)
     print(f"restored {file}" + (f"; what it replaced is in {old}" if kept else ""))
+
+
+def _record(service: Service, action: str, file: Path) -> None:
+    """Add an entry to the audit log, by this user."""
+    from gramwatt.service.access import audit
+    from gramwatt.service.container import Caller
+
+    audit.log(service.for_caller(Caller(author())), action, str(file))
 
 
 @contextmanager

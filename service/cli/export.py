@@ -13,6 +13,7 @@ from gramwatt.service.cli.common import (
     DatabaseUrl,
     JobId,
     JobProject,
+    author,
     current_service,
     job_document,
     open_service,
@@ -71,6 +72,8 @@ def export_journals(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write the journal of every job: all that was measured, for gramwatt import journals."""
+    from gramwatt.service.access import audit
+    from gramwatt.service.container import Caller
     from gramwatt.service.jobs.journals import export_journals as export
 
     with open_service(database_url) as service:
@@ -78,6 +81,8 @@ def export_journals(
             found = export(service, folder)
         except OSError as error:
             stop(1, f"cannot write to {folder}: {why(error)}")
+        done = f"{len(found.written)} journals, to {folder}"
+        audit.log(service.for_caller(Caller(author())), "exported", done)
     for name in found.left_out:
         print(f"gramwatt: {name} is left out: its intervals were deleted", file=sys.stderr)
     number = len(found.written)

@@ -41,7 +41,8 @@ def key_create(
     scope: Annotated[
         str,
         typer.Option(
-            metavar="ingest|read|admin", help="ingest: send records; read: read; admin: everything."
+            metavar="ingest|read|metrics|admin",
+            help="ingest: send records; read: read; metrics: /metrics alone; admin: everything.",
         ),
     ],
     project: Annotated[
@@ -58,7 +59,7 @@ def key_create(
     from gramwatt.service.container import SCOPES
 
     if scope not in SCOPES:
-        stop(2, f"--scope: {scope!r} is not one of ingest, read and admin")
+        stop(2, f"--scope: {scope!r} is not one of ingest, read, metrics and admin")
     span = _span(expires)
     with _admin(database_url) as service:
         try:
@@ -89,14 +90,47 @@ def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
         print(f"{row['name']}  {row['prefix']}  {row['scope']}  {projects}  {used}  {ends}")
 
 
-def key_revoke(name: KeyName, database_url: DatabaseUrl = None) -> None:
+def key_rotate(
+    name: KeyName,
+    overlap: Annotated[
+        str, typer.Option(metavar="SPAN", help="How long the key before still works; 0h: no more.")
+    ] = "24h",
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN", help="90d, 12h, 8w or 1y (default: as the key before)."),
+    ] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Make another key of this name, scope and projects; the one before works a while longer."""
+    from gramwatt.service.access.keys import rotate_key
+    from gramwatt.service.common.errors import UnknownKeyError
+
+    left = _span(overlap, "--overlap", least=0) or timedelta()
+    span = _span(expires)
+    with _admin(database_url) as service:
+        try:
+            made = rotate_key(service, name, left, expires=span)
+        except UnknownKeyError as error:
+            stop(1, str(error))
+    text = f"key {name}; the one before works for {overlap} more; this is not shown again:"
+    print(text, file=sys.stderr, flush=True)
+    print(made["key"])
+
+
+def key_revoke(
+    name: KeyName,
+    prefix: Annotated[
+        str | None, typer.Option(help="Only the key of this visible part, such as gw_1a2b3c4d.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
     """Revoke a key: from now on it is refused."""
     from gramwatt.service.access.keys import revoke_key
     from gramwatt.service.common.errors import UnknownKeyError
 
     with _admin(database_url) as service:
         try:
-            revoke_key(service, name)
+            revoke_key(service, name, prefix)
         except UnknownKeyError as error:
             stop(1, str(error))
     print(f"revoked {name}")
@@ -260,10 +294,10 @@ def _admin(database_url: str | None) -> Iterator[Service]:
         yield service.for_caller(Caller(author()))
 
 
-def _span(text: str | None) -> timedelta | None:
+def _span(text: str | None, option: str = "--expires", least: int = 1) -> timedelta | None:
     if text is None:
         return None
     found = _SPAN.fullmatch(text)
-    if found is None or not int(found[1]):
-        stop(2, f"--expires {text!r}: write a number and h, d, w or y, such as 90d")
+    if found is None or int(found[1]) < least:
+        stop(2, f"{option} {text!r}: write a number and h, d, w or y, such as 90d")
     return timedelta(hours=int(found[1]) * _HOURS[found[2]])

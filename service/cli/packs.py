@@ -14,6 +14,7 @@ from gramwatt.collectors.common.progress import each
 from gramwatt.service.cli.common import (
     AsJson,
     Project,
+    author,
     current_service,
     job_errors,
     job_id,
@@ -43,7 +44,9 @@ def export_pack(
 ) -> None:
     """Everything behind a score in one file that others can verify: inputs, forms, report."""
     from gramwatt.reports.printable import file_name
+    from gramwatt.service.access import audit
     from gramwatt.service.common.errors import UseCaseError
+    from gramwatt.service.container import Caller
     from gramwatt.service.months.pack_sums import JOB, MONTH
     from gramwatt.service.packs.collect import kind_of, make_pack
     from gramwatt.service.packs.signing import NEEDS, KeyFileError
@@ -74,6 +77,8 @@ def export_pack(
             stop(1, NEEDS)
         except OSError as error:
             stop(1, f"cannot write {path}: {why(error)}")
+        of_project = f" of {project}" if project else ""
+        audit.log(service.for_caller(Caller(author())), "exported", f"pack of {name}{of_project}")
     print(path)
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc, JobHead
+from gramwatt.service.access import audit
 from gramwatt.service.common.errors import (
     AmbiguousJobError,
     ChangedError,
@@ -229,6 +230,7 @@ def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, boo
     score_job(service, job.id, reason, force=True)
     with service.store.read() as session:
         rescored = _by_key(session, key, job_id)
+    audit.log(service, "job-rescored", f"{job_id}, revision {rescored.revision}: {reason}")
     return JobSummary.from_row(rescored), rescored.revision != job.revision
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gramwatt.service.access import audit
 from gramwatt.service.container import Service
 from gramwatt.service.store import transfer
 
@@ -20,7 +21,9 @@ def back_up(service: Service) -> None:
     if folder is None:
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    transfer.backup(service.store, folder / f"gramwatt-{service.now():%Y%m%dT%H%M%SZ}.db")
+    path = folder / f"gramwatt-{service.now():%Y%m%dT%H%M%SZ}.db"
+    transfer.backup(service.store, path)
+    audit.log(service, "backup", str(path))
     made = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
     for path in made[: -service.config.backup_keep]:
         path.unlink()

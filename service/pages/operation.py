@@ -11,7 +11,7 @@ from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import NewKey, create_key, list_keys, revoke_key
 from gramwatt.service.access.sessions import end_session, end_sessions_of, list_sessions
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.keys import KeyBody, KeyPath, SessionPath
+from gramwatt.service.api.keys import KeyBody, KeyPath, RevokeQuery, SessionPath
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.schedules import SchedulesQuery
 from gramwatt.service.api.support import service
@@ -69,7 +69,8 @@ def new_key() -> Response:
 def revoked_key() -> Response:
     """Revoke the key of the form, and show those that are left."""
     wanted = from_strings(KeyPath, {"name": request.form.get("name", "")}, "form")
-    revoke_key(service(), wanted.name)
+    values = {"prefix": request.form["prefix"]} if "prefix" in request.form else {}
+    revoke_key(service(), wanted.name, from_strings(RevokeQuery, values, "form").prefix)
     return redirect("/keys", 303)  # type: ignore[return-value]
 
 

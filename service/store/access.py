@@ -30,13 +30,15 @@ class Project(Base):
 class ApiKey(Base):
     """A key that a person made. `projects` is a JSON list, null for every project.
 
+    While a key is rotated there are two of its name, of which the older expires.
+
     `prefix` is the visible part of the key, by which it is found.
     """
 
     __tablename__ = "api_keys"
 
     id: Mapped[AutoKey]
-    name: Mapped[Word] = mapped_column(unique=True)
+    name: Mapped[Word]
     prefix: Mapped[Word] = mapped_column(unique=True)
     digest: Mapped[Word]
     scope: Mapped[Word]

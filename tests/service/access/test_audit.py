@@ -7,7 +7,12 @@ import sqlalchemy as sa
 
 from gramwatt.service.access import audit
 from gramwatt.service.access.keys import create_key
+from gramwatt.service.app import create_app
+from gramwatt.service.config import from_environment
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.access import audit_unlocked
+from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 
 
@@ -81,3 +86,34 @@ def test_after_a_cut_the_rest_of_the_chain_holds(logged):
     assert (found.entries, found.problem) == (2, None)
     tamper(logged, "UPDATE audit SET actor = 'x' WHERE id = 5")
     assert audit.check_chain(logged).problem is not None
+
+
+def test_what_takes_data_out_or_brings_it_back_is_an_entry(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    gramwatt("db", "upgrade")
+    service = Service.open(from_environment())
+    ingest(service, "job-1", lines(journal()))
+    client = create_app(service).test_client()
+    assert client.post("/v1/jobs/job-1/rescore", json={"reason": "why not"}).status_code == 200
+    for command in (
+        ("export", "pack", "job-1", "-o", "job-1.zip"),
+        ("export", "journals", "journals"),
+        ("db", "backup", "backup.db"),
+    ):
+        assert gramwatt(*command)[0] == 0, command
+    service.store.close()
+    kept = gramwatt("key", "log", "--json")[1]
+    assert gramwatt("db", "restore", "backup.db", "--replace")[0] == 0
+    after = json.loads(gramwatt("key", "log", "--json")[1])["entries"]
+    found = [(row["action"], row["subject"]) for row in json.loads(kept)["entries"]]
+    assert found[::-1] == [
+        ("key-created", "api (admin)"),
+        ("job-rescored", "job-1, revision 1: why not"),
+        ("exported", "pack of job-1"),
+        ("exported", "1 journals, to journals"),
+        ("backup", "backup.db"),
+    ]
+    # The entry of the backup came after it.
+    assert [row["action"] for row in after[:2]] == ["restored", "exported"]
+    assert gramwatt("key", "check-log")[0] == 0

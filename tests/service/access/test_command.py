@@ -151,5 +151,5 @@ def test_another_user_of_the_machine_cannot_read_the_key(home):
 
 
 def test_a_scope_that_is_none_is_said_in_one_line(home):
-    wanted = "gramwatt: --scope: 'foo' is not one of ingest, read and admin\n"
+    wanted = "gramwatt: --scope: 'foo' is not one of ingest, read, metrics and admin\n"
     assert gramwatt("key", "create", "ci", "--scope", "foo") == (2, "", wanted)

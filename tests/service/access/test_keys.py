@@ -172,6 +172,44 @@ def test_a_key_lives_from_its_making_to_its_end(client, light, clock):
     assert client.get("/v1/jobs", headers={"X-API-Token": second, **NO_KEY}).status_code == 200
 
 
+def test_a_key_that_is_rotated_works_until_its_overlap_ends(client, light, clock):
+    old = with_key(light, "ci", "ingest", "A", expires=timedelta(days=30))
+    before = client.get("/v1/keys").json["keys"]
+    made = client.post("/v1/keys/ci/rotate", json={"overlap_hours": 2}).json
+    new = {"Authorization": f"Bearer {made['key']}"}
+    assert (made["scope"], made["projects"]) == ("ingest", ["A"])
+    assert made["expires_at"] == "2026-07-02T12:00:00.000000Z"  # 30 days again
+    assert code(client.post("/v1/keys", json={"name": "ci", "scope": "read"}))[0] == 409
+
+    def works(key):
+        return send(client, "job-1", journal(project="A"), key).status_code == 200
+
+    assert [works(key) for key in (old, new)] == [True, True]
+    clock.turn(hours=2)
+    assert [works(key) for key in (old, new)] == [False, True]
+    third = client.post("/v1/keys/ci/rotate", json={}).json
+    keys = client.get("/v1/keys").json["keys"]
+    rows = [row for row in keys if row["name"] == "ci"]  # the first is over, and gone
+    assert [row["prefix"] for row in rows] == [made["prefix"], third["prefix"]]
+    gone = client.delete(f"/v1/keys/ci?prefix={made['prefix']}")
+    assert (gone.status_code, works(new)) == (200, False)
+    assert works({"Authorization": f"Bearer {third['key']}"})
+    assert len(keys) == len(before) + 1
+    assert code(client.post("/v1/keys/none/rotate", json={})) == (404, "unknown-key")
+    acts = [(e["action"], e["subject"]) for e in client.get("/v1/audit").json["entries"]]
+    assert [act for act in acts if act[0] in ("key-rotated", "key-revoked")] == [
+        ("key-revoked", f"ci ({made['prefix']})"),
+        *[("key-rotated", "ci")] * 2,
+    ]
+
+
+def test_a_key_of_metrics_sees_metrics_alone(client, light):
+    key = with_key(light, "prometheus", "metrics")
+    assert client.get("/metrics", headers=key).status_code == 200
+    for address in ("/v1/jobs", "/jobs", "/v1/projects", "/schedules"):
+        assert code(client.get(address, headers=key)) == (403, "forbidden"), address
+
+
 READS = [
     "/v1/jobs/job-B",
     "/v1/jobs/job-B/report",
