@@ -72,6 +72,8 @@ class _Shared:
     """What the meters of one processor know together."""
 
     at_ns: int = 0
+    since_ns: int = 0
+    """Boot times of the last look, and of that of the first job."""
     idle_s: float = 0.0
     others_s: float = 0.0
     """Every moment, and strangers' processor time in it, divided by the number of jobs then [s]."""
@@ -98,6 +100,27 @@ class _Shared:
         """Take a job out that has ended."""
         if ended := self.jobs.pop(name, None):
             self.ended_s += ended.own_s
+
+    def admit(self, name: str, began_ns: int, own_s: float) -> float:
+        """Return the job's equal part of each moment since it began [s], for one that joins now.
+
+        Until now the jobs before it have borne these moments, and `own_s` of it as a stranger's.
+        """
+        if self.counted:  # what it has used since its begin is no news of this moment
+            self.counted[1] += own_s
+        others = [one for key, one in self.jobs.items() if key != name]
+        back_s = max(0.0, (self.at_ns - began_ns) / NS_PER_S)
+        if not others:
+            self.since_ns = self.at_ns
+            return back_s
+        first_s = min(one.began_s for one in others)
+        alone_s = min(back_s, max(0.0, first_s - began_ns / NS_PER_S))
+        part_s = (back_s - alone_s) / (len(others) + 1)
+        self.idle_s -= part_s / len(others)
+        known_s = min(back_s, (self.at_ns - self.since_ns) / NS_PER_S)
+        if back_s:
+            self.others_s -= own_s * known_s / back_s / len(others)
+        return alone_s + part_s
 
     def advance(self, now_ns: int, busy_s: float | None) -> None:
         """Add the time since the last call, and what strangers used of it, to the sums."""
@@ -166,14 +189,14 @@ class Division:
                 job = JobTime(began_ns / NS_PER_S, [], namespace())
                 if state:
                     job, began_ns = JobTime.restored(state["job"]), Moment(*state["now"]).at_ns
-                own_s, shared.jobs[self._name] = job.own_s, job
+                before_s, shared.jobs[self._name] = job.own_s, job
                 self._refresh(roots, used_before_s)
-                if shared.counted:  # what it has used since its begin is no news of this moment
-                    shared.counted[1] += shared.jobs[self._name].own_s
-                back_s = max(0.0, (now_ns - began_ns) / NS_PER_S / len(shared.jobs))
-                idle_s = shared.idle_s - back_s
-                self.start = Moment(began_ns, idle_s, shared.others_s, own_s, jobs_s + own_s)
-                self.joined_ns = now_ns
+                own_s = shared.jobs[self._name].own_s - before_s
+                part_s = shared.admit(self._name, began_ns, own_s)
+                idle_s, jobs_s = shared.idle_s - part_s, jobs_s + before_s
+                self.start = Moment(began_ns, idle_s, shared.others_s, before_s, jobs_s)
+                if len(shared.jobs) == 1:
+                    self.joined_ns = now_ns
             self._take()
 
     def look(self, roots: set[int], used_before_s: Mapping[int, float] = {}) -> None:
