@@ -204,6 +204,47 @@ def test_a_counter_is_divided_by_the_same_rule(
     assert not list((tmp_path / "boards").glob("*.json"))
 
 
+def test_a_meter_that_joins_late_bears_what_others_have_borne_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs begin together, of 1 and 2 threads beside strangers of 1 on 8; the machine is so
+    busy that their meters begin 0.2 s and 1 s later.
+    """
+    benches = {"a": HostBench(), "b": HostBench()}
+    clock = benches["b"].clock = benches["a"].clock
+    benches["b"].timeline = benches["a"].timeline
+    origin_ns, ticks = clock.now_ns(), os.sysconf("SC_CLK_TCK")
+
+    def age_s() -> float:
+        return (clock.now_ns() - origin_ns) / NS_PER_S
+
+    monkeypatch.setattr(model, "read_load", lambda: Load(4 * age_s() * ticks, 8 * age_s() * ticks))
+    began_s = origin_ns / NS_PER_S
+
+    def processes() -> dict[int, Seen]:
+        return {1001: Seen(1, began_s, age_s()), 1002: Seen(1, began_s, 2 * age_s())}
+
+    hosts = {}
+    for name, pid, late_s in (("a", 1001, 0.2), ("b", 1002, 0.8)):
+        clock.sleep(late_s)
+        whose = Whose(name, {pid}, {})
+        hosts[name] = benches[name].begin(home=tmp_path, whose=whose, processes=processes)
+    clock.sleep(4)
+    for name, host in hosts.items():
+        host.stop(benches[name].timeline.now_ns())
+    booked_j = {name: bench.total_j("cpu") for name, bench in benches.items()}
+    others_j = sum(
+        interval.others_j or 0.0
+        for bench in benches.values()
+        for device, interval in bench.recorded
+        if device == "cpu"
+    )
+    idle_j, thread_j = 8 * IDLE_W * 5, DYNAMIC_W * 5
+    assert booked_j["a"] == pytest.approx(idle_j / 2 + thread_j, rel=0.001)
+    assert booked_j["b"] == pytest.approx(idle_j / 2 + 2 * thread_j, rel=0.001)
+    assert others_j == pytest.approx(thread_j, rel=0.02)
+
+
 def test_memory_is_billed_by_use(tmp_path: Path) -> None:
     """A job that holds 200 MB is billed those, and what its interpreters have, not the host's."""
     hold = "import time; held = bytearray(200_000_000); time.sleep(6)"
