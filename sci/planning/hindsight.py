@@ -168,6 +168,22 @@ def best(actual: ActualIntensity, run: LoadCurve, operational: Quantity) -> Best
     return {"start": moment_text(start), "operational_g": emitted.to_doc(), "ratio": ratio.to_doc()}
 
 
+def saved_within(
+    actual: ActualIntensity, run: LoadCurve, operational: Quantity, hours: float
+) -> Quantity | None:
+    """Return what the best known start within some hours after the run's would have saved [gCO2e].
+
+    None where the intensity of the run is not known by the hour.
+    """
+    if not actual.covers(run, np.array([run.start]))[0]:
+        return None
+    start = best_start(actual, run, run.start, run.start + hours)
+    if start is None:
+        return None
+    new, then = actual.mean(run, start, "at the best start"), actual.mean(run, run.start, "then")
+    return new.over(then, "ratio").complement("1").scaled(operational.value, operational.unit)
+
+
 def elsewhere(
     here: ActualIntensity, there: ActualIntensity, run: LoadCurve, operational: Quantity
 ) -> ElsewhereDoc:

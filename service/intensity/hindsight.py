@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from gramwatt.sci.advice.documents import HindsightDoc
 from gramwatt.sci.base.document import JobDoc, figure
 from gramwatt.sci.base.errors import LookupFailed, QuantityError
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.journal.records import parse_time
 from gramwatt.sci.planning.hindsight import (
     PAST,
@@ -19,6 +20,7 @@ from gramwatt.sci.planning.hindsight import (
     Waiting,
     best,
     elsewhere,
+    saved_within,
     waited,
 )
 from gramwatt.service.container import Service
@@ -31,6 +33,8 @@ PAUSED = "paused"
 LONGEST = timedelta(days=31)
 """Jobs that are looked at; a longer one has no better hour."""
 ZONES_MOST = 20
+SLACK_H = 24
+"""How long a job is taken to be able to wait, as suggestions take it [h]."""
 
 
 def hindsight(service: Service, document: JobDoc) -> HindsightDoc | None:
@@ -59,6 +63,27 @@ def hindsight(service: Service, document: JobDoc) -> HindsightDoc | None:
             "best": best(here, run, operational),
             "zones": sorted(rest, key=lambda row: row["ratio"]["value"]),
         }
+    except (LookupFailed, QuantityError):  # a zone of another catalog; an intensity of zero
+        return None
+
+
+def saved_by_waiting(service: Service, document: JobDoc) -> Quantity | None:
+    """Return what the best start within SLACK_H would have saved a scored job [gCO2e].
+
+    None without one zone, a score, or hours that are known.
+    """
+    parts, zones = parts_of(document), document["method"]["zones"]
+    operational = figure(document, "operational_g")
+    if not parts or len(zones) != 1 or operational is None:
+        return None
+    start, end = parts[0].start, parts[-1].end
+    if end - start > LONGEST:
+        return None
+    until = min(end + timedelta(hours=SLACK_H), service.now())
+    try:
+        points = StoredIntensity(service).points(zones[0], start, max(end, until))
+        here = ActualIntensity.of(points)
+        return saved_within(here, LoadCurve.of(parts), operational, SLACK_H)
     except (LookupFailed, QuantityError):  # a zone of another catalog; an intensity of zero
         return None
 

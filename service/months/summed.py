@@ -14,6 +14,7 @@ from gramwatt.sci.analysis.month_rows import (
     NamedJob,
 )
 from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.score.assess import FINE_QUALITIES
 from gramwatt.service.advice.suggest import calibration_rows, device_rows
 from gramwatt.service.container import Service
 from gramwatt.service.months.factor_sources import with_publishers
@@ -50,6 +51,8 @@ def summed(
     Of a month that goes on, its first `days` are compared: `so_far` is what they are. Also what the
     month after is compared with, as this one is with `before`.
     """
+    from gramwatt.service.months.greener_hours import greener_hours
+
     sums = _read(session, month, project, left_out)
     largest = sums.largest(JOBS_EXAMINED)
     documents = _documents(session, {*sums.top(), *largest})
@@ -68,12 +71,15 @@ def summed(
         for row in grouped(savings, shares, counts)
         if (row["hardware"], row["work"], row["action"]) not in idle
     ]
+    hourly = [key for key in largest if key in documents and _by_the_hour(documents[key])]
+    known = [read_job(*texts) for _, *texts in session.execute(_WHOLE, {"keys": hourly})]
+    greener = greener_hours(service, known, shares, counts)
     whole = {
         **fields,
         "factors": with_publishers(service, session, month, fields["factors"]),
         "top_jobs": [part.head() for part in top if part is not None],
         "suggestions": savings,
-        "advice": sorted([*advice, *waste], key=lambda row: -row["saved_g"]["value"]),
+        "advice": sorted([*advice, *waste, *greener], key=lambda row: -row["saved_g"]["value"]),
         "examined_jobs": len(examined),
     }
     return whole, sums.earlier()
@@ -141,6 +147,11 @@ def _first_days(
             part = part_until(read_job(*texts), month, days)
             kept.append(PartRow(*cut[key][:3], part.texts, part.numbers))
         yield kept
+
+
+def _by_the_hour(job: JobDoc) -> bool:
+    """Return whether any of a job's energy was joined with intensity that is known over time."""
+    return any(job["data_quality"]["intensity"].get(name) for name in FINE_QUALITIES)
 
 
 def _share_in(job: JobDoc, month: str) -> float:
