@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from gramwatt.reports.printable import clean
 from gramwatt.sci.analysis.documents import (
@@ -20,7 +20,7 @@ from gramwatt.sci.analysis.month_rows import (
     FollowedRow,
 )
 from gramwatt.sci.base.document import JobHead, QualityDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 
 FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet reads as the start of a formula; the last four are full-width."""
@@ -140,6 +140,7 @@ def _accounts(document: MonthDoc) -> Iterable[Row]:
         yield "memo", month, "market_g", memo["market_g"]
         yield "memo", month, "location_g", memo["location_g"]
     yield from _organisation(document)
+    yield from _purchased(document)
     for ledger in document["ledger"]:
         yield "ledger", ledger["outcome"], "jobs", float(ledger["jobs"])
         yield "ledger", ledger["outcome"], "energy_kwh", ledger["energy_kwh"]
@@ -167,6 +168,36 @@ def _factors(document: MonthDoc) -> Iterable[Row]:
         for term in ("contract_g_per_kwh", "energy_kwh", "pue", "factor_g_per_kwh"):
             yield "factor", name, term, factor[term]
         yield "factor", name, "operational_g", factor["operational_g"]
+
+
+def _purchased(document: MonthDoc) -> Iterable[Row]:
+    """Yield purchased electricity by both methods, its instruments, and rows of frameworks."""
+    account = document["scope_2"]
+    if account is not None:
+        for name in ("energy_kwh", "location_g", "market_g"):
+            yield "scope_2", document["month"], name, account[name]
+        for zone in account["zones"]:
+            for name, value in zone.items():
+                if name.endswith(UNITS):
+                    yield "scope_2", zone["zone"], name, _declared(name, value)
+        for row in account["instruments"]:
+            name = f"{row['zone']}/{row['vintage']}/{row['issuer']}/{row['cancellation_id']}"
+            for what, figure in row.items():
+                if what.endswith(UNITS):
+                    yield "instrument", name, what, _declared(what, figure)
+    for line in document["frameworks"]:
+        yield "framework", line["framework"], line["item"], line["figure"]
+
+
+UNITS = ("_g", "_kwh")
+
+
+def _declared(name: str, figure: Any) -> QuantityDoc | None:
+    """Return a figure; a plain number of the ledger in the unit of its name, as declared."""
+    if not isinstance(figure, int | float):
+        return cast(QuantityDoc | None, figure)
+    unit = "gCO2e/kWh" if name.endswith("g_per_kwh") else "kWh"
+    return Quantity.exact(figure, unit, "declared", "ledger of contracts").to_doc()
 
 
 def _organisation(document: MonthDoc) -> Iterable[Row]:

@@ -115,6 +115,8 @@ def month_document(
         "restatement": None,
         "closings": [],
         "factors": [],
+        "scope_2": None,
+        "frameworks": [],
         "model_units": [],
         "jobs": [],
         "sources": sorted(

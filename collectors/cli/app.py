@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 ORDER = (
     *("run", "top", "jobs", "job", "compare", "assert", "rm"),
     *("report", "export", "verify", "import", "card"),
-    *("estimate", "suggest", "plan", "intensity", "budget", "month", "calibrate", "catalog"),
+    *(
+        "estimate",
+        "suggest",
+        "plan",
+        "intensity",
+        "budget",
+        "contract",
+        "month",
+        "calibrate",
+        "catalog",
+    ),
     *("doctor", "config", "demo", "sync"),
     *("serve", "login", "session", "key", "scheduler", "db"),
 )

@@ -23,6 +23,7 @@ from gramwatt.sci.base.quantity import Quantity, of_uncertainty, total
 from gramwatt.sci.base.uncertainty import Sensors, energy
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.assess import shares
+from gramwatt.sci.score.method import BOUNDARIES, BOUNDARY, CLOUD, OWN, Boundary
 
 Component = Literal["operational", "embodied"]
 OVERHEAD, NO_ACCELERATOR = "overhead", "no accelerator"
@@ -163,10 +164,12 @@ def method_of(job: JobDoc) -> list[str]:
     ]
 
 
-def is_cloud(job: JobDoc) -> bool:
-    """Return whether a job ran in a cloud: its region is one of a cloud provider's."""
+def boundary_of(job: JobDoc) -> Boundary:
+    """Return whose site a job ran on: as its tag says, else a cloud's where its region is one's."""
+    stated = job["tags"].get(BOUNDARY)
     provider, _, name = (job["region"] or "").partition(":")
-    return bool(name) and provider in CLOUDS
+    by_region = CLOUD if name and provider in CLOUDS else OWN
+    return next((one for one in BOUNDARIES if one == stated), by_region)
 
 
 def intensity_of(job: JobDoc) -> list[list[str]]:

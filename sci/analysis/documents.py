@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
+from gramwatt.sci.analysis.frameworks import FrameworkRow as FrameworkRow
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
     FollowedRow,
@@ -14,6 +15,7 @@ from gramwatt.sci.analysis.month_rows import (
     MonthMethodDoc,
     ProjectChange,
 )
+from gramwatt.sci.analysis.scope_2 import Scope2Doc as Scope2Doc
 from gramwatt.sci.analysis.trail import ClosingDoc as ClosingDoc
 from gramwatt.sci.analysis.trail import DeletedRow as DeletedRow
 from gramwatt.sci.analysis.trail import FactorFileDoc as FactorFileDoc
@@ -221,7 +223,7 @@ class MarketDoc(TypedDict):
 
 
 class BoundaryShare(TermsDoc):
-    """The month's jobs on own sites (`own`) or in clouds (`cloud`), as their region says.
+    """The month's jobs on `own` or `leased` sites or in clouds (`cloud`), as tag or region says.
 
     `facility_kwh` is E times PUE. Electricity of clouds is the provider's (Scope 3, category 1),
     not purchased (Scope 2).
@@ -346,6 +348,8 @@ class MonthDoc(TypedDict):
     components: list[ComponentRow]
     boundary: BoundaryDoc | None
     market_based: MarketDoc | None
+    scope_2: Scope2Doc | None
+    frameworks: list[FrameworkRow]
     factors: list[FactorRow]
     by_boundary: list[BoundaryShare]
     ledger: list[LedgerRow]

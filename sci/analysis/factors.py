@@ -1,19 +1,20 @@
 """Which emission factors a job's part of a month was multiplied by: E x PUE x factor = O.
 
-A row is a zone, own hardware or a cloud's, a contract, a PUE, and one source of intensity.
+A row is a zone, an own, leased or cloud site, a contract, a PUE, and one source of intensity.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from datetime import datetime
 from typing import NamedTuple
 
+from gramwatt.sci.analysis.breakdown import boundary_of
 from gramwatt.sci.analysis.month import Part
 from gramwatt.sci.base.document import IntensityUsedDoc, JobDoc
-from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.base.units import J_PER_KWH, S_PER_HOUR
 
-OWN, CLOUD = "own", "cloud"
 KWH, GRAMS, LOW, HIGH = "factor kwh", "factor g", "factor low", "factor high"
 """Blocks of amounts by row: energy [kWh], O [gCO2e], and O at both ends of the factor's range."""
 
@@ -65,11 +66,34 @@ def factor_amounts(part: Part) -> dict[str, dict[str, float]]:
     return found
 
 
+def hour_shares(part: Part) -> dict[int, float]:
+    """Return the share of the part's energy in each hour since 1970 (UTC); empty where not known.
+
+    A step of the job's series that crosses an hour is divided by time.
+    """
+    days = {day["day"] for day in part.days}
+    whole = len(days) == len(part.job["days"])
+    steps: dict[tuple[str, str], float] = defaultdict(float)
+    for point in part.job["series"]:
+        if whole or point["start"][:10] in days:
+            steps[point["start"], point["end"]] += point["energy_j"]
+    found: dict[int, float] = defaultdict(float)
+    for (start, end), joules in steps.items():
+        left, right = _seconds(start), _seconds(end)
+        first, last = int(left // S_PER_HOUR), int(right // S_PER_HOUR)
+        for hour in range(first, last + 1):
+            begins, ends = hour * S_PER_HOUR, (hour + 1) * S_PER_HOUR
+            inside = min(right, ends) - max(left, begins)
+            found[hour] += joules * inside / (right - left) if right > left else 0.0
+    summed = sum(found.values())
+    return {hour: j / summed for hour, j in sorted(found.items()) if j > 0} if summed > 0 else {}
+
+
 def _key(job: JobDoc, row: IntensityUsedDoc) -> FactorKey:
     pue, memo = job["method"]["pue"], job["memo"]
     return FactorKey(
         zone=row["zone"],
-        place=OWN if job["region"] is None else CLOUD,
+        place=boundary_of(job),
         contract_g_per_kwh=memo["contract_g_per_kwh"]["value"] if memo else None,
         pue=(pue["value"], pue["low"], pue["high"]),
         pue_kind=pue["kind"],

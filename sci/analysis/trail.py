@@ -101,9 +101,9 @@ class FactorFileDoc(TypedDict):
 class FactorRow(TypedDict):
     """An emission factor of the month: energy [kWh] x PUE x factor [gCO2e/kWh] = O [gCO2e].
 
-    `place` is `own` hardware or `cloud`; the contract is a memo, in no sum. `quality` says how the
-    factor is known, `source` names it; `files` are those that an imported factor came in. Null
-    stands for a publisher that is not known any more.
+    `place` is an `own` or `leased` site, or a `cloud`; the contract is a memo, in no sum. `quality`
+    says how the factor is known, `source` names it; `files` are those that an imported factor came
+    in. Null stands for a publisher that is not known any more.
     """
 
     zone: str

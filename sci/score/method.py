@@ -15,6 +15,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC
+from typing import Literal, get_args
 
 from gramwatt.sci.base.document import InputDoc, MemoDoc, MethodDoc, SensitivityDoc, doc
 from gramwatt.sci.base.host_model import (
@@ -160,6 +161,22 @@ def lifetime_sensitivity(scored: ScoredJob) -> list[SensitivityDoc]:
         }
         rows.append(row)
     return rows
+
+
+Boundary = Literal["own", "leased", "cloud"]
+"""Whose site a job ran on: of own and leased ones the organisation buys the electricity."""
+OWN, LEASED, CLOUD = BOUNDARIES = get_args(Boundary)
+BOUNDARY = "boundary"
+"""The tag by which a job says so; without it, its region does."""
+
+
+def boundary_notices(tags: Mapping[str, str]) -> tuple[Notice, ...]:
+    """Return a notice where the tag for whose site a job ran on says something unknown."""
+    stated = tags.get(BOUNDARY, OWN)
+    if stated in BOUNDARIES:
+        return ()
+    text = f"{stated!r} is none of {', '.join(BOUNDARIES)}; the job's region says it instead"
+    return (Notice("argument-ignored", f"The tag {BOUNDARY!r} is ignored: {text}.", None),)
 
 
 def contract(tags: Mapping[str, str]) -> tuple[Quantity | None, tuple[Notice, ...]]:

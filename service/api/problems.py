@@ -46,6 +46,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unknown-revision": (404, "The job has no such revision."),
     "unknown-run": (404, "There is no such run of a codecarbon client."),
     "unknown-budget": (404, "The project has no budget of that month."),
+    "unknown-contract": (404, "The ledger of contracts has no such entry."),
     "deleted-job": (410, "The job was deleted; the answer says when and by whom."),
     "no-data": (404, "Nothing was measured in that month."),
     "unknown-key": (404, "There is no key of that name."),

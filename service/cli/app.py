@@ -11,6 +11,7 @@ from gramwatt.service.cli import (
     budgets,
     card,
     compare,
+    contracts,
     corrections,
     database,
     export,
@@ -82,6 +83,7 @@ def add_commands(app: typer.Typer) -> None:
     app.add_typer(signed_in, name="session")
     _add_exchange(app)
     app.add_typer(budgets.budget_app(), name="budget")
+    app.add_typer(contracts.contract_app(), name="contract")
 
 
 def _add_exchange(app: typer.Typer) -> None:

@@ -17,6 +17,7 @@ UseCaseError
 ├── UnknownRunError       no such run of a codecarbon client
 ├── RefusedMessageError   a message of a codecarbon client without a meaning
 ├── UnknownBudgetError    no such budget
+├── UnknownContractError  no such entry of the ledger of contracts
 ├── NoDataError           nothing was measured in that month
 ├── MonthStateError       a month that cannot be closed or opened as it is
 ├── TooManyJobsError      more jobs than a pack holds
@@ -185,6 +186,12 @@ class UnknownBudgetError(UseCaseError):
     """The project has no budget of that month."""
 
     code = "unknown-budget"
+
+
+class UnknownContractError(UseCaseError):
+    """The ledger of contracts has no such entry."""
+
+    code = "unknown-contract"
 
 
 class MonthStateError(UseCaseError):

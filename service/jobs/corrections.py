@@ -25,6 +25,7 @@ from gramwatt.sci.journal.corrections import (
     exclusion,
 )
 from gramwatt.sci.journal.records import JobRecord
+from gramwatt.sci.score.method import BOUNDARIES, BOUNDARY
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
 from gramwatt.service.common.errors import CorrectionError
@@ -59,9 +60,10 @@ def correct_job(
     """Declare fields of a job afterwards and score it again; what changes nothing is left out.
 
     `changes` may hold `zone`, `region`, `unit`, `counts` (R by unit), `pue`, `name`, `project`,
-    `tags` (an object) and `excluded`, which needs a `reason`; None makes a field undeclared. Raises
-    UnknownJobError, DeletedJobError, AmbiguousJobError, ChangedError, JobTakenError where the
-    project to move to has a job of this id, IntervalsDeletedError, CorrectionError or ScoreError.
+    `boundary` (a tag), `tags` (an object) and `excluded`, which needs a `reason`; None makes a
+    field undeclared. Raises UnknownJobError, DeletedJobError, AmbiguousJobError, ChangedError,
+    JobTakenError where the project to move to has a job of this id, IntervalsDeletedError,
+    CorrectionError or ScoreError.
     """
     wanted = _checked(service, changes, reason)
     service, own = own_job(service, job_id)
@@ -114,6 +116,8 @@ def _checked(service: Service, changes: Mapping[str, Any], reason: str | None) -
 
 def _fields(name: str, value: Any, reason: str | None) -> dict[str, Any]:
     """Return one change by the fields of its corrections."""
+    if name == BOUNDARY:
+        return {f"{TAG}{name}": _boundary(value)}
     if name == "tags":
         return {f"{TAG}{key}": text for key, text in _tags(value).items()}
     if name == "counts":
@@ -124,8 +128,14 @@ def _fields(name: str, value: Any, reason: str | None) -> dict[str, Any]:
         return {name: reason if value else None}
     if name in FIELDS:
         return {name: _value(name, value)}
-    known = ", ".join((*FIELDS, "tags", EXCLUDED, "counts"))
+    known = ", ".join((*FIELDS, BOUNDARY, "tags", EXCLUDED, "counts"))
     raise CorrectionError(name, f"cannot be corrected; known: {known}")
+
+
+def _boundary(value: Any) -> Any:
+    if value is not None and value not in BOUNDARIES:
+        raise CorrectionError(BOUNDARY, f"write {', '.join(BOUNDARIES)}, not {value!r}")
+    return value
 
 
 def _value(name: str, value: Any) -> Any:

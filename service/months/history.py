@@ -16,6 +16,7 @@ from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
     FollowedRow,
 )
+from gramwatt.sci.analysis.scope_2 import YEAR
 
 TREND_MONTHS = 12
 BRIEF = ("totals", "methods", "intensity_methods", "advice", "work")
@@ -36,6 +37,12 @@ def months_before(month: str) -> list[str]:
 def brief(fields: Mapping[str, Any]) -> str:
     """Return what reports of later months need of these sums, as JSON."""
     kept = {name: fields[name] for name in BRIEF}
+    purchased = fields["scope_2"]
+    kept["used_kwh"] = {
+        f"{row['id']}": row["used_kwh"]
+        for row in (purchased["instruments"] if purchased else ())
+        if len(row["vintage"]) == YEAR and row["used_kwh"]
+    }
     kept["data_quality"] = {"grade": fields["data_quality"]["grade"]}
     return msgspec.json.encode(kept).decode()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from gramwatt.sci.analysis.model_totals import model_totals
 from gramwatt.sci.analysis.month import months_of, previous_month
+from gramwatt.sci.analysis.scope_2 import Contracts
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.months.sums.part import PartRow, parts_of
 from gramwatt.service.store.timestamps import to_us
@@ -33,9 +34,15 @@ def model_sums(model_id: str, documents: Iterable[JobDoc], stated: Mapping[str, 
 
 
 def month_sums(
-    month: str, documents: Sequence[JobDoc], before: Sequence[PartRow]
+    month: str,
+    documents: Sequence[JobDoc],
+    before: Sequence[PartRow],
+    contracts: Contracts | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of a month's document that are sums over its jobs, and its largest jobs."""
+    """Return the fields of a month's document that are sums over its jobs, and its largest jobs.
+
+    `contracts` are those that market-based figures of the whole organisation stand on.
+    """
     from gramwatt.service.months.sums.month import MonthSums
 
     rows = [
@@ -46,7 +53,8 @@ def month_sums(
     ]
     sums = MonthSums(month, [[row for _, row in rows]])
     top = [months_of(documents[key])[month].head() for key in sums.top()]
-    fields = sums.fields(MonthSums(previous_month(month), [list(before)]).earlier())
+    earlier = MonthSums(previous_month(month), [list(before)]).earlier()
+    fields = sums.fields(earlier, contracts=contracts)
     names = {job["job_id"]: job["name"] for job in documents}
     for row in (row for limit in fields["grade_limits"] for row in limit["jobs"]):
         row["name"] = names[row["job_id"]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
+from gramwatt.sci.analysis.breakdown import boundary_of
 from gramwatt.sci.analysis.documents import RegisterRow
-from gramwatt.sci.analysis.factors import CLOUD, OWN
 from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.base.document import JobDoc, JobHead
 
@@ -28,7 +28,7 @@ def register_row(job: JobDoc, month: str) -> RegisterRow:
         "started_at": job["started_at"],
         "ended_at": job["ended_at"],
         "zone": job["zone"],
-        "place": OWN if job["region"] is None else CLOUD,
+        "place": boundary_of(job),
         "score_revision": revision,
         "energy_kwh": figures["energy_kwh"],
         "pue": method["pue"],

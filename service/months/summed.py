@@ -13,6 +13,7 @@ from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.analysis.month_rows import (
     NamedJob,
 )
+from gramwatt.sci.analysis.scope_2 import Contracts
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.score.assess import FINE_QUALITIES
 from gramwatt.service.advice.suggest import calibration_rows, device_rows
@@ -44,6 +45,7 @@ def summed(
     left_out: Collection[int],
     so_far: Earlier | None = None,
     days: int | None = None,
+    contracts: Contracts | None = None,
 ) -> tuple[dict[str, Any], Earlier]:
     """Return the fields of a month's document that are made of its scored jobs, but of those left
     out.
@@ -59,7 +61,7 @@ def summed(
     examined = [documents[key] for key in largest if key in documents]
     top = [months_of(documents[key]).get(month) for key in sums.top() if key in documents]
     savings = for_month(examined, service.catalog, calibration_rows(service), device_rows(service))
-    fields = sums.fields(before, so_far, days)
+    fields = sums.fields(before, so_far, days, contracts)
     shares = {job["job_id"]: _share_in(job, month) for job in examined}
     counts = {(row["hardware"], row["work"]): row["jobs"] for row in fields["work"]}
     waste = sums.avoidable()

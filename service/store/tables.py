@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from gramwatt.service.store import access, budgets, codecarbon, factors, intensity, months, packs
+from gramwatt.service.store import (
+    access,
+    budgets,
+    codecarbon,
+    contracts,
+    factors,
+    intensity,
+    months,
+    packs,
+)
 from gramwatt.service.store.models import Base
 
-MODULES = (access, budgets, codecarbon, factors, intensity, months, packs)
+MODULES = (access, budgets, codecarbon, contracts, factors, intensity, months, packs)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

@@ -11,7 +11,6 @@ NOTE = (
     "Energy x PUE x factor = carbon in each row, and the rows sum to the month's electricity. A "
     "contract is a memo: it is in no figure of the row."
 )
-PLACES = {"own": "own", "cloud": "cloud"}
 DIGITS = 4
 
 
@@ -43,7 +42,7 @@ def _row(row: FactorRow) -> tuple[Cell, ...]:
     factor = row["factor_g_per_kwh"]
     span = f"{number(factor['low'], DIGITS)} to {number(factor['high'], DIGITS)}"
     return (
-        Pair(row["zone"], PLACES[row["place"]]),
+        Pair(row["zone"], row["place"]),
         "" if contract is None else value_text(contract),
         cell(row["energy_kwh"]),
         number(row["pue"]["value"], DIGITS),

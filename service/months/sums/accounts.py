@@ -168,10 +168,8 @@ class Accounts:
         return found
 
     def _by_boundary(self) -> list[BoundaryShare]:
-        """Own sites and clouds: what is purchased electricity, and what the provider's."""
-        groups, jobs, cell = grouped(
-            self._parts, lambda trait: "cloud" if trait["cloud"] else "own"
-        )
+        """Own and leased sites, and clouds: who buys the electricity, and who owns the hardware."""
+        groups, jobs, cell = grouped(self._parts, lambda trait: trait["boundary"])
         totals = by_job(self._parts, jobs, cell, len(groups), with_inputs=True)
         return [
             {

@@ -12,6 +12,7 @@ import numpy as np
 
 from gramwatt.sci.advice.jobs import examined
 from gramwatt.sci.analysis.documents import ChangeDoc, ModelRow, MonthTotals
+from gramwatt.sci.analysis.frameworks import framework_rows
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import TOP, sci_row
 from gramwatt.sci.analysis.month_rows import (
@@ -19,6 +20,7 @@ from gramwatt.sci.analysis.month_rows import (
     GradeLimit,
     ProjectChange,
 )
+from gramwatt.sci.analysis.scope_2 import EMPTY, HOUR, Contracts, scope_2
 from gramwatt.sci.base.document import (
     DayDoc,
     QualityDoc,
@@ -35,6 +37,7 @@ from gramwatt.service.months.sums.earlier import Earlier
 from gramwatt.service.months.sums.factors import factor_rows
 from gramwatt.service.months.sums.figures import Floats, Ints, by, spans
 from gramwatt.service.months.sums.part import BLOCKS, PartRow
+from gramwatt.service.months.sums.sites import sites
 from gramwatt.service.months.sums.totals import Sums, Totals, by_day, by_job, change
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
@@ -73,15 +76,24 @@ class MonthSums:
         return side(self._parts)
 
     def fields(
-        self, before: Earlier, so_far: Earlier | None = None, days: int | None = None
+        self,
+        before: Earlier,
+        so_far: Earlier | None = None,
+        days: int | None = None,
+        contracts: Contracts | None = None,
     ) -> dict[str, Any]:
         """Fields of `MonthDoc`, beside the month before.
 
         Of a month that goes on, `so_far` are its first `days` days, and `before` are as many.
+        `contracts` are the ledger's, where the jobs are those of the whole organisation.
         """
         now = so_far or self.earlier()
         changes = {term: _change(now, before, term) for term in TERMS}
-        return {
+        factors = factor_rows(self._parts)
+        by_hour = any(len(r["vintage"]) == HOUR for r in (contracts or EMPTY).instruments)
+        of_sites = sites(self._parts, self._accounts, by_hour=by_hour)
+        purchased = scope_2(factors, of_sites, contracts)
+        found: dict[str, Any] = {
             "compared_days": days,
             "compared": so_far.totals if so_far else None,
             "totals": self.totals(),
@@ -91,7 +103,8 @@ class MonthSums:
             "change_parts": _change_parts(now, before),
             "project_changes": _project_changes(now, before),
             **self._accounts.fields(),
-            "factors": factor_rows(self._parts),
+            "scope_2": purchased,
+            "factors": factors,
             "projects": self._per_unit("project"),
             "model_units": self._per_unit("model_id"),
             "models": self._models(),
@@ -107,6 +120,7 @@ class MonthSums:
             "intensity_methods": self._intensity_methods(),
             "sources": self._sources(),
         }
+        return {**found, "frameworks": framework_rows(found)}
 
     def totals(self) -> MonthTotals:
         """Return the sums over all jobs."""

@@ -12,6 +12,7 @@
 - effects: uncertainty, low, high; counts: day, unit, amount;
 - quality: key, share, of the quality of its data and of its breakdown (`analysis/breakdown.py`);
   amounts of emission factors (`analysis/factors.py`);
+- hours: hour since 1970, share of the part's energy in it;
 - for each effect, as 64-bit integers, the input's name and the base of that name (`name_number`).
 
 Labels (kind and source of a figure), units and keys of quality are numbered in `texts`.
@@ -32,16 +33,16 @@ from typing import Any, NamedTuple
 from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.analysis.breakdown import (
     COMPONENTS,
+    boundary_of,
     breakdown,
     components,
     hardware_of,
     intensity_of,
-    is_cloud,
     method_of,
     pue_sources,
 )
 from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.analysis.factors import factor_amounts
+from gramwatt.sci.analysis.factors import factor_amounts, hour_shares
 from gramwatt.sci.analysis.model_totals import OTHER, SWEEP
 from gramwatt.sci.analysis.month import TERMS, Part, months_of
 from gramwatt.sci.base.document import JobDoc
@@ -55,7 +56,7 @@ from gramwatt.service.store.documents import to_text
 MOST = 1e100
 """Figures and counts beyond this are no job's: the sum of many would not be finite."""
 BLOCKS = ("energy", "intensity", "embodied")
-HEAD, FIGURE, NONLINEAR, EFFECT, COUNT, QUALITY, NAMES = 9, 7, 3, 3, 3, 2, 2
+HEAD, FIGURE, NONLINEAR, EFFECT, COUNT, QUALITY, HOUR, NAMES = 10, 7, 3, 3, 3, 2, 2, 2
 """Numbers in the head, and in a row of each table, in their order."""
 
 
@@ -170,6 +171,7 @@ class _Writer:
         for block, shares in shares_of.items():
             for key, share in shares.items():
                 quality += [self._keys.of((block, key)), share]
+        hours = [number for row in hour_shares(part).items() for number in row]
         whole = self._job["total_g"]
         sizes = (
             len(self._figures) // FIGURE,
@@ -177,10 +179,11 @@ class _Writer:
             len(self._effects) // EFFECT,
             len(counts) // COUNT,
             len(quality) // QUALITY,
+            len(hours) // HOUR,
         )
         days = sum(1 << int(day["day"][8:]) for day in part.days)
         head = (*sizes, part.ended, whole is not None, whole["value"] if whole else 0.0, days)
-        tables = (head, self._figures, self._nonlinear, self._effects, counts, quality)
+        tables = (head, self._figures, self._nonlinear, self._effects, counts, quality, hours)
         numbers = array("d", [float(number) for table in tables for number in table])
         _require_finite([*head, *self._figures, *counts, *quality])
         return StoredPart(pack_texts(self._texts()), numbers.tobytes() + self._names.tobytes())
@@ -242,7 +245,7 @@ class _Writer:
             "intensity": intensity_of(job),
             "zones": job["method"]["zones"],
             "region": job["region"],
-            "cloud": is_cloud(job),
+            "boundary": boundary_of(job),
             "scored": [row["unit"] for row in job["sci"]],
             "units": list(self._units.found),
             "labels": list(self._labels.found),

@@ -28,7 +28,7 @@ from tests.months import alike, month_document
 SUMMED = sorted(
     MonthDoc.__annotations__.keys()
     - {"complete", "jobs_running", "jobs_unscored", "deleted", "excluded", "change_parts"}
-    - {"factors", "deletions", "model_units"}
+    - {"factors", "scope_2", "frameworks", "deletions", "model_units"}
     - {"trend", "budgets", "followed", "statement", "revision", "revised"}
 )
 PARTS = ("NVIDIA H100 80GB HBM3", "NVIDIA L4", "NVIDIA A100-SXM4-80GB", "Unheard-of 9000")
