@@ -49,7 +49,7 @@ def top(
     scores of running jobs, with units per second since each began.
     q or Ctrl-C ends it; in a pipe it prints one table.
     """
-    from gramwatt.collectors.journal.live import ServerError
+    from gramwatt.collectors.remote.running import ServerError
 
     if server is not None:
         try:
@@ -90,8 +90,7 @@ def _jobs(server: str | None) -> list[LiveJob]:
 
         return live_jobs(home, config, now)
     from gramwatt.collectors.common import server_key
-    from gramwatt.collectors.journal.live import ServerError
-    from gramwatt.collectors.journal.live_server import server_jobs
+    from gramwatt.collectors.remote.running import ServerError, server_jobs
 
     if config.server is None:
         refused = next(note.message for note in config.notices if note.field == "server")

@@ -32,10 +32,6 @@ LEAST_S = 5.0
 WATTS_PER_KW = 1000.0
 
 
-class ServerError(Exception):
-    """A server that does not answer what runs; the message is a sentence for people."""
-
-
 class LiveJob(NamedTuple):
     """A running job: power [W] of its newest readings, carbon [gCO2e/h] and work [units/s] of now.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from gramwatt.collectors.common.config import plain_address, resolve
 from gramwatt.collectors.common.http import exchange, new_session
 from gramwatt.collectors.remote.errors import KINDS, ApiError, UnavailableError
 
@@ -33,8 +34,6 @@ class Client:
         self, url: str | None = None, api_key: str | None = None, timeout_s: float = 30.0
     ) -> None:
         if url is None:
-            from gramwatt.collectors.common.config import resolve
-
             config = resolve({})
             url, api_key = config.server, api_key or config.api_key
         if not url:
@@ -181,7 +180,7 @@ class Client:
     def _ask(self, method: str, path: str, **content: Any) -> Document:
         import requests
 
-        shown = f"{method} {self.url}{path}"
+        shown = f"{method} {plain_address(self.url)}{path}"  # without a password in the address
         try:
             answer = exchange(
                 self._session,

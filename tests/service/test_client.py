@@ -105,8 +105,9 @@ def test_errors_carry_the_problem_document(client, light):
 
 def test_nobody_who_answers_and_no_server_are_told_apart(monkeypatch):
     with pytest.raises(UnavailableError) as away:
-        Client("http://127.0.0.1:9", timeout_s=5).job("job-1")
+        Client("http://user:secret@127.0.0.1:9", timeout_s=5).job("job-1")
     assert away.value.status is None
+    assert "secret" not in str(away.value)
     with pytest.raises(ValueError, match="GRAMWATT_SERVER"):
         Client()
     monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:9/")

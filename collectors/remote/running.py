@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 from math import fsum
-from typing import Any, cast
-from urllib.parse import quote
-
-import requests
+from typing import cast
 
 from gramwatt.collectors.common.config import plain_address
-from gramwatt.collectors.common.http import exchange, new_session
 from gramwatt.collectors.journal.live import (
     RECENT,
     LiveJob,
-    ServerError,
     carbon_now,
     mean_utilisation,
     power_now,
+)
+from gramwatt.collectors.remote.client import Client
+from gramwatt.collectors.remote.errors import (
+    ApiError,
+    ConflictError,
+    InvalidError,
+    NotAllowedError,
+    NotFoundError,
 )
 from gramwatt.sci.base.document import JobDoc, SeriesPoint
 from gramwatt.sci.journal.records import parse_time
@@ -27,35 +32,25 @@ JOBS_MOST = 50
 TIMEOUT_S = 10.0
 
 
+class ServerError(Exception):
+    """A server that does not answer what runs; the message is a sentence for people."""
+
+
 def server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
     """Return the running jobs that the key may read, the newest first; raises ServerError."""
-    with new_session(key) as session:
-        page = _answer(session, server, f"/v1/jobs?state=running&limit={JOBS_MOST}")
-        found = []
-        for head in page["jobs"]:
-            address = f"/v1/jobs/{quote(head['job_id'], safe='')}/report.json"
-            document = _answer(session, server, address, missing_is_none=True)
-            if document is not None:
-                found.append(_live_job(cast(JobDoc, document), now))
-    return found
-
-
-def _answer(
-    session: requests.Session, server: str, address: str, *, missing_is_none: bool = False
-) -> Any:
-    """Return the JSON of an answer; None, where that is allowed, for a job without a score."""
     shown = plain_address(server)
+    found = []
     try:
-        answer = exchange(session, "GET", f"{server.rstrip('/')}{address}", TIMEOUT_S)
-        if answer.ok:
-            return answer.json()
-    except (OSError, ValueError) as error:
-        raise ServerError(f"{shown} does not answer: {type(error).__name__}") from None
-    if missing_is_none and answer.status_code in (404, 409, 422):
-        return None
-    if answer.status_code in (401, 403):
-        raise ServerError(f"{shown} needs a key of scope read: set GRAMWATT_API_KEY")
-    raise ServerError(f"{shown} answered {answer.status_code}")
+        with Client(server, key, TIMEOUT_S) as client:
+            for head in islice(client.jobs(state="running", limit=JOBS_MOST), JOBS_MOST):
+                with suppress(NotFoundError, ConflictError, InvalidError):  # no score yet
+                    found.append(_live_job(cast(JobDoc, client.report(head["job_id"])), now))
+    except NotAllowedError:
+        raise ServerError(f"{shown} needs a key of scope read: set GRAMWATT_API_KEY") from None
+    except ApiError as error:
+        what = f"answered {error.status}" if error.status else "does not answer"
+        raise ServerError(f"{shown} {what}") from None
+    return found
 
 
 def _live_job(document: JobDoc, now: datetime) -> LiveJob:
