@@ -306,3 +306,42 @@ SentenceTransformerTrainer(model=model, args=args, train_dataset=data, loss=CoSE
 show(callback.job)
 """)
     assert (counts(found), found["state"]) == ({"sample": 26, "step": 8}, "completed")
+
+
+def test_two_ranks_of_lightning_are_one_job(run):
+    (found,) = run(
+        LIGHTNING
+        + """
+from gramwatt.integrations.lightning import GramwattCallback
+callback = GramwattCallback()
+trainer = L.Trainer(callbacks=[callback], devices=2, strategy="ddp", **common)
+trainer.fit(Model(), loader)
+if trainer.is_global_zero:
+    import time
+    time.sleep(3)
+    show(callback.job)
+"""
+    )
+    # 19 of 37 samples for each rank, as the sampler repeats one; a step is one of both.
+    assert (counts(found), found["state"]) == ({"sample": 76, "step": 6}, "completed")
+
+
+def test_forked_workers_of_a_loader_count_and_the_loader_counts_once(run):
+    (found,) = run("""
+import torch
+from torch.utils.data import DataLoader, Dataset
+from gramwatt import track
+from gramwatt.integrations.pytorch import count_batches
+class Pictures(Dataset):
+    def __len__(self):
+        return 37
+    def __getitem__(self, index):
+        with track() as job:
+            job.count(decoded=1)
+        return torch.zeros(4)
+with track() as job:
+    for batch in count_batches(DataLoader(Pictures(), batch_size=8, num_workers=2), unit="image"):
+        pass
+show(job)
+""")
+    assert counts(found) == {"image": 37, "decoded": 37}
