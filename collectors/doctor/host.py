@@ -147,6 +147,12 @@ def trackers() -> list[Finding]:
     ]
 
 
+_NO_LIMIT = (
+    "no limit: a job is billed its own processor time and memory, and idle power, which the jobs "
+    "of a moment share"
+)
+
+
 def cgroup(target: Target) -> Finding:
     """Return which part of the host a job here may use, and is billed for."""
     machine = this_machine(target.root / "proc", target.root / "sys/fs/cgroup")
@@ -156,7 +162,7 @@ def cgroup(target: Target) -> Finding:
     memory, total = (gib_from_bytes(b) for b in (machine.memory_b, machine.memory_total_b))
     detail = f"{threads} and {memory:.1f} of {total:.1f} GiB: "
     if machine.cpu_share == 1 and machine.memory_share == 1:
-        return Finding("host share", "ok", detail + "no limit, the whole host is billed")
+        return Finding("host share", "ok", f"{detail}{_NO_LIMIT}")
     text = detail + "the limits of this cgroup; the host's energy is billed by these shares"
     return Finding("host share", "ok", text, None, "attributed")
 

@@ -270,7 +270,7 @@ def test_the_containers_share_of_the_host_is_told(
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     write(tmp_path, proc__meminfo=f"MemTotal: {1024 * 2**20} kB\n", proc__self__cgroup="0::/\n")
     whole = host.cgroup(linux(tmp_path))
-    assert (whole.kind, "the whole host is billed" in whole.detail) == (None, True)
+    assert (whole.kind, "its own processor time" in whole.detail) == (None, True)
     limits = {"cpu.max": "400000 100000\n", "memory.max": f"{64 * 2**30}\n"}
     write(tmp_path, **{f"sys__fs__cgroup__{name}": text for name, text in limits.items()})
     part = host.cgroup(linux(tmp_path))
