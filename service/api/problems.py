@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -195,7 +196,8 @@ def _from_use_case(error: UseCaseError) -> Response:
         return to_response(invalid("query.project", str(error), "missing"))
     if isinstance(error, CorrectionError):
         close: dict[str, Any] = {"close": error.close} if error.close else {}
-        return to_response(invalid(f"body.{error.field}", error.message, **close))
+        where = re.sub(r"^count\.", "counts.", error.field)  # as a correction is listed, and sent
+        return to_response(invalid(f"body.{where}", error.message, **close))
     if isinstance(error, BusyError):
         response = to_response(Problem(error.code, str(error)))
         response.headers["Retry-After"] = "10"

@@ -255,11 +255,11 @@ def test_r_declared_afterwards_replaces_what_was_counted_over_http(client, bare)
 @pytest.mark.parametrize(
     ("counts", "field", "close"),
     [
-        ({"token": 0}, "count.token", None),
-        ({"token": -1}, "count.token", None),
-        ({"1x": 3}, "count.1x", None),
-        ({"tokn": 3}, "count.tokn", ["token"]),
-        ({"Image": 3}, "count.Image", ["image"]),
+        ({"token": 0}, "body.counts.token", None),
+        ({"token": -1}, "body.counts.token", None),
+        ({"1x": 3}, "body.counts.1x", None),
+        ({"tokn": 3}, "body.counts.tokn", ["token"]),
+        ({"Image": 3}, "body.counts.Image", ["image"]),
     ],
 )
 def test_r_without_a_meaning_is_refused_with_its_field(client, bare, counts, field, close):
