@@ -32,7 +32,7 @@ SUMS: tuple[Literal["energy_kwh", "operational_g", "embodied_g", "total_g"], ...
     "total_g",
 )
 """The sums of a row of the accounts."""
-Row = tuple[str, str, str, QuantityDoc | float | None]
+Row = tuple[str, str, str, QuantityDoc | float | str | None]
 
 
 def month_csv(document: MonthDoc) -> str:
@@ -46,6 +46,7 @@ def month_csv(document: MonthDoc) -> str:
 
 
 def _rows(document: MonthDoc) -> Iterable[Row]:
+    yield from _issue(document)
     yield from _totals("total", document["month"], document["totals"])
     yield from _pending(document)
     if document["previous"] is not None:
@@ -81,6 +82,13 @@ def _rows(document: MonthDoc) -> Iterable[Row]:
     yield from _since(document)
     yield from _factors(document)
     yield from _quality(document["data_quality"])
+
+
+def _issue(document: MonthDoc) -> Iterable[Row]:
+    """Yield the revision and when it was issued; neither for a month that was not kept."""
+    if document["revision"] is not None:
+        yield "report", document["month"], "revision", float(document["revision"])
+        yield "report", document["month"], "issued_at", document["issued_at"]
 
 
 def _since(document: MonthDoc) -> Iterable[Row]:
@@ -259,10 +267,12 @@ def _terms(section: str, name: str, document: JobHead | MonthTotals) -> Iterable
     yield section, name, "total_g", document["total_g"]
 
 
-def _fields(quantity: QuantityDoc | float | None) -> tuple[str, ...]:
+def _fields(quantity: QuantityDoc | float | str | None) -> tuple[str, ...]:
     """Return the fields from `value` to `source`."""
     if quantity is None:
         return ("", "", "", "", "unknown", "")
+    if isinstance(quantity, str):
+        return (quantity, "", "", "", "", "")
     if isinstance(quantity, int | float):
         return (repr(quantity), "", "", "1", "", "")
     ends = (repr(quantity["value"]), repr(quantity["low"]), repr(quantity["high"]))

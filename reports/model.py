@@ -158,7 +158,7 @@ Block = Heading | Text | Listing | Links | Formula | Figures | Facts | Table | C
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A report: title, subtitle, date (YYYY-MM-DD) and blocks.
+    """A report: title, subtitle, the date of its issue (YYYY-MM-DD, or "" for none) and blocks.
 
     `reference` identifies the data of the report; it is printed on every page. With `glossary` the
     PDF explains its words at its end, as the HTML always does, but none within `names`, which users

@@ -46,7 +46,11 @@ from gramwatt.reports.sections.month.accounts import (
 )
 from gramwatt.reports.sections.month.advice import advice_section, first_advice
 from gramwatt.reports.sections.month.change import EFFECTS, change_parts, project_changes, story
-from gramwatt.reports.sections.month.disclosures import disclosure_section, statement_section
+from gramwatt.reports.sections.month.disclosures import (
+    disclosure_section,
+    issued,
+    statement_section,
+)
 from gramwatt.reports.sections.month.factors import factor_section
 from gramwatt.reports.sections.month.register import register_section, source_keys
 from gramwatt.reports.sections.month.restated import restated_blocks
@@ -98,8 +102,8 @@ def build(document: MonthDoc) -> Document:
     blocks += statement_section(document, stamp)
     return Document(
         f"Energy and carbon of AI jobs, {month_name(document['month'])}",
-        f"{scope}; {_jobs(document)}; days and months in {zone}.",
-        f"{document['month']}-01",
+        f"{scope}; {_jobs(document)}; days and months in {zone}. Issued: {issued(document)}.",
+        (document["issued_at"] or "")[:10],
         tuple(blocks),
         stamp,
         glossary=True,
@@ -192,7 +196,7 @@ def _warnings(document: MonthDoc) -> list[Block]:
 def _first_page(document: MonthDoc) -> list[Block]:
     """Totals, budgets, trend, what changed, and what to do."""
     if not document["totals"]["jobs"]:
-        return [Heading("Summary"), Text("No job of this month is scored.")]
+        return [Heading("Summary"), Text(_nil(document))]
     return [
         Heading("Summary"),
         *_restated(document),
@@ -203,6 +207,18 @@ def _first_page(document: MonthDoc) -> list[Block]:
         *_change(document),
         *first_advice(document),
     ]
+
+
+def _nil(document: MonthDoc) -> str:
+    """Return why the report of a month has no figure."""
+    if document["jobs_running"]["jobs"] or document["jobs_unscored"]["jobs"]:
+        return "No job of this month is scored."
+    what = f" of project {document['project']}" if document["project"] else ""
+    so_far = "" if document["complete"] else " so far"
+    return (
+        f"Nil report: no job{what} was recorded in {month_name(document['month'])}{so_far}. What "
+        "ran without gramwatt's meter is not known."
+    )
 
 
 def _restated(document: MonthDoc) -> list[Block]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -27,6 +27,7 @@ from gramwatt.reports.model import (
     Document,
     Facts,
     Heading,
+    NoticeBlock,
     Table,
     texts,
 )
@@ -42,6 +43,9 @@ _NO_GLYPH = re.compile(r'the text `"(.+?)"` could not be displayed')
 _JOINED = ("Mn", "Me", "Cf")
 """Unicode categories of combining marks and joiners."""
 MAX_TRIES = 24
+NO_DATE = "2000-01-01"
+"""What the typesetter takes for today where a report has no date; it prints it nowhere."""
+_EMOJI = range(0x1F000, 0x20000)
 _ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}")
 
 
@@ -49,11 +53,14 @@ def render(document: Document) -> bytes:
     """Return the document as PDF/UA-1 bytes.
 
     PDF/UA requires a glyph for every character. Characters without one in the bundled and the
-    system's fonts become U+FFFD. If typst still refuses, the PDF is tagged but not PDF/UA.
+    system's fonts become U+FFFD, and a last notice names packages with such fonts. If typst still
+    refuses, the PDF is tagged but not PDF/UA.
     """
     import typst
 
-    text = json.dumps(_plain(cleaned(document)), ensure_ascii=False)
+    document = cleaned(document)
+    text = _as_text(document)
+    lacking: set[str] = set()
     system_fonts = False
     for _ in range(MAX_TRIES):
         try:
@@ -63,9 +70,37 @@ def render(document: Document) -> bytes:
             if not missing:
                 raise
         if system_fonts:
-            text = _replaced(text, set(_ESCAPE.sub(_unescaped, "".join(missing))))
+            lacking |= set(_ESCAPE.sub(_unescaped, "".join(missing)))
+            noted = replace(document, blocks=(*document.blocks, _without_font(lacking)))
+            text = _replaced(_as_text(noted), lacking)
         system_fonts = True
     return _compile(text, document.date, system_fonts, None)
+
+
+def _as_text(document: Document) -> str:
+    return json.dumps(_plain(document), ensure_ascii=False)
+
+
+def _without_font(lacking: Set[str]) -> NoticeBlock:
+    """Return the notice of characters that no font has."""
+    packages = sorted({_package(character) for character in lacking})
+    many = f"{len(lacking)} characters" if len(lacking) > 1 else "One character"
+    return NoticeBlock(
+        "info",
+        "",
+        f"{many} of this report could not be printed, and stand{'s' * (len(lacking) == 1)} as "
+        f"{REPLACEMENT}: no font of the machine that made it has them. On Debian and Ubuntu: "
+        f"apt install {' '.join(packages)}. The page, CSV and JSON have every character.",
+    )
+
+
+def _package(character: str) -> str:
+    """Return the Debian package with a font for a character."""
+    if unicodedata.category(character) == "So" or ord(character) in _EMOJI:
+        return "fonts-noto-color-emoji"
+    if unicodedata.east_asian_width(character) in "WF":
+        return "fonts-noto-cjk"
+    return "fonts-noto-core"
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -98,7 +133,7 @@ def _compile(text: str, date: str, system_fonts: bool, standard: Literal["ua-1"]
         font_paths=_fonts(system_fonts),
         pdf_standards=standard,
         sys_inputs={"document": text},
-        timestamp=datetime.fromisoformat(date).replace(tzinfo=UTC),
+        timestamp=datetime.fromisoformat(date or NO_DATE).replace(tzinfo=UTC),
     )
     return data
 

@@ -41,7 +41,7 @@ def build(document: YearDoc) -> Document:
     return Document(
         f"Energy and carbon of AI jobs, {year}",
         f"{f'Project {project}' if project else 'All projects'}; {state}.",
-        f"{year}-01-01",
+        "",
         tuple(blocks),
         stamp,
         glossary=True,

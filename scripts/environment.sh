@@ -64,6 +64,10 @@ missing_packages() {
     if [ "$1" = development ] && ! [ -x "${GRAMWATT_CHROMIUM:-/usr/bin/chromium}" ]; then
         printf 'chromium fonts-dejavu-core '
     fi
+    # Printed reports have letters of other scripts where the system has a font.
+    if [ "$1" = development ] && [ -z "$(fc-list :lang=ja 2>/dev/null)" ]; then
+        printf 'fontconfig fonts-wqy-microhei fonts-symbola '
+    fi
 }
 
 usable_venv() {

@@ -113,6 +113,7 @@ def month_document(
         "deleted": deleted,
         "deletions": [],
         "restatement": None,
+        "issued_at": None,
         "closings": [],
         "factors": [],
         "scope_2": None,

@@ -316,18 +316,19 @@ class MonthDoc(TypedDict):
 
     It is `complete` once the month is over and no job of it runs, lacks a score or is one of the
     `jobs_to_rescore`, which wait to be scored again with the engine, catalog, settings or intensity
-    of now, those of the trend too; it is then kept, and has a `revision`, which late lines and new
-    scores raise. The figures and R of `top_jobs` are
-    of their part in the month. `components`, `ledger`, `chargeback` and `by_project` sum to the
-    totals, `factors` to those of E and O; `provisional` are the jobs in them whose grid intensity
-    is not final, None where an earlier release did not say. `examined_jobs` are those that
-    `advice` and `suggestions` come from. `jobs` is the register, its 1000 largest where it is
+    of now, those of the trend too; it is then kept, and has a `revision`, issued at `issued_at`,
+    which late lines and new scores raise. The figures and R of `top_jobs` are of their part in the
+    month. `components`, `ledger`, `chargeback` and `by_project` sum to the totals, `factors` to
+    those of E and O; `provisional` are the jobs in them whose grid intensity is not final, None
+    where an earlier release did not say. `examined_jobs` are those that `advice` and
+    `suggestions` come from. `jobs` is the register, its 1000 largest where it is
     answered; it is kept once, as the scores of the jobs, and not with the report.
     """
 
     month: str
     project: str | None
     revision: int | None
+    issued_at: str | None
     revised: RevisedDoc | None
     restatement: RestatementDoc | None
     closings: list[ClosingDoc]

@@ -14,6 +14,8 @@ from gramwatt.sci.base.units import g_from_kg
 
 UNKNOWN = "not known"
 NARROW_SPACE = "\u202f"
+DECIDING = (0.5, 0.7, 0.9, 1.0)
+"""Shares from which on a grade is given, a sum of energy has a kind, and a whole is whole."""
 Steps = tuple[tuple[float, str], ...]
 """Prefixed units, greatest first: how many base units one is, and its name."""
 
@@ -115,7 +117,12 @@ def number(value: float, digits: int) -> str:
 
 
 def count_text(count: float) -> str:
-    """Return a count of units: all digits before the point, and six of one below 100 000."""
+    """Return a count of units: all digits before the point, and six of one below 100 000.
+
+    From 1e15 on, where a float no longer holds every digit, it has an exponent.
+    """
+    if abs(count) >= 1e15:
+        return f"{count:.6g}"
     if count == round(count) or abs(count) >= 1e5:
         return f"{count:,.0f}".replace(",", NARROW_SPACE)
     return number(count, 6)
@@ -132,9 +139,15 @@ def all_digits(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share (0 to 1) in percent; "<1 %" for a small one, which is not 0."""
+    """Return a share (0 to 1) in percent; "<1 %" for a small one, which is not 0.
+
+    One just below a limit that grades and kinds go by has a decimal, so that it does not print as
+    what it does not reach.
+    """
     if 0 < share < 0.01:
         return f"<1{NARROW_SPACE}%"
+    if round(share, 2) in DECIDING and share < round(share, 2) - 1e-9:
+        return f"{math.floor(share * 1000) / 10:.1f}{NARROW_SPACE}%"
     return f"{share * 100:.0f}{NARROW_SPACE}%"
 
 

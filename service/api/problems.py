@@ -49,7 +49,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unknown-budget": (404, "The project has no budget of that month."),
     "unknown-contract": (404, "The ledger of contracts has no such entry."),
     "deleted-job": (410, "The job was deleted; the answer says when and by whom."),
-    "no-data": (404, "Nothing was measured in that month."),
+    "no-data": (404, "There is nothing of that month, year or project."),
     "unknown-key": (404, "There is no key of that name."),
     "unknown-session": (404, "There is no such session of a browser."),
     "unknown-name": (404, "The catalog has no row of that name."),

@@ -139,6 +139,7 @@ def monthly_report(path: MonthPath, query: MonthQuery) -> Response:
     """Return the report of a month, in the format that the Accept header asks for.
 
     `revision` is null where no kept revision says the same; that of a revision never changes.
+    Of a month without a job the report is nil; one that has not begun is `no-data`.
     """
     return month_response(path.month, query.project, by_accept(MONTH_FORMATS), query.revision)
 
@@ -264,7 +265,7 @@ def month_response(
     """
     found = service()
     with nullcontext() if form == "json" else heavy():
-        text = month_text(found, month, project, revision=revision)
+        text = month_text(found, month, project, revision=revision, nil=True)
         return with_etag(
             tag_of(MEDIA[form], text),
             MEDIA[form],

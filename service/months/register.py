@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.analysis.documents import RegisterRow
 from gramwatt.service.access.projects import one_project
-from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months import revisions
 from gramwatt.service.months.register_row import register_row
@@ -38,7 +37,7 @@ ENDS = ("value", "low", "high", "kind", "source")
 def register(
     service: Service, month: str, project: str | None = None, revision: int | None = None
 ) -> Iterator[RegisterRow]:
-    """Yield a row for each scored job of a month, the largest first; raises NoDataError.
+    """Yield a row for each scored job of a month, the largest first; none of a month without one.
 
     With `revision`, those of that kept report: by the scores that it was made of. Else by the
     newest scores. Excluded jobs are not `counted`.
@@ -47,8 +46,6 @@ def register(
     service = service.for_every_project()
     with service.store.read() as session:
         ledger = _ledger(session, month, project, revision)
-    if not ledger:
-        raise NoDataError(f"no scored job in {month}")
     return _rows(service, month, ledger)
 
 
@@ -67,7 +64,11 @@ def with_jobs(service: Service, text: str) -> str:
 
 
 def register_csv(rows: Iterator[RegisterRow]) -> Iterator[str]:
-    """Yield the register as CSV, a line at a time; an unknown figure is empty."""
+    """Yield the register as CSV, a line at a time; an unknown figure is empty.
+
+    It begins with the mark by which spreadsheets know that it is UTF-8.
+    """
+    yield "\ufeff"
     columns = [f"{name}_{end}" for name in FIGURES for end in ENDS]
     yield _line([*PLAIN, *columns, "job", "journal", "revisions"])
     for row in rows:

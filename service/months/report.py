@@ -40,7 +40,7 @@ from gramwatt.service.months.stored import MonthStore, Rows, store_sums
 from gramwatt.service.months.sums.keeping import versions
 from gramwatt.service.store.documents import read_month, to_text
 from gramwatt.service.store.models import Job, JobMonth, is_pending
-from gramwatt.service.store.timestamps import from_us
+from gramwatt.service.store.timestamps import from_us, text_from_us
 
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM."""
@@ -56,13 +56,19 @@ def month_report(
 
 
 def month_text(
-    service: Service, month: str, project: str | None = None, *, revision: int | None = None
+    service: Service,
+    month: str,
+    project: str | None = None,
+    *,
+    revision: int | None = None,
+    nil: bool = False,
 ) -> str:
     """Return the report of a month as compact JSON; nothing is written.
 
     Where the newest kept revision still says the same, it is that; else `revision` is null. With
     `revision`, the report that was kept under that number. A caller who is bound to projects has
-    the report of one of them. Raises NoDataError.
+    the report of one of them. Raises NoDataError for a month without a job; with `nil`, only for
+    one that has not begun and for an unknown project, and the report of no job is nil.
     """
     project = one_project(service, project, month)
     service = service.for_every_project()
@@ -70,7 +76,10 @@ def month_text(
         return revisions.kept(service, month, project, revision)
     with service.store.read() as session:
         newest = revisions.newest(session, month, project)
-        found = _found(service, session, month, project, months_before(month), newest is not None)
+        if nil and newest is None:
+            _require_begun(service, session, month, project)
+        known = nil or newest is not None
+        found = _found(service, session, month, project, months_before(month), known)
         return _text(service, session, found, newest)[0]
 
 
@@ -78,15 +87,17 @@ def keep_month(service: Service, month: str, project: str | None = None) -> str:
     """Return the report of a month like `month_text`; that of a complete month is kept.
 
     It becomes the next revision where it says something else than the newest one. Of processes
-    that keep the same report at once one does. Raises NoDataError.
+    that keep the same report at once one does. Of a month without a job the report is nil; raises
+    NoDataError for one that has not begun, and for an unknown project.
     """
     project = one_project(service, project, month)
     service = service.for_every_project()
     for _ in range(TRIES):
         with service.store.read() as session:
             newest = revisions.newest(session, month, project)
-            known = newest is not None
-            found = _found(service, session, month, project, months_before(month), known)
+            if newest is None:
+                _require_begun(service, session, month, project)
+            found = _found(service, session, month, project, months_before(month), known=True)
             text, is_new = _text(service, session, found, newest)
             jobs = pack_ledger(ledger_of(session, month, project))
         store_sums(service, found.new)
@@ -97,7 +108,7 @@ def keep_month(service: Service, month: str, project: str | None = None) -> str:
             revisions.still_holds(service, newest, found.made_of)
             return text
         number = newest.revision + 1 if newest else 1
-        text = _numbered(text, number)
+        text = _issued(text, number, text_from_us(service.now_us()))
         messages = restated_messages(service, month, project, number, text)
         if revisions.keep(service, month, project, number, text, found.made_of, jobs, messages):
             return text
@@ -180,6 +191,15 @@ def _require_parts(session: Session, month: str, project: str | None) -> None:
         raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {month}")
 
 
+def _require_begun(service: Service, session: Session, month: str, project: str | None) -> None:
+    """Raise NoDataError for a month that has not begun, or a project that never had a job."""
+    if service.now_us() < service.month_span_us(month)[0]:
+        raise NoDataError(f"{month} has not begun")
+    known = sa.select(Job.id).where(Job.project == project).limit(1)
+    if project is not None and session.scalar(known) is None:
+        raise NoDataError(f"no job of project {project!r} in {month}, nor in any other month")
+
+
 def _text(
     service: Service, session: Session, found: _Found, newest: revisions.Kept | None
 ) -> tuple[str, bool]:
@@ -233,7 +253,8 @@ def _raw(fields: Mapping[str, Any]) -> dict[str, msgspec.Raw]:
 
 def _written(fields: Fields, revised: str, restatement: str) -> str:
     """Return the document without a revision as compact JSON, with its fields in their order."""
-    texts = {"revision": "null", "revised": revised, "restatement": restatement}
+    texts = {"revised": revised, "restatement": restatement}
+    texts |= {"revision": "null", "issued_at": "null"}
     whole = {**fields, **{name: msgspec.Raw(text.encode()) for name, text in texts.items()}}
     return _encoded({name: whole[name] for name in MonthDoc.__annotations__})
 
@@ -242,9 +263,9 @@ def _encoded(fields: Mapping[str, Any]) -> str:
     return msgspec.json.encode(fields).decode()
 
 
-def _numbered(text: str, revision: int) -> str:
-    """Return the document with the number of its revision."""
-    return _encoded({**_fields(text), "revision": revision})
+def _issued(text: str, revision: int, issued_at: str) -> str:
+    """Return the document with the number and time of its revision."""
+    return _encoded({**_fields(text), "revision": revision, "issued_at": issued_at})
 
 
 def months_with_data(service: Service) -> list[str]:

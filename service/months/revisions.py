@@ -25,7 +25,7 @@ ROUNDING = 1e-12
 """Relative difference of figures that were added in another order."""
 
 
-NOT_COMPARED = frozenset(("revision", "revised", "restatement", "closings"))
+NOT_COMPARED = frozenset(("revision", "issued_at", "revised", "restatement", "closings"))
 """Fields of a report that say what became of it, not of its month."""
 
 

@@ -52,7 +52,8 @@ def render_month(document: MonthDoc, form: MonthFormat | Page, whole: str = "") 
     if form == "csv":
         from gramwatt.reports import csv
 
-        return csv.month_csv(document).encode()
+        # With the mark by which spreadsheets know that it is UTF-8.
+        return csv.month_csv(document).encode("utf-8-sig")
     from gramwatt.reports import month
 
     report = month.build_short(document, whole) if whole else month.build(document)

@@ -262,7 +262,7 @@ def test_the_days_chart_holds_the_month(full):
 
 def test_an_empty_month_says_so():
     built = month.build(month_of([]))
-    assert "No job of this month is scored." in words(built)
+    assert "Nil report: no job was recorded in May 2026. What ran without" in words(built)
     assert headings(built) == ["Summary", "Statement"]
     assert blocks(built, Figures) == []
 
@@ -363,4 +363,4 @@ def test_jobs_that_go_on_after_the_month_are_told_from_those_that_ended():
     # From 31 May 08:00 to 1 June 08:00.
     built = month.build(month_of([steady_job("a"), varied_job("b", start=30 * 86_400, hours=24)]))
     said = "All projects; 2 jobs, of which 1 ended in this month; days and months in UTC."
-    assert built.subtitle == said
+    assert built.subtitle.startswith(said)

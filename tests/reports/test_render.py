@@ -135,7 +135,8 @@ def test_the_pdf_is_tagged_titled_and_complete(name):
     assert root["/MarkInfo"]["/Marked"]
     assert root["/Lang"] == "en"
     assert b"pdfuaid:part" in root["/Metadata"].get_data()
-    assert reader.metadata.creation_date.strftime("%Y-%m-%d") == made.date
+    dated = reader.metadata.creation_date
+    assert (dated.strftime("%Y-%m-%d") if dated else "") == made.date
     text = pdf_text(pdf_of(name))
     assert f"{len(reader.pages)} of {len(reader.pages)}" in text
     assert dense(text).count(dense(made.reference)) >= len(reader.pages)
@@ -229,6 +230,40 @@ def test_a_name_no_font_has_still_makes_a_whole_report(name):
     assert "tail" in pdf_text(data)
     assert "The score and its terms" in pdf_text(data)
     assert b"pdfuaid:part" in PdfReader(BytesIO(data)).trailer["/Root"]["/Metadata"].get_data()
+
+
+def test_letters_of_every_script_print_by_fonts_of_the_system():
+    name = "大規模言語モデル 학습 🚀"
+    printed = dense(pdf_text(pdf.render(job.build(hostile_job(name)))))
+    assert dense(name) in printed
+    assert "\ufffd" not in printed
+
+
+def test_without_such_a_font_one_notice_names_the_package(monkeypatch):
+    bundled = pdf._fonts(False)
+    monkeypatch.setattr(pdf, "_fonts", lambda _system: bundled)
+    printed = pdf_text(pdf.render(job.build(hostile_job("図像"))))
+    said = dense("2 characters of this report could not be printed, and stand as \ufffd")
+    assert dense(printed).count(said) == 1
+    assert "apt install fonts-noto-cjk." in " ".join(printed.split())
+
+
+def test_no_page_holds_a_single_line_of_the_words():
+    used = Text("SCI, PUE, provisional, energy, embodied carbon, location-based, market-based.")
+    for lines in range(28, 52, 2):
+        filler = [Text(f"line {n}") for n in range(lines)]
+        made = Document("Words", "", "", (Heading("A"), used, *filler), glossary=True)
+        *_, last = PdfReader(BytesIO(pdf.render(made))).pages
+        body = [line for line in last.extract_text().splitlines() if line.strip()]
+        assert len(body) >= 2 + 4, lines  # beside head and foot of the page
+
+
+def test_a_count_of_any_size_stays_in_its_column():
+    made = varied_job()
+    made["sci"] = [{**row, "count": 9e29} for row in made["sci"]]
+    printed = pdf_text(pdf.render(job.build(made, full=True)))
+    assert "9e+29" in printed
+    assert "900\u202f000\u202f000" not in printed
 
 
 def test_a_fault_of_the_template_is_not_taken_for_a_missing_glyph(monkeypatch):

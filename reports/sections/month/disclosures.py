@@ -6,7 +6,7 @@ from gramwatt import __version__
 from gramwatt.reports.model import Block, Column, Facts, Heading, Pair, Table
 from gramwatt.reports.sections.common import DECLARED, cell
 from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.base.formatting import UNKNOWN, jobs_text, text
+from gramwatt.sci.base.formatting import UNKNOWN, jobs_text, minute_text, text
 
 NOT_ADVICE = (
     "This is not legal advice. The rows say where a figure could go, as of their dates; what your "
@@ -51,6 +51,7 @@ def statement_section(document: MonthDoc, stamp: str) -> list[Block]:
             f"{text(before['total_g'])}"
         )
     facts = (
+        ("Issued", issued(document)),
         ("Organisation", said["organisation"] or UNKNOWN),
         ("Accountable", said["accountable"] or NOBODY),
         ("Contact", said["contact"] or UNKNOWN),
@@ -65,3 +66,11 @@ def statement_section(document: MonthDoc, stamp: str) -> list[Block]:
         ),
     )
     return [Heading("Statement"), Facts(facts, quoted=True)]
+
+
+def issued(document: MonthDoc) -> str:
+    """Return when and by whom the report was issued."""
+    if document["issued_at"] is None:
+        return "not yet, as the month may still change"
+    by = document["statement"]["organisation"] or "an organisation that is not named"
+    return f"{minute_text(document['issued_at'])} UTC by {by}"

@@ -14,6 +14,7 @@ from gramwatt.sci.base.formatting import (
     duration,
     number,
     percent,
+    plain,
     shown,
     span_text,
     text,
@@ -74,6 +75,8 @@ def test_small_shares_are_not_nothing():
     assert percent(0.004) == f"<1{NARROW_SPACE}%"
     assert percent(0) == f"0{NARROW_SPACE}%"
     assert percent(0.128) == f"13{NARROW_SPACE}%"
+    # Not the nine tenths from which on a sum is measured, nor the whole.
+    assert [plain(percent(share)) for share in (0.896, 0.9, 0.9999)] == ["89.6 %", "90 %", "99.9 %"]
 
 
 def test_a_whole_count_keeps_every_digit():
@@ -81,7 +84,8 @@ def test_a_whole_count_keeps_every_digit():
     assert count_text(0.5) == "0.5"
     assert count_text(1_234_567.25).replace(NARROW_SPACE, " ") == "1 234 567"
     assert count_text(99_999.25).replace(NARROW_SPACE, " ") == "99 999.2"
-    assert count_text(1e18).replace(NARROW_SPACE, "") == "1" + 18 * "0"
+    assert count_text(9e14).replace(NARROW_SPACE, "") == "9" + 14 * "0"
+    assert count_text(9e29) == "9e+29"
     assert [all_digits(value) for value in (1_234_567.0, 0.1 + 0.2, 1e20, 1_234_567.25)] == [
         *("1234567", "0.3", "1" + 20 * "0", "1234567.25")
     ]

@@ -171,7 +171,8 @@ def test_documents_have_the_documented_shape(client, light):
     report = client.get("/v1/jobs/job-1/report").json
     month = client.get("/v1/reports/monthly/2026-05").json
     assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
-    assert client.post("/v1/reports/monthly/2026-05").json == {**month, "revision": 1}
+    kept = client.post("/v1/reports/monthly/2026-05").json
+    assert kept == {**month, "revision": 1, "issued_at": kept["issued_at"]}
     advised = month_document(
         "2026-05",
         [{**report, "series": []}],

@@ -152,7 +152,7 @@ def test_a_running_job_is_not_rescored(client, light):
         (("get", "/v1/jobs/none/report.doc"), (422, "invalid")),
         (("get", "/v1/jobs/-x"), (422, "invalid")),
         (("get", "/v1/reports/monthly/2026-13"), (422, "invalid")),
-        (("get", "/v1/reports/monthly/2026-05"), (404, "no-data")),
+        (("get", "/v1/reports/monthly/2199-05"), (404, "no-data")),
         (("get", "/v1/nothing"), (404, "not-found")),
         (("delete", "/v1/jobs"), (405, "method-not-allowed")),
         (("post", "/v1/jobs/none/rescore"), (415, "unsupported-media-type")),

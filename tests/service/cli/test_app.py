@@ -168,8 +168,10 @@ def test_a_month_is_the_same_to_the_byte_whatever_python_hashes(home, two_jobs, 
         with contextlib.closing(sqlite3.connect(home / "gramwatt.db")) as store:
             store.execute("DELETE FROM monthly_reports")  # so that the next one is made anew
             store.commit()
-        made.add((tmp_path / seed / "2026-05.json").read_bytes())
-    document = json.loads(made.pop())
+        text = (tmp_path / seed / "2026-05.json").read_text()
+        made.add(re.sub(r'"issued_at": "[^"]+"', "", text))
+    document = json.loads(text)
+    made.pop()
     assert made == set()
     assert list(document["notice_counts"]) == sorted(document["notice_counts"])
     assert len(document["notice_counts"]) == 3
@@ -179,7 +181,7 @@ def test_a_month_is_the_same_to_the_byte_whatever_python_hashes(home, two_jobs, 
     ("arguments", "code", "words"),
     [
         (("report", "month", "2026-13"), 2, "write YYYY-MM"),
-        (("report", "month", "2025-01"), 1, "no job in 2025-01"),
+        (("report", "month", "2199-01"), 1, "2199-01 has not begun"),
         (("report", "job", "job-1", "--format", "doc"), 2, "known: json, html, pdf"),
         (("report", "job", "job-1", "--format", ""), 2, "no format ''; known: json, html, pdf"),
         (("login", "--url", "example.org"), 2, "--url: not an http:// or https:// address"),

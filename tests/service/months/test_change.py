@@ -155,14 +155,15 @@ def test_late_lines_make_a_revision_that_says_so(service, clock):
     read = month_report(service, "2026-05")
     assert (read["revision"], read["revised"], read["complete"]) == (None, None, True)
     first = json.loads(keep_month(service, "2026-05"))
-    assert first == {**read, "revision": 1}
+    assert first == {**read, "revision": 1, "issued_at": first["issued_at"]}
     assert month_report(service, "2026-05") == first
     clock.turn(days=1)
     run(service, "late", MAY, power_w=900.0)
     read = month_report(service, "2026-05")
     assert read["revision"] is None
     second = json.loads(keep_month(service, "2026-05"))
-    assert second == {**read, "revision": 2}
+    assert second == {**read, "revision": 2, "issued_at": second["issued_at"]}
+    assert second["issued_at"] > first["issued_at"]
     assert second["revised"] == {
         "revision": 1,
         "jobs": 1,

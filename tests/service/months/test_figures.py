@@ -175,7 +175,7 @@ def test_the_grade_follows_shares_of_energy_and_names_the_jobs_that_cost_it(ligh
     rows = [(row["job_id"], row["name"], row["project"]) for row in limit["jobs"]]
     assert rows == [("notebook", "notebook", "lab"), ("lab", "lab", "lab")]
     printed = words(report.build(document))
-    assert "Most is lacking for notebook (lab) 50" in printed
+    assert "Most is lacking for notebook (lab) 49.9" in printed
 
 
 def test_jobs_that_moved_to_the_suggested_region_followed(light):

@@ -86,11 +86,11 @@ def test_post_keeps_what_get_then_answers(light):
     job(light)
     read = client.get(address).json
     kept = client.post(address)
-    assert (kept.status_code, kept.json) == (200, {**read, "revision": 1})
+    issued = {"revision": 1, "issued_at": kept.json["issued_at"]}
+    assert (kept.status_code, kept.json) == (200, {**read, **issued})
     assert client.post(address).json == client.get(address).json == kept.json
-    assert client.post("/v1/reports/monthly/2025-01").json["code"] == "no-data"
-    running = client.post("/v1/reports/monthly/2026-06")
-    assert running.json["code"] == "no-data"
+    assert client.post("/v1/reports/monthly/2026-06").json["revision"] is None
+    assert client.post("/v1/reports/monthly/2026-07").json["code"] == "no-data"
     job(light, "now", 6)
     assert client.post("/v1/reports/monthly/2026-06").json["revision"] is None
     assert revisions(light, "2026-06") == []
@@ -129,3 +129,37 @@ def test_the_task_waits_until_the_jobs_of_a_month_are_scored(service):
     ingest(service, "job-2", late, score=False)
     keep_ended_months(service)
     assert revisions(service) == []
+
+
+def test_a_month_without_a_job_is_a_nil_report_in_every_form(light):
+    client = create_app(service=light).test_client()
+    job(light, project="A")
+    for month, project, says in (
+        ("2026-03", "", "no job was recorded in March 2026."),
+        ("2026-04", "?project=A", "no job of project A was recorded in April 2026."),
+        ("2026-06", "", "no job was recorded in June 2026 so far."),
+    ):
+        address = f"/v1/reports/monthly/{month}"
+        found = client.get(f"{address}.json{project}").json
+        assert (found["totals"]["jobs"], found["totals"]["total_g"]) == (0, None)
+        assert says in client.get(f"{address}.html{project}").text
+        assert says in client.get(f"/months/{month}{project}", headers={"Accept": "text/html"}).text
+        assert client.get(f"{address}.pdf{project}").data.startswith(b"%PDF")
+        assert f"total,{month},jobs,0.0" in client.get(f"{address}.csv{project}").text
+        assert client.get(f"{address}/jobs{project}").json["jobs"] == []
+    assert client.get("/v1/reports/monthly/2026-07").json["detail"] == "2026-07 has not begun"
+    assert client.get("/v1/reports/monthly/2026-05?project=B").status_code == 404
+
+
+def test_a_job_that_comes_to_a_closed_nil_month_restates_it(light):
+    client = create_app(service=light).test_client()
+    job(light, project="A")
+    april = "/v1/reports/monthly/2026-04"
+    closed = client.post(f"{april}/close").json
+    assert (closed["closed"], closed["closings"][0]["revision"]) == (True, 1)
+    job(light, "late", 4)
+    found = client.post(april).json
+    assert (found["revision"], found["totals"]["jobs"]) == (2, 1)
+    (step,) = found["restatement"]["steps"]
+    assert (step["cause"], step["jobs"]) == ("late-records", ["late"])
+    assert step["change_g"]["value"] == pytest.approx(found["totals"]["total_g"]["value"])
