@@ -1,0 +1,128 @@
+"""The documentation site: `sphinx-build -W -b dirhtml docs FOLDER`; nothing is fetched for it.
+
+The pages are docs/*.md; the reference is made of the code each time (`_generated/`, not kept).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gramwatt import __version__
+
+project, author = "gramwatt", "the gramwatt authors"
+copyright = "the gramwatt authors, Apache-2.0"
+version = release = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["examples"]
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+html_theme = "furo"
+html_title = "gramwatt"
+html_show_sphinx = False
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+suppress_warnings = ["myst.strikethrough"]
+
+GENERATED = "_generated"
+PYTHON = """# Python reference
+
+```{eval-rst}
+.. autofunction:: gramwatt.track
+
+.. autoclass:: gramwatt.collectors.client.track.Job
+   :members:
+
+.. automodule:: gramwatt.client
+   :members: Client
+```
+"""
+
+
+def commands() -> str:
+    """Return every command with its options, from the command itself."""
+    import typer
+
+    from gramwatt import __main__ as command
+    from gramwatt.collectors.cli.app import build_app
+
+    app = build_app(command.open_store)
+    command._add_engine_commands(app)
+    command._add_service_commands(app)
+    return "# Commands and options\n\n" + "\n".join(_described(typer.main.get_command(app), ""))
+
+
+def _described(found: Any, prefix: str) -> Iterator[str]:
+    for name, one in found.commands.items():
+        title = f"{prefix} {name}".strip()
+        yield f"## gramwatt {title}\n\n```text\n{(one.help or '').strip()}\n```\n"
+        options = [p for p in one.params if p.param_type_name == "option" and not p.hidden]
+        if options:
+            yield "| option | |\n|---|---|"
+            for option in options:
+                text = (option.help or "").replace("\n", " ").replace("|", "\\|")
+                yield f"| `{', '.join(option.opts)}` | {text} |"
+            yield ""
+        if hasattr(one, "commands"):
+            yield from _described(one, title)
+
+
+def settings() -> str:
+    """Return every setting of the service with its default, from the settings themselves."""
+    from gramwatt.service.config import ServiceConfig, settings_of
+    from gramwatt.service.operation.settings import value_text
+
+    rows = [
+        f"| `{row.variable}` | {row.text} | {value_text(row.variable, value) or ''} |"
+        for row, value in settings_of(ServiceConfig(home=Path("home"), database_url=""))
+    ]
+    head = "# Settings of the service\n\nThose of a job: [configuration](../configuration.md).\n\n"
+    return head + "| variable | | default |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def routes() -> str:
+    """Return every operation of the API, from its OpenAPI description."""
+    from gramwatt.service.api import openapi
+    from gramwatt.service.app import GROUPS
+
+    described = openapi.document(GROUPS)
+    rows = [
+        f"| `{method.upper()} {path}` | {operation.get('summary', '')} |"
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+        if isinstance(operation, dict) and "responses" in operation
+    ]
+    head = (
+        "# Routes\n\nWhat they take and answer: [HTTP API](../api.md).\n\n| route | |\n|---|---|\n"
+    )
+    return head + "\n".join(rows) + "\n"
+
+
+def write_reference(app: Any) -> None:
+    """Write the pages that the code has the words of."""
+    folder = Path(app.srcdir) / GENERATED
+    folder.mkdir(exist_ok=True)
+    pages = {"commands": commands(), "settings": settings(), "routes": routes(), "python": PYTHON}
+    for name, text in pages.items():
+        (folder / f"{name}.md").write_text(text, "utf-8")
+
+
+def write_llms(app: Any, failure: Exception | None) -> None:
+    """Write llms.txt, the list of pages for programs that read, and the pages as they are."""
+    if failure is not None:
+        return
+    source, out = Path(app.srcdir), Path(app.outdir)
+    pages = sorted(source.glob("*.md"))
+    lines = [f"# gramwatt {version}", "", "> Carbon-aware SCI reporting for AI jobs.", ""]
+    for page in pages:
+        text = page.read_text("utf-8")
+        (out / page.name).write_text(text, "utf-8")
+        lines.append(f"- [{text.splitlines()[0].lstrip('# ')}]({page.name})")
+    (out / "llms.txt").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def setup(app: Any) -> None:
+    """Make the reference before the pages are read, and llms.txt after they were written."""
+    app.connect("builder-inited", write_reference)
+    app.connect("build-finished", write_llms)
