@@ -166,7 +166,7 @@ def monthly_register(path: MonthPath, query: RegisterQuery) -> Response:
     return Response(text, content_type=MEDIA["json"])
 
 
-@routes.post("/v1/reports/monthly/<month>/close", *SUMMED, "conflict", access=Access.ADMIN)
+@routes.post("/v1/reports/monthly/<month>/close", *SUMMED, "conflict", access=Access.ADMIN_ALL)
 def close_monthly_report(path: MonthPath) -> ClosedMonth:
     """Close a complete month with the newest revision of its report.
 
@@ -175,7 +175,7 @@ def close_monthly_report(path: MonthPath) -> ClosedMonth:
     return close_month(service(), path.month, by=caller().name)
 
 
-@routes.post("/v1/reports/monthly/<month>/reopen", "conflict", access=Access.ADMIN)
+@routes.post("/v1/reports/monthly/<month>/reopen", "conflict", access=Access.ADMIN_ALL)
 def reopen_monthly_report(path: MonthPath, body: ReopenBody) -> ClosedMonth:
     """Open a closed month again, with a reason that stays on record."""
     return reopen_month(service(), path.month, body.reason, by=caller().name)
