@@ -109,6 +109,7 @@ class ServiceConfig:
     hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     requests_per_s: float = 200.0
+    quotas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     public_badges: frozenset[str] = frozenset()
     session_lasts: timedelta = timedelta(hours=12)
     oidc: OidcConfig | None = None
@@ -180,6 +181,12 @@ def _targets(variable: str, text: str) -> tuple[tuple[int, float], ...]:
     """Return kilograms by year, of `2027=12000 2030=8000`."""
     pairs = [word.partition("=") for word in text.split()]
     return tuple(sorted((_year(variable, y), _number(variable, kg)) for y, _, kg in pairs))
+
+
+def _limits(variable: str, text: str) -> dict[str, float]:
+    """Return limits by project, under "" that of every other, of `1000 vision=5000`."""
+    pairs = [word.rpartition("=") for word in _words(variable, text)]
+    return {unquote(name): _number(variable, number) for name, _, number in pairs}
 
 
 def _count(variable: str, text: str) -> int:
@@ -335,6 +342,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("hosts", "HOSTS", "further host names that requests may name", _words),
     Setting("trusted_proxies", "TRUSTED_PROXIES", "proxies that are believed", _networks),
     Setting("requests_per_s", "REQUESTS_PER_S", "sustained rate of requests of a key", _number),
+    Setting("quotas.lines_per_day", "QUOTA_LINES_PER_DAY", "a project's lines a day", _limits),
+    Setting("quotas.jobs", "QUOTA_JOBS", "jobs that a project may have", _limits),
+    Setting(
+        "quotas.renders_per_hour",
+        "QUOTA_RENDERS_PER_HOUR",
+        "a project's rendered reports an hour",
+        _limits,
+    ),
+    Setting("quotas.stored_mib", "QUOTA_STORED_MIB", "stored lines of a project [MiB]", _limits),
     Setting("public_badges", "PUBLIC_BADGES", "projects whose badge anybody may see", _names),
     Setting("lifetime_years", "LIFETIME_YEARS", "expected lifetime EL of hardware [years]", None),
     Setting("overlay", "OVERLAY", "file of own catalog entries", None),
@@ -369,22 +385,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("reports.folder", "REPORT_DIR", "folder of finished reports", _path),
     Setting("reports.mail_to", "REPORT_EMAIL", "addresses of finished reports", _words),
     Setting("reports.s3.url", "REPORT_S3_URL", "S3-compatible store of finished reports", _bucket),
-    Setting(
-        "intensity.chains",
-        "INTENSITY",
-        "the chain of providers",
-        None,
-    ),
+    Setting("intensity.chains", "INTENSITY", "the chain of providers", None),
     Setting("intensity.zones", "INTENSITY_ZONES", "zones that are always kept up to date", _words),
     Setting(
         "intensity.watttime_regions", "WATTTIME_REGIONS", "WattTime's region of a zone", _pairs
     ),
     Setting("intensity.sdk_kind", "CARBON_AWARE_SDK_KIND", "what the SDK answers", _sdk_kind),
     Setting(
-        "intensity.sdk_locations",
-        "CARBON_AWARE_SDK_LOCATIONS",
-        "the SDK's name of a zone",
-        _pairs,
+        "intensity.sdk_locations", "CARBON_AWARE_SDK_LOCATIONS", "the SDK's name of a zone", _pairs
     ),
     *_provider_settings(),
 )
@@ -414,6 +422,7 @@ def from_environment(
         overlay=overlay_file(common, base),
         oidc=_oidc(_given(env, "oidc.")),
         intensity=_intensity(env),
+        quotas=_given(env, "quotas."),
         alerts=AlertSettings(**_given(env, "alerts.")),
         reports=ReportSettings(**_given(env, "reports."), s3=_s3(env)),
     )

@@ -118,10 +118,10 @@ def intensity(home: Path, zone: str, start: datetime, end: datetime) -> Intensit
 
 def budget(home: Path, project: str) -> StandingAnswer:
     """Return the budget of a project as it stands; raises StoreError."""
-    from gramwatt.service.budgets.budgets import standing
+    from gramwatt.service.budgets.budgets import standing_for_job
 
     with opened(home) as service:
-        return standing(service, project)
+        return standing_for_job(service, project)
 
 
 @contextmanager

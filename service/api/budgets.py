@@ -39,10 +39,13 @@ class BudgetBody(Strict):
     """A budget in kgCO2e: of one month, or without `month` of every month without its own.
 
     Each threshold is a percent of it, and reached once a month; that is told to `webhook` and
-    `email`.
+    `email`. With `projects`, or with the `cost_centre` that jobs have as a tag, `project` is only
+    the name of the budget.
     """
 
     project: Text
+    projects: list[Text] | None = Field(None, min_length=1, max_length=100)
+    cost_centre: Text | None = None
     limit_kg: float = Field(gt=0, le=1e12, allow_inf_nan=False)
     month: Month | None = None
     thresholds: list[Percent] = Field(default=list(THRESHOLDS), min_length=1, max_length=20)

@@ -206,7 +206,10 @@ class RescoreAnswer(JobAnswer):
 
 
 @routes.post(
-    "/v1/jobs/<job_id>/records", *ABSENT, GONE, "conflict", access=Access.INGEST, lines=True
+    "/v1/jobs/<job_id>/records",
+    *(*ABSENT, GONE, "conflict", "quota-exceeded"),
+    access=Access.INGEST,
+    lines=True,
 )
 def add_records(path: JobPath, query: JobQuery) -> IngestAnswer:
     """Take in journal lines (NDJSON or a JSON array, plain or with gzip), idempotently.
@@ -246,7 +249,12 @@ def get_job(path: JobPath, query: WaitQuery) -> Response:
     return response
 
 
-@routes.put("/v1/jobs/<job_id>", *ABSENT, "conflict", access=Access.INGEST, media={JSON: JobAnswer})
+@routes.put(
+    "/v1/jobs/<job_id>",
+    *(*ABSENT, "conflict", "quota-exceeded"),
+    access=Access.INGEST,
+    media={JSON: JobAnswer},
+)
 def open_a_job(path: JobPath, query: JobQuery, body: JobBody) -> Response:
     """Open a job that has no meter of ours: what it is; its records follow.
 

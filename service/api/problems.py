@@ -22,6 +22,7 @@ from gramwatt.service.common.errors import (
     CursorError,
     DeletedJobError,
     ProjectNeededError,
+    QuotaError,
     UnknownJobError,
     UseCaseError,
 )
@@ -65,6 +66,7 @@ CODES: dict[str, tuple[int, str]] = {
     "invalid": (422, "A parameter or field is unknown or has a value it may not have."),
     "key-reused": (422, "The Idempotency-Key stands for another request."),
     "unanswerable": (422, "The question has no meaning, or names something unknown."),
+    "quota-exceeded": (429, "The project is at its quota; the answer says which."),
     "too-many-requests": (429, "Too many requests; see the Retry-After header."),
     "internal": (500, "The service failed; its log says why."),
     "busy": (503, "The service has too much of this work; see the Retry-After header."),
@@ -170,7 +172,7 @@ def to_response(problem: Problem) -> Response:
     response = Response(json.dumps(document), problem.status, content_type=MEDIA_TYPE)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         response.headers["WWW-Authenticate"] = 'Bearer realm="gramwatt"'
-    if problem.status == HTTPStatus.TOO_MANY_REQUESTS:
+    if problem.members.get("retry_after_s") is not None:
         response.headers["Retry-After"] = str(problem.members["retry_after_s"])
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
@@ -206,6 +208,7 @@ def _from_use_case(error: UseCaseError) -> Response:
         AmbiguousJobError: ("choices",),
         UnknownJobError: ("close",),
         DeletedJobError: ("deleted_at", "deleted_by"),
+        QuotaError: ("quota", "limit", "retry_after_s"),
     }
     members = {name: getattr(error, name) for name in names.get(type(error), ())}
     return to_response(Problem(error.code, str(error), **members))

@@ -13,6 +13,8 @@ from gramwatt.reports.html import POLICY
 from gramwatt.sci.analysis.documents import MonthDoc, RegisterRow
 from gramwatt.sci.analysis.yearly import YearDoc
 from gramwatt.sci.base.document import JobDoc
+from gramwatt.service.access.projects import one_project
+from gramwatt.service.access.quotas import take_render
 from gramwatt.service.advice.suggest import advice_basis, advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
@@ -54,8 +56,8 @@ MEDIA = {
     "pdf": "application/pdf",
     "csv": "text/csv",
 }
-SCORED = *ABSENT, "not-scorable", "busy"
-SUMMED = "no-data", "not-ready", "busy"
+SCORED = *ABSENT, "not-scorable", "busy", "quota-exceeded"
+SUMMED = "no-data", "not-ready", "busy", "quota-exceeded"
 
 
 class RegisterAnswer(TypedDict):
@@ -219,7 +221,13 @@ def year_response(year: str, project: str | None, form: JobFormat) -> Response:
     with heavy():
         document = year_report(service(), year, project)
         tag = tag_of(MEDIA[form], to_text(document))
-        return with_etag(tag, MEDIA[form], lambda: rendering.render_year(document, form))
+
+        def render() -> bytes:
+            if form != "json":
+                take_render(service(), document["project"])
+            return rendering.render_year(document, form)
+
+        return with_etag(tag, MEDIA[form], render)
 
 
 def job_response(
@@ -247,6 +255,7 @@ def job_response(
         if form == "json":
             return rendering.render_job(document, form)
         with heavy():
+            take_render(service(), document["project"])
             advice = advice_beside(service(), document, [form])
             return rendering.render_job(document, form, advice, full=full)
 
@@ -269,13 +278,14 @@ def month_response(
         return with_etag(
             tag_of(MEDIA[form], text),
             MEDIA[form],
-            lambda: _month(with_jobs(found, text), form, whole),
+            lambda: _month(with_jobs(found, text), form, whole, one_project(found, project, month)),
         )
 
 
-def _month(text: str, form: MonthFormat | Page, whole: str) -> bytes:
+def _month(text: str, form: MonthFormat | Page, whole: str, project: str | None) -> bytes:
     if form == "json":
         return rendering.indented(text)
+    take_render(service(), project)
     return rendering.render_month(read_month(text), form, whole)
 
 

@@ -74,6 +74,8 @@ def _message(row: BudgetRow, threshold: float, at: str) -> dict[str, object]:
         "event": "budget-threshold",
         "at": at,
         "project": row["project"],
+        "projects": row["projects"],
+        "cost_centre": row["cost_centre"],
         "month": row["for_month"],
         "threshold_percent": threshold,
         "limit_kg": row["limit_kg"],

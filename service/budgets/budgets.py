@@ -24,17 +24,23 @@ from gramwatt.service.budgets import forecast
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import CorrectionError, UnknownBudgetError
 from gramwatt.service.container import Service
-from gramwatt.service.months.by_project import ProjectMonth
-from gramwatt.service.months.spending import MonthSpending, budget_status, month_spending
+from gramwatt.service.months.by_project import Group, ProjectMonth
+from gramwatt.service.months.spending import (
+    MonthSpending,
+    budget_status,
+    month_spending,
+    scope_of,
+)
 from gramwatt.service.notifications.addresses import AddressError, parse_webhook, shown
 from gramwatt.service.store.budgets import Alert, Budget
+from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.store.timestamps import text_from_us
 
 EVERY_MONTH = ""
 """How the store writes the month of a budget that holds for every month."""
 THRESHOLDS = (50.0, 80.0, 100.0)
 KG = 1e-3
-_ALERTED = ("limit_g", "webhook", "email")
+_ALERTED = ("covers", "limit_g", "webhook", "email")
 """What an alert is about and to whom: where one of these changes, alerts begin anew."""
 
 
@@ -48,6 +54,7 @@ class AlertRow(TypedDict):
 class BudgetRow(TypedDict):
     """A budget, and how it stands in one month (`for_month`).
 
+    One with `projects` or a `cost_centre` is of these, and `project` is its name.
     `month` is null for a budget of every month; the path of the webhook's address is not shown.
     `spent_kg` holds scored jobs and, provisionally, those that run; of `jobs_unknown` at least one
     term is in no sum, and `status` is then `unknown` unless what is known reaches a threshold.
@@ -55,6 +62,8 @@ class BudgetRow(TypedDict):
     """
 
     project: str
+    projects: list[str] | None
+    cost_centre: str | None
     month: str | None
     limit_kg: float
     thresholds: list[float]
@@ -103,7 +112,10 @@ class CheckAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBudget:
-    """A budget to set: kgCO2e per month, in one month or in every one."""
+    """A budget to set: kgCO2e per month, in one month or in every one.
+
+    With `projects`, or with the `cost_centre` that tags jobs, `project` is the budget's name.
+    """
 
     project: str
     limit_kg: float
@@ -111,6 +123,8 @@ class NewBudget:
     thresholds: Sequence[float] = THRESHOLDS
     webhook: str | None = None
     email: str | None = None
+    projects: Sequence[str] | None = None
+    cost_centre: str | None = None
 
 
 def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
@@ -119,11 +133,15 @@ def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
     With another limit or receiver its alerts begin anew. Raises CorrectionError, or
     ForeignProjectError for a project of others.
     """
-    require_own(service, new.project)
+    for project in (new.project, *(new.projects or ())):
+        require_own(service, project)
+    if new.cost_centre is not None and service.caller.projects is not None:
+        raise ForeignProjectError(new.cost_centre)
     _check(service, new)
     budget = Budget(
         project=new.project,
         month=new.month or EVERY_MONTH,
+        covers=_covers(new),
         limit_g=g_from_kg(new.limit_kg),
         thresholds=json.dumps(sorted(set(map(float, new.thresholds)))),
         webhook=new.webhook,
@@ -144,6 +162,12 @@ def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:
     service.for_every_project().store.transact(store)
     [row] = budget_rows(service, [(budget, new.month or service.month_now())])
     return row
+
+
+def _covers(new: NewBudget) -> str | None:
+    if new.cost_centre is not None:
+        return json.dumps({"cost_centre": new.cost_centre})
+    return json.dumps({"projects": sorted(set(new.projects))}) if new.projects else None
 
 
 def remove_budget(service: Service, project: str, month: str | None, *, by: str) -> None:
@@ -196,9 +220,14 @@ def standing(service: Service, project: str, month: str | None = None) -> Standi
     return {"budget": budget_rows(service, [(budget, month)])[0] if budget else None}
 
 
+def standing_for_job(service: Service, project: str) -> StandingAnswer:
+    """Return how the budget of a job's project stands, else that of several it is one of."""
+    return {"budget": standing(service, project)["budget"] or _of_group(service, project)}
+
+
 def check(service: Service, project: str) -> CheckAnswer:
     """Return as much of `standing` as a job may know: keys of training nodes get around."""
-    row = standing(service, project)["budget"]
+    row = standing_for_job(service, project)["budget"]
     if row is None:
         return {"budget": None}
     return {
@@ -218,9 +247,25 @@ def budget_of(service: Service, project: str, month: str) -> Budget | None:
         return own or session.get(Budget, (project, EVERY_MONTH))
 
 
+def _of_group(service: Service, project: str) -> BudgetRow | None:
+    """Return the budget of several projects that a project of the caller's is one of."""
+    if service.caller.projects is not None and project not in service.caller.projects:
+        return None
+    whole, month = service.for_every_project(), service.month_now()
+    for budget, _ in budgets_of(whole, {month}):
+        scope = scope_of(budget)
+        if isinstance(scope, Group) and project in scope.projects:
+            return budget_rows(whole, [(budget, month)])[0]
+    return None
+
+
 def limits_kg(service: Service, month: str) -> dict[str, float]:
     """Return the budget of each project that has one for the month [kgCO2e]."""
-    wanted = sa.select(Budget).where(Budget.month.in_((EVERY_MONTH, month))).order_by(Budget.month)
+    wanted = (
+        sa.select(Budget)
+        .where(Budget.month.in_((EVERY_MONTH, month)), Budget.covers.is_(None))
+        .order_by(Budget.month)
+    )
     with service.store.read() as session:
         return {row.project: kg_from_g(row.limit_g) for row in session.scalars(wanted)}
 
@@ -242,6 +287,8 @@ def budgets_of(service: Service, months: Collection[str]) -> list[tuple[Budget, 
 def _check(service: Service, new: NewBudget) -> None:
     if not new.project.strip():
         raise CorrectionError("project", "a budget is of a project: give its name")
+    if new.projects and new.cost_centre is not None:
+        raise CorrectionError("cost_centre", "give projects or a cost centre, not both")
     if not (math.isfinite(new.limit_kg) and 0 < new.limit_kg <= 1e12):
         raise CorrectionError("limit_kg", "must be above 0 and at most 1e12 kgCO2e")
     if not 1 <= len(new.thresholds) <= 20:
@@ -266,11 +313,12 @@ def budget_rows(service: Service, wanted: Sequence[tuple[Budget, str]]) -> list[
     if not wanted:
         return []
     keys = [(month, budget.project) for budget, month in wanted]
-    sums = month_spending(service, keys)
+    scopes = [(month, scope_of(budget)) for budget, month in wanted]
+    sums = month_spending(service, scopes)
     alerts = _alerts(service, keys)
     return [
-        _row(service, budget, month, sums[key], alerts.get((*key, budget.version), []))
-        for (budget, month), key in zip(wanted, keys, strict=True)
+        _row(service, budget, month, sums[scope], alerts.get((*key, budget.version), []))
+        for (budget, month), key, scope in zip(wanted, keys, scopes, strict=True)
     ]
 
 
@@ -281,8 +329,11 @@ def _row(
     ahead, reason = _forecast(service, month, found)
     thresholds = json.loads(budget.thresholds)
     share = found.spent.value / budget.limit_g if found.spent else None
+    covered = json.loads(budget.covers or "{}")
     return {
         "project": budget.project,
+        "projects": covered.get("projects"),
+        "cost_centre": covered.get("cost_centre"),
         "month": budget.month or None,
         "limit_kg": kg_from_g(budget.limit_g),
         "thresholds": thresholds,

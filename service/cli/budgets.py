@@ -48,6 +48,14 @@ def budget_set(
     ] = None,
     webhook: Annotated[str | None, typer.Option(help="https://... to POST alerts to.")] = None,
     email: Annotated[str | None, typer.Option(help="Address to send alerts to.")] = None,
+    projects: Annotated[
+        list[str] | None,
+        typer.Option(help="A project of this budget, may be repeated; PROJECT is then its name."),
+    ] = None,
+    cost_centre: Annotated[
+        str | None,
+        typer.Option(help="Of jobs with this tag cost_centre; PROJECT is then the budget's name."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Set the budget of a project, in place of its budget for the same month."""
@@ -62,6 +70,8 @@ def budget_set(
         thresholds=threshold or THRESHOLDS,
         webhook=webhook,
         email=email,
+        projects=projects,
+        cost_centre=cost_centre,
     )
     with upgraded_service() as service:
         try:
@@ -112,10 +122,10 @@ def budget_rm(project: ProjectName, month: Month = None) -> None:
 
 def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
     """Show the budget of a project this month; exit code 1 when it is spent."""
-    from gramwatt.service.budgets.budgets import standing
+    from gramwatt.service.budgets.budgets import standing_for_job
 
     with open_service() as service:
-        answer = standing(service, project)
+        answer = standing_for_job(service, project)
     row = answer["budget"]
     if as_json:
         print_json(answer)
@@ -163,6 +173,8 @@ def _lines(row: BudgetRow) -> list[str]:
     ahead = row["forecast_kg"]
     rows = [
         ("Project", row["project"]),
+        *([("Projects", ", ".join(row["projects"]))] if row["projects"] else []),
+        *([("Cost centre", row["cost_centre"])] if row["cost_centre"] else []),
         ("Budget", f"{all_digits(row['limit_kg'])} kg CO2e, {when}; {row['status']}"),
         (f"In {row['for_month']}", spent),
         ("Month's end", text(grams(ahead)) if ahead else f"no forecast: {row['forecast_reason']}"),

@@ -149,7 +149,7 @@ def boards(model: str, count: int) -> tuple[str, ...]:
     """
     count = min(count, GPUS_MOST)
     number, mark, name = model.partition(" x ")
-    if mark and number.isdigit() and int(number) == count:
+    if mark and number == str(count):
         return (name.strip(),) * count
     numbers = _GROUP.findall(model)
     if sum(map(int, numbers)) == count and _GROUP.match(model):

@@ -33,7 +33,7 @@ from gramwatt.sci.journal.records import (
 from gramwatt.service.codecarbon.client import NODE, PARTS, Machine, Part, place
 from gramwatt.service.codecarbon.runs import DEFAULT_EXPERIMENT, job_id_of
 from gramwatt.service.common.answers import Rejected
-from gramwatt.service.common.errors import DeletedJobError
+from gramwatt.service.common.errors import UseCaseError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.models import Job
@@ -46,6 +46,7 @@ NUMBERS = (
 )
 EMPTY = ("", "nan", "none", "null")
 PUE_MOST = 5.0
+YEARS = range(2000, 2200)
 
 
 class ImportAnswer(TypedDict):
@@ -107,7 +108,7 @@ def import_csv(
             _import_row(service, row, answer)
         except RecordError as error:
             answer["rejected"].append(_rejected(row.line, error.code, error.message))
-        except DeletedJobError as error:
+        except UseCaseError as error:
             answer["rejected"].append(_rejected(row.line, error.code, str(error)))
     progress(len(rows), len(rows))
     answer["rejected"].sort(key=lambda item: item["line"])
@@ -168,10 +169,12 @@ def _time(text: str, zone: tzinfo | None) -> datetime:
     try:
         when = datetime.fromisoformat(text)
         # Without an offset it is what the clock on the wall showed.
-        when = when if when.tzinfo else when.replace(tzinfo=zone)
-        return when.astimezone(UTC)
+        when = (when if when.tzinfo else when.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError(f"timestamp is {text!r}, not a time") from None
+        when = None
+    if when is None or when.year not in YEARS:
+        raise ValueError(f"timestamp is {text[:40]!r}, not a time of a run")
+    return when
 
 
 def _job_id(fields: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ UseCaseError
 ├── ProjectNeededError    a sum over one project, by a caller with several
 ├── CursorError           a text that is not a cursor of the list
 ├── BusyError             more work of one kind than a process does at a time
+├── QuotaError            a project that is at its quota (carries which, and when it begins anew)
 └── NotReadyError         the database cannot be reached or is not up to date
 """
 
@@ -252,6 +253,16 @@ class NotReadyError(UseCaseError):
     """The database cannot be reached, or its tables are not those of this release."""
 
     code = "not-ready"
+
+
+class QuotaError(UseCaseError):
+    """A project that is at its `limit`; `retry_after_s` is None where waiting alone helps not."""
+
+    code = "quota-exceeded"
+
+    def __init__(self, text: str, quota: str, limit: float, retry_after_s: int | None) -> None:
+        super().__init__(text)
+        self.quota, self.limit, self.retry_after_s = quota, limit, retry_after_s
 
 
 class BusyError(UseCaseError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 import msgspec
 import sqlalchemy as sa
@@ -17,10 +18,34 @@ from gramwatt.service.container import Service
 from gramwatt.service.months.pending import left_out_jobs, pending_jobs, pending_keys
 from gramwatt.service.months.stored import state_of
 from gramwatt.service.months.sums.part import SUMMED, PartRow
-from gramwatt.service.store.models import JobMonth, MonthSum, MonthVersion
+from gramwatt.service.store.job_labels import TAG, label_text
+from gramwatt.service.store.models import (
+    Job,
+    JobLabel,
+    JobMonth,
+    MonthSum,
+    MonthVersion,
+    is_pending,
+)
 
 ProjectMonth = tuple[str, str]
 """A month (YYYY-MM) and a project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several projects, or the jobs of a cost centre, which is their tag `cost_centre`."""
+
+    projects: tuple[str, ...] = ()
+    cost_centre: str | None = None
+
+    def holds(self, job: Any, project: Any) -> sa.ColumnElement[bool]:
+        """Return whether a row is of a job of the group, by its columns of both."""
+        if self.cost_centre is None:
+            return cast(sa.ColumnElement[bool], project.in_(self.projects))
+        label = label_text(TAG, f"cost_centre:{self.cost_centre}")
+        tagged = sa.select(JobLabel.job).where(JobLabel.label == label)
+        return cast(sa.ColumnElement[bool], job.in_(tagged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +98,25 @@ def project_sums(
     }
 
 
+def group_sums(service: Service, month: str, group: Group) -> ProjectSums:
+    """Return the sums of a month of a group, made now: shared inputs count once among projects."""
+    service = service.for_every_project()
+    of_month = JobMonth.month == month, group.holds(JobMonth.job, JobMonth.project)
+    before = JobMonth.month == previous_month(month), group.holds(JobMonth.job, JobMonth.project)
+    with service.store.read() as session:
+        own = sa.select(Job.id, Job.started_us).where(
+            is_pending(), group.holds(Job.id, Job.project)
+        )
+        pending = {key: started_us for key, started_us in session.execute(own)}
+        left_out = set(left_out_jobs(session, [month], sorted(pending)).get(month, ()))
+        wanted = sa.select(JobMonth).where(*of_month, JobMonth.use == SUMMED)
+        parts = [_part(row) for row in session.scalars(wanted) if row.job not in left_out]
+        running, unscored, _ = pending_jobs(service, session, month, None, pending)
+        began_before = session.scalar(sa.select(JobMonth.job).where(*before).limit(1)) is not None
+    totals, days = _summed(month, parts) if parts else (None, [])
+    return ProjectSums(totals, days, began_before, len(running), len(unscored))
+
+
 Sums = tuple[MonthTotals | None, list[DayDoc]]
 
 
@@ -110,8 +154,6 @@ def _made(
     """Return the sums of these months out of the parts of their jobs."""
     if not lacking:
         return {}
-    from gramwatt.service.months.sums.month import MonthSums  # numpy is loaded where sums are made
-
     wanted = sa.select(JobMonth).where(
         JobMonth.month.in_({month for month, _ in lacking}),
         JobMonth.project.in_({project for _, project in lacking}),
@@ -120,7 +162,16 @@ def _made(
     parts: dict[ProjectMonth, list[PartRow]] = {key: [] for key in lacking}
     for row in session.scalars(wanted):
         if (row.month, row.project) in parts and row.job not in left_out.get(row.month, ()):
-            part = PartRow(row.job, row.job_id, row.started_us, row.texts, row.numbers)
-            parts[row.month, row.project].append(part)
-    sums = {key: MonthSums(key[0], [rows]) for key, rows in parts.items()}
-    return {key: (of.totals(), of.days()) for key, of in sums.items()}
+            parts[row.month, row.project].append(_part(row))
+    return {key: _summed(key[0], rows) for key, rows in parts.items()}
+
+
+def _part(row: JobMonth) -> PartRow:
+    return PartRow(row.job, row.job_id, row.started_us, row.texts, row.numbers)
+
+
+def _summed(month: str, rows: list[PartRow]) -> Sums:
+    from gramwatt.service.months.sums.month import MonthSums  # numpy is loaded where sums are made
+
+    sums = MonthSums(month, [rows])
+    return sums.totals(), sums.days()

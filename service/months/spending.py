@@ -10,11 +10,17 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.analysis.documents import BudgetStatus, BudgetUse
-from gramwatt.sci.base.document import DayDoc
+from gramwatt.sci.base.document import DayDoc, JobDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total_known
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.service.container import Service
-from gramwatt.service.months.by_project import ProjectMonth, ProjectSums, project_sums
+from gramwatt.service.months.by_project import (
+    Group,
+    ProjectMonth,
+    ProjectSums,
+    group_sums,
+    project_sums,
+)
 from gramwatt.service.store.budgets import Budget
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Provisional
@@ -40,12 +46,34 @@ class MonthSpending:
     began_before: bool
 
 
+Scope = str | Group
+"""What a budget covers: a project, or a group."""
+
+
+def scope_of(budget: Budget) -> Scope:
+    """Return what a budget covers: the project of its name, unless it says what else."""
+    if budget.covers is None:
+        return budget.project
+    covered = json.loads(budget.covers)
+    return Group(tuple(covered.get("projects", ())), covered.get("cost_centre"))
+
+
 def month_spending(
-    service: Service, keys: Sequence[ProjectMonth]
-) -> dict[ProjectMonth, MonthSpending]:
-    """Return what each of these projects emitted in its month."""
-    sums, running = project_sums(service, keys), _running(service, keys)
-    return {key: _month(sums[key], running.get(key, [])) for key in keys}
+    service: Service, keys: Sequence[tuple[str, Scope]]
+) -> dict[tuple[str, Scope], MonthSpending]:
+    """Return what each of these projects and groups emitted in the month beside it."""
+    projects = [(month, scope) for month, scope in keys if isinstance(scope, str)]
+    sums, running = project_sums(service, projects), _running(service, projects)
+    found: dict[tuple[str, Scope], MonthSpending] = {}
+    for month, scope in keys:
+        if isinstance(scope, str):
+            key = month, scope
+            found[month, scope] = _month(sums[key], running.get(key, []))
+        else:
+            found[month, scope] = _month(
+                group_sums(service, month, scope), _running_of_group(service, month, scope)
+            )
+    return found
 
 
 def budget_status(share: float | None, thresholds: Sequence[float], unknown: int) -> BudgetStatus:
@@ -67,8 +95,9 @@ def budget_uses(
     budgets = {row.project: row for row in found}
     if not budgets:
         return []
-    spending = month_spending(service, [(month, name) for name in sorted(budgets)])
-    return [_use(budgets[name], of) for (_, name), of in spending.items()]
+    scopes = {name: scope_of(budgets[name]) for name in sorted(budgets)}
+    spending = month_spending(service, [(month, scope) for scope in scopes.values()])
+    return [_use(budgets[name], spending[month, scope]) for name, scope in scopes.items()]
 
 
 def _use(budget: Budget, found: MonthSpending) -> BudgetUse:
@@ -124,7 +153,25 @@ def _running(
     found: dict[ProjectMonth, list[list[DayDoc]]] = {}
     for project, document in documents:
         for month in {month for month, of in keys if of == project}:
-            days = [day for day in document["days"] if day["day"].startswith(month)]
-            if days and document["excluded"] is None:
+            if days := _days(document, month):
                 found.setdefault((month, project), []).append(days)
     return found
+
+
+def _running_of_group(service: Service, month: str, group: Group) -> list[list[DayDoc]]:
+    """Return the same of each running job of a group."""
+    wanted = (
+        sa.select(Provisional.doc)
+        .join(Job, Job.id == Provisional.job)
+        .where(Job.state == "running", group.holds(Job.id, Job.project))
+    )
+    with service.for_every_project().store.read() as session:
+        found = [_days(read_job(doc), month) for doc in session.scalars(wanted)]
+    return [days for days in found if days]
+
+
+def _days(document: JobDoc, month: str) -> list[DayDoc]:
+    """Return a job's days in a month; none of one that is excluded."""
+    if document["excluded"] is not None:
+        return []
+    return [day for day in document["days"] if day["day"].startswith(month)]

@@ -23,6 +23,7 @@ from gramwatt.service.months.restated import RESTATED
 from gramwatt.service.notifications import delivery as reports
 from gramwatt.service.notifications.addresses import shown
 from gramwatt.service.notifications.channels import SendError, send_mail, send_webhook
+from gramwatt.service.notifications.receivers import body_of, form_of
 from gramwatt.service.notifications.s3 import S3Error, put
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.timestamps import span_us, text_from_us
@@ -126,13 +127,15 @@ def _send(service: Service, message: OutboxMessage) -> None:
     settings, doc = service.config.alerts, json.loads(message.doc)
     delivery = f"gramwatt-{message.made_us}-{message.id}"
     if message.channel == "webhook":
-        doc = {**doc, "id": delivery}
-        time_s = service.now_us() // 1_000_000
-        send_webhook(settings, message.target, doc, delivery, time_s)
+        form, address = form_of(message.target)
+        body = {**doc, "id": delivery}
+        if form is not None:
+            body = body_of(form, address, *_letter(doc), doc, delivery)
+        send_webhook(settings, message.target, body, delivery, service.now_us() // 1_000_000)
     elif message.channel in reports.CHANNELS:
         _send_report(service, message, doc, delivery)
     else:
-        subject, lines = _restated(doc) if doc["event"] == RESTATED else _mail(doc)
+        subject, lines = _letter(doc)
         send_mail(settings, message.target, subject, lines, delivery, service.now())
 
 
@@ -164,6 +167,10 @@ def _send_report(
                 put(access, one.name, one.content, one.media, service.now())
     except (OSError, S3Error, NoDataError) as error:
         raise SendError(str(error)) from None
+
+
+def _letter(doc: dict[str, Any]) -> tuple[str, str]:
+    return _restated(doc) if doc["event"] == RESTATED else _mail(doc)
 
 
 def _mail(doc: dict[str, Any]) -> tuple[str, str]:

@@ -91,6 +91,7 @@ def _delete(service: Service, key: int, before_us: int, session: Session) -> int
     session.execute(sa.delete(Interval).where(Interval.device.in_(devices)))
     session.execute(sa.delete(Count).where(Count.writer.in_(writers)))
     job.intervals_deleted_us = service.now_us()
+    job.stored_b = 0
     return 1
 
 

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 
 from gramwatt.collectors.common.config import plain_address, resolve
+from gramwatt.sci.base.formatting import all_digits
 from gramwatt.service.config import MIB, ConfigError, from_environment, settings_of
 from gramwatt.service.container import Service
 
@@ -57,6 +59,10 @@ def effective_settings(
 
 def value_text(variable: str, value: Any) -> str:
     """Return the value as its variable is written, without credentials in an address."""
+    if isinstance(value, Mapping) and variable.startswith("GRAMWATT_QUOTA_"):
+        texts = {name: all_digits(limit) for name, limit in value.items()}
+        words = (f"{quote(name)}={text}" if name else text for name, text in texts.items())
+        return " ".join(words) or NOT_SET
     if not value:  # no setting may be 0
         return NOT_SET
     if variable == "GRAMWATT_DATABASE_URL":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Index, String
+from sqlalchemy import BigInteger, Index, String
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -71,6 +71,17 @@ class BrowserSession(Base):
     signer: Mapped[Word] = mapped_column(default="")
     subject: Mapped[Label | None]
     provider_session: Mapped[Label | None]
+
+
+class ProjectUse(Base):
+    """How much of a quota a project used in the period that began last, where it has that quota."""
+
+    __tablename__ = "project_uses"
+
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    quota: Mapped[Word] = mapped_column(primary_key=True)
+    period_us: Mapped[Timestamp]
+    amount: Mapped[int] = mapped_column(BigInteger)
 
 
 class AuditEntry(Base):

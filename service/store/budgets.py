@@ -19,6 +19,7 @@ from gramwatt.service.store.models import (
 class Budget(Base):
     """What a project may emit in a month [gCO2e]; without a month, in every month without its own.
 
+    With `covers`, JSON, it is a budget of that name: of several `projects`, or of a `cost_centre`.
     `thresholds` are percents as a JSON list; an alert goes to `webhook` and `email`, where set.
     `version` is a random number, another one when the limit or a receiver changes.
     """
@@ -27,6 +28,7 @@ class Budget(Base):
 
     project: Mapped[Label] = mapped_column(primary_key=True)
     month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    covers: Mapped[Document | None]
     limit_g: Mapped[Figure]
     thresholds: Mapped[Document]
     webhook: Mapped[str | None] = mapped_column(String(2048))

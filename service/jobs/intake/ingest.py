@@ -20,6 +20,7 @@ from gramwatt.sci.journal.records import (
     JobRecord,
     encode,
 )
+from gramwatt.service.access import quotas
 from gramwatt.service.common.answers import Acknowledged, IngestAnswer
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import require_intervals
@@ -49,7 +50,12 @@ _ARRIVED = (
 _HEARD = (
     sa.update(Job.__table__)  # type: ignore[arg-type]  # a plain table
     .where(Job.id == sa.bindparam("key"))
-    .values(version=Job.version + 1, heard_us=sa.bindparam("now_us"), silent_us=None)
+    .values(
+        version=Job.version + 1,
+        heard_us=sa.bindparam("now_us"),
+        silent_us=None,
+        stored_b=Job.stored_b + sa.bindparam("added_b"),
+    )
 )
 _WRITERS = sa.select(
     *(Writer.id, Writer.node, Writer.writer, Writer.contiguous, Writer.beyond)
@@ -92,7 +98,7 @@ def ingest(
     meant, where the caller has several projects. Raises DeletedJobError for lines of a
     deleted job, IntervalsDeletedError for new ones of a job whose others were deleted,
     UnknownJobError for a job that was moved to another project than the caller's,
-    AmbiguousJobError, JobTakenError, and
+    AmbiguousJobError, JobTakenError, QuotaError, and
     ForeignProjectError for lines that would put a job into one.
     """
     answer, key = ingest_unscored(service, job_id, lines, project=project, only_ended=True)
@@ -121,7 +127,8 @@ def ingest_unscored(
     key: int | None = None
     check = partial(_check_possible, service, {}, project)
     for batch in batches(job_id, lines, check, tally):
-        stored = service.store.transact(partial(_store_batch, service, job_id, project, batch))
+        work = partial(_store_batch, service, job_id, project, batch, tally.batch_b)
+        stored = service.store.transact(work)
         tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
         key = None if only_ended and not stored.ended else stored.job
     return tally.answer(), key
@@ -150,9 +157,14 @@ def _check_possible(
 
 
 def _store_batch(
-    service: Service, job_id: str, project: str | None, batch: list[AnyRecord], session: Session
+    service: Service,
+    job_id: str,
+    project: str | None,
+    batch: list[AnyRecord],
+    size_b: int,
+    session: Session,
 ) -> _Stored:
-    """Store the records that are new, in the transaction of `session`."""
+    """Store the records that are new, in the transaction of `session`; `size_b` is their text."""
     job = locked_job(service, session, job_id, project, batch)
     ready, waiting = split_waiting(service, session, job, project, batch)
     kept = keep_waiting(service, session, job_id, waiting) if waiting else 0
@@ -167,10 +179,13 @@ def _store_batch(
     if job.intervals_deleted_us is None:
         new, aside = set_aside(session, job.id, keys, new, again)
     if new or aside:
+        quotas.require_room(service, session, job.project)
+        quotas.take(service, session, quotas.LINES, job.project, len(new) + aside)
         if job.intervals_deleted_us is not None:
             require_intervals(session.get_one(Job, job.id), "what comes later cannot be added")
         _store(session, job.id, keys, new)
-        heard = {"key": job.id, "now_us": service.now_us()}
+        added_b = size_b * (len(new) + aside) // len(batch)
+        heard = {"key": job.id, "now_us": service.now_us(), "added_b": added_b}
         session.connection().execute(_HEARD, heard)
         resumed = job.silent_us is not None
         if resumed or job.is_fresh or aside or any(r.TYPE in _HEADS for r in new):

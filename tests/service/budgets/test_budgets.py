@@ -35,6 +35,7 @@ from gramwatt.service.notifications.addresses import (
     is_public,
     parse_webhook,
 )
+from gramwatt.service.notifications.receivers import form_of
 from gramwatt.service.operation.upkeep import refresh_running
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import Writer, journal, lines
@@ -111,6 +112,43 @@ def test_a_month_may_have_a_budget_of_its_own(client, light):
     assert client.delete("/v1/budgets", query_string=gone).json == gone
     answer = client.delete("/v1/budgets", query_string=gone)
     assert (answer.status_code, answer.json["code"]) == (404, "unknown-budget")
+
+
+def test_a_budget_holds_several_projects_or_a_cost_centre(service):
+    client = create_app(service=service).test_client()
+    run_job(service, "job-1", tags={"cost_centre": "CC-7"})
+    run_job(service, "job-2", project="speech", tags={"cost_centre": "CC-7"})
+    run_job(service, "job-3", project="speech", end_state=None, tags={"cost_centre": "CC-8"})
+    run_job(service, "job-4", project="other")
+    refresh_running(service)
+    grams = [total_kg(client, f"job-{number}") for number in (1, 2, 3)]
+    several = set_budget(
+        client, sum(grams) / 0.6, project="research", projects=["vision", "speech"], thresholds=[50]
+    )
+    assert several["spent_kg"]["value"] == pytest.approx(sum(grams), rel=1e-9)
+    assert (several["projects"], several["jobs_running"]) == (["speech", "vision"], 1)
+    centre = set_budget(client, 100, project="centre 7", cost_centre="CC-7")
+    assert centre["spent_kg"]["value"] == pytest.approx(grams[0] + grams[1], rel=1e-9)
+    assert centre["cost_centre"] == "CC-7"
+    # Both jobs share the zone's intensity, so the range of their sum is as wide as that of each.
+    head = client.get("/v1/jobs/job-1").json["total_g"]
+    assert centre["spent_kg"]["high"] / centre["spent_kg"]["value"] == pytest.approx(
+        head["high"] / head["value"], rel=0.02
+    )
+    check_budgets(service)
+    rows = {row["project"]: row for row in client.get("/v1/budgets").json["budgets"]}
+    assert [alert["threshold"] for alert in rows["research"]["alerts"]] == [50.0]
+    key = create_key(service, "node", "ingest", ["speech"])["key"]
+    own = {"Authorization": f"Bearer {key}"}
+    asked = client.get("/v1/budgets/check?project=speech", headers=own).json["budget"]
+    assert (asked["project"], asked["status"]) == ("research", "threshold-reached")
+    used = client.get("/v1/reports/monthly/2026-06").json["budgets"]
+    assert [row["project"] for row in used] == ["centre 7", "research"]
+    key = create_key(service, "lead", "admin", ["speech"])["key"]
+    own = {"Authorization": f"Bearer {key}"}
+    for more in ({"projects": ["vision"]}, {"cost_centre": "CC-7"}):
+        body = {"project": "speech", "limit_kg": 1, **more}
+        assert client.post("/v1/budgets", json=body, headers=own).status_code == 403
 
 
 def test_each_threshold_is_alerted_once_a_month(client, light, clock):
@@ -390,6 +428,42 @@ def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(light, clock):
             "2026-06",
         )
         assert (document["threshold_percent"], document["spent_share"]) == (100.0, 1.0)
+
+
+def test_slack_teams_and_pagerduty_get_messages_in_their_own_form(light):
+    with receiver() as server:
+        service = told(light, webhook_hosts=("localhost",))  # nothing of these is signed
+        client = create_app(service=service).test_client()
+        run_job(service, project="a<b")
+        home = f"http://localhost:{server.server_port}"
+        for url in (f"slack+{home}/T1", f"teams+{home}/T2", f"pagerduty+{home}/v2?routing_key=R1"):
+            set_budget(client, total_kg(client), project="a<b", thresholds=[100], webhook=url)
+            do(service, "budgets")
+        do(service, "outbox")
+        slack, teams, pager = (json.loads(body) for _, _, body in server.got)
+    assert [path for path, _, _ in server.got] == ["/T1", "/T2", "/v2"]
+    title = "a<b: 100 % of the budget of 2026-06 is spent"
+    assert list(slack) == ["text"]
+    assert slack["text"].startswith("*a&lt;b: 100 % of the budget of 2026-06 is spent*\n```Project")
+    [card] = teams["attachments"]
+    assert (teams["type"], card["contentType"]) == (
+        "message",
+        "application/vnd.microsoft.card.adaptive",
+    )
+    assert card["content"]["body"][0]["text"] == title
+    assert pager["payload"]["summary"] == title
+    assert (pager["routing_key"], pager["event_action"]) == ("R1", "trigger")
+    assert (pager["payload"]["source"], pager["payload"]["severity"]) == ("gramwatt", "error")
+    assert {"dedup_key"} < set(pager)
+    assert [headers.get("Gramwatt-Signature") for _, headers, _ in server.got] == [None] * 3
+
+
+def test_the_host_of_a_webhook_says_its_form():
+    assert form_of("https://hooks.slack.com/services/x")[0] == "slack"
+    assert form_of("https://acme.webhook.office.com/x")[0] == "teams"
+    assert form_of("https://hooks.slack.com.example.org/x")[0] is None
+    with pytest.raises(AddressError, match="routing_key"):
+        parse_webhook("https://events.pagerduty.com/v2/enqueue", ())
 
 
 class Dripping(BaseHTTPRequestHandler):
