@@ -12,13 +12,18 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 DATA = Path(__file__).parent.parent / "sci" / "catalog" / "data"
 HOUR = timedelta(hours=1)
+ZONE = ZoneInfo("America/St_Johns")
+"""Whose days and months the company reports: three hours and a half behind, in summer two and a
+half.
+"""
 MONTHS = ("2026-01", "2026-02", "2026-03", "2026-04")
 PROJECTS = ("vision", "language", "search")
 HOURLY_FROM = datetime(2026, 3, 12, 5, tzinfo=UTC)
@@ -79,7 +84,7 @@ class Grid:
         at, whole = start, (end - start) / HOUR
         while at < end:
             hour = at.replace(minute=0, second=0, microsecond=0)
-            until = min(end, hour + HOUR)
+            until = min(end, hour + HOUR, next(_by_day(at, end))[1])
             part = kwh * ((until - at) / HOUR) / whole
             known = self.hours[zone].get(hour)
             factor = annual(zone) if known is None else known
@@ -163,6 +168,10 @@ class Job:
     def pue_now(self) -> float:
         return self.pue or self.head.get("pue") or region_pue()
 
+    @property
+    def last_month(self) -> str:
+        return day_of(self.ended)[:7]
+
     def counts(self) -> dict[str, float]:
         """R by month; a count is spread over the time since the one before it."""
         found: dict[str, float] = defaultdict(float)
@@ -175,7 +184,7 @@ class Job:
                 )
                 since[line["node"]] = end
                 for at, until in _by_day(start, end):
-                    found[text(at)[:7]] += line["amount"] * ((until - at) / (end - start))
+                    found[day_of(at)[:7]] += line["amount"] * ((until - at) / (end - start))
         return found
 
     def parts(self, grid: Grid) -> Iterator[tuple[str, str, Carbon]]:
@@ -185,21 +194,27 @@ class Job:
                 span = _moment(line["start"]), _moment(line["end"])
                 for at, source, kwh, g in grid.grams(self.zone, *span, line["energy_j"] / 3.6e6):
                     facility = kwh * self.pue_now
-                    yield text(at)[:10], source, Carbon(kwh, facility, g * self.pue_now)
+                    yield day_of(at), source, Carbon(kwh, facility, g * self.pue_now)
         boards = [line for line in self.lines if line.get("class") == "gpu"]
         start, end = _moment(self.head["started_at"]), self.ended
         for at, until in _by_day(start, end):
             g = len(boards) * ((until - at) / HOUR) * embodied_per_board_hour()
-            yield text(at)[:10], "", Carbon(embodied=g)
+            yield day_of(at), "", Carbon(embodied=g)
 
     def body(self, lines: list[dict[str, Any]] | None = None) -> bytes:
         return b"".join(json.dumps(line).encode() + b"\n" for line in lines or self.lines)
 
 
+def day_of(moment: datetime) -> str:
+    """The company's day of a moment, YYYY-MM-DD."""
+    return f"{moment.astimezone(ZONE):%Y-%m-%d}"
+
+
 def _by_day(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
     """A span, cut at midnight."""
     while start < end:
-        midnight = start.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        following = start.astimezone(ZONE).date() + timedelta(days=1)
+        midnight = datetime.combine(following, time(), ZONE).astimezone(UTC)
         yield start, (start := min(end, midnight))
 
 
@@ -260,14 +275,15 @@ class Company:
             hour += HOUR
 
     def add(self, month: str, number: int) -> Job:
-        """A job of a month; every eighth of a month's last hours goes on in the next."""
+        """A job of a month; one in 25 goes on in the next."""
         draw, job_id = self.draw, f"{month}-{number:03d}"
         project = PROJECTS[number % 3]
         start = datetime.fromisoformat(f"{month}-01T00:00:00+00:00")
         start += timedelta(minutes=draw.randrange(27 * 24 * 60))
         if number % 25 == 7:
-            first_next = (start.replace(day=28) + timedelta(days=4)).replace(day=1, hour=0)
-            start = first_next.replace(minute=0) - timedelta(hours=2, minutes=20)
+            following = (start.replace(day=28) + timedelta(days=4)).replace(day=1).date()
+            edge = datetime.combine(following, time(), ZONE)
+            start = edge.astimezone(UTC) - timedelta(hours=2, minutes=20)
         tags = {"user": f"user-{number % 4}"}
         place: dict[str, Any] = {"zone": ("DE", "FR", "SE")[number % 3], "pue": 1.2}
         if number % 5 == 0:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from datetime import datetime
+from datetime import date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 from gramwatt.sci.analysis.breakdown import boundary_of
 from gramwatt.sci.analysis.month import Part
+from gramwatt.sci.base.days import DAY, midnight
 from gramwatt.sci.base.document import IntensityUsedDoc, JobDoc
 from gramwatt.sci.base.units import J_PER_KWH, S_PER_HOUR
 
@@ -42,16 +43,18 @@ class FactorKey(NamedTuple):
         return cls(zone, place, contract, tuple(pue), *rest)
 
 
-def factor_amounts(part: Part) -> dict[str, dict[str, float]]:
+def factor_amounts(part: Part, zone: tzinfo) -> dict[str, dict[str, float]]:
     """Return the amounts of each row by block; they sum to E and O of the part.
 
-    Empty where O is not known. Of a job that crosses the edge of a month with several sources,
-    spans across the edge are divided by time.
+    `zone` is that of the job's days. Empty where O is not known. Of a job that crosses the edge of
+    a month with several sources, spans across the edge are divided by time.
     """
     job, energy, grams = part.job, part.sums.energy_kwh, part.sums.operational_g
     if energy is None or grams is None or energy.value <= 0:
         return {}
-    used = [(row, row["energy_j"] / J_PER_KWH * _share(part, row)) for row in job["intensity"]]
+    used = [
+        (row, row["energy_j"] / J_PER_KWH * _share(part, row, zone)) for row in job["intensity"]
+    ]
     used = [(row, kwh) for row, kwh in used if kwh > 0] or [(_mean(job), energy.value)]
     whole_kwh = sum(kwh for _, kwh in used)
     whole_g = sum(kwh * row["g_per_kwh"] for row, kwh in used)
@@ -66,25 +69,24 @@ def factor_amounts(part: Part) -> dict[str, dict[str, float]]:
     return found
 
 
-def hour_shares(part: Part) -> dict[int, float]:
+def hour_shares(part: Part, zone: tzinfo) -> dict[int, float]:
     """Return the share of the part's energy in each hour since 1970 (UTC); empty where not known.
 
-    A step of the job's series that crosses an hour is divided by time.
+    `zone` is that of the job's days. A step of the job's series that crosses an hour, or the edge
+    of the month, is divided by time.
     """
-    days = {day["day"] for day in part.days}
-    whole = len(days) == len(part.job["days"])
     steps: dict[tuple[str, str], float] = defaultdict(float)
     for point in part.job["series"]:
-        if whole or point["start"][:10] in days:
-            steps[point["start"], point["end"]] += point["energy_j"]
+        steps[point["start"], point["end"]] += point["energy_j"]
+    opens, closes = (moment.timestamp() for moment in _span(part, zone))
     found: dict[int, float] = defaultdict(float)
     for (start, end), joules in steps.items():
-        left, right = _seconds(start), _seconds(end)
-        first, last = int(left // S_PER_HOUR), int(right // S_PER_HOUR)
-        for hour in range(first, last + 1):
-            begins, ends = hour * S_PER_HOUR, (hour + 1) * S_PER_HOUR
-            inside = min(right, ends) - max(left, begins)
-            found[hour] += joules * inside / (right - left) if right > left else 0.0
+        left, right = (datetime.fromisoformat(moment).timestamp() for moment in (start, end))
+        first, last = max(left, opens), min(right, closes)
+        for hour in range(int(first // S_PER_HOUR), int(last // S_PER_HOUR) + 1):
+            inside = min(last, (hour + 1) * S_PER_HOUR) - max(first, hour * S_PER_HOUR)
+            if inside > 0:
+                found[hour] += joules * inside / (right - left)
     summed = sum(found.values())
     return {hour: j / summed for hour, j in sorted(found.items()) if j > 0} if summed > 0 else {}
 
@@ -118,22 +120,21 @@ def _mean(job: JobDoc) -> IntensityUsedDoc:
     }
 
 
-def _share(part: Part, row: IntensityUsedDoc) -> float:
+def _share(part: Part, row: IntensityUsedDoc, zone: tzinfo) -> float:
     """Return the share of a span that lies in the days of the part, by time."""
     if len(part.days) == len(part.job["days"]):
         return 1.0
-    first, last = part.days[0]["day"], part.days[-1]["day"]
-    start, end = row["start"], row["end"]
-    if start[:10] >= first and end[:10] <= last:
-        return 1.0
-    opens, closes = f"{first}T00:00:00.000000Z", f"{last}T23:59:59.999999Z"
-    whole = _seconds(end) - _seconds(start)
-    inside = _seconds(min(end, closes)) - _seconds(max(start, opens))
-    return max(inside, 0.0) / whole if whole > 0 else float(first <= start[:10] <= last)
+    start, end = (datetime.fromisoformat(row[name]) for name in ("start", "end"))
+    opens, closes = _span(part, zone)
+    if start == end:
+        return float(opens <= start < closes)
+    return max(min(end, closes) - max(start, opens), timedelta()) / (end - start)
 
 
-def _seconds(moment: str) -> float:
-    return datetime.fromisoformat(moment).timestamp()
+def _span(part: Part, zone: tzinfo) -> tuple[datetime, datetime]:
+    """Return start and end of the days of the part."""
+    first, last = (date.fromisoformat(part.days[n]["day"]) for n in (0, -1))
+    return midnight(first, zone), midnight(last + DAY, zone)
 
 
 def _range(job: JobDoc) -> tuple[float, float]:

@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.analysis.breakdown import (
@@ -165,13 +166,15 @@ class _Writer:
         quality: list[float] = []
         known: Mapping[str, Any] = self._job["data_quality"]
         shares_of: dict[str, Mapping[str, float]] = {block: known[block] for block in BLOCKS}
-        shares_of |= {f"{name} by": shares for name, shares in factor_amounts(part).items()}
+        zone = ZoneInfo(self._job["method"].get("time_zone", "UTC"))
+        factors = factor_amounts(part, zone)
+        shares_of |= {f"{name} by": shares for name, shares in factors.items()}
         # The quality of a job's data and the breakdown of its terms have keys of their own.
         shares_of |= {f"{name} by": shares for name, shares in breakdown(self._job).items()}
         for block, shares in shares_of.items():
             for key, share in shares.items():
                 quality += [self._keys.of((block, key)), share]
-        hours = [number for row in hour_shares(part).items() for number in row]
+        hours = [number for row in hour_shares(part, zone).items() for number in row]
         whole = self._job["total_g"]
         sizes = (
             len(self._figures) // FIGURE,
