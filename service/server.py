@@ -46,6 +46,8 @@ SETTINGS = {
     "channel_timeout": 75,
 }
 """How waitress is set up beside its defaults."""
+ROOM = 0.9
+"""Share of the connections above which those that are idle longest are closed."""
 _DETAILS = {
     413: "The body is above the limit; send it in parts.",
     431: "The request's headers are too long.",
@@ -155,6 +157,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
         _print_login_link(f"{url}/login?token={token}", config.log, open_browser=open_browser)
     while not stop.asked:
         _turn(server, 1.0)
+        _make_room(server)
     _finish(server, stop)
     end_child()
     heartbeat.stop()
@@ -181,6 +184,20 @@ def _turn(server: Any, timeout_s: float) -> None:
     server.asyncore.loop(
         timeout=timeout_s, map=server._map, use_poll=server.adj.asyncore_use_poll, count=1
     )
+
+
+def _make_room(server: Any) -> None:
+    """Close the connections that are idle longest, before there are too many to accept another.
+
+    A client that keeps hundreds open would keep out everybody, itself too.
+    """
+    over = len(server._map) - round(ROOM * server.adj.connection_limit)
+    if over <= 0:
+        return
+    idle = [channel for channel in server.active_channels.values() if not _is_busy(channel)]
+    idle.sort(key=lambda channel: channel.last_activity)
+    for channel in idle[:over]:
+        channel.will_close = True  # as waitress closes those that time out
 
 
 def _finish(server: Any, stop: Stop) -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http import HTTPStatus
 from urllib.error import HTTPError
 
@@ -26,6 +26,7 @@ from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
 from gramwatt.service.rendering import process as render_process
 from gramwatt.service.rendering.process import RenderProcess, render
+from gramwatt.service.server import SETTINGS
 from tests.journals import body, journal, lines
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send, serving
 
@@ -75,6 +76,19 @@ def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
     assert 0 < line["duration_s"] < 60
     assert line["key"] == "server"
     assert line["time"].endswith("Z")
+
+
+def test_a_client_that_keeps_its_connections_keeps_nobody_out(tmp_path):
+    """As many as the server takes, and more: scripts that keep their answers keep connections."""
+    with ExitStack() as stack:
+        process, address = stack.enter_context(serving(tmp_path))
+        host, port = address.removeprefix("http://").split(":")
+        for _ in range(SETTINGS["connection_limit"] + 20):
+            kept = http.client.HTTPConnection(host, int(port), timeout=30)
+            stack.enter_context(closing(kept))
+            kept.request("GET", "/healthz")
+            assert kept.getresponse().read()
+        assert "connection limit" not in process.text
 
 
 def refuses(host, port):
