@@ -2,10 +2,10 @@
 
     .venv-frameworks/bin/python -m benchmarks.callback_cost [--training-s 30]
 
-Compared are processor times of the same run, which other work on the machine changes little: that
-of the callback's hooks, and that of the meter, with that of the training. Beside them stand whole
-trainings without and with the callback in turn, in processes without and with `gramwatt run` in
-turn: these ratios mean something on a quiet machine only. Exit code 1 above the limit.
+Compared are processor times of the same run, which other work on the machine changes little: the
+callback's hooks with the training, and the meter with all processors during it. Beside them stand
+whole trainings without and with the callback, in processes without and with `gramwatt run`: these
+ratios mean something on a quiet machine only. Exit code 1 above the limit.
 """
 
 from __future__ import annotations
@@ -23,49 +23,45 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 0.01
-"""What hooks and meter may take of the processor time of a training."""
-BLOCK_S = 15.0
-"""Processor time of one training [s]."""
+"""What hooks and meter together may take."""
 
 
 def main() -> int:
     """Measure, print, and say whether the limit is kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--training-s", type=float, default=30.0, help="of each kind in all [s]")
-    parser.add_argument("--inside", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--training-s", type=float, default=30.0, help="length of each [s]")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.inside is not None:
-        print(json.dumps(train_in_turn(options.inside)))
+    if options.inside:
+        print(json.dumps(train_in_turn(options.training_s)))
         return 0
-    times: Counter[str] = Counter()
-    steps = 0
+    times = dict[str, float]()
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(max(1, round(options.training_s / BLOCK_S / 2))):
-            for under, prefix in (
-                ("", []),
-                ("run ", [sys.executable, "-m", "gramwatt", "run", "--"]),
-            ):
-                line = [sys.executable, "-W", "ignore", "-m", "benchmarks.callback_cost"]
-                environ = {**os.environ, "GRAMWATT_HOME": f"{folder}/home", "OMP_NUM_THREADS": "1"}
-                done = subprocess.run(
-                    [*prefix, *line, "--inside", str(steps)],
-                    env=environ,
-                    cwd=Path(__file__).parents[1],
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    check=True,
-                )
-                found = json.loads(done.stdout.splitlines()[-1])
-                steps = found.pop("steps")
-                times.update({under + name: value for name, value in found.items()})
+        for under, prefix in ("", []), ("run ", [sys.executable, "-m", "gramwatt", "run", "--"]):
+            line = [sys.executable, "-W", "ignore", "-m", "benchmarks.callback_cost", "--inside"]
+            done = subprocess.run(
+                [*prefix, *line, "--training-s", str(options.training_s)],
+                env={**os.environ, "GRAMWATT_HOME": f"{folder}/home", "OMP_NUM_THREADS": "1"},
+                cwd=Path(__file__).parents[1],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                check=True,
+            )
+            found = json.loads(done.stdout.splitlines()[-1])
+            times |= {under + name: value for name, value in found.items()}
+    cores, training_s = os.cpu_count() or 1, times["callback cpu"]
     hooks, meter = (
-        times["callback " + what] / times["callback cpu"] for what in ("hooks", "meter")
+        times["callback hooks"] / training_s,
+        times["callback meter"] / training_s / cores,
     )
-    print(f"{times['callback cpu']:.0f} s of training with the callback, {steps} steps each time")
-    print(f"hooks of the callback   {hooks:.4%} of the training's processor time")
-    print(f"meter, a process beside {meter:.4%}, {times['callback meter']:.2f} s")
+    print(f"{training_s:.0f} s of training with the callback, {times['steps']:.0f} steps")
+    print(f"hooks of the callback   {hooks:.3%} of the training")
+    print(f"meter, a process beside {meter:.3%} of {cores} processors during it")
     for name in ("callback", "run plain", "run callback"):
-        cpu, wall = (times[f"{name} {what}"] / times[f"plain {what}"] for what in ("cpu", "wall"))
+        each = times["run steps" if name.startswith("run") else "steps"] / times["steps"]
+        cpu, wall = (
+            times[f"{name} {what}"] / times[f"plain {what}"] / each for what in ("cpu", "wall")
+        )
         print(f"{name:<14} {cpu:.4f} times the processor time, {wall:.4f} times the wall time")
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     missed = hooks + meter > LIMIT
@@ -73,30 +69,22 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def train_in_turn(steps: int) -> dict[str, float]:
-    """Train without and with the callback twice; processor and wall time [s] of each.
+def train_in_turn(length_s: float) -> dict[str, float]:
+    """Train without and with the callback; processor and wall time of each [s], and the steps.
 
-    Of the callback also the processor time of its hooks, and of its meters where it has its own.
+    Of the callback also the processor time of its hooks, and of its meter where it has its own.
     """
-    plain = Training(steps or 20)
-    plain.time_s("warm", [])
-    if not steps:  # so many steps as take a block
-        step_s = plain.time_s("warm", [])["warm cpu"] / 20
-        plain = Training(max(20, round(BLOCK_S / step_s)))
     from gramwatt.integrations.transformers import GramwattCallback
 
-    times: Counter[str] = Counter({"steps": plain.steps})
-    for name in ("plain", "callback", "callback", "plain"):
-        callback = GramwattCallback(project="cost")
-        spent = Counter[str]()
-        for hook in filter(lambda text: text.startswith("on_"), dir(callback)):
-            setattr(callback, hook, timed(getattr(callback, hook), spent))
-        times.update(plain.time_s(name, [callback] if name == "callback" else []))
-        if name == "callback":
-            document = callback.job.result
-            meter_s = document["method"]["meter_cpu_s"] or 0.0 if document else 0.0
-            times.update({"callback hooks": spent["s"], "callback meter": meter_s})
-    return dict(times)
+    train("warm", 20, [])
+    steps = max(20, round(20 * length_s / train("warm", 20, [])["warm cpu"]))
+    callback, spent = GramwattCallback(project="cost"), Counter[str]()
+    for hook in filter(lambda text: text.startswith("on_"), dir(callback)):
+        setattr(callback, hook, timed(getattr(callback, hook), spent))
+    times = train("plain", steps, []) | train("callback", steps, [callback])
+    document = callback.job.result if callback.job else None
+    meter_s = document["method"]["meter_cpu_s"] or 0.0 if document else 0.0
+    return {**times, "steps": steps, "callback hooks": spent["s"], "callback meter": meter_s}
 
 
 def timed(hook: Callable[..., Any], spent: Counter[str]) -> Callable[..., Any]:
@@ -112,40 +100,31 @@ def timed(hook: Callable[..., Any], spent: Counter[str]) -> Callable[..., Any]:
     return call
 
 
-class Training:
-    """A small language model on the processor, some 20 ms a step."""
+def train(name: str, steps: int, callbacks: list[object]) -> dict[str, float]:
+    """Train a small language model, some 20 ms a step; processor and wall time [s]."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
-    def __init__(self, steps: int) -> None:
-        import torch
-
-        torch.set_num_threads(1)
-        self.steps = steps
-        self._data = [
-            {"input_ids": torch.arange(64), "labels": torch.arange(64)} for _ in range(800)
-        ]
-
-    def time_s(self, name: str, callbacks: list[object]) -> dict[str, float]:
-        """Train once; processor and wall time [s]."""
-        from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
-
-        shape = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2}
-        model = LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=4, vocab_size=200))
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = TrainingArguments(
-                folder,
-                max_steps=self.steps,
-                per_device_train_batch_size=8,
-                report_to="none",
-                use_cpu=True,
-                save_strategy="no",
-                disable_tqdm=True,
-                include_num_input_tokens_seen="all",
-            )
-            trainer = Trainer(model, arguments, train_dataset=self._data, callbacks=callbacks)
-            cpu_s, wall_s = time.process_time(), time.perf_counter()
-            trainer.train()
-            cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
-        return {f"{name} cpu": cpu_s, f"{name} wall": wall_s}
+    torch.set_num_threads(1)
+    data = [{"input_ids": torch.arange(64), "labels": torch.arange(64)} for _ in range(800)]
+    shape = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2}
+    model = LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=4, vocab_size=200))
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder,
+            max_steps=steps,
+            per_device_train_batch_size=8,
+            report_to="none",
+            use_cpu=True,
+            save_strategy="no",
+            disable_tqdm=True,
+            include_num_input_tokens_seen="all",
+        )
+        trainer = Trainer(model, arguments, train_dataset=data, callbacks=callbacks)
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        trainer.train()
+        cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
+    return {f"{name} cpu": cpu_s, f"{name} wall": wall_s}
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def log_to_wandb(
     line on stderr.
     """
     try:
-        found = run if run is not None else sys.modules["wandb"].run
+        found = run if run is not None else getattr(sys.modules.get("wandb"), "run", None)
         if found is None:
             print_message(f"no run of W&B is active for the figures of {job_id}")
             return

@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 from gramwatt.collectors.client import messages
+from gramwatt.collectors.client.trackers import log_to_mlflow, log_to_wandb
 from gramwatt.collectors.integrations.doors import MlflowContext, lightning_callbacks
 from gramwatt.collectors.integrations.pytorch import count_batches
 from gramwatt.collectors.integrations.tracked_run import TrackedRun, batch_size, harmless, tokens_of
@@ -86,3 +87,11 @@ def test_a_loader_without_a_job_hands_out_its_batches_and_says_so_once(monkeypat
         assert list(count_batches(batches)) == batches
     assert capsys.readouterr().err.count("count_batches counts nothing") == 1
     assert len(count_batches(batches)) == 2
+
+
+def test_trackers_that_are_not_there_are_a_line_each(capsys) -> None:
+    log_to_mlflow("job-1", None, {}, None)
+    log_to_wandb("job-1", None, {})
+    first, second = capsys.readouterr().err.splitlines()
+    assert "did not reach MLflow: ModuleNotFoundError" in first
+    assert "no run of W&B is active for the figures of job-1" in second
