@@ -43,6 +43,16 @@ def opener(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
+def sync_folder(path: Path) -> None:
+    """Write the names in a folder to the disk, where the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def replace_text(path: Path, text: str, *, synced: bool = False) -> None:
     """Write a file of mode 0600 in one step, so that no reader finds half of it; raises OSError.
 
@@ -56,6 +66,8 @@ def replace_text(path: Path, text: str, *, synced: bool = False) -> None:
                 stream.flush()
                 os.fsync(stream.fileno())
         os.replace(beside, path)
+        if synced:
+            sync_folder(path.parent)
     except OSError:
         beside.unlink(missing_ok=True)
         raise
