@@ -56,13 +56,14 @@ def test_lines_of_a_day_are_refused_until_midnight_and_then_taken(with_quotas, c
 
 
 def test_a_project_has_as_many_jobs_as_its_quota(with_quotas):
-    client = with_quotas(jobs={"": 1, "speech": 2})
+    client = with_quotas(jobs={"": 1, "speech": 2}, lines_per_day={"speech": 2e6})
     assert send(client, "job-1").status_code == 200
     assert refused(send(client, "job-2")) == ("jobs", None)
     assert client.get("/v1/jobs/job-2").status_code == 404
     assert send(client, "job-1").json["duplicate"] == 9
     for number in (3, 4):
         assert send(client, f"job-{number}", project="speech").status_code == 200
+    assert '<td class="number">2,000,000</td>' in client.get("/settings").text
     client.delete("/v1/jobs/job-1")
     assert send(client, "job-2").status_code == 200
 
