@@ -57,7 +57,7 @@ class RunsComparisonDoc(ScoreChangeDoc):
     """The change from the runs of `before` to those of `after`.
 
     `ratio` is after over before with both ranges together, `measurement_ratio` with that of the
-    measurement alone, `repetition_ratio` with that of the runs alone; None where no side has two.
+    measurement alone, `repetition_ratio` with that of the runs alone; None where nothing tells it.
     """
 
     before: RunsDoc
@@ -68,12 +68,17 @@ class RunsComparisonDoc(ScoreChangeDoc):
 
 
 def compare_runs(
-    before: Sequence[JobDoc], after: Sequence[JobDoc], unit: str | None = None
+    before: Sequence[JobDoc],
+    after: Sequence[JobDoc],
+    unit: str | None = None,
+    history: Sequence[JobDoc] = (),
 ) -> RunsComparisonDoc:
     """Compare the runs of `after` with those of `before`, by default in the first unit of `before`.
 
-    Raises ScoreError (code `not-comparable`) for a job on both sides or twice on one, and as
-    `compare` does for every pair with the first run.
+    `history` are earlier runs of the same command. Of one run a side they say how far runs lie
+    apart; without them the verdict is `unknown`, since a difference may be chance. Raises
+    ScoreError (code `not-comparable`) for a job on both sides or twice on one, and as `compare`
+    does for every pair with the first run.
     """
     _require_distinct(before, after)
     chosen = unit or before[0]["sci"][0]["unit"]
@@ -83,10 +88,10 @@ def compare_runs(
     one, other = (together(runs) for runs in sides)
     first, second = at_equal_grid(one.g_per_unit, other.g_per_unit)
     measured = second.over(first, "1")
-    repeated = repetition(measured, *sides)
+    repeated = repetition(measured, sides[0], sides[1], _earlier(before[0], history, chosen))
     ratio = _both(measured, repeated)
     effects = effects_of(one, other)
-    moved, found = moved_most(effects), verdict(ratio)
+    moved, found = moved_most(effects), verdict(ratio) if repeated else "unknown"
     return {
         "unit": chosen,
         "before": _runs_doc(sides[0], one),
@@ -98,7 +103,7 @@ def compare_runs(
         "verdict": found,
         "effects_g_per_unit": _without_rounding({term: effects[term] for term in TERMS}),
         "moved": moved,
-        "text": _sentence(ratio, found, moved, repeated is not None),
+        "text": _sentence(ratio, found, moved),
     }
 
 
@@ -121,19 +126,37 @@ def _require_distinct(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> None
         seen.add(document["job_id"])
 
 
-def repetition(
-    measured: Quantity, before: Sequence[Side], after: Sequence[Side]
-) -> Quantity | None:
-    """Return the ratio with the range of repetition; None where no side has two runs.
+def _earlier(like: JobDoc, history: Sequence[JobDoc], unit: str) -> list[Side]:
+    """Return the earlier runs that can be compared with a run, in its unit."""
+    found = []
+    for document in history:
+        try:
+            require_comparable(like, document)
+            found.append(side_of(document, unit))
+        except ScoreError:
+            continue
+    return found
 
-    A side of one run is taken to scatter as the other does.
+
+def repetition(
+    measured: Quantity,
+    before: Sequence[Side],
+    after: Sequence[Side],
+    history: Sequence[Side] = (),
+) -> Quantity | None:
+    """Return the ratio with the range of repetition; None where nothing tells how runs scatter.
+
+    A side of one run is taken to scatter as the other does, or where that is one too, as the
+    earlier runs do.
     """
-    scores = [run.g_per_unit.value for run in (*before, *after)]
-    if max(len(before), len(after)) < 2 or min(scores) <= 0:
+    scores = [run.g_per_unit.value for run in (*before, *after, *history)]
+    several = max(len(before), len(after)) > 1
+    if not (several or len(history) > 1) or min(scores) <= 0:
         return None
     seeded = Random(SEED)
     deviations = [
-        _deviations(runs, other, seeded) for runs, other in ((before, after), (after, before))
+        _deviations(runs, other if several else history, seeded)
+        for runs, other in ((before, after), (after, before))
     ]
     logs = sorted(b - a for a, b in zip(*deviations, strict=True))
     low, high = (math.exp(logs[min(DRAWS - 1, int(end * DRAWS))]) for end in (LOW, HIGH))
@@ -165,18 +188,19 @@ def _both(measured: Quantity, repeated: Quantity | None) -> Quantity:
     return measured.times(scatter.named("repetition"), "1")
 
 
-def _sentence(ratio: Quantity, found: str, moved: str | None, repeated: bool) -> str:
+def _sentence(ratio: Quantity, found: str, moved: str | None) -> str:
     """Return the verdict in words, with what it rests on."""
-    size = f"{abs(ratio.value - 1):.0%}"
-    span = f"({ratio.low - 1:+.0%} to {ratio.high - 1:+.0%})"
+    span = f"{ratio.value - 1:+.0%} ({ratio.low - 1:+.0%} to {ratio.high - 1:+.0%})"
+    if found == "unknown":
+        return (
+            f"Whether carbon per unit differs is not known: {span} by the meters alone. How far "
+            "repeated runs lie apart is not known: run each side again."
+        )
     if found == "no-reliable-difference":
-        text = f"No reliable difference: {ratio.value - 1:+.0%} {span} carbon per unit."
-    else:
-        why = f"; what moved most is {moved}" if moved else ""
-        text = f"Carbon per unit is {size} {found} {span}{why}."
-    if repeated:
-        return text
-    return f"{text} One run a side: how far repeated runs lie apart is not known."
+        return f"No reliable difference: {span} carbon per unit."
+    size = f"{abs(ratio.value - 1):.0%}"
+    why = f"; what moved most is {moved}" if moved else ""
+    return f"Carbon per unit is {size} {found} {span.partition(' ')[2]}{why}."
 
 
 def _runs_doc(runs: Sequence[Side], whole: Side) -> RunsDoc:

@@ -55,7 +55,8 @@ def compare_jobs(query: ComparisonQuery) -> Response:
 
     In the format that the Accept header asks for. Refused where they were not scored in the same
     way. The effects of E, I, PUE, M and R add up to the change; the verdict is
-    `no-reliable-difference` where the range of the ratio holds 1.
+    `no-reliable-difference` where the range of the ratio holds 1, and `unknown` for one run a side
+    where no earlier runs tell how far runs lie apart.
     """
     return _response(query, by_accept(JOB_FORMATS))
 

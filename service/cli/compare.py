@@ -34,8 +34,9 @@ def compare(
 ) -> None:
     """Compare AFTER with BEFORE: the change per unit, what moved, and whether it is reliable.
 
-    Each side is a job, or runs of the same work: job-1,job-2,job-3. From
-    two runs a side on, how far they lie apart is part of the range.
+    Each side is a job, or runs of the same work: job-1,job-2,job-3. How far
+    runs lie apart is part of the range; of one run a side, earlier runs of the
+    same name say it, else the answer is `unknown`.
     """
     from gramwatt.service.cli.terminal import runs_lines
 
@@ -53,13 +54,18 @@ def assert_(
         str, typer.Option(metavar="PERCENT", help="Allowed increase per unit, such as 5%.")
     ] = "0%",
     unit: Unit = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail too where one run a side leaves it unknown.")
+    ] = False,
     project: JobProject = None,
     as_json: AsJson = False,
 ) -> None:
     """Fail where a job reliably emits more per unit than REF by over PERCENT; for CI.
 
     Exits with 1 if the increase is above the limit and the ranges leave no
-    doubt that there is one, or if the jobs cannot be compared; else with 0.
+    doubt that there is one, or if the jobs cannot be compared; else with 0. One
+    run a side is `unknown`, and passes without --strict, unless earlier runs of
+    the same name tell how far runs lie apart.
 
     Example: gramwatt assert --against job-main --max-increase 5%
     """
@@ -68,11 +74,12 @@ def assert_(
         stop(2, "say against which job: --against REF")
     found, _ = compared(against, runs, unit, project)
     ratio = found["ratio"]
-    failed = found["verdict"] == "higher" and ratio["value"] > 1 + limit
+    unknown = found["verdict"] == "unknown"
+    failed = (found["verdict"] == "higher" and ratio["value"] > 1 + limit) or (strict and unknown)
     if as_json:
         print_json({"passed": not failed, "max_increase": limit, "comparison": found})
     else:
-        word = "failed" if failed else "passed"
+        word = "failed" if failed else "unknown" if unknown else "passed"
         print(f"{word}: {found['text']} Allowed: up to {100 * limit:g}% more.")
     if failed:
         raise typer.Exit(1)

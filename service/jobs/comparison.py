@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import sqlalchemy as sa
+
 from gramwatt.sci.analysis.repeated import RunsComparisonDoc, compare_runs
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import find_job, job_document
 from gramwatt.service.jobs.scoring import VERSIONS, by_todays_versions
+from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.models import Job, Score
+
+HISTORY = 20
+"""How many earlier runs are asked how far runs lie apart."""
 
 
 def comparison(
@@ -23,7 +30,30 @@ def comparison(
     found = comparable_documents(service, [*before, *after])
     sides = [found[: len(before)], found[len(before) :]]
     last = max(job["ended_at"] or job["started_at"] for side in sides for job in side)
-    return compare_runs(sides[0], sides[1], unit), last[:10]
+    return compare_runs(sides[0], sides[1], unit, earlier_runs(service, found)), last[:10]
+
+
+def earlier_runs(service: Service, compared: Sequence[JobDoc]) -> list[JobDoc]:
+    """Return the newest scores of completed jobs of the first one's project and name.
+
+    None where more than one run a side tells how far runs lie apart.
+    """
+    if len(compared) != 2:
+        return []
+    with service.store.read() as session:
+        job = find_job(session, compared[0]["job_id"])
+        if job.name is None:
+            return []
+        newest = (
+            sa.select(Score.doc, Score.series)
+            .join(Job, sa.and_(Score.job == Job.id, Score.revision == Job.revision))
+            .where(Job.project == job.project, Job.name == job.name, Job.state == "completed")
+            .order_by(Job.started_us.desc())
+            .limit(HISTORY)
+        )
+        found = [read_job(*row) for row in session.execute(newest)]
+    ids = {document["job_id"] for document in compared}
+    return [document for document in found if document["job_id"] not in ids]
 
 
 def comparable_documents(service: Service, job_ids: Sequence[str]) -> list[JobDoc]:

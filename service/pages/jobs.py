@@ -25,6 +25,7 @@ from gramwatt.service.api.routing import Strict, from_strings
 from gramwatt.service.api.support import JobPath, JobQuery, service
 from gramwatt.service.common.answers import JOB_STATES
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.comparison import earlier_runs
 from gramwatt.service.jobs.documents import job_document, job_summary
 from gramwatt.service.jobs.lists import list_jobs, project_names
 from gramwatt.service.pages.frame import PER_PAGE, add, page, query
@@ -161,7 +162,8 @@ def comparison() -> Response:
     elif before and after:
         try:
             with heavy():
-                found = compare_runs(before, after, chosen.unit or units[0])
+                earlier = earlier_runs(service(), [*before, *after])
+                found = compare_runs(before, after, chosen.unit or units[0], earlier)
         except ScoreError as error:
             refusal = error.message
     ids: dict[str, list[str]] = {

@@ -67,7 +67,19 @@ def test_the_same_runs_give_the_same_answer_and_one_run_a_side_says_what_is_not_
     single = compare_runs(sides[0][:1], sides[1][:1])
     assert single["repetition_ratio"] is None
     assert single["ratio"] == single["measurement_ratio"]
-    assert "how far repeated runs lie apart is not known" in single["text"]
+    assert (single["verdict"], single["ratio"]["high"] < 1) == ("unknown", True)
+    assert "run each side again" in single["text"]
+
+
+def test_of_one_run_a_side_the_history_of_the_command_says_how_far_runs_lie_apart():
+    sides = [run("a")], [run("b", energy=0.9)]
+    wild = [run(f"h{n}", energy=energy) for n, energy in enumerate((0.7, 1.0, 1.3))]
+    assert compare_runs(*sides, history=wild)["verdict"] == "no-reliable-difference"
+    steady = [run(f"h{n}", energy=energy) for n, energy in enumerate((0.99, 1.0, 1.01))]
+    assert compare_runs(*sides, history=steady)["verdict"] == "lower"
+    other = run("o")
+    other["method"]["intensity_basis"] = "direct"
+    assert compare_runs(*sides, history=[steady[0], other])["verdict"] == "unknown"
 
 
 def test_runs_that_lie_far_apart_hide_a_difference_that_the_meters_alone_would_show():

@@ -159,10 +159,13 @@ def test_a_score_that_todays_engine_makes_again_is_compared_with_newer_ones(jobs
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("job-d", "--against", "job-a", "--max-increase", "5%"), 0, "passed: Carbon per unit is"),
-        (("job-a", "--against", "job-b"), 0, "passed: No reliable difference"),
-        (("job-a", "--against", "job-d", "--max-increase", "5%"), 1, "failed: Carbon per unit is"),
-        (("job-a", "--against", "job-d", "--max-increase", "1e5"), 0, "passed: Carbon per unit is"),
+        (("job-d", "--against", "job-a,job-b", "--max-increase", "5%"), 0, "passed: Carbon per"),
+        (("job-b", "--against", "job-a,job-d"), 0, "passed: No reliable difference"),
+        (("job-a,job-b", "--against", "job-d", "--max-increase", "5%"), 1, "failed: Carbon per"),
+        (("job-a,job-b", "--against", "job-d", "--max-increase", "1e5"), 0, "passed: Carbon per"),
+        # One run a side, and nothing tells how far runs lie apart.
+        (("job-a", "--against", "job-d"), 0, "unknown: Whether carbon per unit differs"),
+        (("job-a", "--against", "job-d", "--strict"), 1, "failed: Whether carbon per unit"),
         (("job-e", "--against", "job-a"), 1, "has no 'image'; it has picture"),
         (("job-a",), 2, "--against REF"),
         (("job-a", "--against", "job-d", "--max-increase", "much"), 2, "such as 5%"),
