@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from gramwatt.sci.analysis.documents import (
+    FrameworkRow,
     ModelUnitRow,
     MonthDoc,
     ProjectRow,
@@ -64,7 +65,7 @@ class YearDoc(TypedDict):
 
     `months` are the twelve, null figures where a month has no job. The year is `complete` once
     each of its months is over and those with jobs are complete. `projects` and `models` are sums
-    of C over sums of R by unit.
+    of C over sums of R by unit, `frameworks` those of the months' rows.
     """
 
     year: str
@@ -78,6 +79,7 @@ class YearDoc(TypedDict):
     restatements: list[YearRestatement]
     projects: list[ProjectRow]
     models: list[ModelUnitRow]
+    frameworks: list[FrameworkRow]
     sources: list[str]
     statement: StatementDoc
 
@@ -136,6 +138,7 @@ def year_document(
         "models": _per_unit(
             [row for of in months.values() for row in of["model_units"]], "model_id"
         ),
+        "frameworks": _frameworks([row for of in months.values() for row in of["frameworks"]]),
         "sources": sorted({source for of in months.values() for source in of["sources"]}),
         "statement": statement,
     }
@@ -185,6 +188,17 @@ def _target(
         met = True if total_g["high"] <= limit_g else False if total_g["low"] > limit_g else None
     share = total_g["value"] / limit_g if total_g is not None else None
     return {"year": f"{year}", "limit_kg": limit_kg, "share": share, "met": met}
+
+
+def _frameworks(rows: Sequence[FrameworkRow]) -> list[FrameworkRow]:
+    """Return one row of each framework and item, with the sum of the months that have a figure."""
+    found: dict[tuple[str, str], list[FrameworkRow]] = {}
+    for row in rows:
+        found.setdefault((row["framework"], row["item"]), []).append(row)
+    return [
+        {**of_item[-1], "figure": added([row["figure"] for row in of_item])}
+        for of_item in found.values()
+    ]
 
 
 def _per_unit(rows: Sequence[Any], of: str) -> list[Any]:

@@ -6,6 +6,7 @@ from gramwatt import __version__
 from gramwatt.reports.model import Block, Column, Facts, Heading, Pair, Table
 from gramwatt.reports.sections.common import DECLARED, cell
 from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.yearly import YearDoc
 from gramwatt.sci.base.formatting import UNKNOWN, jobs_text, minute_text, text
 
 NOT_ADVICE = (
@@ -16,7 +17,7 @@ NONE = "none"
 NOBODY = "nobody named: set GRAMWATT_ACCOUNTABLE"
 
 
-def disclosure_section(document: MonthDoc) -> list[Block]:
+def disclosure_section(document: MonthDoc | YearDoc) -> list[Block]:
     """Return the figures by reporting framework."""
     columns = (
         Column("Framework", weight=1.5),

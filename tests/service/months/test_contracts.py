@@ -88,6 +88,10 @@ def test_instruments_cover_energy_of_their_zone_and_period_once(service):
     measured(service, "late", 1.5, start=DAY + timedelta(days=1))
     (left,) = account(client, "2026-04")["instruments"]
     assert left["used_kwh"] == pytest.approx(0.5)
+    months = [account(client, month)["market_g"]["value"] for month in ("2026-03", "2026-04")]
+    rows = client.get("/v1/reports/yearly/2026").json["frameworks"]
+    (market,) = [row["figure"] for row in rows if row["item"] == "Scope 2, market-based"]
+    assert market["value"] == pytest.approx(sum(months) / 1e6)
     numbers = {r["cancellation_id"]: r["id"] for r in ledger(client)}
     assert client.delete(f"/v1/contracts?id={numbers['GO-1']}").status_code == 200
     assert account(client, "2026-04")["instruments"] == []
