@@ -217,7 +217,10 @@ def _memo(memo: MarketDoc) -> Table:
         (f"{jobs_text(memo['jobs'])} with a contract, location-based", cell(memo["location_g"])),
         (f"{jobs_text(memo['jobs'])} with a contract, market-based", cell(memo["market_g"])),
     )
-    note = "As tags of the jobs declare; not checked, and in no score or sum of this report."
+    note = (
+        "As tags of the jobs declare; not checked, and in no score. Those of own and leased sites "
+        "are in the market-based figure of all projects."
+    )
     return Table("Contracts of jobs", columns, rows, note)
 
 
