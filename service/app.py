@@ -18,6 +18,7 @@ from gramwatt.service.api import (
     codecarbon,
     comparisons,
     contracts,
+    erasures,
     estimates,
     health,
     jobs,
@@ -52,6 +53,7 @@ GROUPS: tuple[Routes, ...] = (
     contracts.routes,
     codecarbon.routes,
     keys.routes,
+    erasures.routes,
     health.routes,
 )
 

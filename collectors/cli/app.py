@@ -38,7 +38,7 @@ ORDER = (
         "catalog",
     ),
     *("doctor", "config", "demo", "sync"),
-    *("serve", "login", "session", "key", "scheduler", "db"),
+    *("serve", "login", "session", "key", "scheduler", "db", "erase"),
 )
 """Commands as `gramwatt --help` lists them, whichever package adds them: a job's first, a server's
 last."""

@@ -14,6 +14,7 @@ from gramwatt.service.cli import (
     contracts,
     corrections,
     database,
+    erase,
     export,
     imports,
     jobs,
@@ -82,8 +83,14 @@ def add_commands(app: typer.Typer) -> None:
     signed_in.command("end")(keys.session_end)
     app.add_typer(signed_in, name="session")
     _add_exchange(app)
+    _add_groups(app)
+
+
+def _add_groups(app: typer.Typer) -> None:
+    """Add the groups of commands that a file has whole."""
     app.add_typer(budgets.budget_app(), name="budget")
     app.add_typer(contracts.contract_app(), name="contract")
+    app.add_typer(erase.erase_app(), name="erase")
 
 
 def _add_exchange(app: typer.Typer) -> None:

@@ -69,19 +69,23 @@ def export_csv(job_id: JobId, project: JobProject = None, output: Output = None)
 
 def export_journals(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Gets a file ID.jsonl per job.")],
+    user: Annotated[str | None, typer.Option(help="Only jobs with this tag `user`.")] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Write the journal of every job: all that was measured, for gramwatt import journals."""
+    """Write the journal of every job: all that was measured, for gramwatt import journals.
+
+    With --user the jobs of one person, which is an entry of gramwatt key log.
+    """
     from gramwatt.service.access import audit
     from gramwatt.service.container import Caller
     from gramwatt.service.jobs.journals import export_journals as export
 
     with open_service(database_url) as service:
         try:
-            found = export(service, folder)
+            found = export(service, folder, user)
         except OSError as error:
             stop(1, f"cannot write to {folder}: {why(error)}")
-        done = f"{len(found.written)} journals, to {folder}"
+        done = f"{len(found.written)} journals{f' of {user}' if user else ''}, to {folder}"
         audit.log(service.for_caller(Caller(author())), "exported", done)
     for name in found.left_out:
         print(f"gramwatt: {name} is left out: its intervals were deleted", file=sys.stderr)

@@ -61,7 +61,7 @@ def key_create(
     if scope not in SCOPES:
         stop(2, f"--scope: {scope!r} is not one of ingest, read, metrics and admin")
     span = _span(expires)
-    with _admin(database_url) as service:
+    with admin_service(database_url) as service:
         try:
             made = create_key(service, name, scope, project or (), expires=span)
         except KeyNameError as error:
@@ -76,7 +76,7 @@ def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
     """List the keys: name, visible part, scope, projects, last use and end."""
     from gramwatt.service.access.keys import list_keys
 
-    with _admin(database_url) as service:
+    with admin_service(database_url) as service:
         found = list_keys(service)
     if as_json:
         print_json(found)
@@ -107,7 +107,7 @@ def key_rotate(
 
     left = _span(overlap, "--overlap", least=0) or timedelta()
     span = _span(expires)
-    with _admin(database_url) as service:
+    with admin_service(database_url) as service:
         try:
             made = rotate_key(service, name, left, expires=span)
         except UnknownKeyError as error:
@@ -128,7 +128,7 @@ def key_revoke(
     from gramwatt.service.access.keys import revoke_key
     from gramwatt.service.common.errors import UnknownKeyError
 
-    with _admin(database_url) as service:
+    with admin_service(database_url) as service:
         try:
             revoke_key(service, name, prefix)
         except UnknownKeyError as error:
@@ -153,7 +153,7 @@ def key_log(
     """
     from gramwatt.service.access.audit import audit_page
 
-    with _admin(database_url) as service:
+    with admin_service(database_url) as service:
         found = audit_page(service, limit, None)
         if follow or after is not None:
             with suppress(KeyboardInterrupt):
@@ -196,7 +196,7 @@ def key_check_log(
     from gramwatt.service.access.audit import check_chain
 
     hashes = _kept_hashes(kept) if kept else {}
-    with _admin(database_url) as service:
+    with admin_service(database_url) as service:
         found = check_chain(service, hashes)
     if found.problem:
         stop(1, f"{found.problem}; {found.entries} entries before it hold")
@@ -234,7 +234,7 @@ def login(
         stop(2, f"--url: {error}")
     if not all(project or ()):  # as an unset variable of a script gives
         stop(2, "--project: a project's name cannot be empty; leave it out for all projects")
-    with _admin(database_url) as service:
+    with admin_service(database_url) as service:
         token = new_link(service, author(), frozenset(project or ()) or None)
     print(f"{address}/login?token={token}")
 
@@ -243,7 +243,7 @@ def session_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> N
     """List the browsers that are signed in: id, who, what they may do and see, from where."""
     from gramwatt.service.access.sessions import list_sessions
 
-    with _admin(database_url) as service:
+    with admin_service(database_url) as service:
         found = list_sessions(service)
     if as_json:
         print_json(found)
@@ -272,7 +272,7 @@ def session_end(
 
     if (session is None) == (person is None) or session == "" or person == "":
         stop(2, "give the id of a session, or --person NAME; see: gramwatt session list")
-    with _admin(database_url) as service:
+    with admin_service(database_url) as service:
         try:
             if person is not None:
                 found = end_sessions_of(service, person)
@@ -284,7 +284,7 @@ def session_end(
 
 
 @contextmanager
-def _admin(database_url: str | None) -> Iterator[Service]:
+def admin_service(database_url: str | None) -> Iterator[Service]:
     """Yield the service with up-to-date tables; this user is its caller, whom the database lets
     in.
     """

@@ -183,6 +183,37 @@ class BeingAnsweredError(UseCaseError):
         super().__init__(f"the first request of key {key[:40]!r} is being answered; ask again")
 
 
+class UnknownProjectError(UseCaseError):
+    """There is no such project."""
+
+    code = "unknown-project"
+
+    def __init__(self, project: str) -> None:
+        super().__init__(f"there is no project {project[:80]!r}")
+
+
+class UnknownPersonError(UseCaseError):
+    """Nothing names this person."""
+
+    code = "unknown-person"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"neither a tag `user` of a job nor a record of who did it is {name!r}")
+
+
+class DeletedProjectError(UseCaseError):
+    """The project was deleted; its name cannot be used again."""
+
+    code = "deleted-project"
+
+    def __init__(self, project: str, deleted_at: str, deleted_by: str) -> None:
+        self.deleted_at, self.deleted_by = deleted_at, deleted_by
+        when = minute_text(deleted_at)
+        super().__init__(
+            f"project {project[:80]!r} was deleted on {when} UTC by {deleted_by}; take another name"
+        )
+
+
 class UnknownBudgetError(UseCaseError):
     """The project has no budget of that month."""
 

@@ -28,6 +28,7 @@ from gramwatt.sci.journal.records import JobRecord
 from gramwatt.sci.score.method import BOUNDARIES, BOUNDARY
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
+from gramwatt.service.access.erased import require_not_erased
 from gramwatt.service.common.errors import CorrectionError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import (
@@ -62,8 +63,8 @@ def correct_job(
     `changes` may hold `zone`, `region`, `unit`, `counts` (R by unit), `pue`, `name`, `project`,
     `boundary` (a tag), `tags` (an object) and `excluded`, which needs a `reason`; None makes a
     field undeclared. Raises UnknownJobError, DeletedJobError, AmbiguousJobError, ChangedError,
-    JobTakenError where the project to move to has a job of this id, IntervalsDeletedError,
-    CorrectionError or ScoreError.
+    JobTakenError where the project to move to has a job of this id, DeletedProjectError,
+    IntervalsDeletedError, CorrectionError or ScoreError.
     """
     wanted = _checked(service, changes, reason)
     service, own = own_job(service, job_id)
@@ -71,6 +72,8 @@ def correct_job(
     def declare(session: Session) -> tuple[int, bool, bool]:
         job = locked_job(session, own, job_id)
         require_expected(job, expected)
+        if wanted.get("project"):
+            require_not_erased(session, wanted["project"])
         _check_units(session, job, wanted)
         rows = _rows(session, job, wanted)
         if not all(changes_no_figure(row.field) for row in rows):

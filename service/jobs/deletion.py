@@ -36,24 +36,9 @@ def delete_job(
     def delete(session: Session) -> int:
         job = locked_job(session, key, job_id)
         require_expected(job, expected)
-        record = Deletion(
-            job_id=job.job_id,
-            project=job.project,
-            declared_project=job.declared_project,
-            started_us=job.started_us,
-            deleted_us=service.now_us(),
-            deleted_by=by,
-            reason=reason,
-            job=job.id,
-            scores=_grams(session, job.id),
-        )
-        session.add(record)
-        forget_parts(session, job.id)
+        record = remove_job(session, service, job, by=by, reason=reason)
         why = f": {reason}" if reason else ""
         audit.record(session, service, "job-deleted", f"{job.job_id}{why}", by)
-        session.execute(sa.delete(Job).where(Job.id == job.id))
-        run = CodecarbonRun.id == job.job_id.removeprefix(RUN_PREFIX)
-        session.execute(sa.delete(CodecarbonRun).where(run))
         return record.deleted_us
 
     deleted_us = service.store.transact(delete, large=True)
@@ -63,6 +48,29 @@ def delete_job(
         "deleted_by": by,
         "reason": reason,
     }
+
+
+def remove_job(
+    session: Session, service: Service, job: Job, *, by: str, reason: str | None = None
+) -> Deletion:
+    """Delete the rows of a job, locked; return the record that stays, with what it had added."""
+    record = Deletion(
+        job_id=job.job_id,
+        project=job.project,
+        declared_project=job.declared_project,
+        started_us=job.started_us,
+        deleted_us=service.now_us(),
+        deleted_by=by,
+        reason=reason,
+        job=job.id,
+        scores=_grams(session, job.id),
+    )
+    session.add(record)
+    forget_parts(session, job.id)
+    session.execute(sa.delete(Job).where(Job.id == job.id))
+    run = CodecarbonRun.id == job.job_id.removeprefix(RUN_PREFIX)
+    session.execute(sa.delete(CodecarbonRun).where(run))
+    return record
 
 
 def _grams(session: Session, key: int) -> str:

@@ -18,7 +18,8 @@ from gramwatt.service.common.errors import DeletedJobError, IntervalsDeletedErro
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.journal import counts_of, intervals_of, lines_of
-from gramwatt.service.store.models import Job
+from gramwatt.service.store.job_labels import TAG, label_text
+from gramwatt.service.store.models import Job, JobLabel
 
 SUFFIX = ".jsonl"
 AGAIN = "~"
@@ -33,8 +34,10 @@ class Exported:
     left_out: list[str]
 
 
-def export_journals(service: Service, folder: Path) -> Exported:
+def export_journals(service: Service, folder: Path, user: str | None = None) -> Exported:
     """Write the lines of every job to a file `ID.jsonl` of the folder; raises OSError.
+
+    With `user` of those that have it as their tag `user`.
 
     Of further projects with a job of the same id it is `ID~2.jsonl` and so on.
 
@@ -44,7 +47,11 @@ def export_journals(service: Service, folder: Path) -> Exported:
     folder.mkdir(parents=True, exist_ok=True)
     found = Exported([], [])
     with service.store.read() as session:
-        keys = session.scalars(sa.select(Job.id).order_by(Job.id)).all()
+        wanted = sa.select(Job.id).order_by(Job.id)
+        if user is not None:
+            label = JobLabel.label == label_text(TAG, f"user:{user}")
+            wanted = wanted.join(JobLabel, JobLabel.job == Job.id).where(label)
+        keys = session.scalars(wanted).all()
     times = Counter[str]()
     for key in keys:
         with service.store.read() as session:

@@ -103,6 +103,20 @@ class AuditEntry(Base):
     hash: Mapped[Word]
 
 
+class Erasure(Base):
+    """A project or a person whose name was erased: a digest of it, what stands for it now, and who
+    did it when. Rows are only ever added.
+    """
+
+    __tablename__ = "erasures"
+
+    kind: Mapped[Word] = mapped_column(primary_key=True)
+    digest: Mapped[Word] = mapped_column(primary_key=True)
+    alias: Mapped[Label]
+    erased_us: Mapped[Timestamp]
+    erased_by: Mapped[Label]
+
+
 @contextmanager
 def audit_unlocked(connection: Connection) -> Iterator[None]:
     """Let the log be cleared, by its owner, while the whole database is replaced by another."""

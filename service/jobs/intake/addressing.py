@@ -15,8 +15,15 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.journal.merge import UNDECLARED, project_of
 from gramwatt.sci.journal.records import AnyRecord, JobRecord, decode, encode
 from gramwatt.service.access import quotas
+from gramwatt.service.access.erased import require_not_erased
 from gramwatt.service.access.projects import first_project, require_own, require_visible
-from gramwatt.service.common.errors import AmbiguousJobError, JobTakenError, UnknownJobError
+from gramwatt.service.common.errors import (
+    AmbiguousJobError,
+    DeletedJobError,
+    DeletedProjectError,
+    JobTakenError,
+    UnknownJobError,
+)
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import deleted_error
 from gramwatt.service.store.models import Deletion, Job, WaitingLine, Writer
@@ -149,6 +156,10 @@ def _made(
     if made.declared_project not in (project, _UNSAID):  # another one, moved here
         raise JobTakenError(job_id, project)
     require_not_deleted(service, session, job_id, project)
+    try:
+        require_not_erased(session, project)
+    except DeletedProjectError as error:  # with the project each of its jobs
+        raise DeletedJobError(job_id, error.deleted_at, error.deleted_by) from None
     return made
 
 

@@ -87,6 +87,9 @@ GET /v1/schedules""",
     "metrics read of every project": """
 GET /metrics""",
     "admin of every project": """
+DELETE /v1/people/<path:name>
+DELETE /v1/projects/<path:project>
+GET /v1/erasures
 DELETE /v1/contracts
 GET /v1/contracts
 POST /v1/contracts

@@ -1,0 +1,97 @@
+"""The commands `gramwatt erase project`, `person` and `list`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gramwatt.service.cli.common import AsJson, DatabaseUrl, author, print_json, stop
+from gramwatt.service.cli.keys import admin_service
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def erase_app() -> typer.Typer:
+    """Return the group of commands."""
+    app = typer.Typer(no_args_is_help=True, help="Delete a project, or a person's name.")
+    app.command("project")(erase_project)
+    app.command("person")(erase_person)
+    app.command("list")(erase_list)
+    return app
+
+
+def erase_project(
+    name: Annotated[str, typer.Argument(metavar="PROJECT", help="The project's name.")],
+    yes: Yes = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Delete a project for good: jobs, reports, budgets and its own keys.
+
+    What closed months need for their sums stays as jobs of "deleted project", without a name.
+    """
+    from gramwatt.service.common.errors import DeletedProjectError, UnknownProjectError
+    from gramwatt.service.erasure import erasure
+
+    with admin_service(database_url) as service:
+        _confirm(yes, f"Delete project {name} with all its jobs for good?")
+        try:
+            found = erasure.erase_project(service, name, by=author())
+        except (DeletedProjectError, UnknownProjectError) as error:
+            stop(1, str(error))
+    kept = found["jobs_kept_without_name"]
+    print(
+        f"deleted {name}: {found['jobs_deleted']} jobs; {kept} stay in closed months without name"
+    )
+
+
+def erase_person(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As tag user, or in key log.")],
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="Delete the jobs first whose tag user is the name.")
+    ] = False,
+    yes: Yes = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Put a random alias wherever a person is named.
+
+    That is the tag user of jobs, and who made, corrected, deleted, closed or set something.
+    Their jobs first: gramwatt export journals DIR --user NAME
+    """
+    from gramwatt.service.common.errors import UnknownPersonError
+    from gramwatt.service.erasure import erasure
+
+    with admin_service(database_url) as service:
+        _confirm(yes, f"Erase {name}{' and delete their jobs' if jobs else ''} for good?")
+        try:
+            found = erasure.erase_person(service, name, by=author(), jobs=jobs)
+        except UnknownPersonError as error:
+            stop(1, str(error))
+    print(f"{found['alias']} stands for the name; {found['jobs_deleted']} jobs deleted")
+
+
+def erase_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
+    """List what was erased, when and by whom; of a name there is only its SHA-256."""
+    from gramwatt.service.erasure.erasure import erasures
+
+    with admin_service(database_url) as service:
+        found = erasures(service)
+    if as_json:
+        print_json(found)
+        return
+    for row in found["erasures"]:
+        who = f"by {row['erased_by']}"
+        print(
+            f"{row['erased_at'][:19]}Z  {row['kind']}  {row['alias']}  {row['name_sha256']}  {who}"
+        )
+
+
+def _confirm(yes: bool, question: str) -> None:
+    try:
+        sure = yes or typer.confirm(question, default=False, err=True)
+    except typer.Abort:  # Ctrl-C, or nobody there to answer
+        print(file=sys.stderr)
+        sure = False
+    if not sure:
+        stop(1, "nothing was erased; --yes erases without asking")
