@@ -117,6 +117,7 @@ NEEDED = {
 VALUES = {
     **{"month": "2026-05", "month_name": "2026-05", "year": "2026", "form": "html", "zone": "DE"},
     **{"project": "team-bravo", "path:project": "team-bravo", "path:filename": "no.css"},
+    "path:name": "nobody",
     **{"kind": "regions", "name": "nobody", "session": "0" * 12},
 }
 BRAVO, NEVER = "73190000", "73190001"
