@@ -87,8 +87,7 @@ class Journal:
             return False
         self.seq = seq
         self.pending.clear()
-        if self._is_due(0):
-            self._sync(descriptor, 0)
+        self._sync(descriptor, 0)
         self._failing = ""
         return True
 
@@ -183,41 +182,41 @@ class Journal:
         try:
             if os.write(descriptor, data) != len(data):
                 raise OSError("the disk took a part of the open file only")
-            if due := self._is_due(1):
-                self._sync(descriptor, 1)
+            synced = self._sync(descriptor, 1)
         finally:
             os.close(descriptor)
         os.replace(temporary, target)
-        if due:
+        if synced:
             files.sync_folder(self.folder)
 
-    def _is_due(self, which: int) -> bool:
-        """Return whether it is time to sync one of the two files, and remember if it is not."""
-        self._unsynced[which] = time.monotonic() < self._sync_at[which]
-        return not self._unsynced[which]
-
-    def _sync(self, descriptor: int, which: int) -> None:
+    def _sync(self, descriptor: int, which: int) -> bool:
+        """Sync one of the two files; False where it is not yet time."""
         started = time.monotonic()
+        self._unsynced[which] = started < self._sync_at[which]
+        if self._unsynced[which]:
+            return False
         with contextlib.suppress(OSError):
             os.fdatasync(descriptor)
         took_s = time.monotonic() - started
         if which == 1:
             took_s *= 2  # the folder, in which its name is, takes as long again
         self._sync_at[which] = started + max(SYNC_EVERY_S, SYNC_SHARE * took_s) - 0.5
+        return True
 
     def _sync_rest(self) -> None:
         """Sync what an earlier write left unsynced, when it is time: this one wrote nothing."""
         for which, suffix in enumerate((".jsonl", ".open")):
-            if not self._unsynced[which] or not self._is_due(which):
+            if not self._unsynced[which]:
                 continue
             with contextlib.suppress(OSError):
                 path = self.path.with_suffix(suffix)
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
-                    self._sync(descriptor, which)
+                    synced = self._sync(descriptor, which)
                 finally:
                     os.close(descriptor)
-                files.sync_folder(self.folder)
+                if synced:
+                    files.sync_folder(self.folder)
 
     def _fail(self, error: OSError) -> None:
         self._sync_rest()  # a full disk takes no more, but what it has must survive a power cut
