@@ -24,6 +24,9 @@ from typing import Any
 
 LIMIT = 0.01
 """What hooks and meter together may take."""
+SETTINGS = {"OMP_NUM_THREADS": "1", "GRAMWATT_HOST_SOURCE": "model"}
+"""One processor for the training; and no codecarbon, which a meter starts after a minute at most,
+so that a slow machine does not measure another meter."""
 
 
 def main() -> int:
@@ -41,7 +44,7 @@ def main() -> int:
             line = [sys.executable, "-W", "ignore", "-m", "benchmarks.callback_cost", "--inside"]
             done = subprocess.run(
                 [*prefix, *line, "--training-s", str(options.training_s)],
-                env={**os.environ, "GRAMWATT_HOME": f"{folder}/home", "OMP_NUM_THREADS": "1"},
+                env={**os.environ, **SETTINGS, "GRAMWATT_HOME": f"{folder}/home"},
                 cwd=Path(__file__).parents[1],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
