@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 0.01
-"""What hooks and meter together may take."""
+"""What the hooks may take of a training; benchmarks/meter_cost has the meter, a process beside."""
 SETTINGS = {"OMP_NUM_THREADS": "1", "GRAMWATT_HOST_SOURCE": "model"}
 """One processor for the training; and no codecarbon, which a meter starts after a minute at most,
 so that a slow machine does not measure another meter."""
@@ -67,8 +67,8 @@ def main() -> int:
         )
         print(f"{name:<14} {cpu:.4f} times the processor time, {wall:.4f} times the wall time")
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
-    missed = hooks + meter > LIMIT
-    print(f"limit {LIMIT:.0%} {'missed' if missed else 'kept'} by hooks and meter")
+    missed = hooks > LIMIT
+    print(f"limit {LIMIT:.0%} {'missed' if missed else 'kept'} by the hooks")
     return 1 if missed else 0
 
 
