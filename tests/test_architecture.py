@@ -30,9 +30,11 @@ ARROWS = {
         "gramwatt.collectors.common.catalogs",
         "gramwatt.collectors.common.device_rows",
         "gramwatt.collectors.common.files",
+        "gramwatt.collectors.common.http",
         "gramwatt.collectors.common.identity",
         "gramwatt.collectors.common.progress",
         "gramwatt.collectors.common.server_key",
+        "gramwatt.collectors.common.stored_keys",
         "gramwatt.collectors.common.times",
     ),
 }

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from gramwatt.collectors.common import stored_keys
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.metrics_setting import Metrics, parse_metrics
 from gramwatt.sci.base.notices import Notice
@@ -123,7 +124,7 @@ def resolve(
     given = {key: value for key, value in (args or {}).items() if value is not None}
     default_name = given.pop("default_name", None)
     layers = [*_file_layers(env, cwd), _environment_layer(env), Layer("argument", given)]
-    config = _merged(layers, Config(home=default_home(env)))
+    config = _merged(layers, Config(home=default_home(env)), user_file(env).parent)
     if isinstance(default_name, str) and not config.name:
         config = replace(config, name=_encodable(default_name)[:512])
     return config
@@ -202,7 +203,7 @@ def close_matches(name: str, known: Iterable[str]) -> str:
     return f"; close matches: {', '.join(close)}" if close else ""
 
 
-def _merged(layers: list[Layer], base: Config) -> Config:
+def _merged(layers: list[Layer], base: Config, user_folder: Path) -> Config:
     values: dict[str, Any] = {}
     origins = dict.fromkeys(PARSERS, "default")
     problems: list[tuple[str, str | None]] = []
@@ -230,6 +231,7 @@ def _merged(layers: list[Layer], base: Config) -> Config:
         trusts |= dict.fromkeys(accepted, layer.trust)
         if address := accepted.get("server"):
             servers[address] = max(layer.trust, servers.get(address, layer.trust))
+    _take_stored_key(values, origins, servers, trusts, user_folder)
     if why_not := _server_problem(values, origins, servers, trusts.get("api_key")):
         problems.append((f"{origins['server']}: server is ignored: {why_not}", "server"))
         values |= {"server": None, "api_key": None}
@@ -238,6 +240,31 @@ def _merged(layers: list[Layer], base: Config) -> Config:
         values["units"] = values.pop("unit")
     notices = tuple(Notice("argument-ignored", text, key) for text, key in problems)
     return replace(base, **values, origins=origins, notices=notices)
+
+
+def _take_stored_key(
+    values: dict[str, Any],
+    origins: dict[str, str],
+    servers: dict[str, Trust],
+    trusts: dict[str, Trust],
+    user_folder: Path,
+) -> None:
+    """Take the key that was stored for the server where the key that is set is not for it."""
+    server, key_trust = values.get("server"), trusts.get("api_key")
+    if server is None or (key_trust is not None and servers[server] >= key_trust):
+        return
+    stored = stored_keys.key_for(user_folder, server)
+    if stored is not None:
+        values["api_key"], origins["api_key"] = stored, str(user_folder / stored_keys.NAME)
+        servers[server] = trusts["api_key"] = Trust.USER_FILE
+
+
+def for_own_process(config: Config) -> dict[str, str]:
+    """Return the variables by which a process of ours sends to the same server, with its key: one
+    of the environment may be for another server.
+    """
+    given = {"SERVER": config.server, "API_KEY": config.api_key if config.server else None}
+    return {f"{PREFIX}{name}": value for name, value in given.items() if value}
 
 
 def _server_problem(
@@ -274,7 +301,9 @@ def _server_problem(
     )
 
 
-_TRUST_IT = "set GRAMWATT_SERVER={} beside GRAMWATT_API_KEY"
+_TRUST_IT = (
+    "set GRAMWATT_SERVER={0} beside GRAMWATT_API_KEY, or store a key: gramwatt login --server {0}"
+)
 
 
 def is_loopback(server: str) -> bool:

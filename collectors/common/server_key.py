@@ -8,8 +8,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gramwatt.collectors.common import files
-from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common import files, stored_keys
+from gramwatt.collectors.common.config import Config, user_file
 
 NAME = "server.key"
 _LISTEN = "0A"
@@ -26,10 +26,11 @@ def read(home: Path) -> str | None:
 
 def key_for(config: Config, home: Path, server: str) -> str | None:
     """Return the key to send to a server: the configured one for the configured server only, else
-    the home's own where it is that server's; None when there is none.
+    one stored for it, or the home's own where it is that server's; None when there is none.
     """
     own = config.api_key if server == config.server else None
-    return own or for_server(home, server)
+    stored = stored_keys.key_for(user_file(os.environ).parent, server)
+    return own or stored or for_server(home, server)
 
 
 def for_server(home: Path, server: str) -> str | None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from gramwatt.collectors.client.client import READY_TIMEOUT_S
 from gramwatt.collectors.common.catalogs import consistent
 from gramwatt.collectors.common.clock import NS_PER_S, process_exists
-from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.config import Config, for_own_process, resolve
 from gramwatt.collectors.common.installation import has_service
 from gramwatt.collectors.host.codecarbon import starter
 from gramwatt.collectors.journal.ending import (
@@ -135,7 +135,7 @@ class Loop:
                 stdin=null,
                 stdout=null,
                 stderr=null,
-                env={**os.environ, **({"GRAMWATT_SERVER": server} if server else {})},
+                env={**os.environ, **for_own_process(self._meter.config)},
                 start_new_session=True,
             )
             self._syncs.append(process)

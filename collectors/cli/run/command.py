@@ -26,7 +26,7 @@ from gramwatt.collectors.cli.sync import write_summary
 from gramwatt.collectors.client.client import quiet, switched_off
 from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
 from gramwatt.collectors.client.messages import print_message, write_stderr
-from gramwatt.collectors.common.config import Config, plain_address
+from gramwatt.collectors.common.config import Config, for_own_process, plain_address
 from gramwatt.collectors.common.files import first_notice_today, why_unwritable
 from gramwatt.collectors.common.launches import job_id, restart_id
 from gramwatt.collectors.common.metrics_setting import wandb_environment
@@ -256,7 +256,7 @@ def _report_end(
     if not wanted and not (local and local.knows_more(config.home, done.job_id)):
         _print_line(done, config, _stored(done, config, local))
         if config.server:
-            _send(done.job_id, config, config.server)
+            _send(done.job_id, config)
         return
     limit_s = SCORE_TIMEOUT_S if wanted else STORE_TIMEOUT_S
     document, problem = _score(done.job_id, config, local, limit_s)
@@ -301,9 +301,9 @@ def _print_line(done: Run, config: Config, document: Mapping[str, Any] | None = 
             print_message(text)
 
 
-def _send(job: str, config: Config, server: str) -> None:
+def _send(job: str, config: Config) -> None:
     """Wait a while until the server has the journal: a container would take it along."""
-    sent, problem = send_with_sync(job, SENT_TIMEOUT_S, {"GRAMWATT_SERVER": server})
+    sent, problem = send_with_sync(job, SENT_TIMEOUT_S, for_own_process(config))
     if not sent or problem:
         _report_unscored(job, config, problem, None, "is not on its server")
 
@@ -313,7 +313,7 @@ def _score(
 ) -> tuple[Mapping[str, Any] | None, str | None]:
     """Return the document of the server or the store; None and the reason where there is none."""
     if config.server:
-        return score_with_sync(job, limit_s, {"GRAMWATT_SERVER": config.server})
+        return score_with_sync(job, limit_s, for_own_process(config))
     from gramwatt.collectors.common.http import within
     from gramwatt.collectors.journal.sync import sync
     from gramwatt.sci.base.errors import GramwattError

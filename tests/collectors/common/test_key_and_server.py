@@ -181,3 +181,24 @@ def test_netrc_does_not_replace_the_key(
     for key, url in ((KEY, recorder.url), (None, recorder.url), (None, address)):
         new_session(key, repeats=False).get(url, timeout=5)
     assert recorder.keys == [f"Bearer {KEY}", None, "Basic bWU6d29yZA=="]
+
+
+def test_a_key_that_was_stored_for_a_server_goes_there_alone(
+    environ: dict[str, str], tmp_path: Path, recorder: Recorder
+) -> None:
+    line = [*GRAMWATT, "login", "--server", recorder.url]
+    stored = subprocess.run(line, env=environ, input=f"{KEY}\n", capture_output=True, text=True)
+    file = tmp_path / "config" / "gramwatt" / "keys.toml"
+    assert (stored.returncode, stored.stdout) == (0, f"stored in {file}\n"), stored.stderr
+    assert (file.stat().st_mode & 0o777, recorder.keys) == (0o600, [f"Bearer {KEY}"])
+    environ["GRAMWATT_API_KEY"] = "gw_of_another_server"
+    repository(tmp_path, f'server = "{recorder.url}"')
+    assert ran(environ, tmp_path)[0] == 7
+    assert set(recorder.keys) == {f"Bearer {KEY}"}
+    other = settings.resolve(environ=environ | {"GRAMWATT_SERVER": "https://elsewhere.invalid"})
+    assert other.api_key == "gw_of_another_server"
+    refused = subprocess.run(
+        [*GRAMWATT, "login", "--server", "http://elsewhere.invalid"],
+        **{"env": environ, "input": KEY, "capture_output": True, "text": True},
+    )
+    assert (refused.returncode, "GRAMWATT_ALLOW_HTTP=1" in refused.stderr) == (2, True)
