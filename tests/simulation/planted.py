@@ -344,7 +344,7 @@ BUGS = (
     Bug(1, answers_before_the_disk),
     Bug(10, forgets_the_readings),
     Bug(10, counts_again_after_a_restart),
-    Bug(83, counts_are_confirmed_before_the_disk),
+    Bug(201, counts_are_confirmed_before_the_disk),
     Bug(0, loses_counts_of_the_dead),
     Bug(14, heard_by_the_jobs_clock),
     Bug(1, first_day_only),
