@@ -179,8 +179,9 @@ def test_documents_have_the_documented_shape(client, light):
         ended=True,
         advise=lambda jobs: for_month(jobs, load_catalog()),
     )
-    # The table of factors and the register have tests of their own.
-    alike({**month, "factors": [], "jobs": []}, advised)
+    # The table of factors, both methods of scope 2, frameworks and the register have their tests.
+    own = {"factors": [], "scope_2": None, "frameworks": [], "jobs": []}
+    alike({**month, **own}, advised)
     assert [saving["action"] for saving in month["suggestions"]] == ["stop-idle"]
     for name, found in (("JobDoc", report), ("MonthDoc", month)):
         shape = {"$ref": f"#/components/schemas/{name}", "components": described["components"]}
