@@ -60,6 +60,10 @@ missing_packages() {
     if [ "$1" = development ] && ! command -v lsb_release >/dev/null 2>&1; then
         printf 'lsb-release '
     fi
+    # The power cut is simulated at each system call.
+    if [ "$1" = development ] && ! command -v strace >/dev/null 2>&1; then
+        printf 'strace '
+    fi
     # The pages are tested in a real browser, with a font to draw letters in.
     if [ "$1" = development ] && ! [ -x "${GRAMWATT_CHROMIUM:-/usr/bin/chromium}" ]; then
         printf 'chromium fonts-dejavu-core '
