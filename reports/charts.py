@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any
 
 from gramwatt.reports.model import Cell, Column, Table
-from gramwatt.sci.base.formatting import span_text, value_text
+from gramwatt.sci.base.formatting import NARROW_SPACE, span_text, value_text
 from gramwatt.sci.base.quantity import QuantityDoc
 
 PALETTE = ("#0b5c46", "#d0643f", "#6fb89a", "#efb54a", "#8d6a9f", "#c9d1cb")
@@ -35,12 +35,12 @@ TIP = {"field": "tip", "type": "nominal"}
 Rows = Sequence[Mapping[str, Any]]
 
 
-def draw(spec: Mapping[str, Any]) -> str:
-    """Draw a specification as SVG text, without network access.
+def draw(spec: Mapping[str, Any], mark: str = ".") -> str:
+    """Draw a specification as SVG text, without network access; `mark` is the decimal mark.
 
     What is estimated is filled with the `patterns`, which have to stand beside the drawing.
     """
-    return _drawn(json.dumps({**_still(spec), "config": _config()}))
+    return _drawn(json.dumps({**_still(spec), "config": _config(mark)}))
 
 
 @lru_cache(maxsize=16)
@@ -63,13 +63,13 @@ def _still(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def compiled(spec: Mapping[str, Any]) -> dict[str, Any]:
+def compiled(spec: Mapping[str, Any], mark: str = ".") -> dict[str, Any]:
     """Return the specification as Vega, which a browser draws and which needs the `patterns`
     too.
     """
     import vl_convert
 
-    vega: dict[str, Any] = vl_convert.vegalite_to_vega({**spec, "config": _config()})
+    vega: dict[str, Any] = vl_convert.vegalite_to_vega({**spec, "config": _config(mark)})
     return vega
 
 
@@ -97,10 +97,12 @@ def tip(name: str, figure: QuantityDoc) -> list[str]:
     return [name, value_text(figure), f"range {span}" if span else "exact", figure["kind"]]
 
 
-def _config() -> dict[str, Any]:
+def _config(mark: str) -> dict[str, Any]:
     """Return the style of every chart."""
     words = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "titleFontSize": 11}
+    numbers = {"decimal": mark, "thousands": NARROW_SPACE, "grouping": [3], "currency": ["", ""]}
     return {
+        "locale": {"number": numbers},
         "aria": False,  # the figure element around the SVG has the alternative text
         "font": FONT,
         "background": None,

@@ -35,13 +35,16 @@ SUMS: tuple[Literal["energy_kwh", "operational_g", "embodied_g", "total_g"], ...
 Row = tuple[str, str, str, QuantityDoc | float | str | None]
 
 
-def month_csv(document: MonthDoc) -> str:
-    """Return the month as CSV: every figure in full precision; an unknown one is empty, never 0."""
+def month_csv(document: MonthDoc, mark: str = ".") -> str:
+    """Return the month as CSV: every figure in full precision; an unknown one is empty, never 0.
+
+    With a decimal comma, semicolons stand between the columns, as spreadsheets expect.
+    """
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, lineterminator="\n", delimiter=";" if mark == "," else ",")
     writer.writerow(HEADER)
     for section, name, figure, quantity in _rows(document):
-        writer.writerow((section, _inert(name), _inert(figure), *_fields(quantity)))
+        writer.writerow((section, _inert(name), _inert(figure), *_fields(quantity, mark)))
     return out.getvalue()
 
 
@@ -267,15 +270,15 @@ def _terms(section: str, name: str, document: JobHead | MonthTotals) -> Iterable
     yield section, name, "total_g", document["total_g"]
 
 
-def _fields(quantity: QuantityDoc | float | str | None) -> tuple[str, ...]:
+def _fields(quantity: QuantityDoc | float | str | None, mark: str) -> tuple[str, ...]:
     """Return the fields from `value` to `source`."""
     if quantity is None:
         return ("", "", "", "", "unknown", "")
     if isinstance(quantity, str):
         return (quantity, "", "", "", "", "")
     if isinstance(quantity, int | float):
-        return (repr(quantity), "", "", "1", "", "")
-    ends = (repr(quantity["value"]), repr(quantity["low"]), repr(quantity["high"]))
+        return (repr(quantity).replace(".", mark), "", "", "1", "", "")
+    ends = (repr(quantity[end]).replace(".", mark) for end in ("value", "low", "high"))
     return (*ends, quantity["unit"], quantity["kind"], _inert(quantity["source"]))
 
 

@@ -40,9 +40,11 @@ def render(document: Document, *, interactive: bool = False) -> str:
         words_title=glossary.TITLE,
         linked=glossary.linker("#word-", printable.names),
         blocks=[(type(block).__name__, anchor, block) for anchor, block in anchors],
-        draw=_picture,
+        draw=lambda chart: _picture(chart, printable.mark),
         legend=MARK_LEGEND,
-        specification=_specification if interactive else None,
+        specification=(
+            (lambda chart: _specification(chart, printable.mark)) if interactive else None
+        ),
         patterns=Markup(_coloured(patterns())),  # noqa: S704
     )
 
@@ -56,9 +58,9 @@ def _anchors(blocks: Iterable[Block]) -> Iterator[tuple[str, Block]]:
         yield (f"{name}-{seen[name]}" if name and seen[name] > 1 else name), block
 
 
-def _picture(chart: Chart) -> Markup:
+def _picture(chart: Chart, mark: str) -> Markup:
     """Return the chart as SVG in the page's colours and font, so that it follows a dark theme."""
-    svg = draw(chart.spec)
+    svg = draw(chart.spec, mark)
     svg = re.sub(r'\s(width|height)="[0-9.]+"', "", svg, count=2)
     svg = svg.replace(
         "<svg ", '<svg aria-hidden="true" ', 1
@@ -68,9 +70,9 @@ def _picture(chart: Chart) -> Markup:
     return Markup(_coloured(svg))  # noqa: S704
 
 
-def _specification(chart: Chart) -> Markup:
+def _specification(chart: Chart, mark: str) -> Markup:
     """Return the chart as Vega in the page's colours and font, safe within a script element."""
-    text = json.dumps(compiled(chart.spec), separators=(",", ":"))
+    text = json.dumps(compiled(chart.spec, mark), separators=(",", ":"))
     text = _coloured(text).replace(f'"{FONT}"', json.dumps(FONTS)).replace("<", "\\u003c")
     return Markup(text)  # noqa: S704
 

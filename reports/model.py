@@ -162,7 +162,7 @@ class Document:
 
     `reference` identifies the data of the report; it is printed on every page. With `glossary` the
     PDF explains its words at its end, as the HTML always does, but none within `names`, which users
-    gave to units, nodes and windows.
+    gave to units, nodes and windows. `mark` is the decimal mark of the axes of charts.
     """
 
     title: str
@@ -173,6 +173,7 @@ class Document:
     lang: str = "en"
     glossary: bool = False
     names: tuple[str, ...] = ()
+    mark: Literal[".", ","] = "."
 
     @property
     def has_estimates(self) -> bool:

@@ -64,6 +64,7 @@ from gramwatt.sci.base.formatting import (
     duration,
     grams,
     jobs_text,
+    marked,
     number,
     percent,
     shown,
@@ -234,7 +235,7 @@ def _restated(document: MonthDoc) -> list[Block]:
         return [NoticeBlock("info", "", said)]
     change = ""
     if old and new and old["value"] > 0:
-        change = f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %."
+        change = marked(f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %") + "."
     said = (
         f"This report replaces revision {before['revision']}, which had "
         f"{jobs_text(before['jobs'])} and {text(old)}: late lines, new scores or other settings "

@@ -159,7 +159,7 @@ def _plain(document: Document) -> dict[str, Any]:
         "date": document.date,
         "reference": " · ".join(filter(None, (document.reference, legend))),
         "lang": document.lang,
-        "blocks": [_block(block) for block in (*document.blocks, *_words(words))],
+        "blocks": [_block(block, document.mark) for block in (*document.blocks, *_words(words))],
     }
 
 
@@ -170,10 +170,10 @@ def _words(words: Sequence[glossary.Term]) -> list[Block]:
     return [Heading(glossary.TITLE), Facts(tuple((word.name, word.meaning) for word in words))]
 
 
-def _block(block: Block) -> dict[str, Any]:
+def _block(block: Block, mark: str) -> dict[str, Any]:
     kind = type(block).__name__
     if isinstance(block, Chart):
-        picture = draw(block.spec).replace("><", f">{patterns()}<", 1)
+        picture = draw(block.spec, mark).replace("><", f">{patterns()}<", 1)
         return {"type": kind, "caption": block.caption, "alt": block.alt, "svg": picture}
     if isinstance(block, Table):
         cut = _cut(block)

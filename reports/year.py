@@ -12,7 +12,7 @@ from gramwatt.reports.sections.month.disclosures import disclosure_section
 from gramwatt.reports.sections.month.register import source_keys
 from gramwatt.reports.sections.month.restated import CAUSES
 from gramwatt.sci.analysis.yearly import TargetRow, YearDoc, YearMonthRow
-from gramwatt.sci.base.formatting import UNKNOWN, count_text, number, percent, text
+from gramwatt.sci.base.formatting import UNKNOWN, count_text, marked, number, percent, text
 
 RANGES = (
     "The ends of a range of the year are the sums of its months' ends: months share the errors of "
@@ -56,7 +56,7 @@ def _held(document: YearDoc) -> list[Block]:
     base = document["base_year"]
     if base is not None:
         share = base["change_share"]
-        change = UNKNOWN if share is None else f"{100 * share:+.1f} %"
+        change = UNKNOWN if share is None else marked(f"{100 * share:+.1f} %")
         rows.append((f"Base year {base['year']}", f"{text(base['total_g'])}; since then {change}"))
     rows += [(f"Target of {row['year']}", _target(row)) for row in document["targets"]]
     return [Facts(tuple(rows))] if rows else []

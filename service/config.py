@@ -171,6 +171,12 @@ def _number(variable: str, text: str) -> float:
     return number
 
 
+def _mark(variable: str, text: str) -> str:
+    if text not in (".", ","):
+        raise ConfigError(f"{variable} must be a point or a comma, not {text!r}")
+    return text
+
+
 def _year(variable: str, text: str) -> int:
     if not re.fullmatch(r"(19|20|21)\d\d", text):
         raise ConfigError(f"{variable}={text!r} is not a year, such as 2026")
@@ -377,6 +383,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("reports.organisation", "ORGANISATION", "organisation in the statement"),
     Setting("reports.accountable", "ACCOUNTABLE", "who is accountable for the report"),
     Setting("reports.contact", "CONTACT", "whom to ask about the report"),
+    Setting("reports.decimal_mark", "DECIMAL_MARK", "decimal mark of reports", _mark),
     Setting("reports.base_year", "BASE_YEAR", "year that later ones are compared with", _year),
     Setting("reports.targets", "TARGETS", "what years may emit, as YEAR=KG", _targets),
     Setting("reports.projects", "REPORT_PROJECTS", "projects with a report of their own", _names),

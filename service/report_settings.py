@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from gramwatt.sci.analysis.documents import StatementDoc
 
@@ -26,7 +27,8 @@ class ReportSettings:
     `folder`, `mail_to` and `s3` are where finished reports are delivered to. `projects` have
     reports of their own beside the one of all; EACH_PROJECT stands for every project. A change of
     a closed month above `restatement_percent` is told to `mail_to` and `restatement_webhook`.
-    Years are compared with the `base_year`, and with `targets` [kgCO2e] by year.
+    Figures are printed with the `decimal_mark`. Years are compared with the `base_year`, and with
+    `targets` [kgCO2e] by year.
     """
 
     organisation: str | None = None
@@ -39,6 +41,7 @@ class ReportSettings:
     restatement_percent: float = 5.0
     restatement_webhook: str | None = None
     base_year: int | None = None
+    decimal_mark: Literal[".", ","] = "."
     targets: tuple[tuple[int, float], ...] = ()
 
     def statement(self) -> StatementDoc:

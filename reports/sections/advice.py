@@ -12,7 +12,7 @@ from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.jobs import for_job, report_lines, software_of
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.formatting import text
+from gramwatt.sci.base.formatting import marked, text
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.catalog.catalog import load_catalog
 
@@ -87,7 +87,8 @@ def _action(action: str, target: str | None) -> str:
 def _ratio(figure: QuantityDoc | None) -> Cell:
     if figure is None:
         return "not known"
-    return Pair(f"{figure['value']:.2f}", f"{figure['low']:.2f} to {figure['high']:.2f}")
+    value, low, high = (marked(f"{figure[end]:.2f}") for end in ("value", "low", "high"))
+    return Pair(value, f"{low} to {high}")
 
 
 def _sentence(words: str) -> str:

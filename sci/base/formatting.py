@@ -7,6 +7,9 @@ A figure has two significant digits, three where its range is within 5 %, four w
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from gramwatt.sci.base.quantity import QuantityDoc
@@ -16,6 +19,7 @@ UNKNOWN = "not known"
 NARROW_SPACE = "\u202f"
 DECIDING = (0.5, 0.7, 0.9, 1.0)
 """Shares from which on a grade is given, a sum of energy has a kind, and a whole is whole."""
+_MARK: ContextVar[str] = ContextVar("decimal mark", default=".")
 Steps = tuple[tuple[float, str], ...]
 """Prefixed units, greatest first: how many base units one is, and its name."""
 
@@ -46,6 +50,21 @@ class Shown:
     def __str__(self) -> str:
         value = self.with_unit(self.value)
         return f"{value} ({self.span})" if self.low else value
+
+
+@contextmanager
+def decimal_mark(mark: str) -> Iterator[None]:
+    """Print figures with this decimal mark, a point or a comma, within the block."""
+    before = _MARK.set(mark)
+    try:
+        yield
+    finally:
+        _MARK.reset(before)
+
+
+def marked(printed: str) -> str:
+    """Return a printed number with the decimal mark of the reader."""
+    return printed.replace(".", _MARK.get())
 
 
 def shown(figure: QuantityDoc) -> Shown:
@@ -109,11 +128,13 @@ def number(value: float, digits: int) -> str:
         return f"{value:g}"
     magnitude = math.floor(math.log10(abs(value)))
     if not -6 <= magnitude < 12:
-        return f"{value:.{digits - 1}e}"
+        return marked(f"{value:.{digits - 1}e}")
     places = digits - 1 - magnitude
     rounded = round(value, places)
     printed = f"{rounded:,.{max(0, places)}f}".replace(",", NARROW_SPACE)
-    return printed.rstrip("0").rstrip(".") if digits >= 4 and "." in printed else printed
+    if digits >= 4 and "." in printed:
+        printed = printed.rstrip("0").rstrip(".")
+    return marked(printed)
 
 
 def count_text(count: float) -> str:
@@ -122,7 +143,7 @@ def count_text(count: float) -> str:
     From 1e15 on, where a float no longer holds every digit, it has an exponent.
     """
     if abs(count) >= 1e15:
-        return f"{count:.6g}"
+        return marked(f"{count:.6g}")
     if count == round(count) or abs(count) >= 1e5:
         return f"{count:,.0f}".replace(",", NARROW_SPACE)
     return number(count, 6)
@@ -147,7 +168,7 @@ def percent(share: float) -> str:
     if 0 < share < 0.01:
         return f"<1{NARROW_SPACE}%"
     if round(share, 2) in DECIDING and share < round(share, 2) - 1e-9:
-        return f"{math.floor(share * 1000) / 10:.1f}{NARROW_SPACE}%"
+        return marked(f"{math.floor(share * 1000) / 10:.1f}{NARROW_SPACE}%")
     return f"{share * 100:.0f}{NARROW_SPACE}%"
 
 

@@ -75,5 +75,6 @@ def _response(query: ComparisonQuery, form: JobFormat) -> Response:
             if error.code != "not-comparable":
                 raise
             raise Problem("not-comparable", error.message) from None
+        mark = service().config.reports.decimal_mark
         tag = tag_of(MEDIA[form], json.dumps(found), date)
-        return with_etag(tag, MEDIA[form], lambda: render_comparison(found, form, date))
+        return with_etag(tag, MEDIA[form], lambda: render_comparison(found, form, date, mark))

@@ -225,7 +225,7 @@ def year_response(year: str, project: str | None, form: JobFormat) -> Response:
         def render() -> bytes:
             if form != "json":
                 take_render(service(), document["project"])
-            return rendering.render_year(document, form)
+            return rendering.render_year(document, form, _mark())
 
         return with_etag(tag, MEDIA[form], render)
 
@@ -257,7 +257,7 @@ def job_response(
         with heavy():
             take_render(service(), document["project"])
             advice = advice_beside(service(), document, [form])
-            return rendering.render_job(document, form, advice, full=full)
+            return rendering.render_job(document, form, advice, full=full, mark=_mark())
 
     return with_etag(tag(stored.version), MEDIA[form], render)
 
@@ -286,7 +286,11 @@ def _month(text: str, form: MonthFormat | Page, whole: str, project: str | None)
     if form == "json":
         return rendering.indented(text)
     take_render(service(), project)
-    return rendering.render_month(read_month(text), form, whole)
+    return rendering.render_month(read_month(text), form, whole, _mark())
+
+
+def _mark() -> rendering.Mark:
+    return service().config.reports.decimal_mark
 
 
 def by_accept(forms: Sequence[Format]) -> Format:

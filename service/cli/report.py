@@ -48,9 +48,11 @@ def report_job(
     with current_service(project) as service:
         document = job_document(service, job_id)
         advice = advice_beside(service, document, chosen)
+        mark = service.config.reports.decimal_mark
     for form in chosen:
         name = f"{document['job_id']}.{form}"
-        _write(output / name, rendering.render_job(document, form, advice, full=full))
+        content = rendering.render_job(document, form, advice, full=full, mark=mark)
+        _write(output / name, content)
 
 
 def report_comparison(
@@ -62,12 +64,14 @@ def report_comparison(
     output: Folder = Path(),
 ) -> None:
     """Write the report of runs against others; prints the files' names."""
+    from gramwatt.service.config import from_environment
     from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
     found, date = compared(before, after, unit, project)
+    mark = from_environment().reports.decimal_mark
     for form in chosen:
-        content = rendering.render_comparison(found, form, date)
+        content = rendering.render_comparison(found, form, date, mark)
         _write(output / f"comparison.{form}", content)
 
 
@@ -102,6 +106,7 @@ def report_month(
                 else:
                     text = month_text(service, month, project, revision=revision)
                 document = read_month(with_jobs(service, text))
+                mark = service.config.reports.decimal_mark
         except NoDataError as error:
             stop(1, str(error))
     for sentence in incomplete(document):
@@ -109,7 +114,7 @@ def report_month(
     stem = f"{month}-{file_name(project)}" if project else month
     for form in chosen:
         with busy(f"writing {form}"):
-            content = rendering.render_month(document, form)
+            content = rendering.render_month(document, form, mark=mark)
         _write(output / f"{stem}.{form}", content)
 
 
@@ -132,6 +137,7 @@ def report_year(
         try:
             with busy("summing the year"):
                 document = year_report(service, year, project)
+                mark = service.config.reports.decimal_mark
         except NoDataError as error:
             stop(1, str(error))
     if not document["complete"]:
@@ -139,7 +145,7 @@ def report_year(
     stem = f"{year}-{file_name(project)}" if project else year
     for form in chosen:
         with busy(f"writing {form}"):
-            content = rendering.render_year(document, form)
+            content = rendering.render_year(document, form, mark)
         _write(output / f"{stem}.{form}", content)
 
 

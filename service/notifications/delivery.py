@@ -17,7 +17,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.months.register import with_jobs
 from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import latest_revision
-from gramwatt.service.rendering.reports import MONTH_FORMATS, MonthFormat, render_month
+from gramwatt.service.rendering.reports import MONTH_FORMATS, Mark, MonthFormat, render_month
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.documents import read_month
 from gramwatt.service.store.upserts import upsert
@@ -82,12 +82,15 @@ def _targets(service: Service) -> Iterator[tuple[str, str]]:
         yield MAIL, address
 
 
-def files(document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS) -> list[ReportFile]:
+def files(
+    document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS, mark: Mark = "."
+) -> list[ReportFile]:
     """Return the report as files, named by month, project if it is of one, and revision."""
     of = f"-{file_name(document['project'], distinct=True)}" if document["project"] else ""
     stem = f"gramwatt-{document['month']}{of}-r{document['revision']}"
     return [
-        ReportFile(f"{stem}.{form}", MEDIA[form], render_month(document, form)) for form in forms
+        ReportFile(f"{stem}.{form}", MEDIA[form], render_month(document, form, mark=mark))
+        for form in forms
     ]
 
 

@@ -143,10 +143,11 @@ def _send_report(
     service: Service, message: OutboxMessage, doc: dict[str, Any], delivery: str
 ) -> None:
     settings = service.config.reports
+    mark = settings.decimal_mark
     try:
         document = reports.report_of(service, doc)
         if message.channel == reports.MAIL:
-            made = reports.files(document, reports.MAILED)
+            made = reports.files(document, reports.MAILED, mark)
             subject, lines = reports.letter(document)
             send_mail(
                 service.config.alerts,
@@ -158,12 +159,12 @@ def _send_report(
                 made,
             )
         elif message.channel == reports.FOLDER:
-            reports.write_files(Path(message.target), reports.files(document))
+            reports.write_files(Path(message.target), reports.files(document, mark=mark))
         elif settings.s3 is None:
             raise SendError("GRAMWATT_REPORT_S3_URL is not set any more")
         else:
             access = replace(settings.s3, url=message.target)
-            for one in reports.files(document):
+            for one in reports.files(document, mark=mark):
                 put(access, one.name, one.content, one.media, service.now())
     except (OSError, S3Error, NoDataError) as error:
         raise SendError(str(error)) from None

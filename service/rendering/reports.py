@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.formatting import decimal_mark
 from gramwatt.service.rendering.process import RenderProcess, render
 from gramwatt.service.store.documents import to_text
 
@@ -26,23 +29,34 @@ JobFormat = Literal["json", "html", "pdf"]
 MonthFormat = Literal["json", "html", "pdf", "csv"]
 Page = Literal["page"]
 """HTML for the site, whose script draws the charts anew."""
+Mark = Literal[".", ","]
 JOB_FORMATS: tuple[JobFormat, ...] = get_args(JobFormat)
 MONTH_FORMATS: tuple[MonthFormat, ...] = get_args(MonthFormat)
 _child: RenderProcess | None = None
 
 
 def render_job(
-    document: JobDoc, form: JobFormat | Page, advice: AdviceDoc | None = None, *, full: bool = False
+    document: JobDoc,
+    form: JobFormat | Page,
+    advice: AdviceDoc | None = None,
+    *,
+    full: bool = False,
+    mark: Mark = ".",
 ) -> bytes:
-    """Return the document of a job as json, or its report, short or full, as html, page or pdf."""
+    """Return the document of a job as json, or its report, short or full, as html, page or pdf.
+
+    `mark` is the decimal mark, here and below; JSON has the point.
+    """
     if form == "json":
         return _as_json(document)
     from gramwatt.reports import job
 
-    return _rendered(job.build(document, advice, full=full), form)
+    return _rendered(lambda: job.build(document, advice, full=full), form, mark)
 
 
-def render_month(document: MonthDoc, form: MonthFormat | Page, whole: str = "") -> bytes:
+def render_month(
+    document: MonthDoc, form: MonthFormat | Page, whole: str = "", mark: Mark = "."
+) -> bytes:
     """Return the report of a month as json, html, page, pdf or csv.
 
     With the address of the `whole` one, it is short and has links there.
@@ -53,29 +67,32 @@ def render_month(document: MonthDoc, form: MonthFormat | Page, whole: str = "") 
         from gramwatt.reports import csv
 
         # With the mark by which spreadsheets know that it is UTF-8.
-        return csv.month_csv(document).encode("utf-8-sig")
+        return csv.month_csv(document, mark).encode("utf-8-sig")
     from gramwatt.reports import month
 
-    report = month.build_short(document, whole) if whole else month.build(document)
-    return _rendered(report, form)
+    if whole:
+        return _rendered(lambda: month.build_short(document, whole), form, mark)
+    return _rendered(lambda: month.build(document), form, mark)
 
 
-def render_year(document: YearDoc, form: JobFormat) -> bytes:
+def render_year(document: YearDoc, form: JobFormat, mark: Mark = ".") -> bytes:
     """Return the report of a year as json, html or pdf."""
     if form == "json":
         return _as_json(document)
     from gramwatt.reports import year
 
-    return _rendered(year.build(document), form)
+    return _rendered(lambda: year.build(document), form, mark)
 
 
-def render_comparison(document: RunsComparisonDoc, form: JobFormat, date: str) -> bytes:
+def render_comparison(
+    document: RunsComparisonDoc, form: JobFormat, date: str, mark: Mark = "."
+) -> bytes:
     """Return a comparison of runs as json, html or pdf, dated YYYY-MM-DD."""
     if form == "json":
         return _as_json(document)
     from gramwatt.reports import comparison
 
-    return _rendered(comparison.build(document, date), form)
+    return _rendered(lambda: comparison.build(document, date), form, mark)
 
 
 def render_intensity(
@@ -84,7 +101,9 @@ def render_intensity(
     """Return a zone's intensity over time as a page, with the window of a plan if there is one."""
     from gramwatt.reports import intensity
 
-    return _rendered(intensity.build(answer, now, plan, forecasts["forecasts"]), "page")
+    return _rendered(
+        lambda: intensity.build(answer, now, plan, forecasts["forecasts"]), "page", "."
+    )
 
 
 def _as_json(document: object) -> bytes:
@@ -97,7 +116,9 @@ def indented(text: str) -> bytes:
     return msgspec.json.format(text.encode(), indent=2) + b"\n"
 
 
-def _rendered(report: Document, form: str) -> bytes:
+def _rendered(build: Callable[[], Document], form: str, mark: Mark) -> bytes:
+    with decimal_mark(mark):
+        report = replace(build(), mark=mark)
     return _child.render(report, form) if _child is not None else render(report, form)
 
 

@@ -23,7 +23,7 @@ from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.analysis.month_rows import (
     ProjectChange,
 )
-from gramwatt.sci.base.formatting import NARROW_SPACE, prefix, value_text
+from gramwatt.sci.base.formatting import NARROW_SPACE, marked, prefix, value_text
 from gramwatt.sci.base.quantity import QuantityDoc
 
 NAMES = {
@@ -159,7 +159,7 @@ def signed(value: float, places: int) -> str:
     digits = f"{abs(value):,.{places}f}".replace(",", NARROW_SPACE)
     if not any(character in "123456789" for character in digits):
         return "0"
-    return f"{'+' if value > 0 else MINUS}{digits}"
+    return marked(f"{'+' if value > 0 else MINUS}{digits}")
 
 
 def _span(figure: QuantityDoc, size: float, places: int) -> str:

@@ -1,7 +1,10 @@
 """Revisions of months: who keeps one, once, and that reading keeps none."""
 
+import csv
+import io
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -149,6 +152,29 @@ def test_a_month_without_a_job_is_a_nil_report_in_every_form(light):
         assert client.get(f"{address}/jobs{project}").json["jobs"] == []
     assert client.get("/v1/reports/monthly/2026-07").json["detail"] == "2026-07 has not begun"
     assert client.get("/v1/reports/monthly/2026-05?project=B").status_code == 404
+
+
+def test_a_decimal_comma_is_a_setting_of_reports(light):
+    job(light)
+    settings = replace(light.config.reports, decimal_mark=",")
+    comma = replace(light, config=replace(light.config, reports=settings))
+    pages, tables, data = [], [], []
+    for service in (light, comma):
+        client = create_app(service=service).test_client()
+        address = f"/v1/reports/monthly/{MAY}"
+        pages.append(client.get(f"{address}.html").text)
+        tables.append(client.get(f"{address}.csv").data.decode("utf-8-sig"))
+        data.append(client.get(f"{address}.json").data)
+    assert data[0] == data[1]
+    assert "30.0\u202fWh" in pages[0]
+    assert ("30.0\u202fWh" in pages[1], "30,0\u202fWh" in pages[1]) == (False, True)
+    one, other = (
+        list(csv.DictReader(io.StringIO(text), delimiter=mark))
+        for text, mark in zip(tables, ",;", strict=True)
+    )
+    for name in ("value", "low", "high"):
+        assert [row[name].replace(",", ".") for row in other] == [row[name] for row in one]
+    assert any("," in row["value"] for row in other)
 
 
 def test_a_job_that_comes_to_a_closed_nil_month_restates_it(light):
