@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Literal
@@ -171,12 +172,6 @@ def _number(variable: str, text: str) -> float:
     return number
 
 
-def _mark(variable: str, text: str) -> str:
-    if text not in (".", ","):
-        raise ConfigError(f"{variable} must be a point or a comma, not {text!r}")
-    return text
-
-
 def _year(variable: str, text: str) -> int:
     if not re.fullmatch(r"(19|20|21)\d\d", text):
         raise ConfigError(f"{variable}={text!r} is not a year, such as 2026")
@@ -238,10 +233,10 @@ def _group_projects(variable: str, text: str) -> tuple[GroupProjects, ...]:
     return tuple(found)
 
 
-def _log_form(variable: str, text: str) -> Form:
-    if text not in ("text", "json"):
-        raise ConfigError(f"{variable}={text!r} is neither text nor json")
-    return "json" if text == "json" else "text"
+def _one_of(known: str, variable: str, text: str) -> str:
+    if text not in known.split():
+        raise ConfigError(f"{variable}={text!r} is none of: {known}")
+    return text
 
 
 def _zone(variable: str, text: str) -> tzinfo:
@@ -365,7 +360,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("zone", "TIMEZONE", "time zone of days and months", _zone),
     Setting("backup_dir", "BACKUP_DIR", "folder of the daily backups", _path),
     Setting("backup_keep", "BACKUP_KEEP", "how many backups are kept", _count),
-    Setting("log", "LOG", "form of the log", _log_form),
+    Setting("log", "LOG", "form of the log", partial(_one_of, "text json")),
     Setting("oidc.issuer", "OIDC_ISSUER", "address of the provider of sign-in", _https),
     Setting("oidc.client_id", "OIDC_CLIENT_ID", "the client's id there"),
     Setting("oidc.secret_file", "OIDC_CLIENT_SECRET_FILE", "file with the client's secret", _path),
@@ -383,7 +378,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("reports.organisation", "ORGANISATION", "organisation in the statement"),
     Setting("reports.accountable", "ACCOUNTABLE", "who is accountable for the report"),
     Setting("reports.contact", "CONTACT", "whom to ask about the report"),
-    Setting("reports.decimal_mark", "DECIMAL_MARK", "decimal mark of reports", _mark),
+    Setting("reports.decimal_mark", "DECIMAL_MARK", "decimal mark", partial(_one_of, ". ,")),
     Setting("reports.base_year", "BASE_YEAR", "year that later ones are compared with", _year),
     Setting("reports.targets", "TARGETS", "what years may emit, as YEAR=KG", _targets),
     Setting("reports.projects", "REPORT_PROJECTS", "projects with a report of their own", _names),

@@ -21,8 +21,10 @@ from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months.register import with_jobs
 from gramwatt.service.months.report import keep_month
-from gramwatt.service.rendering.reports import MONTH_FORMATS, render_job, render_month
+from gramwatt.service.months.year import year_report
+from gramwatt.service.rendering.reports import MONTH_FORMATS, render_job, render_month, render_year
 from gramwatt.service.store.documents import read_month
 from gramwatt.service.store.migrate import upgrade
 
@@ -67,19 +69,21 @@ def first_page(document: MonthDoc) -> bytes:
 
 
 def main() -> int:
-    """Write the reports of the last month in every format, its first page, and a job's report."""
+    """Write the last month in every format with its first page, a job and the year as reports."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
         service = demo_service(Path(home))
         for name in ("2026-03", "2026-04", MONTH):
-            document = read_month(keep_month(service, name))
+            document = read_month(with_jobs(service, keep_month(service, name)))
         for form in MONTH_FORMATS:
             (folder / f"month-{MONTH}.{form}").write_bytes(render_month(document, form))
         (folder / f"month-{MONTH}.png").write_bytes(first_page(document))
         job_doc = job_document(service, document["top_jobs"][0]["job_id"]).document
         for kind in ("html", "pdf"):
             (folder / f"job.{kind}").write_bytes(render_job(job_doc, kind))  # type: ignore[arg-type]
+            year = render_year(year_report(service, MONTH[:4]), kind)  # type: ignore[arg-type]
+            (folder / f"year-{MONTH[:4]}.{kind}").write_bytes(year)
         service.store.close()
     return 0
 

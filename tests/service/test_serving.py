@@ -193,7 +193,7 @@ def test_a_statement_that_the_database_refuses_is_our_fault(light, caplog):
 
 
 def test_a_form_of_logs_that_does_not_exist_is_refused():
-    with pytest.raises(ConfigError, match="neither text nor json"):
+    with pytest.raises(ConfigError, match="none of: text json"):
         from_environment({"GRAMWATT_LOG": "xml"})
 
 
