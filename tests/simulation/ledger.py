@@ -104,8 +104,9 @@ class Ledger:
         had = [known for known in self.lines if known[3] <= up_to.get(known[:3], 0)]
         for identity in (*new, *had):
             self.acknowledged.add(identity)
-            if identity in self.lines:
-                self.lines[identity].certain = True
+            if line := self.lines.get(identity):
+                line.of_server = line.of_server or not line.certain
+                line.certain = True
         counted = answer["accepted"] + answer["duplicate"] + len(refused)
         if counted != len(new):
             self.fails(f"{len(new)} lines sent, {counted} answered for {job_id}")
