@@ -172,15 +172,16 @@ class Story:
             world.after(draw.uniform(start_s, end_s), partial(self._count, client, amount))
         for _ in range(draw.choice([0, 0, 1, 2])):
             moment_s = draw.uniform(start_s, end_s + 5)
-            kind = draw.choice(["kill", "doom", "doom", "die", "die"])
+            kind = draw.choice(["kill", "kill", "doom", "doom", "die", "die"])
             act = {
                 "kill": client.kill_meter,
                 "doom": partial(client.doom, draw.randrange(40)),
                 "die": client.die,
             }[kind]
             world.after(moment_s, act)
-            if kind == "kill":  # a line ends, which its meter has and the disk has not
-                for before_s in (draw.uniform(10.5, 14), draw.uniform(0.5, 4), 0.3):
+            if kind == "kill":  # a line ends, which its meter has and perhaps the disk has not
+                last_s = draw.uniform(2, 8)
+                for before_s in (last_s + 10.1, last_s + 1, last_s):
                     amount = float(draw.randrange(1, 1000))
                     world.after(moment_s - before_s, partial(self._count, client, amount))
             if kind == "die":  # what it counted last is saved, and perhaps not journaled yet
