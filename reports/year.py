@@ -135,10 +135,10 @@ def _per_unit(of: str, title: str, rows: Sequence[Any]) -> list[Block]:
     columns = (
         Column("Project" if of == "project" else "Model", weight=1.6),
         Column("Unit", weight=0.8),
-        Column("R", "right", 1.3),
+        Column("R", "right", 1.1),
         Column("Carbon", "right", 1.0),
-        Column("Per unit", "right", 1.2),
-        Column("Status", weight=1.2),
+        Column("Per unit", "right", 1.7),
+        Column("Status", weight=1.1),
     )
     found = tuple(
         (
