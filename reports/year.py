@@ -133,10 +133,10 @@ def _per_unit(of: str, title: str, rows: Sequence[Any]) -> list[Block]:
     if not rows:
         return []
     columns = (
-        Column("Project" if of == "project" else "Model", weight=1.6),
+        Column("Project" if of == "project" else "Model", weight=1.4),
         Column("Unit", weight=0.8),
         Column("R", "right", 1.1),
-        Column("Carbon", "right", 1.0),
+        Column("Carbon", "right", 1.3),
         Column("Per unit", "right", 1.7),
         Column("Status", weight=1.1),
     )
