@@ -98,8 +98,8 @@ class IntensitySettings:
 class ServiceConfig:
     """The settings of the service: SETTINGS says what each is.
 
-    None is for good in `keep_intervals` and `keep_audit`, the catalog's value in `lifetime_years`,
-    and no backups in `backup_dir`.
+    None is for good in `keep_audit`, the catalog's value in `lifetime_years`, and no backups in
+    `backup_dir`. In `keep_intervals`, by project, "" is every other one.
     """
 
     database_url: str
@@ -116,7 +116,7 @@ class ServiceConfig:
     oidc: OidcConfig | None = None
     lifetime_years: float | None = None
     overlay: Path | None = None
-    keep_intervals: timedelta | None = None
+    keep_intervals: Mapping[str, timedelta] = field(default_factory=dict)
     keep_audit: timedelta | None = None
     zone: tzinfo = UTC
     backup_dir: Path | None = None
@@ -215,6 +215,10 @@ def _days(variable: str, text: str) -> timedelta:
     if days < 1 or days > MOST_DAYS or days % 1:
         raise ConfigError(f"{variable}={text!r} must be whole days from 1 to {MOST_DAYS}")
     return timedelta(days=days)
+
+
+def _days_by_project(variable: str, text: str) -> dict[str, timedelta]:
+    return {name: _days(variable, str(days)) for name, days in _limits(variable, text).items()}
 
 
 def _group_projects(variable: str, text: str) -> tuple[GroupProjects, ...]:
@@ -345,17 +349,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("requests_per_s", "REQUESTS_PER_S", "sustained rate of requests of a key", _number),
     Setting("quotas.lines_per_day", "QUOTA_LINES_PER_DAY", "a project's lines a day", _limits),
     Setting("quotas.jobs", "QUOTA_JOBS", "jobs that a project may have", _limits),
-    Setting(
-        "quotas.renders_per_hour",
-        "QUOTA_RENDERS_PER_HOUR",
-        "a project's rendered reports an hour",
-        _limits,
-    ),
+    Setting("quotas.renders_per_hour", "QUOTA_RENDERS_PER_HOUR", "reports made an hour", _limits),
     Setting("quotas.stored_mib", "QUOTA_STORED_MIB", "stored lines of a project [MiB]", _limits),
     Setting("public_badges", "PUBLIC_BADGES", "projects whose badge anybody may see", _names),
     Setting("lifetime_years", "LIFETIME_YEARS", "expected lifetime EL of hardware [years]", None),
     Setting("overlay", "OVERLAY", "file of own catalog entries", None),
-    Setting("keep_intervals", "RETENTION_DAYS", "whole days that intervals are kept", _days),
+    Setting("keep_intervals", "RETENTION_DAYS", "days that intervals are kept", _days_by_project),
     Setting("keep_audit", "AUDIT_RETENTION_DAYS", "whole days that the audit log is kept", _days),
     Setting("zone", "TIMEZONE", "time zone of days and months", _zone),
     Setting("backup_dir", "BACKUP_DIR", "folder of the daily backups", _path),

@@ -63,26 +63,28 @@ def delete_old(service: Service) -> None:
 def delete_old_intervals(service: Service, budget_s: float = RETENTION_S) -> int:
     """Delete intervals and counts of jobs that ended longer ago than they are kept; how many jobs.
 
-    Only of jobs whose newest lines are scored. Scores, parts of months, and what the job declared
-    stay, and so does which lines have arrived.
+    A project with a number of its own in the setting keeps them for that time. Only of jobs whose
+    newest lines are scored. Scores, parts of months, and what the job declared stay, and so does
+    which lines have arrived.
     """
-    kept = service.config.keep_intervals
-    if kept is None:
-        return 0
-    ends, done = time.monotonic() + budget_s, 0
-    before_us = service.now_us() - span_us(kept)
-    with service.store.read() as session:
-        keys = list(session.scalars(sa.select(Job.id).where(*_is_old(before_us))))
-    for key in keys:
-        if time.monotonic() >= ends:
-            break
-        done += service.store.transact(partial(_delete, service, key, before_us), large=True)
+    kept, ends, done = service.config.keep_intervals, time.monotonic() + budget_s, 0
+    for project, days in kept.items():
+        mine = Job.project == project if project else Job.project.not_in(list(kept))
+        old = (mine, *_is_old(service.now_us() - span_us(days)))
+        with service.store.read() as session:
+            keys = list(session.scalars(sa.select(Job.id).where(*old)))
+        for key in keys:
+            if time.monotonic() >= ends:
+                return done
+            done += service.store.transact(partial(_delete, service, key, old), large=True)
     return done
 
 
-def _delete(service: Service, key: int, before_us: int, session: Session) -> int:
+def _delete(
+    service: Service, key: int, old: tuple[sa.ColumnElement[bool], ...], session: Session
+) -> int:
     """Delete those of one job, unless lines have arrived meanwhile; 1 if it did, else 0."""
-    wanted = sa.select(Job).where(Job.id == key, *_is_old(before_us)).with_for_update()
+    wanted = sa.select(Job).where(Job.id == key, *old).with_for_update()
     job = session.scalars(wanted).one_or_none()
     if job is None:
         return 0

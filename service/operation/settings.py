@@ -59,8 +59,11 @@ def effective_settings(
 
 def value_text(variable: str, value: Any) -> str:
     """Return the value as its variable is written, without credentials in an address."""
-    if isinstance(value, Mapping) and variable.startswith("GRAMWATT_QUOTA_"):
-        texts = {name: all_digits(limit) for name, limit in value.items()}
+    by_project = variable == "GRAMWATT_RETENTION_DAYS" or variable.startswith("GRAMWATT_QUOTA_")
+    if isinstance(value, Mapping) and by_project:
+        day = timedelta(days=1)
+        numbers = {k: v / day if isinstance(v, timedelta) else v for k, v in value.items()}
+        texts = {name: all_digits(number) for name, number in numbers.items()}
         words = (f"{quote(name)}={text}" if name else text for name, text in texts.items())
         return " ".join(words) or NOT_SET
     if not value:  # no setting may be 0

@@ -96,7 +96,7 @@ class Plant:
             config = ServiceConfig(
                 home=self.folder / "server",
                 database_url=sqlite_url(self.path),
-                keep_intervals=KEPT,
+                keep_intervals={"": KEPT},
                 alerts=budgets.SETTINGS,
                 clock=clock,
             )

@@ -34,7 +34,7 @@ LARGE = ("jobs", "scores", "intervals", "devices", "writers", "statements", "cou
 
 def keeping_a_day(service):
     """The same service, which keeps intervals for a day."""
-    return replace(service, config=replace(service.config, keep_intervals=timedelta(days=1)))
+    return replace(service, config=replace(service.config, keep_intervals={"": timedelta(days=1)}))
 
 
 WORK = {

@@ -11,7 +11,7 @@ from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.operation.upkeep import score_pending
-from gramwatt.service.store.models import Count, Interval, Statement
+from gramwatt.service.store.models import Count, Interval, Job, Statement
 from gramwatt.service.tasks.scheduler import Scheduler
 from tests.journals import START, Writer, body, journal, lines
 
@@ -20,7 +20,7 @@ NDJSON = "application/x-ndjson"
 
 @pytest.fixture
 def kept_30_days(service):
-    config = replace(service.config, keep_intervals=timedelta(days=30))
+    config = replace(service.config, keep_intervals={"": timedelta(days=30)})
     return Service(config, service.store)
 
 
@@ -128,6 +128,19 @@ def test_a_job_that_runs_or_has_no_score_keeps_its_intervals(client, kept_30_day
     assert rows(kept_30_days) == before
 
 
+def test_a_project_keeps_its_intervals_for_its_own_time(service, clock):
+    clock.now = START
+    for name in ("vision", "speech"):
+        ingest(service, name, lines(journal(name, project=name)))
+    for kept, left in (({"vision": 30}, ["speech"]), ({"": 30, "vision": 60}, [])):
+        days = {project: timedelta(days=number) for project, number in kept.items()}
+        clock.turn(days=31)
+        run_task(Service(replace(service.config, keep_intervals=days), service.store))
+        with service.store.read() as session:
+            have = sa.select(Job.project).where(Job.intervals_deleted_us.is_(None))
+            assert list(session.scalars(have)) == left
+
+
 def test_without_the_setting_nothing_is_deleted(service, clock):
     clock.now = START
     ingest(service, "job-1", lines(journal()))
@@ -141,4 +154,5 @@ def test_without_the_setting_nothing_is_deleted(service, clock):
 def test_a_retention_is_whole_days(text):
     with pytest.raises(ConfigError, match="GRAMWATT_RETENTION_DAYS"):
         from_environment({"GRAMWATT_RETENTION_DAYS": text})
-    assert from_environment({"GRAMWATT_RETENTION_DAYS": "90"}).keep_intervals == timedelta(days=90)
+    kept = from_environment({"GRAMWATT_RETENTION_DAYS": "90 vision=7"}).keep_intervals
+    assert kept == {"": timedelta(days=90), "vision": timedelta(days=7)}
