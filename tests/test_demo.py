@@ -71,7 +71,7 @@ def test_the_summary_shows_terms_ranges_and_what_is_unknown() -> None:
     assert told["embodied M"] == "not known"
     assert told["R"] == "400 000 image"
     assert told["SCI"] == "210 ng CO2e/image (100 to 400)"
-    assert told["data quality"] == "D (energy 100 % estimated, <1 % measured)"
+    assert told["data quality"] == "D (energy 99.7 % estimated, <1 % measured)"
     assert told["report"] == "a.html, .pdf"
     assert lines[-1].startswith("The reports are in d. ")
     assert len(lines) <= 14

@@ -81,7 +81,7 @@ def test_a_chart_follows_the_dark_theme_and_the_width_of_its_place(page):
     page.goto("/jobs/cluster")
     why = anew(page, page.locator(".chart").first)
     colour = why.locator(".mark-rect path").first.evaluate("e => getComputedStyle(e).fill")
-    assert colour == "rgb(106, 169, 220)"  # --c0 of the dark theme, #6aa9dc
+    assert colour == "rgb(79, 180, 143)"  # --c0 of the dark theme, #4fb48f
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 

@@ -83,5 +83,5 @@ def test_a_score_that_takes_too_long_leaves_no_child(
 
 
 def test_counts_without_a_meter_take_no_memory(environ: dict[str, str], tmp_path: Path) -> None:
-    """200 000 amounts that wait are 20 MB; added to their total they are nothing."""
-    assert float(printed(COUNTS, environ, tmp_path)) < 5_000
+    """200 000 amounts that wait are 20 MB; added to their total they are nothing beside modules."""
+    assert float(printed(COUNTS, environ, tmp_path)) < 10_000

@@ -50,7 +50,7 @@ def test_twenty_reports_of_one_key_keep_nobody_else_waiting(light, address, monk
     keys = {name: create_key(light, name, "admin")["key"] for name in ("many", "one", "late")}
     go_on, rendering = threading.Event(), []
 
-    def slow(_report, form):
+    def slow(_report, form, _mark):
         rendering.append(form)
         assert go_on.wait(60)
         return b"done"

@@ -256,6 +256,7 @@ WRONG = {
     "lifetime_years": "never",
     "overlay": "/proc/no/overlay.toml",
     "tags": "no pair",
+    "metrics": "0.0.0.0:1",
 }
 """A wrong value of every setting."""
 

@@ -56,11 +56,19 @@ def other(request, tmp_path):
     store.close()
 
 
+BACKUPS = ("backup", "restored")
+"""Acts of the audit log that come after the copy that they are about was made."""
+
+
 def rows(store):
     """Every row of every table that is copied, sorted; read without the code under test."""
     with store.engine.connect() as connection:
         return {
-            table.name: sorted(map(repr, connection.execute(sa.select(table))))
+            table.name: sorted(
+                row
+                for row in map(repr, connection.execute(sa.select(table)))
+                if not (table.name == "audit" and any(f"'{act}'" in row for act in BACKUPS))
+            )
             for table in Base.metadata.sorted_tables
             if not table.info.get("transient")
         }
