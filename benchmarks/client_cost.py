@@ -98,7 +98,7 @@ def main() -> int:
     missed = [name for name, limit in LIMITS.items() if ours[name] > limit]
     counting, training = counting_us(), training_ratio(options.training_s)
     missed += [name for name, (us, limit) in counting.items() if us > limit]
-    missed += ["training"] if training[0] > TRAINING_LIMIT else []
+    missed += ["training"] if training[1] > TRAINING_LIMIT else []
     if options.json:
         found: dict[str, Any] = {"gramwatt": ours, "codecarbon": theirs, "limits": LIMITS}
         processor, clock = training
@@ -185,7 +185,7 @@ def each_us(call: Callable[[], object], number: int) -> float:
 
 def training_ratio(length_s: float) -> tuple[float, float]:
     """How many times as long WORKERS processes take for samples that they count: in processor time,
-    which decides, and by the clock.
+    and by the clock, which decides: it is what somebody waits for.
 
     For `length_s` [s] of processor time each makes them in pairs, one that it counts beside one
     that it does not. Each figure is the median over all pairs, so that what else runs on the
@@ -239,8 +239,8 @@ def print_counting(
     print(f"\n{'a count':<20} {'gramwatt':>10} {'limit':>10} {'ratio':>8}")
     for name, (us, limit_us) in counting.items():
         print(f"{name:<20} {us:>7.2f} us {limit_us:>7.0f} us {us / limit_us:>8.2f}")
-    text = f"{training[0]:.4f} times the processor time (limit {TRAINING_LIMIT}), "
-    text += f"{training[1]:.4f} times as long by the clock"
+    text = f"{training[1]:.4f} times as long (limit {TRAINING_LIMIT}), "
+    text += f"{training[0]:.4f} times the processor time"
     print(f"{length_s:.0f} s of training, {WORKERS} workers that count: {text}")
 
 
