@@ -7,10 +7,10 @@ Exit code 1 when a limit is missed. codecarbon's tracker runs in the same way wh
 installed; it has no mark. Memory is the rise of the process's own peak (VmHWM) over a bare
 interpreter; the meter is a process of its own and benchmarks/meter_cost has its figures.
 
-Counting is measured over a million counts in a tracked process and in children of it, and a
-training with four workers that count each sample beside the same training without gramwatt; both
-in processor time, of which nothing waits here, so that other work on the machine adds little. The
-meter's own processor time is not in it (benchmarks/meter_cost).
+Counting is measured over a million counts in a tracked process and in children of it, in processor
+time, so that other work on the machine adds little; a training with four workers that count each
+sample beside the same training without gramwatt, in processor time and by the clock. The meter's
+own processor time is not in it (benchmarks/meter_cost).
 """
 
 from __future__ import annotations
