@@ -94,7 +94,7 @@ def test_two_builds_are_the_same_bytes_and_the_sdist_builds_the_wheel(tmp_path: 
     one = build(copies[0], tmp_path / "a", 0o022)
     assert build(copies[1], tmp_path / "b", 0o077) == one
     (archive,) = (tmp_path / "a").glob("*.tar.gz")
-    shutil.unpack_archive(archive, tmp_path, filter="data")
+    subprocess.run(["tar", "-xzf", str(archive), "-C", str(tmp_path)], check=True)
     again = build(tmp_path / archive.name.removesuffix(".tar.gz"), tmp_path / "c", 0o077, "-twheel")
     assert again.items() <= one.items()
     assert len(again) == 1
