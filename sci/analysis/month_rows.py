@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from gramwatt.sci.base.document import ScoredByDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
 
-class _TimeZoneDoc(TypedDict, total=False):
-    time_zone: str
-
-
-class MonthMethodDoc(_TimeZoneDoc):
+class MonthMethodDoc(ScoredByDoc):
     """By what the jobs of a month are scored; PUE and intensity [gCO2e/kWh] are its means.
 
     PUE is weighted by energy, the intensity by the energy of the facility. Several versions,
     signals, bases or supplies are separated by "; "; the lifetime is null where jobs have several.
     """
 
-    standard: str
-    formula: str
-    engine_version: str
-    catalog_version: str
-    boundary_included: list[str]
-    boundary_excluded: list[str]
-    intensity_signal: str
-    intensity_basis: str
-    intensity_approach: str
-    supply: str
-    zones: list[str]
     lifetime_years: QuantityDoc | None
     pue: QuantityDoc | None
     intensity_g_per_kwh: QuantityDoc | None

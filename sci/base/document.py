@@ -237,8 +237,8 @@ class _DaysDoc(TypedDict, total=False):
     time_zone: str
 
 
-class MethodDoc(_DaysDoc):
-    """Method, versions, boundary and inputs of the score: what is needed to repeat it.
+class ScoredByDoc(_DaysDoc):
+    """Method, versions, boundary and place of a score, or of a month's scores together.
 
     `time_zone` is that of the days, where it is not UTC.
     """
@@ -254,6 +254,11 @@ class MethodDoc(_DaysDoc):
     intensity_approach: str
     supply: str
     zones: list[str]
+
+
+class MethodDoc(ScoredByDoc):
+    """Method and inputs of the score of a job: what is needed to repeat it."""
+
     conversions: list[ConversionDoc]
     sci_for_ai: AiDoc
     lifetime_years: QuantityDoc
