@@ -184,8 +184,8 @@ def each_us(call: Callable[[], object], number: int) -> float:
 
 
 def training_ratio(length_s: float) -> tuple[float, float]:
-    """How many times as long WORKERS processes take for samples that they count: in processor time,
-    and by the clock, which decides: it is what somebody waits for.
+    """Return how many times as long WORKERS processes take for samples that they count: in
+    processor time, and by the clock, which decides: it is what somebody waits for.
 
     For `length_s` [s] of processor time each makes them in pairs, one that it counts beside one
     that it does not. Each figure is the median over all pairs, so that what else runs on the
@@ -245,7 +245,7 @@ def print_counting(
 
 
 def has_codecarbon() -> bool:
-    """Whether the peer can be measured in this environment."""
+    """Return whether the peer can be measured in this environment."""
     command = [sys.executable, "-c", "import codecarbon"]
     return subprocess.run(command, capture_output=True).returncode == 0
 

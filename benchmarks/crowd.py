@@ -140,7 +140,7 @@ def _repeat(over: Event, work: Callable[[], float], pause_s: float) -> list[floa
 
 
 def crowd(server: Server, seconds: float, first: int) -> dict[str, float]:
-    """What others waited [s] while twenty readers asked for PDFs of the month."""
+    """Return what others waited [s] while twenty readers asked for PDFs of the month."""
     over, made, refused = Event(), [0], [0]
     uploads = _uploads(first)
 

@@ -177,7 +177,7 @@ class Document:
 
     @property
     def has_estimates(self) -> bool:
-        """Whether a figure has the mark of an estimate, so that the report explains it."""
+        """Return whether a figure has the mark of an estimate, so that the report explains it."""
         return any(map(_has_estimates, self.blocks))
 
 

@@ -47,7 +47,7 @@ class Stop:
 
     @property
     def left_s(self) -> float:
-        """How long the process may still take [s]."""
+        """Return how long the process may still take [s]."""
         return max(0.0, self._until_s - time.monotonic())
 
     def wake(self, call: Callable[[], None]) -> None:

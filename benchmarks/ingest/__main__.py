@@ -185,7 +185,7 @@ def best_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def failures(kind: str, found: dict[str, Any]) -> list[str]:
-    """What is missed."""
+    """Return what is missed."""
     loads = found["writers"]
     missed = [
         f"{kind}, {writers} writers: {load['per_s']:,.0f}/s, wanted {WANTED_PER_S[kind]:,}"

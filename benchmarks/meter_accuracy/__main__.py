@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def kept(outcome: peers.Outcome) -> bool:
-    """Whether a run of ours kept the limit of the longest window that is not longer."""
+    """Return whether a run of ours kept the limit of the longest window that is not longer."""
     limit = virtual.LIMITS[max(length for length in virtual.LIMITS if length <= outcome.seconds)]
     return outcome.error is not None and abs(outcome.error) <= limit
 

@@ -52,7 +52,7 @@ class Result(NamedTuple):
 
     @property
     def kept(self) -> bool:
-        """Whether the limit for this window is kept."""
+        """Return whether the limit for this window is kept."""
         return self.worst <= LIMITS[self.case.window_s]
 
 
@@ -115,7 +115,7 @@ def one_window(case: Case, draw: Random) -> tuple[float, float]:
 
 
 def gpu_energy_j(lines: Iterable[bytes], uuid: str) -> float:
-    """What a journal says of one GPU, merged as the service does [J]."""
+    """Return what a journal says of one GPU, merged as the service does [J]."""
     job = merge(decode(line) for line in lines)
     return sum(i.energy_j for d in job.devices if d.record.device_id == uuid for i in d.intervals)
 

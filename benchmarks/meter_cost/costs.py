@@ -85,7 +85,7 @@ class Asked:
 
 
 def used() -> tuple[float, float, float]:
-    """What this process and the others of this run have used.
+    """Return what this process and the others of this run have used.
 
     Processor time [s], voluntary context switches, and memory of the others [MB]. This one's
     threads that have ended are counted, those of the others are not.
@@ -150,7 +150,7 @@ def gramwatt(asked: Asked) -> None:
 
 
 def first_reading() -> bool:
-    """Whether our meter has journaled its first reading."""
+    """Return whether our meter has journaled its first reading."""
     return any(
         name.endswith(".open")
         for _, _, names in os.walk(os.environ["GRAMWATT_HOME"])

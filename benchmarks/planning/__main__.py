@@ -95,7 +95,7 @@ def _error(forecaster: Forecaster, hours: Hours, issues: np.ndarray) -> float:
 
 
 def _coverage(forecaster: Forecaster, hours: Hours, issues: np.ndarray) -> float:
-    """How often an hour's 80 % interval holds what came."""
+    """Return how often an hour's 80 % interval holds what came."""
     inside = []
     for issue in issues[::5]:
         found = forecaster.predict(hours.until(hours.first + int(issue)), SHOWN_H)

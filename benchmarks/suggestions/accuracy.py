@@ -373,7 +373,7 @@ def power_share(row: Measurement, specs: Mapping[str, Specs]) -> float | None:
 
 
 def inside(ends: Quantity, log_ratio: float) -> bool:
-    """Whether a range holds a measured ratio."""
+    """Return whether a range holds a measured ratio."""
     return ends.low <= math.exp(log_ratio) <= ends.high
 
 

@@ -73,7 +73,7 @@ def leave_out(
 def predicted(
     model: TimeModel, asked: Iterable[Pair], specs: Mapping[str, Specs], setting: str = "full"
 ) -> list[Residual]:
-    """What a model predicts for pairs, where it can."""
+    """Return what a model predicts for pairs, where it can."""
     residuals = []
     for pair in asked:
         parts = specs[pair.now.hardware], specs[pair.target.hardware]
@@ -84,7 +84,7 @@ def predicted(
 
 
 def thumb(asked: Iterable[Pair], specs: Mapping[str, Specs], rule: str) -> list[Residual]:
-    """What a plain ratio of specifications predicts for pairs, where both are known."""
+    """Return what a plain ratio of specifications predicts for pairs, where both are known."""
     figure = RULES_OF_THUMB[rule]
     residuals = []
     for pair in asked:

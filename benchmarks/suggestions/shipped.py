@@ -126,7 +126,7 @@ def _is_measured(row: Measurement) -> bool:
 
 
 def _share_hosts_alike(pair: Pair) -> bool:
-    """Whether one machine has at most twice the other's devices.
+    """Return whether one machine has at most twice the other's devices.
 
     A target is judged at the present count, so that one card in a server says nothing of eight.
     """

@@ -121,7 +121,7 @@ def is_current(shipped: str, made: str) -> bool:
 
 
 def is_close(one: str, other: str) -> bool:
-    """Whether two cells are numbers that agree to 1e-4 of them, or to 1e-5."""
+    """Return whether two cells are numbers that agree to 1e-4 of them, or to 1e-5."""
     try:
         return math.isclose(float(one), float(other), rel_tol=1e-4, abs_tol=1e-5)
     except ValueError:

@@ -43,7 +43,7 @@ class Channel:
 
     @property
     def connected(self) -> bool:
-        """Whether a meter was launched and has not hung up, as far as is known."""
+        """Return whether a meter was launched and has not hung up, as far as is known."""
         return self._socket is not None
 
     def launch(self) -> bool:

@@ -74,7 +74,7 @@ class ChildClient:
 
     @property
     def alive(self) -> bool:
-        """Whether the job is measured, and takes what this process counts."""
+        """Return whether the job is measured, and takes what this process counts."""
         if self._cells is None:
             cells = Cells(self.counts_path) if self.counts_path else None
             if cells is None or not cells.attach(self.job_id):

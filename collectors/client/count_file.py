@@ -210,7 +210,7 @@ class Cells:
 
     @property
     def ended(self) -> bool:
-        """Whether the job has ended, or no file of it is mapped."""
+        """Return whether the job has ended, or no file of it is mapped."""
         return self._map is None or self._map[: _AMOUNT.size] == _ENDED
 
     def append(self, message: dict[str, Any]) -> int | None:

@@ -54,7 +54,7 @@ class CountLines:
 
     @property
     def unsent(self) -> bool:
-        """Whether something was counted that the present meter has not been sent."""
+        """Return whether something was counted that the present meter has not been sent."""
         return bool(self._amounts or self._unsent)
 
     def add(self, unit: str | None, amount: float, phase: str | None) -> None:

@@ -196,7 +196,7 @@ class Session:
 
     @property
     def runs(self) -> bool:
-        """Whether the job runs, in this process or in one that this one counts for."""
+        """Return whether the job runs, in this process or in one that this one counts for."""
         counts_for = isinstance(self.client, ChildClient) and self.client.alive
         return counts_for or self in _running()
 

@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def spread(self) -> float | None:
-        """How far the true energy may lie above, as a fraction; below, mostly as far."""
+        """Return how far the true energy may lie above, as a fraction; below, mostly as far."""
         return round(self.range.high - 1, 9) if self.range else None
 
     def to_doc(self) -> dict[str, Any]:
@@ -76,13 +76,13 @@ class Target:
 
     @property
     def in_container(self) -> bool:
-        """Whether this is a container, by the files and variables that engines leave."""
+        """Return whether this is a container, by the files and variables that engines leave."""
         marks = (self.root / ".dockerenv", self.root / "run/.containerenv")
         return "KUBERNETES_SERVICE_HOST" in self.environ or any(path.exists() for path in marks)
 
     @property
     def in_virtual_machine(self) -> bool:
-        """Whether the processor reports a hypervisor."""
+        """Return whether the processor reports a hypervisor."""
         flags = text_of(self.root / "proc/cpuinfo") or ""
         below = text_of(self.root / "sys/hypervisor/type") or ""
         return " hypervisor" in flags or "hypervisor" in below

@@ -259,7 +259,7 @@ class CodecarbonSource:
 
     @property
     def kind(self) -> str:
-        """How the counter's energy is known, or the model's."""
+        """Return how the counter's energy is known, or the model's."""
         return self._counter[1] if self._counter else self._model.kind
 
     def due_ns(self) -> None:

@@ -57,7 +57,7 @@ class Counters:
 
     @property
     def usable(self) -> bool:
-        """Whether every package can be read: half of the packages would be half of the energy."""
+        """Return whether every package can be read: half of them would be half of the energy."""
         return any(domain.component == CPU for domain in self.domains) and not self.denied
 
     def of(self, component: str) -> tuple[Domain, ...]:

@@ -35,7 +35,7 @@ class HostSource(Protocol):
 
     @property
     def kind(self) -> str:
-        """How that energy is known."""
+        """Return how that energy is known."""
 
     def due_ns(self) -> int | None:
         """Return when it must be read again [ns]; None where it need not be."""

@@ -31,7 +31,7 @@ class TrackedRun:
 
     @property
     def runs(self) -> bool:
-        """Whether the job was begun and not ended."""
+        """Return whether the job was begun and not ended."""
         return self._tracker is not None
 
     def begin(self) -> None:

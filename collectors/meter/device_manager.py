@@ -54,7 +54,7 @@ class DeviceManager:
 
     @property
     def schedule(self) -> Schedule:
-        """Where intervals are cut."""
+        """Return where intervals are cut."""
         return self._job.schedule
 
     @property

@@ -60,7 +60,7 @@ class ScoredJob:
 
     @property
     def place(self) -> Place:
-        """Where the job ran."""
+        """Return where the job ran."""
         return self.identified.place
 
     @cached_property

@@ -66,7 +66,7 @@ class Access(Enum):
 
     @property
     def every_project(self) -> bool:
-        """Whether a key that is bound to projects is refused."""
+        """Return whether a key that is bound to projects is refused."""
         return self in (Access.METRICS_ALL, Access.READ_ALL, Access.ADMIN_ALL)
 
 

@@ -105,7 +105,7 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """What was found in a word."""
+        """Return what was found in a word."""
         if self.wrong:
             return "altered"
         return "proven-in-part" if self.not_checked else "proven"

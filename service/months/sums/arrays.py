@@ -49,7 +49,7 @@ class Numbering:
 
     @property
     def things(self) -> list[Any]:
-        """What was met, by number."""
+        """Return what was met, by number."""
         return list(self.number)
 
 

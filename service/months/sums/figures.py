@@ -65,7 +65,7 @@ class Figures:
 
     @property
     def relative(self) -> NDArray[np.bool_]:
-        """Whether the uncertainty of each is one of its logarithm (as `Quantity` says)."""
+        """Return whether the uncertainty of each is one of its logarithm (as `Quantity` says)."""
         return (self.value > 0) & (self.low >= 0) & (self.high <= WIDEST * self.value)
 
     def taken(self, rows: NDArray[Any]) -> Figures:

@@ -298,7 +298,7 @@ class MonthSums:
         return found
 
     def _grade_limits(self) -> list[GradeLimit]:
-        """What the next better grade asks for and the month lacks, with the jobs that lack most."""
+        """Return what the next better grade asks for and the month lacks, and which jobs most."""
         shares: Any = self._quality()
         grades = [name for name, _ in GRADE_NEEDS]
         place = grades.index(shares["grade"]) if shares["grade"] in grades else len(grades)

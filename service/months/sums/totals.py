@@ -58,7 +58,7 @@ class Sums:
 
     @property
     def inputs(self) -> Uncertainties:
-        """What moves the sums; raises ValueError where that was let go."""
+        """Return what moves the sums; raises ValueError where that was let go."""
         if self.uncertain is None:
             raise ValueError("ask for sums with their inputs")
         return self.uncertain
