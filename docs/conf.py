@@ -31,7 +31,7 @@ PYTHON = """# Python reference
 ```{eval-rst}
 .. autofunction:: gramwatt.track
 
-.. autoclass:: gramwatt.collectors.client.track.Job
+.. autoclass:: gramwatt.collectors.tracking.track.Job
    :members:
 
 .. automodule:: gramwatt.client

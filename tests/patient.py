@@ -11,7 +11,7 @@ import time
 _PATIENT = """
 from gramwatt.__main__ import main
 from gramwatt.collectors.cli.run import budget, command
-from gramwatt.collectors.client import client
+from gramwatt.collectors.tracking import client
 budget.SERVER_LIMIT_S = budget.STORE_LIMIT_S = command.SENT_TIMEOUT_S = 60.0
 client.CLOSE_TIMEOUT_S = 60.0
 client.Client.wait_ready.__defaults__ = (60.0,)

@@ -13,9 +13,9 @@ from gramwatt.collectors.cli.options import AsJson
 from gramwatt.collectors.cli.run.command import add_run
 from gramwatt.collectors.cli.sync import sync
 from gramwatt.collectors.cli.top import top
-from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import describe, resolve
+from gramwatt.collectors.tracking.messages import print_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import typer
 from gramwatt.collectors.cli.exit_codes import FAILED
 from gramwatt.collectors.cli.options import refuse
 from gramwatt.collectors.cli.summary import quantity_text
-from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
 from gramwatt.collectors.common.config import Config, resolve
@@ -23,6 +22,7 @@ from gramwatt.collectors.devices.port import Board, SourceAbsent, SourceError
 from gramwatt.collectors.microbenchmark.benchmark import Benchmark, Measured, Workbench
 from gramwatt.collectors.microbenchmark.torch_bench import DTYPES, TorchBench, check_installed
 from gramwatt.collectors.sources.nvml import Nvml, chosen_calls
+from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.base.errors import GramwattError
 

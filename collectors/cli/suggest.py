@@ -19,12 +19,12 @@ from gramwatt.collectors.cli.options import (
     with_flags,
 )
 from gramwatt.collectors.cli.summary import quantity_text, significant
-from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.device_rows import read_device_rows
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.sources.nvml import VARIABLE
+from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.prediction.own_runs import read_own_rows

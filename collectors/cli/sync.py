@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
-from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import whole_file, why
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.platform import refused
+from gramwatt.collectors.tracking.messages import print_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import typer
 
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.cli.options import AsJson
-from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.config import PARSERS
+from gramwatt.collectors.tracking.messages import print_message
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,7 +49,7 @@ def top(
     scores of running jobs, with units per second since each began.
     q or Ctrl-C ends it; in a pipe it prints one table.
     """
-    from gramwatt.collectors.remote.running import ServerError
+    from gramwatt.collectors.client.running import ServerError
 
     if server is not None:
         try:
@@ -89,8 +89,8 @@ def _jobs(server: str | None) -> list[LiveJob]:
         from gramwatt.collectors.journal.live import live_jobs
 
         return live_jobs(home, config, now)
+    from gramwatt.collectors.client.running import ServerError, server_jobs
     from gramwatt.collectors.common import server_key
-    from gramwatt.collectors.remote.running import ServerError, server_jobs
 
     if config.server is None:
         refused = next(note.message for note in config.notices if note.field == "server")

@@ -1,5 +1,24 @@
-"""What runs inside the training process: `track`, its session, and the connection to the meter.
+"""The client library: `api.Client` for programs that ask a server (docs/client.md).
 
-Standard library only, since every import costs start-up time of the training process. The command
-uses `client.Client`, `launch.score_with_sync` and `messages.print_message`.
+Users import it as gramwatt.client; `errors` are what it raises.
 """
+
+from gramwatt.collectors.client.api import Client
+from gramwatt.collectors.client.errors import (
+    ApiError,
+    ConflictError,
+    InvalidError,
+    NotAllowedError,
+    NotFoundError,
+    UnavailableError,
+)
+
+__all__ = [
+    "ApiError",
+    "Client",
+    "ConflictError",
+    "InvalidError",
+    "NotAllowedError",
+    "NotFoundError",
+    "UnavailableError",
+]

@@ -12,8 +12,8 @@ from typing import Any
 
 import keras
 
-from gramwatt.collectors.client.track import Job
 from gramwatt.collectors.integrations.tracked_run import TrackedRun, harmless
+from gramwatt.collectors.tracking.track import Job
 
 
 class GramwattCallback(keras.callbacks.Callback):  # type: ignore[misc]

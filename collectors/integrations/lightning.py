@@ -16,13 +16,13 @@ if "pytorch_lightning" in sys.modules and "lightning" not in sys.modules:
 else:
     from lightning.pytorch.callbacks import Callback
 
-from gramwatt.collectors.client.track import Job
 from gramwatt.collectors.integrations.tracked_run import (
     TrackedRun,
     batch_size,
     harmless,
     tokens_of,
 )
+from gramwatt.collectors.tracking.track import Job
 
 
 class GramwattCallback(Callback):  # type: ignore[misc]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from gramwatt.collectors.client.messages import print_message
-from gramwatt.collectors.client.track import Job, running_job
 from gramwatt.collectors.integrations.tracked_run import batch_size
+from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.tracking.track import Job, running_job
 
 Batch = TypeVar("Batch")
 

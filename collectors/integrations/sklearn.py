@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gramwatt.collectors.client.track import Job
 from gramwatt.collectors.integrations.tracked_run import TrackedRun, batch_size, harmless
+from gramwatt.collectors.tracking.track import Job
 
 
 class GramwattCallback:

@@ -13,8 +13,8 @@ import functools
 import os
 from typing import Any
 
-from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.integrations.tracked_run import TrackedRun
+from gramwatt.collectors.tracking.messages import print_message
 
 _RUN = "_gramwatt_run"
 

@@ -14,11 +14,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gramwatt.collectors.client.messages import unwritten_text
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.installation import has_service, install_command
 from gramwatt.collectors.journal import spool
+from gramwatt.collectors.tracking.messages import unwritten_text
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc

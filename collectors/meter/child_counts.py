@@ -11,12 +11,12 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from gramwatt.collectors.client.count_file import CountFile, remove_abandoned
-from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.meter.count_buffer import CountBuffer
+from gramwatt.collectors.tracking.count_file import CountFile, remove_abandoned
+from gramwatt.collectors.tracking.count_lines import CountLines
 
 if TYPE_CHECKING:
-    from gramwatt.collectors.client.count_lines import Key
+    from gramwatt.collectors.tracking.count_lines import Key
 
 
 class ChildCounts:

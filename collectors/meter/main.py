@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramwatt.collectors.client.client import READY_TIMEOUT_S
 from gramwatt.collectors.common.catalogs import consistent
 from gramwatt.collectors.common.clock import NS_PER_S, process_exists
 from gramwatt.collectors.common.config import Config, for_own_process, resolve
@@ -36,6 +35,7 @@ from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.tracking.client import READY_TIMEOUT_S
 
 if TYPE_CHECKING:
     from gramwatt.collectors.meter.metrics import Exporter, Instrument

@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.client.count_file import Cells, CountFile
-from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.tracking.count_file import Cells, CountFile
+from gramwatt.collectors.tracking.count_lines import CountLines
 
 
 class Death(BaseException):

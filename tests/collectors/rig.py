@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.host.machine import Machine
@@ -18,6 +17,7 @@ from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.sources.nvml import Nvml
 from gramwatt.collectors.sources.synthetic import SyntheticNvml
+from gramwatt.collectors.tracking.count_lines import CountLines
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, decode
 from tests.collectors.virtual_clock import VirtualClock

@@ -14,7 +14,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.client.count_file import CountFile
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.common.launches import job_id
@@ -22,6 +21,7 @@ from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder, discard
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.sources.synthetic import SyntheticGpu
+from gramwatt.collectors.tracking.count_file import CountFile
 from tests.collectors.mortal import Death, Disk, Rank
 from tests.collectors.rig import MACHINE, Rig, gpu
 

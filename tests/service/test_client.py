@@ -59,8 +59,7 @@ def test_lists_page_by_themselves_and_filter(client):
 
 
 def test_a_line_that_is_refused_is_named_by_its_number_over_all_requests(client, monkeypatch):
-    monkeypatch.setattr("gramwatt.client.client.LINES_MAX", 2)
-    monkeypatch.setattr("gramwatt.collectors.remote.client.LINES_MAX", 2)
+    monkeypatch.setattr("gramwatt.collectors.client.api.LINES_MAX", 2)
     sent = records("job-1")
     answer = client.upload("job-1", [*sent[:3], {"v": 1, "type": "water"}, *sent[3:]])
     assert [item["line"] for item in answer["rejected"]] == [4]

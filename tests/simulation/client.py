@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from gramwatt.collectors.client.count_lines import CountLines
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.clock import Timeline
 from gramwatt.collectors.common.config import Config
@@ -23,6 +22,7 @@ from gramwatt.collectors.journal.sync import SyncResult, sync
 from gramwatt.collectors.journal.writer import Journal
 from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.resume import EarlierMeters
+from gramwatt.collectors.tracking.count_lines import CountLines
 from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord, JobRecord
 from tests.simulation.ledger import Job
 from tests.simulation.surroundings import WRITTEN_BACK_NS, wall_ns

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from gramwatt.collectors.cli.run.questions import NoAnswer, Questions
-from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.tracking.messages import print_message
 
 SERVER_LIMIT_S, STORE_LIMIT_S = 1.0, 10.0
 """How long the answer of a server may take, and that of the store [s]: opening it takes 0.5 s of

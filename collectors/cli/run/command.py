@@ -23,14 +23,14 @@ from gramwatt.collectors.cli.exit_codes import (
     not_started,
 )
 from gramwatt.collectors.cli.sync import write_summary
-from gramwatt.collectors.client.client import quiet, switched_off
-from gramwatt.collectors.client.launch import score_with_sync, send_with_sync
-from gramwatt.collectors.client.messages import print_message, write_stderr
 from gramwatt.collectors.common.config import Config, for_own_process, plain_address
 from gramwatt.collectors.common.files import first_notice_today, why_unwritable
 from gramwatt.collectors.common.launches import job_id, restart_id
 from gramwatt.collectors.common.metrics_setting import wandb_environment
 from gramwatt.collectors.common.platform import refused
+from gramwatt.collectors.tracking.client import quiet, switched_off
+from gramwatt.collectors.tracking.launch import score_with_sync, send_with_sync
+from gramwatt.collectors.tracking.messages import print_message, write_stderr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

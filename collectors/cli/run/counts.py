@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.cli.exit_codes import UsageError
-from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.files import why
+from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.journal.bounds import MOST
 from gramwatt.sci.journal.records import UNIT_PATTERN

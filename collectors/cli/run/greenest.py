@@ -17,9 +17,9 @@ from typing import Any
 from gramwatt.collectors.cli.exit_codes import UsageError
 from gramwatt.collectors.cli.run.questions import NoAnswer, Questions
 from gramwatt.collectors.cli.run.waiting import wait_until
-from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.times import moment, second_text
+from gramwatt.collectors.tracking.messages import print_message
 
 LIMIT_S, STORE_LIMIT_S = 10.0, 60.0
 """How long all answers of a server, or of this machine's store, may take together [s]: the store

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError, not_started
 from gramwatt.collectors.cli.run.processes import orphans
 from gramwatt.collectors.cli.run.signals import GroupSignalProbe
-from gramwatt.collectors.client.client import Client, switched_off
-from gramwatt.collectors.client.messages import print_message
-from gramwatt.collectors.client.session import JOB_SETTINGS
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, job_id, within
+from gramwatt.collectors.tracking.client import Client, switched_off
+from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.tracking.session import JOB_SETTINGS
 
 if TYPE_CHECKING:
     from gramwatt.collectors.cli.run.counts import RunCounts

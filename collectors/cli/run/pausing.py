@@ -21,9 +21,9 @@ from gramwatt.collectors.cli.exit_codes import NotStarted
 from gramwatt.collectors.cli.run.greenest import LIMIT_S, WaitOptions, known_zone, usual_hours
 from gramwatt.collectors.cli.run.processes import PausableGroup
 from gramwatt.collectors.cli.run.questions import Document, NoAnswer, Questions
-from gramwatt.collectors.client.client import Client
-from gramwatt.collectors.client.messages import print_message
 from gramwatt.collectors.common import files
+from gramwatt.collectors.tracking.client import Client
+from gramwatt.collectors.tracking.messages import print_message
 
 FOLDER = "pauses"
 """Of the home: what is to be known after this process was killed."""

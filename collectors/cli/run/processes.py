@@ -15,9 +15,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from gramwatt.collectors.client.pausing import CALLBACKS, FOLDER, PAUSED, REQUESTED
 from gramwatt.collectors.common.clock import process_exists
 from gramwatt.collectors.common.launches import JOB_ID
+from gramwatt.collectors.tracking.pausing import CALLBACKS, FOLDER, PAUSED, REQUESTED
 
 PROC = Path("/proc")
 REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted
-from gramwatt.collectors.client.messages import print_message, write_stderr
+from gramwatt.collectors.tracking.messages import print_message, write_stderr
 
 COUNT_S, LONGEST_S = 1.0, 30.0
 """How long one sleep is at most [s]: with a countdown, and without one; the clock may be set, and a

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 from gramwatt.collectors.cli import app
 from gramwatt.collectors.cli.run import command as run
-from gramwatt.collectors.client import session
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.devices.port import Place, SourceAbsent
@@ -26,6 +25,7 @@ from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.sources.synthetic import SyntheticNvml
+from gramwatt.collectors.tracking import session
 from gramwatt.sci.score.assess import grade as grade_of
 from tests.collectors.rig import gpu
 from tests.collectors.vendor_fakes import write

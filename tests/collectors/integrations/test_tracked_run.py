@@ -7,11 +7,11 @@ from typing import Any
 import numpy
 import pytest
 
-from gramwatt.collectors.client import messages
-from gramwatt.collectors.client.trackers import log_to_mlflow, log_to_wandb
 from gramwatt.collectors.integrations.doors import MlflowContext, lightning_callbacks
 from gramwatt.collectors.integrations.pytorch import count_batches
 from gramwatt.collectors.integrations.tracked_run import TrackedRun, batch_size, harmless, tokens_of
+from gramwatt.collectors.tracking import messages
+from gramwatt.collectors.tracking.trackers import log_to_mlflow, log_to_wandb
 
 
 @pytest.mark.parametrize(

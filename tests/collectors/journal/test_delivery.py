@@ -22,7 +22,9 @@ from gramwatt.collectors.journal import spool, uploader
 from gramwatt.collectors.journal.sync import sync
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import AnyRecord, CountRecord, decode
-from tests.collectors.client.test_end_to_end import (
+from tests.collectors.rig import Rig, by_type, energy_j, gpu
+from tests.collectors.slowserver import SlowServer
+from tests.collectors.tracking.test_end_to_end import (
     GRAMWATT,
     POWER_W,
     environ,
@@ -31,8 +33,6 @@ from tests.collectors.client.test_end_to_end import (
     start_script,
     wait_until,
 )
-from tests.collectors.rig import Rig, by_type, energy_j, gpu
-from tests.collectors.slowserver import SlowServer
 
 __all__ = ["environ"]
 

@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from gramwatt.collectors.client import count_file
-from gramwatt.collectors.client.count_file import NEWBORN_S, Cells, CountFile, remove_abandoned
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import discard
+from gramwatt.collectors.tracking import count_file
+from gramwatt.collectors.tracking.count_file import NEWBORN_S, Cells, CountFile, remove_abandoned
 from gramwatt.sci.journal.merge import merge
 from tests.collectors.rig import Rig, gpu
 

@@ -14,7 +14,8 @@ from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import decode
-from tests.collectors.client.test_end_to_end import (
+from tests.collectors.rig import Rig, energy_j, gpu
+from tests.collectors.tracking.test_end_to_end import (
     EDGES_J,
     GRAMWATT,
     environ,
@@ -23,7 +24,6 @@ from tests.collectors.client.test_end_to_end import (
     seconds,
     wait_until,
 )
-from tests.collectors.rig import Rig, energy_j, gpu
 
 __all__ = ["environ"]
 

@@ -1,20 +1,20 @@
 """What the collector must survive: every row of the design's table, and the test that shows it.
 
 Job killed, out of memory (SIGKILL both)
-    collectors/client/test_end_to_end.py::test_a_killed_job_is_closed_by_its_meter
+    collectors/tracking/test_end_to_end.py::test_a_killed_job_is_closed_by_its_meter
     collectors/meter/test_meter_process.py::test_a_killed_job_is_noticed_though_its_channel_stays_open
 Forgotten stop
-    collectors/client/test_track.py::test_a_forgotten_stop_completes_at_exit
-    collectors/client/test_track.py::test_a_forgotten_stop_fails_when_the_script_does
+    collectors/tracking/test_track.py::test_a_forgotten_stop_completes_at_exit
+    collectors/tracking/test_track.py::test_a_forgotten_stop_fails_when_the_script_does
 Meter killed
-    collectors/client/test_end_to_end.py::test_a_killed_meter_loses_no_energy
-    collectors/client/test_end_to_end.py::test_killed_meters_lose_no_count
+    collectors/tracking/test_end_to_end.py::test_a_killed_meter_loses_no_energy
+    collectors/tracking/test_end_to_end.py::test_killed_meters_lose_no_count
     collectors/meter/test_count_buffer.py::test_what_is_sent_again_counts_once_though_the_reply_was_lost
     collectors/journal/test_recovery.py::test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead
     collectors/journal/test_recovery.py::test_counts_survive_the_meter_once_each
     collectors/meter/test_windows.py::test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost
 Both killed, closed by sync, by the next run of the node, by the server
-    collectors/client/test_end_to_end.py::test_killing_both_is_closed_by_sync_at_the_last_journaled_state
+    collectors/tracking/test_end_to_end.py::test_killing_both_is_closed_by_sync_at_the_last_journaled_state
     collectors/meter/test_meter_process.py::test_killing_both_loses_at_most_ten_seconds_and_is_closed_later
     collectors/meter/test_life.py::test_the_next_jobs_sync_closes_what_others_have_left
     service/tasks/test_scheduler.py::test_the_scheduler_closes_a_silent_job_by_its_own_clock
@@ -26,11 +26,11 @@ Container or cgroup ended
     collectors/meter/test_survival.py::test_a_container_may_end_the_moment_stop_has_returned
     collectors/meter/test_survival.py::test_a_cgroup_that_is_killed_at_once_is_closed_later
 SIGTERM to the wrapper
-    collectors/client/test_end_to_end.py::test_sigterm_to_the_wrapper_reaches_the_command_and_the_job_is_closed
+    collectors/tracking/test_end_to_end.py::test_sigterm_to_the_wrapper_reaches_the_command_and_the_job_is_closed
     collectors/cli/test_run.py::test_a_command_that_dies_of_the_forwarded_signal_gives_143
     collectors/cli/test_run.py::test_the_exit_code_is_the_commands_own
 Ranks on one node
-    collectors/client/test_end_to_end.py::test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts
+    collectors/tracking/test_end_to_end.py::test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts
     collectors/journal/test_recovery.py::test_a_relay_takes_over_without_a_gap
     collectors/journal/test_recovery.py::test_ranks_that_see_one_gpu_each_are_measured_together
     collectors/common/test_launches.py::test_ranks_of_a_launch_are_one_job
@@ -63,7 +63,7 @@ MIG, shared GPU
 Grace-Hopper
     collectors/meter/test_node_meter.py::test_grace_hopper_has_no_host_energy_on_top
 No GPU, no NVML, no RAPL, no network, no home that can be written
-    collectors/client/test_end_to_end.py::test_a_broken_driver_never_changes_the_exit_code
+    collectors/tracking/test_end_to_end.py::test_a_broken_driver_never_changes_the_exit_code
     collectors/sources/test_nvml.py::test_a_machine_without_a_driver_says_so
     collectors/meter/test_node_meter.py::test_a_device_nothing_can_be_read_of_has_no_energy_rather_than_zero
     collectors/meter/test_node_meter.py::test_the_host_without_codecarbon_is_modelled_from_load_and_size
@@ -72,23 +72,23 @@ No GPU, no NVML, no RAPL, no network, no home that can be written
     collectors/meter/test_life.py::test_without_locks_every_rank_measures_and_each_joule_counts_once
     service/store/test_store.py::test_no_wal_where_the_file_system_is_not_known_to_be_local
 Fork (data loaders)
-    collectors/client/test_track.py::test_forked_children_tell_the_meter_nothing
-    collectors/client/test_track.py::test_a_forked_child_starts_a_meter_only_when_the_job_has_ended
-    collectors/client/test_children.py::test_what_a_fork_has_counted_is_kept_however_it_ends
+    collectors/tracking/test_track.py::test_forked_children_tell_the_meter_nothing
+    collectors/tracking/test_track.py::test_a_forked_child_starts_a_meter_only_when_the_job_has_ended
+    collectors/tracking/test_children.py::test_what_a_fork_has_counted_is_kept_however_it_ends
     collectors/meter/test_child_counts.py::test_meters_that_are_killed_at_any_moment_lose_and_double_nothing
 Notebooks
     collectors/meter/test_survival.py::test_a_notebook_ends_by_its_own_cell_or_with_its_kernel
 Re-entry
-    collectors/client/test_track.py::test_nested_tracking_is_one_job_and_counts_its_own_unit
-    collectors/client/test_track.py::test_two_blocks_are_two_jobs_and_the_environment_is_put_back
+    collectors/tracking/test_track.py::test_nested_tracking_is_one_job_and_counts_its_own_unit
+    collectors/tracking/test_track.py::test_two_blocks_are_two_jobs_and_the_environment_is_put_back
 Nested windows
     collectors/meter/test_windows.py::test_windows_one_after_the_other_share_every_edge_and_lose_nothing
-    collectors/client/test_track.py::test_windows_may_overlap
+    collectors/tracking/test_track.py::test_windows_may_overlap
     sci/score/test_windows.py::test_nested_and_overlapping_windows_are_each_whole
 Async and generator functions
-    collectors/client/test_track.py::test_coroutines_stay_coroutines
-    collectors/client/test_track.py::test_generators_run_inside_and_pass_everything_through
-    collectors/client/test_track.py::test_async_generators_run_inside_and_pass_everything_through
+    collectors/tracking/test_track.py::test_coroutines_stay_coroutines
+    collectors/tracking/test_track.py::test_generators_run_inside_and_pass_everything_through
+    collectors/tracking/test_track.py::test_async_generators_run_inside_and_pass_everything_through
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ from gramwatt.collectors.devices.port import Board, MigSlice
 from gramwatt.collectors.sources.nvml import visible
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
-from tests.collectors.client.test_end_to_end import (
+from tests.collectors.tracking.test_end_to_end import (
     EDGES_J,
     POWER_W,
     environ,

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from gramwatt import track
-from gramwatt.collectors.client import messages
-from gramwatt.collectors.client import session as session_module
-from gramwatt.collectors.client.session import UNIT_NAME
+from gramwatt.collectors.tracking import messages
+from gramwatt.collectors.tracking import session as session_module
+from gramwatt.collectors.tracking.session import UNIT_NAME
 from gramwatt.sci.journal.records import UNIT_PATTERN
 
 
@@ -681,7 +681,7 @@ def test_result_is_the_document_of_sync(
         asked.append(job_id)
         return {"job_id": job_id, "provisional": len(asked) == 1}, None
 
-    monkeypatch.setattr("gramwatt.collectors.client.track.score_with_sync", document)
+    monkeypatch.setattr("gramwatt.collectors.tracking.track.score_with_sync", document)
     monkeypatch.setattr(FakeClient, "poll", lambda _self: None, raising=False)
     with track() as job:
         assert job.result == {"job_id": job.id, "provisional": True}
@@ -716,7 +716,7 @@ def test_the_unit_pattern_is_the_records_own() -> None:
 
 SCRIPT = """
 import json, os, subprocess, sys
-import gramwatt.collectors.client.channel as channel
+import gramwatt.collectors.tracking.channel as channel
 
 def spawn(channel):
     command = [sys.executable, sys.argv[1], sys.argv[2]]

@@ -14,13 +14,13 @@ import threading
 import time
 from contextvars import ContextVar
 
-from gramwatt.collectors.client.child_client import ChildClient
-from gramwatt.collectors.client.client import Client, quiet, switched_off
-from gramwatt.collectors.client.messages import print_message
-from gramwatt.collectors.client.pausing import PausePoint, pause_point
 from gramwatt.collectors.common.identity import new_job_id
 from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, job_id, within
 from gramwatt.collectors.common.platform import refused
+from gramwatt.collectors.tracking.child_client import ChildClient
+from gramwatt.collectors.tracking.client import Client, quiet, switched_off
+from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.tracking.pausing import PausePoint, pause_point
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.collectors.client.test_end_to_end import environ
+from tests.collectors.tracking.test_end_to_end import environ
 
 __all__ = ["environ"]
 
 SLOW_SCORE = """
 import os, time
-from gramwatt.collectors.client import track as module
+from gramwatt.collectors.tracking import track as module
 from gramwatt import track
 module.RESULT_TIMEOUT_S = 0.05
 def syncs():

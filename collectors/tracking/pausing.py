@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.tracking.messages import print_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.client import channel, messages
-from gramwatt.collectors.client import client as client_module
-from gramwatt.collectors.client.client import BURST_LINES, LINES_PER_S, Client
+from gramwatt.collectors.tracking import channel, messages
+from gramwatt.collectors.tracking import client as client_module
+from gramwatt.collectors.tracking.client import BURST_LINES, LINES_PER_S, Client
 
 FAKE = Path(__file__).parents[1] / "fake_meter.py"
 Log = Callable[[], list[dict[str, Any]]]
@@ -149,7 +149,7 @@ def test_restarts_are_few_and_spaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(channel, "spawn_meter", spawn)
     monkeypatch.setattr(messages, "_reported", set())
-    monkeypatch.setattr("gramwatt.collectors.client.client.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("gramwatt.collectors.tracking.client.time.monotonic", lambda: now[0])
     client = Client("j", "track", {})
     client.start()
     for _ in range(2000):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.tracking.messages import print_message
 
 JOB_TAG = "gramwatt.job_id"
 PAGE_TAG = "gramwatt.report"

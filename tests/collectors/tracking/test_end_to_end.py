@@ -123,7 +123,7 @@ def covered_once(found: list[IntervalRecord], least_s: float) -> bool:
 PREPARED = """
 import os, sys, time
 from gramwatt import track
-from gramwatt.collectors.client import client
+from gramwatt.collectors.tracking import client
 client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a job
 
 def ready(job):
@@ -515,7 +515,7 @@ def test_a_part_of_a_running_job_says_so_and_ends_without_a_line_however_slow_it
     environ: dict[str, str], tmp_path: Path
 ) -> None:
     part = (  # the meter's line about the job comes too late
-        "from gramwatt.collectors.client.channel import Channel\n"
+        "from gramwatt.collectors.tracking.channel import Channel\n"
         "replies = Channel.replies\n"
         "Channel.replies = lambda self: (r for r in replies(self) if r['reply'] != 'ended')\n"
         "from gramwatt import track\n"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.client.frameworks import FRAMEWORKS, loaded_frameworks
 from gramwatt.collectors.journal.spool import folders
+from gramwatt.collectors.tracking.frameworks import FRAMEWORKS, loaded_frameworks
 from gramwatt.sci.advice.constraints import support
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import JobRecord, decode

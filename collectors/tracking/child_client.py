@@ -9,18 +9,18 @@ from __future__ import annotations
 import threading
 import time
 
-from gramwatt.collectors.client.client import WINDOWS_LEFT_OUT, WindowRate
-from gramwatt.collectors.client.count_file import Cells, find_above
-from gramwatt.collectors.client.count_lines import KEYS_MAX
-from gramwatt.collectors.client.frameworks import loaded_frameworks
-from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.tracking.client import WINDOWS_LEFT_OUT, WindowRate
+from gramwatt.collectors.tracking.count_file import Cells, find_above
+from gramwatt.collectors.tracking.count_lines import KEYS_MAX
+from gramwatt.collectors.tracking.frameworks import loaded_frameworks
+from gramwatt.collectors.tracking.messages import print_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from gramwatt.collectors.client.count_lines import Key
+    from gramwatt.collectors.tracking.count_lines import Key
 
 NOTICES_MAX = 64
 

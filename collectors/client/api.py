@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from gramwatt.collectors.client.errors import KINDS, ApiError, UnavailableError
 from gramwatt.collectors.common.config import plain_address, resolve
 from gramwatt.collectors.common.http import exchange, new_session
-from gramwatt.collectors.remote.errors import KINDS, ApiError, UnavailableError
 
 if TYPE_CHECKING:
     import requests

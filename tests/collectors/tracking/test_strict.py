@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gramwatt import track
-from gramwatt.collectors.client import session as session_module
-from gramwatt.collectors.client import track as track_module
+from gramwatt.collectors.tracking import session as session_module
+from gramwatt.collectors.tracking import track as track_module
 
 WINDOWS = "gramwatt measures on Linux and macOS; on Windows the job goes on unmeasured"
 AS_ON_WINDOWS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gramwatt.collectors.client.count_lines import KEYS_MAX, NS_PER_S, CountLines
+from gramwatt.collectors.tracking.count_lines import KEYS_MAX, NS_PER_S, CountLines
 
 
 class Clock:

@@ -11,11 +11,11 @@ import os
 import threading
 import time
 
-from gramwatt.collectors.client.channel import Channel, encode
-from gramwatt.collectors.client.count_file import CountFile
-from gramwatt.collectors.client.count_lines import CountLines
-from gramwatt.collectors.client.frameworks import loaded_frameworks
-from gramwatt.collectors.client.messages import print_message, print_notice, unwritten_text
+from gramwatt.collectors.tracking.channel import Channel, encode
+from gramwatt.collectors.tracking.count_file import CountFile
+from gramwatt.collectors.tracking.count_lines import CountLines
+from gramwatt.collectors.tracking.frameworks import loaded_frameworks
+from gramwatt.collectors.tracking.messages import print_message, print_notice, unwritten_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import select
 import socket
 import time
 
-from gramwatt.collectors.client.launch import spawn_meter
-from gramwatt.collectors.client.messages import print_message
+from gramwatt.collectors.tracking.launch import spawn_meter
+from gramwatt.collectors.tracking.messages import print_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

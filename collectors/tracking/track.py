@@ -13,12 +13,13 @@ import math
 import os
 import sys
 
-from gramwatt.collectors.client.client import is_set, switched_off
-from gramwatt.collectors.client.decorators import decorate
-from gramwatt.collectors.client.launch import score_with_sync
-from gramwatt.collectors.client.messages import print_message
-from gramwatt.collectors.client.metrics import flat
-from gramwatt.collectors.client.session import (
+from gramwatt.collectors.common.platform import refused
+from gramwatt.collectors.tracking.client import is_set, switched_off
+from gramwatt.collectors.tracking.decorators import decorate
+from gramwatt.collectors.tracking.launch import score_with_sync
+from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.tracking.metrics import flat
+from gramwatt.collectors.tracking.session import (
     UNIT_NAME,
     OpenWindow,
     Session,
@@ -27,7 +28,6 @@ from gramwatt.collectors.client.session import (
     open_session,
     running_session,
 )
-from gramwatt.collectors.common.platform import refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ class Job:
 
     def log_to_mlflow(self, run_id: str | None = None) -> None:
         """Log the figures of the ended job to a run of MLflow (docs/integrations.md)."""
-        from gramwatt.collectors.client.trackers import log_to_mlflow
+        from gramwatt.collectors.tracking.trackers import log_to_mlflow
 
         if self.id is not None:
             log_to_mlflow(self.id, self.url, self.metrics(), run_id)
 
     def log_to_wandb(self, run: Any = None) -> None:
         """Write the figures of the ended job into a run of W&B (docs/integrations.md)."""
-        from gramwatt.collectors.client.trackers import log_to_wandb
+        from gramwatt.collectors.tracking.trackers import log_to_wandb
 
         if self.id is not None:
             log_to_wandb(self.id, self.url, self.metrics(), run)
@@ -183,12 +183,12 @@ class Document(dict):  # type: ignore[type-arg]  # a plain dict to its users
     """A job document, which a notebook shows as a table with a chart."""
 
     def _repr_html_(self) -> str:
-        from gramwatt.collectors.client.document_text import document_html
+        from gramwatt.collectors.tracking.document_text import document_html
 
         return document_html(self)
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        from gramwatt.collectors.client.document_text import document_text
+        from gramwatt.collectors.tracking.document_text import document_text
 
         printer.text(document_text(self))
 

@@ -8,6 +8,14 @@ from itertools import islice
 from math import fsum
 from typing import cast
 
+from gramwatt.collectors.client.api import Client
+from gramwatt.collectors.client.errors import (
+    ApiError,
+    ConflictError,
+    InvalidError,
+    NotAllowedError,
+    NotFoundError,
+)
 from gramwatt.collectors.common.config import plain_address
 from gramwatt.collectors.journal.live import (
     RECENT,
@@ -15,14 +23,6 @@ from gramwatt.collectors.journal.live import (
     carbon_now,
     mean_utilisation,
     power_now,
-)
-from gramwatt.collectors.remote.client import Client
-from gramwatt.collectors.remote.errors import (
-    ApiError,
-    ConflictError,
-    InvalidError,
-    NotAllowedError,
-    NotFoundError,
 )
 from gramwatt.sci.base.document import JobDoc, SeriesPoint
 from gramwatt.sci.journal.records import parse_time

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.collectors.client.test_end_to_end import POWER_W, environ
+from tests.collectors.tracking.test_end_to_end import POWER_W, environ
 
 __all__ = ["environ"]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.client.count_file import FOLDERS, NAME
 from gramwatt.collectors.journal import spool
+from gramwatt.collectors.tracking.count_file import FOLDERS, NAME
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import decode
-from tests.collectors.client.test_end_to_end import (  # noqa: F401
+from tests.collectors.tracking.test_end_to_end import (  # noqa: F401
     environ,
     home,
     meters,
@@ -25,7 +25,7 @@ from tests.collectors.client.test_end_to_end import (  # noqa: F401
 HEAD = """
 import copy, multiprocessing, os, pickle, signal, sys, time
 from gramwatt import track
-from gramwatt.collectors.client import client
+from gramwatt.collectors.tracking import client
 client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a job
 """
 

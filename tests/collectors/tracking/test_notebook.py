@@ -14,7 +14,7 @@ import pytest
 from gramwatt.collectors.journal import spool
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
-from tests.collectors.client.test_end_to_end import meters, wait_until
+from tests.collectors.tracking.test_end_to_end import meters, wait_until
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_start_inside_a_block_is_part_of_it(environ: dict[str, str], tmp_path: P
 def test_a_job_shows_itself_and_its_metrics(environ: dict[str, str], tmp_path: Path) -> None:
     cell = f"""
 import json, time
-from gramwatt.collectors.client import track as module
+from gramwatt.collectors.tracking import track as module
 module.RESULT_TIMEOUT_S = 60.0
 with track(unit='image', zone='FR') as job:
     job.count(4)
