@@ -64,7 +64,12 @@ def command(
     unit: Annotated[
         list[str] | None, typer.Option(help="UNIT=COUNT, such as token=1e9; may be repeated.")
     ] = None,
-    model_parameters: Annotated[float | None, typer.Option(help="N of 6 x N x D.")] = None,
+    model_parameters: Annotated[
+        float | None, typer.Option(help="All parameters: N of 6 x N x D.")
+    ] = None,
+    activated_parameters: Annotated[
+        float | None, typer.Option(help="Of a mixture of experts: N of 6 x N x D.")
+    ] = None,
     tokens: Annotated[float | None, typer.Option(help="D of 6 x N x D.")] = None,
     model_flop_utilisation: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
     precision: Annotated[

@@ -37,7 +37,7 @@ OTHER = ("source", "candidate", "unit", "own_file", "workload", "as_json")
 """Parameters of the command that are no field of the request by that name."""
 
 
-FIRST = ("hardware-unstated", "memory-disagrees")
+FIRST = ("hardware-unstated", "memory-disagrees", "input-implausible")
 """Notices that say how to read the whole answer."""
 
 
@@ -61,6 +61,9 @@ def command(
     ] = None,
     method: Annotated[str | None, typer.Option(help="full, lora or qlora.")] = None,
     model_parameters: Annotated[float | None, typer.Option(help="Size of the model.")] = None,
+    activated_parameters: Annotated[
+        float | None, typer.Option(help="Of a mixture of experts, for one token.")
+    ] = None,
     tokens: Annotated[float | None, typer.Option(help="Tokens to train on.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, tf32, fp16, bf16, fp8, ...")] = None,
     batch_size: Annotated[float | None, typer.Option(help="Batch, or sequences served.")] = None,

@@ -10,7 +10,7 @@ from functools import partial
 from gramwatt.sci.advice.actions.capacity import other_counts, other_regions, share, stop_idle
 from gramwatt.sci.advice.actions.hardware import compare
 from gramwatt.sci.advice.actions.notices import notices
-from gramwatt.sci.advice.actions.present import best_measured, keep, too_short, with_hours
+from gramwatt.sci.advice.actions.present import fitting_parts, keep, too_short, with_hours
 from gramwatt.sci.advice.actions.settings import (
     batching,
     fewer_nodes,
@@ -85,6 +85,7 @@ def suggest(
         score = _estimate(work)
     except ScoreError as error:
         found.append(Notice("estimate-unavailable", error.message, "estimate"))
+    found += _implausible(score)
     if work.hours is None and score is not None and score["device_hours"] is not None:
         work = replace(work, hours=score["device_hours"]["value"] / work.count)
     if work.emitted is None and score is not None:
@@ -100,6 +101,16 @@ def suggest(
         "estimate": score,
         "notices": [notice.to_doc() for notice in found],
     }
+
+
+def _implausible(score: EstimateDoc | None) -> list[Notice]:
+    """Return what the estimate finds implausible in the request."""
+    told = score["notices"] if score else []
+    return [
+        Notice(one["code"], one["message"], one["field"])
+        for one in told
+        if one["code"] == "input-implausible"
+    ]
 
 
 def _finished(work: Work, one: Suggestion) -> Suggestion:
@@ -159,7 +170,7 @@ def _shown(work: Work, compared: list[Suggestion]) -> tuple[list[Suggestion], li
     """Return the compared parts that are listed, and a notice where not all are."""
     if work.request.candidates is not None:
         return compared if _is_comparable(work) else with_hours(work, compared), []
-    listed = _best_certain if _is_comparable(work) else best_measured
+    listed = _best_certain if _is_comparable(work) else fitting_parts
     shown, notice = listed(work, compared)
     return shown, [notice]
 

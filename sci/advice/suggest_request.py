@@ -21,7 +21,7 @@ from gramwatt.sci.base.request_fields import (
     ruled,
 )
 from gramwatt.sci.estimate.request import PRECISIONS as ESTIMATED
-from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.sci.estimate.request import EstimateRequest, check_activated
 from gramwatt.sci.journal.records import JOB_KINDS
 
 WorkloadClass = Literal[
@@ -49,7 +49,8 @@ class SuggestRequest:
     are per device, `hours` [h] is wall time, `utilisation` and `memory_bandwidth_utilisation` are
     shares 0 to 1. `host_power_w` [W] is the mean power of all hosts of the job together, without
     its devices. `ownership` says how the hardware is had, `pace` what sets the speed of the job,
-    `runs_per_year` how often such a job runs.
+    `runs_per_year` how often such a job runs. `activated_parameters` are those of a mixture of
+    experts that one token passes, of all `model_parameters`.
     """
 
     hardware: str | None = ruled(Text())
@@ -59,6 +60,7 @@ class SuggestRequest:
     kind: str | None = ruled(Choice(JOB_KINDS))
     method: str | None = ruled(Choice(METHODS))
     model_parameters: float | None = ruled(AMOUNT)
+    activated_parameters: float | None = ruled(AMOUNT)
     tokens: float | None = ruled(AMOUNT)
     precision: str | None = ruled(Choice(PRECISIONS))
     batch_size: float | None = ruled(AMOUNT)
@@ -114,6 +116,7 @@ class SuggestRequest:
             region=self.full_region,
             lifetime_years=self.lifetime_years,
             model_parameters=self.model_parameters if training else None,
+            activated_parameters=self.activated_parameters if training else None,
             tokens=self.tokens if training else None,
             precision=self.precision if self.precision in ESTIMATED else None,
             pue=self.pue,
@@ -136,6 +139,7 @@ def parse_suggest_request(document: Mapping[str, Any]) -> SuggestRequest:
         raise ScoreError(text, code="missing-field")
     refuse_both(request, "hardware", "instance")
     refuse_both(request, "zone", "region")
+    check_activated(request.model_parameters, request.activated_parameters)
     if request.region and ":" not in request.region and not request.provider:
         text = "give region as PROVIDER:REGION, such as gcp:europe-west1, or give provider too"
         raise ScoreError(text, code="missing-field")

@@ -88,8 +88,8 @@ class Work:
 
     @property
     def ownership(self) -> Ownership:
-        """Return how the hardware is had; owned where the request does not say."""
-        return self.request.ownership or "owned"
+        """Return how the hardware is had: as declared, else rented where a cloud is named."""
+        return self.request.ownership or ("rented" if self.rented else "owned")
 
     @property
     def present_id(self) -> str | None:
@@ -307,6 +307,8 @@ def resolve(
 
 def host_beside(part: Hardware) -> Quantity:
     """Return the share of a usual host beside the part: none where its figures hold the host."""
+    if part.is_system:
+        return NO_HOST
     if part.device_class in ("gpu", "accelerator"):
         return WHOLE_HOST
     alone = accelerator_te(part)

@@ -45,6 +45,10 @@ __all__ = [
 ]
 
 
+NAMED_MOST = 8
+"""Most parts of a service that its sentence lists."""
+
+
 class Catalog:
     """All records by all their names; `load_catalog` gives the packaged one."""
 
@@ -97,7 +101,7 @@ class Catalog:
             if members:  # "A2" is a card, and a family of instances
                 found = [self._instances[one] for one in members]
                 error.reason = self._of_instances(name, found).reason
-            meant = None if ambiguous else self.resolution(name)
+            meant = None if ambiguous else self.resolution(name) or self._of_cpu(name)
             if meant is None:
                 raise
             raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
@@ -145,7 +149,26 @@ class Catalog:
 
     def _part(self, name: str) -> str:
         """Return the id of a part; names in cloud metadata match only literally, in any case."""
-        return self._literal_names.get(name.strip().lower()) or self._hardware_names.find(name)
+        literal = self._literal_names.get(name.strip().lower())
+        if literal:
+            return literal
+        if service_key(name) in self._services and name not in self._hardware:
+            raise LookupFailed("hardware", name)  # "NPU" is a kind, though one maker has just one
+        return self._hardware_names.find(name)
+
+    def _of_cpu(self, name: str) -> Resolution | None:
+        """Return that a name is that of processors; None where the catalog has none of it."""
+        try:
+            found: Sequence[str] = (self._cpu_names.find(name),)
+        except AmbiguousName as error:
+            found = error.choices
+        except LookupFailed:
+            return None
+        reason = (
+            f"{name} is a processor, not an accelerator: `gramwatt catalog cpus` has "
+            f"{', '.join(found)}; for work on processors alone give energy_kwh to gramwatt estimate"
+        )
+        return Resolution((), (), reason)
 
     def _of_instances(self, name: str, members: Sequence[Instance]) -> Resolution:
         boards = tuple(dict.fromkeys(one.hardware for one in members))
@@ -156,7 +179,10 @@ class Catalog:
     def _of_service(self, service: Service) -> Resolution:
         held = [i for i in self._instances.values() if service.runs_on(i.provider, i.family)]
         boards = dict.fromkeys((*service.hardware, *(found.hardware for found in held)))
-        return Resolution(tuple(boards), tuple(found.id for found in held), service.reason)
+        reason = service.reason
+        if 1 < len(boards) <= NAMED_MOST:
+            reason += f" (one of {', '.join(boards)})"
+        return Resolution(tuple(boards), tuple(found.id for found in held), reason)
 
     def host_of(self, instance: Instance) -> Instance | None:
         """Return the instance that is the whole machine of another; None if unknown."""

@@ -124,6 +124,11 @@ class Hardware:
         """Return the id as cited in a figure's source, with the overlay's source if it has one."""
         return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
 
+    @property
+    def is_system(self) -> bool:
+        """Tell whether power and embodied carbon are those of a whole system, host included."""
+        return self.embodied_facts.inputs.model == "wafer"
+
     def to_doc(self) -> dict[str, Any]:
         """Return this part as JSON-ready data, without its embodied carbon."""
         doc = to_json(self, skip=("embodied_facts", "sources", "peak", "device_class", *NOT_SHOWN))

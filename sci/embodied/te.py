@@ -134,7 +134,8 @@ def _modelled_te(part: Hardware) -> Embodied | None:
     source += f", overlay: {part.overlay}" if part.overlay else ""
     high_g = value_g * (inputs.high_factor or band)
     figure = Quantity(value_g, value_g / band, high_g, "gCO2e", "estimated", source)
-    return Embodied(figure, tier, WAFER_STAGES if inputs.model == "wafer" else BOARD_STAGES)
+    stages = WAFER_STAGES if part.is_system else BOARD_STAGES
+    return Embodied(figure, tier, stages, includes_host=part.is_system)
 
 
 def _modelled_kg(part: Hardware) -> float | None:

@@ -33,6 +33,8 @@ from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.score.allocation import embodied_share_g
 
 DECLARED = "declared in the request"
+USUAL_PRECISIONS = ("bf16", "fp16", "fp32")
+"""Precisions in which a training is taken to run where none is given, the first that a part has."""
 FLOP_PER_PARAMETER_TOKEN = 6.0
 """Forward and backward pass of dense training, per parameter and token (arXiv:2001.08361, 2.1)."""
 RATED_SHARE = Quantity(
@@ -86,7 +88,8 @@ class Assumptions:
     @property
     def with_host(self) -> bool:
         """Return whether a host is added; modules and whole systems include theirs."""
-        apart = self.hardware is None or self.hardware.device_class in ("gpu", "accelerator")
+        part = self.hardware
+        apart = part is None or part.device_class in ("gpu", "accelerator") and not part.is_system
         return self.request.host and apart
 
     @property
@@ -122,14 +125,18 @@ class Assumptions:
         peak = self._peak()
         self.inputs["model FLOP utilisation"] = utilisation
         self.inputs["peak dense rate of a device"] = peak
-        # N is the activated parameters for a mixture of experts; less use takes more hours.
+        # Less use takes more hours.
         hours = [
             training_device_hours(
-                asked.model_parameters, asked.tokens, flop_per_s_from_tflops(peak.value), share
+                asked.activated_parameters or asked.model_parameters,
+                asked.tokens,
+                flop_per_s_from_tflops(peak.value),
+                share,
             )
             for share in (utilisation.value, utilisation.high, utilisation.low)
         ]
-        source = f"6 x N x D; {utilisation.source}; {peak.source}"
+        counted = ", N the activated parameters" if asked.activated_parameters else ""
+        source = f"6 x N x D{counted}; {utilisation.source}; {peak.source}"
         return Quantity(hours[0], hours[1], hours[2], "h", utilisation.kind, source)
 
     def _check_hours(self, device_hours: float) -> None:
@@ -181,15 +188,33 @@ class Assumptions:
             return Quantity.exact(self.request.lifetime_years, "years", "declared", DECLARED)
         return self.catalog.lifetime(self.hardware.id if self.hardware else None)
 
-    def _peak(self) -> Quantity:
-        """Return peak dense rate [TFLOPS] in the given precision, else in bf16, fp16 or fp32.
+    def times_peak(self, hours: Quantity) -> tuple[float, str] | None:
+        """Return a training's operations over those at the peak rate in these device hours [1].
 
-        Raises ScoreError without hardware, or where the catalog has no such rate.
+        With the precision of the rate. None where they are possible, in FP8 too if no precision is
+        given, and without parameters and tokens or a known rate.
         """
+        asked = self.request
+        if asked.model_parameters is None or asked.tokens is None or self.hardware is None:
+            return None
+        rates = self._rates()
+        wanted = (asked.precision,) if asked.precision else USUAL_PRECISIONS
+        name = next((one for one in wanted if rates[one]), None)
+        if name is None:
+            return None
+        usual = rates[name] or 0.0
+        fastest = usual if asked.precision else max(usual, rates["fp8"] or 0.0)
+        parameters = asked.activated_parameters or asked.model_parameters
+        peak = flop_per_s_from_tflops(usual * self.share)
+        times = training_device_hours(parameters, asked.tokens, peak, 1.0) / hours.value
+        return (times, name) if times > fastest / usual else None
+
+    def _rates(self) -> dict[str, float | None]:
+        """Return the peak dense rates of the part by precision [TFLOPS]."""
         if self.hardware is None:
             raise ScoreError("training time needs hardware", code="missing-field")
         peak = self.hardware.peak
-        rates = {
+        return {
             "bf16": peak.bf16_tensor,
             "fp16": peak.fp16_tensor,
             "tf32": peak.tf32,
@@ -197,14 +222,21 @@ class Assumptions:
             "fp8": peak.fp8,
             "int8": peak.int8_tops,
         }
+
+    def _peak(self) -> Quantity:
+        """Return peak dense rate [TFLOPS] in the given precision, else in bf16, fp16 or fp32.
+
+        Raises ScoreError without hardware, or where the catalog has no such rate.
+        """
+        rates = self._rates()
         asked = self.request.precision
-        wanted = (asked,) if asked else ("bf16", "fp16", "fp32")
+        wanted = (asked,) if asked else USUAL_PRECISIONS
         for name in wanted:
             rate = rates[name]
             if rate:
-                source = f"peak dense {name} of {self._cited()}"
+                source = f"peak dense {name} of {self.cited}"
                 return Quantity.exact(rate * self.share, "TFLOPS", "catalog", source)
-        what = f"no {' or '.join(wanted)} rate of {self.hardware.id}"
+        what = f"no {' or '.join(wanted)} rate of {self.cited}"
         raise ScoreError(f"the catalog has {what}; give hours or device_hours", code="rate-unknown")
 
     def _power(self) -> Quantity | None:
@@ -215,14 +247,14 @@ class Assumptions:
         if self.hardware is None or self.hardware.tdp_w is None:
             return None
         rated = Quantity.exact(
-            self.hardware.tdp_w * self.share, "W", "catalog", f"rated power of {self._cited()}"
+            self.hardware.tdp_w * self.share, "W", "catalog", f"rated power of {self.cited}"
         )
         used = self.request.utilisation
         if used is None:
             return rated.times(RATED_SHARE, "W")
         idle = self.hardware.idle_w.value * self.share if self.hardware.idle_w else 0.0
         mean = idle + (rated.value - idle) * used
-        source = f"between idle and rated power of {self._cited()} by declared utilisation"
+        source = f"between idle and rated power of {self.cited} by declared utilisation"
         spread = Quantity.around(mean, UTILISATION_ERROR, "W", "derived", source)
         return Quantity(mean, spread.low, min(spread.high, rated.value), "W", "derived", source)
 
@@ -258,7 +290,8 @@ class Assumptions:
             self.notices.append(Notice("embodied-modelled", text, "embodied_g"))
         return found
 
-    def _cited(self) -> str:
+    @property
+    def cited(self) -> str:
         """Return the part as cited in a source, with the share that the instance has."""
         named = self.hardware.cited if self.hardware else "the hardware"
         return named if self.share == 1.0 else f"{self.share:.4g} of {named}"
@@ -267,6 +300,7 @@ class Assumptions:
 def remarks(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
     """Yield notices on power, energy, intensity and time, each with what to do."""
     yield from _power(work, hours)
+    yield from _rate(work, hours)
     given = work.request.intensity_g_per_kwh
     if given is not None and not CLEANEST <= given <= DIRTIEST:
         text = f"{given:g} gCO2e/kWh is what no grid has ({CLEANEST:g} to {DIRTIEST:g})"
@@ -282,6 +316,20 @@ def remarks(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
             "lifetime_years."
         )
         yield Notice("lifetime-exceeded", text, "embodied_g")
+
+
+def _rate(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
+    """Yield that a training would need more than the peak rate of its devices."""
+    found = work.times_peak(hours) if hours else None
+    if hours is None or found is None:
+        return
+    times, precision = found
+    text = (
+        f"6 x N x D in {_text(hours.value)} device hours takes {_text(times)} times the peak "
+        f"{precision} rate of {work.cited}: check hours, count, model_parameters and tokens; of a "
+        "mixture of experts give activated_parameters."
+    )
+    yield Notice("input-implausible", text, "hours")
 
 
 def _text(value: float) -> str:

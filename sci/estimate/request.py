@@ -34,7 +34,8 @@ class EstimateRequest:
 
     `hours` is wall time, `device_hours` may stand for count x hours; `count` counts devices as the
     driver lists them. `energy_kwh` and `power_w` win over the catalog, `intensity_g_per_kwh` over
-    the zone, `embodied_kg_per_device` over the catalog's TE.
+    the zone, `embodied_kg_per_device` over the catalog's TE. Of a mixture of experts
+    `model_parameters` are all and `activated_parameters` those that one token passes.
     """
 
     hardware: str | None = ruled(Text())
@@ -54,9 +55,21 @@ class EstimateRequest:
     host: bool = ruled(Flag(), default=True)
     units: Mapping[str, float] = ruled(Counts(), default_factory=dict)
     model_parameters: float | None = ruled(AMOUNT)
+    activated_parameters: float | None = ruled(AMOUNT)
     tokens: float | None = ruled(AMOUNT)
     model_flop_utilisation: float | None = ruled(Number(high=1))
     precision: str | None = ruled(Choice(PRECISIONS))
+
+
+def check_activated(whole: float | None, activated: float | None) -> None:
+    """Raise ScoreError where activated parameters are not part of all."""
+    if activated is None:
+        return
+    if whole is None:
+        raise ScoreError("give model_parameters, those of all experts, too", code="missing-field")
+    if activated > whole:
+        text = f"activated_parameters {activated:g} are more than model_parameters {whole:g}"
+        raise ScoreError(text, code="conflicting-fields")
 
 
 def parse_estimate_request(document: Mapping[str, Any]) -> EstimateRequest:
@@ -69,6 +82,7 @@ def parse_estimate_request(document: Mapping[str, Any]) -> EstimateRequest:
     training = request.model_parameters is not None or request.tokens is not None
     if training and (request.model_parameters is None or request.tokens is None):
         raise ScoreError("training needs model_parameters and tokens", code="missing-field")
+    check_activated(request.model_parameters, request.activated_parameters)
     times = (request.hours, request.device_hours, request.energy_kwh)
     if not training and all(item is None for item in times):
         text = "say for how long: hours, device_hours, or model_parameters with tokens"

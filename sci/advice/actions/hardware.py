@@ -75,7 +75,7 @@ def compare(work: Work, target: Hardware | Slice) -> Suggestion:
         return _to_slice(work, target, replace(unjudged, reasons=fits))
     notes = [
         *fits,
-        *porting_notes(work.request, target),
+        *porting_notes(work.request, target, work.part),
         *availability_notes(work.catalog, target, provider_known=work.request.cloud is not None),
     ]
     return _compared(work, target, replace(unjudged, reasons=notes), notes)

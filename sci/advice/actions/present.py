@@ -7,6 +7,7 @@ order of magnitude, and no comparison of parts.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from gramwatt.sci.advice.constraints.slices import split_name
 from gramwatt.sci.advice.documents import Suggestion
 from gramwatt.sci.advice.prediction.predict import families_measured
 from gramwatt.sci.advice.prediction.ratio_range import unchanged
+from gramwatt.sci.advice.suggest_request import WorkloadClass
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
@@ -35,6 +37,16 @@ LESS_MEMORY_ELSEWHERE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("4-bit weights", {"precision": "int4"}),
 )
 """Changes that need less memory, where models are trained and elsewhere."""
+INFERRED: tuple[WorkloadClass, ...] = ("batch-inference", "decode", "llm-serving")
+"""Classes of inference, of which measured workloads are counted."""
+LITTLE_GIB = 24.0
+"""Memory of the small inference cards of today (L4, A10, A30)."""
+LITTLE_FLOP = 1e20
+"""About what an L4 trains in a month: 121 TFLOPS at 35 %."""
+MANY_SEQUENCES = 32.0
+"""Sequences at once from which on large parts are kept full (a choice)."""
+FEW_DEVICES = 4
+"""Parts that need more devices than this are listed later (a choice)."""
 SHOWN = 8
 """Parts that are listed when the request names none."""
 MONTH_H = 720.0
@@ -132,26 +144,86 @@ def fewest_devices(work: Work, part: Hardware) -> float:
     return float(work.need.devices(part.memory_gb))
 
 
-def best_measured(work: Work, compared: Sequence[Suggestion]) -> tuple[list[Suggestion], Notice]:
-    """Return the feasible parts of which most was measured, then those that need fewest devices.
+def fitting_parts(work: Work, compared: Sequence[Suggestion]) -> tuple[list[Suggestion], Notice]:
+    """Return feasible parts made for such work, one a family, and how many there are of all.
 
-    The notice says how many were looked at.
+    First those of least rated power where little hardware holds the job, else the newest ones that
+    were measured.
     """
     feasible = [one for one in compared if one.verdict != "not-feasible"]
-    families = families_measured(work.classified.name)
-
-    def order(one: Suggestion) -> tuple[bool, bool, int, float]:
-        part = work.catalog.hardware(one.target or "")
-        desk = any(use in DESKS for use in part.intended_use)
-        return part.memory_gb is None, desk, -families.get(part.id, 0), one.count
-
-    shown = sorted(feasible, key=order)[:SHOWN]
+    large = sorted(feasible, key=lambda one: _order(work, one, newest=False))
+    families = {_family(work, one): one for one in reversed(large)}  # the most measured of each
+    large = sorted(families.values(), key=lambda one: _order(work, one, newest=True))
+    few = _by_power(work, feasible) if _is_little(work) else []
+    shown: dict[str, Suggestion] = {}
+    for one in (*few[: SHOWN // 2], *large):
+        shown.setdefault(_family(work, one), one)
+    listed = list(shown.values())[:SHOWN]
+    order = "those made for such work first, measured ones before others, the newest first"
+    if few:
+        order = (
+            f"first {SHOWN // 2} of least rated power, for few requests or a small job, then large "
+            "ones, which do more per joule only where they are kept full: say batch_size or tokens"
+        )
     text = (
         f"{len(compared)} parts looked at: {len(feasible)} can take the job by memory, software "
-        f"and use, {len(compared) - len(feasible)} cannot; {len(shown)} shown, those of which most "
-        "was measured first. Name candidates to see others and why."
+        f"and use, {len(compared) - len(feasible)} cannot; {len(listed)} shown, {order}. Name "
+        "candidates to see others and why."
     )
-    return with_hours(work, shown), Notice("candidates-shortened", text, "suggestions")
+    return with_hours(work, listed), Notice("candidates-shortened", text, "suggestions")
+
+
+def _order(work: Work, one: Suggestion, *, newest: bool) -> tuple[bool, bool, bool, bool, int, int]:
+    part = work.catalog.hardware(one.target or "")
+    count, year = _measured(work, part), part.release_year or 0
+    last = (-year, -count) if newest else (-count, -year)
+    suited = _is_made_for(work, part)
+    return part.memory_gb is None, not suited, one.count > FEW_DEVICES, not count, *last
+
+
+def _measured(work: Work, part: Hardware) -> int:
+    """Return how many workloads of the kind were measured on the part."""
+    names: Sequence[WorkloadClass] = ("training",) if work.request.trains else INFERRED
+    return sum(families_measured(name).get(part.id, 0) for name in names)
+
+
+def _family(work: Work, one: Suggestion) -> str:
+    """Return the name of a part up to its first number: its memory and board do not count."""
+    part = work.catalog.hardware(one.target or "")
+    found = re.match(r"\D*\d\w*", part.name)
+    return f"{part.vendor} {found[0] if found else part.name}"
+
+
+def _by_power(work: Work, feasible: Sequence[Suggestion]) -> list[Suggestion]:
+    """Return the parts that hold a job alone, of least rated power first."""
+    alone = [
+        (part.tdp_w, one)
+        for one in feasible
+        if one.count == 1 and (part := work.catalog.hardware(one.target or "")).tdp_w
+        if part.memory_gb and part.market == "current" and _measured(work, part)
+        if _is_made_for(work, part, little=True)
+    ]
+    return [one for _, one in sorted(alone, key=lambda item: item[0] or 0.0)]
+
+
+def _is_made_for(work: Work, part: Hardware, *, little: bool = False) -> bool:
+    """Tell whether a part is sold for such work, and not for a desk; little work suits all GPUs."""
+    if any(use in DESKS for use in part.intended_use):
+        return False
+    if work.request.constraint == "edge":
+        return "edge" in part.intended_use
+    wanted = "training" if work.request.trains else "inference"
+    return wanted in part.intended_use or (little and part.device_class == "gpu")
+
+
+def _is_little(work: Work) -> bool:
+    """Tell whether a small card holds the job and, as far as that is known, ends it in a month."""
+    request, need = work.request, work.need
+    gib = (need.total_gib or need.each_gib) if need else None
+    if gib is None or gib > LITTLE_GIB or (request.batch_size or 0.0) >= MANY_SEQUENCES:
+        return False
+    size = request.activated_parameters or request.model_parameters
+    return not (request.tokens and size) or 6 * size * request.tokens <= LITTLE_FLOP
 
 
 def with_hours(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
@@ -187,7 +259,7 @@ def _hours_reasons(answer: EstimateDoc, count: float) -> list[str]:
         text += f", {_range(answer['energy_kwh'], 1)} kWh"
     if answer["total_g"]:
         text += f", {_range(answer['total_g'], G_PER_KG)} kg CO2e with embodied carbon"
-    text += " (6 x N x D at one share of peak rates for all parts: no comparison of them)"
+    text += " (6 x N x D at 22 to 48 % of peak rates: parts differ only where such ranges do)"
     days = f"{hours['value'] / count / 24:,.1f} days on {count:g}"
     if hours["value"] > count * MONTH_H:
         days += f", or 30 days on {math.ceil(hours['value'] / MONTH_H):,}, if it scales"

@@ -102,7 +102,7 @@ def effort_of(work: Work, one: Suggestion) -> EffortDoc:
     if one.target == work.present_id and one.count == work.count:
         return EFFORTS["keep"]
     target = work.catalog.hardware(split_name(one.target or "")[0])
-    if porting_notes(work.request, target):
+    if porting_notes(work.request, target, work.part):
         return EffortDoc(level="high", reason="the program has to run on other software")
     if work.ownership == "to-buy":
         return EffortDoc(level="high", reason="hardware is bought and installed")

@@ -21,7 +21,7 @@ _PYTORCH = (
 FRAMEWORKS: Mapping[str, tuple[str, ...]] = {
     "pytorch": (*_ANY, *_PYTORCH, "Neuron"),
     "jax": (*_ANY, "XLA/JAX"),
-    "tensorflow": (*_ANY, "TensorFlow", "Neuron", "XLA/JAX"),
+    "tensorflow": (*_ANY, "TensorFlow", "Neuron"),
     "vllm": (*_ANY, "Neuron", "PyTorch/XLA", "PyTorch HPU"),
     "llama.cpp": (*_ANY, "MLX"),
     "tensorrt": ("CUDA",),
@@ -34,6 +34,12 @@ FRAMEWORKS: Mapping[str, tuple[str, ...]] = {
 """Software stacks, as the catalog's column `software` names them, that run a framework (vendors'
 documentation)."""
 
+NATIVE: Mapping[str, tuple[str, ...]] = {
+    "jax": ("XLA/JAX",),
+    "tensorflow": ("TensorFlow",),
+    "pytorch": ("PyTorch (native)",),
+}
+"""Stacks that run a framework as it is; the rest of FRAMEWORKS takes what PORTING says."""
 PORTING: Mapping[str, str] = {
     **dict.fromkeys(
         ("XLA/JAX", "PyTorch/XLA"), "supported through PyTorch/XLA with porting effort"
@@ -63,10 +69,17 @@ def refusals(request: SuggestRequest, part: Hardware, offered: frozenset[str] | 
     return [reason for reason in reasons if reason]
 
 
-def porting_notes(request: SuggestRequest, part: Hardware) -> list[str]:
-    """Return what moving the job's framework there takes, where it is possible."""
+def porting_notes(
+    request: SuggestRequest, part: Hardware, now: Hardware | None = None
+) -> list[str]:
+    """Return what moving the job's framework there takes, where it is possible.
+
+    Nothing where the framework is native there, or `now`, the present part, has the same software.
+    """
     name = (request.framework or "").lower()
-    if name not in FRAMEWORKS or "CUDA" in part.software:
+    if name not in FRAMEWORKS or set(part.software) & {"CUDA", *NATIVE.get(name, ())}:
+        return []
+    if now is not None and set(now.software) & set(part.software) & set(FRAMEWORKS[name]):
         return []
     hints = [text for stack, text in PORTING.items() if stack in part.software]
     return [f"{request.framework} on {part.id}: {hint}" for hint in hints[:1]]

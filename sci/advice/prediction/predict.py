@@ -135,8 +135,8 @@ def steady_factor() -> float:
 
 
 def families_measured(name: WorkloadClass | None) -> Mapping[str, int]:
-    """Return how many workloads of that class (else of training) were measured, by part."""
-    parts = _families()[name if name in FITTED_CLASSES else "training"]
+    """Return how many workloads of that class were measured, by part."""
+    parts = _families().get(name or "", {})
     return {part: len(set().union(*stacks.values())) for part, stacks in parts.items()}
 
 
@@ -285,8 +285,9 @@ def _factors() -> Mapping[tuple[str, str, str], float]:
 
 @cache
 def _families() -> Mapping[str, Mapping[str, Mapping[str, set[str]]]]:
-    """Return the workload families that were measured, by fitted class, part and software stack."""
+    """Return the workload families that were measured, by class, part and software stack."""
     found: dict[str, dict[str, dict[str, set[str]]]] = {name: {} for name in FITTED_CLASSES}
+    found["llm-serving"] = {}
     for row in measurements():
         if row.use == "time" and row.workload_class in found:
             stacks = found[row.workload_class].setdefault(row.hardware, {})

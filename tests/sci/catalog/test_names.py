@@ -188,6 +188,13 @@ def test_cpu_names_as_linux_writes_them(catalog: Catalog, name: str, cpu: str) -
     assert catalog.cpu(name).id == cpu
 
 
+def test_every_cpu_that_is_asked_as_hardware_is_named_as_one(catalog: Catalog) -> None:
+    for cpu in catalog.all_cpus():
+        for name in (cpu.id, cpu.name, *cpu.aliases):
+            with pytest.raises(LookupFailed, match=f"catalog cpus` has {cpu.id}"):
+                catalog.hardware(name)
+
+
 def test_a_core_that_two_cpus_share_is_ambiguous(catalog: Catalog) -> None:
     with pytest.raises(AmbiguousName) as caught:
         catalog.cpu("Neoverse-V2")

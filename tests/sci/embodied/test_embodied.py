@@ -182,9 +182,11 @@ def test_parts_without_inputs_have_no_figure(catalog: Catalog) -> None:
     assert len(apple) == 8
 
 
-def test_only_the_tpu_v5p_figure_holds_its_host(catalog: Catalog) -> None:
+def test_figures_of_the_tpu_v5p_and_of_whole_systems_hold_their_host(catalog: Catalog) -> None:
     assert [part for part, te in known_te(catalog).items() if te.includes_host] == [
-        "google-tpu-v5p"
+        "cerebras-wse2",
+        "cerebras-wse3",
+        "google-tpu-v5p",
     ]
 
 

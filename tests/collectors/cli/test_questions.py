@@ -1,0 +1,43 @@
+"""Questions of users, asked through the command, with what the answer must and must not say.
+
+`questions.toml` has one entry a question: `ask` is the command line, `says` and `never` are regular
+expressions, which are sought line by line, `exit` is the exit status (0).
+"""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from gramwatt.collectors.cli.catalog import add_catalog
+from gramwatt.collectors.cli.estimate import add_estimate
+from gramwatt.collectors.cli.suggest import add_suggest
+
+QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))[
+    "question"
+]
+
+
+@pytest.fixture(scope="module")
+def command() -> typer.Typer:
+    app = typer.Typer()
+    for add in (add_suggest, add_estimate, add_catalog):
+        add(app)
+    return app
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=[one["what"] for one in QUESTIONS])
+def test_question(
+    question: dict[str, Any], command: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
+    answer = CliRunner().invoke(command, question["ask"].split())
+    assert answer.exit_code == question.get("exit", 0), answer.output
+    for wanted in question.get("says", []):
+        assert re.search(wanted, answer.output, re.MULTILINE), (wanted, answer.output)
+    for wrong in question.get("never", []):
+        assert not re.search(wrong, answer.output, re.MULTILINE), (wrong, answer.output)
