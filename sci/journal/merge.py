@@ -21,6 +21,7 @@ from typing import Any
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.journal import elsewhere
 from gramwatt.sci.journal.conflicts import OPEN, deduplicate, set_back
 from gramwatt.sci.journal.nodes import (
     Node,
@@ -69,7 +70,7 @@ class MergedDevice:
     def identity(self) -> str:
         """Return what identifies the device among all jobs."""
         device_id = self.record.device_id
-        return device_id if _is_unique(device_id) else f"{self.record.node} {device_id}"
+        return device_id if is_unique(device_id) else f"{self.record.node} {device_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,10 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
     notices += [*reversed_notices(times), *outside]
     counted, held = _without_integrated_hosts(unique)
     devices, again, repeated = _devices(counted, jobs)
+    head = _head(jobs)
+    if head.reporter:
+        devices, left_out = _counted_here(devices)
+        notices += [elsewhere.notice(head.reporter, left_out)] if left_out else []
     counts = sorted((r for r in unique if isinstance(r, CountRecord)), key=_count_key)
     seen = extent.last_seen
     nodes = _with_readings(nodes_of(jobs, ends, extent.read, seen), unique)
@@ -158,7 +163,7 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
         notices.append(Notice("meter-replaced", CODES["meter-replaced"], "sci"))
     notices += [*end_notices(nodes), *_meter_notices([*jobs, *ends])]
     return MergedJob(
-        head=_head(jobs),
+        head=head,
         units=tuple(dict.fromkeys(u for job in sorted(jobs, key=_job_key) for u in job.units)),
         devices=devices,
         counts=_with_spans([count for count in counts if count.since is None], jobs),
@@ -322,7 +327,7 @@ def _devices(
     for record in records:
         if not isinstance(record, IntervalRecord | DeviceRecord):
             continue
-        key = (record.device_id, "" if _is_unique(record.device_id) else record.node)
+        key = (record.device_id, "" if is_unique(record.device_id) else record.node)
         nodes[key].add(record.node)
         if isinstance(record, IntervalRecord):
             spans[key].append(record)
@@ -339,8 +344,21 @@ def _devices(
     return tuple(merged), again, repeated
 
 
+def _counted_here(
+    devices: Iterable[MergedDevice],
+) -> tuple[tuple[MergedDevice, ...], list[float]]:
+    """Return the devices of a lesser reporter with what counts here, and what does not [J]."""
+    found: list[MergedDevice] = []
+    left_out: list[float] = []
+    for device in devices:
+        kept, removed_j = elsewhere.without(device.intervals, device.record.elsewhere)
+        found.append(replace(device, intervals=kept))
+        left_out += [removed_j] if device.record.elsewhere else []
+    return tuple(found), left_out
+
+
 @lru_cache(maxsize=4096)
-def _is_unique(device_id: str) -> bool:
+def is_unique(device_id: str) -> bool:
     """Return whether an id belongs to one device in the world, so that containers may share it."""
     return _UNIQUE_ID.match(device_id) is not None
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.base.quantity import KINDS
 from gramwatt.sci.base.request_fields import RepeatedName, once
 from gramwatt.sci.journal.bounds import MOST, PROFILE_MOST, check_energy
+from gramwatt.sci.journal.field_checks import flag, number, one_of, sequence, whole
 
 VERSION = 1
 LONGEST_S = 86_400.0
@@ -51,6 +51,8 @@ Role = Literal["command", "track", "recovery"]
 ROLES: tuple[str, ...] = get_args(Role)
 EndState = Literal["completed", "failed", "killed", "lost"]
 END_STATES: tuple[str, ...] = get_args(EndState)
+REPORTERS = ("meter", "node", "prometheus", "sacct")
+"""Who reports a job, the best first: a device's time counts for the first of them only."""
 
 SYNTHETIC_METERS = frozenset({"nvml-synthetic", "nvml-replay"})
 """Values of a device's `meter` that do not read hardware; their results are marked everywhere."""
@@ -97,13 +99,25 @@ class Record:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
+class Elsewhere(NamedTuple):
+    """A span in which a part (0, 1] of a device counts in a job of a better reporter."""
+
+    start: datetime
+    end: datetime
+    part: float
+
+
 @dataclass(slots=True, kw_only=True)
 class JobRecord(Record):
-    """What a writer knows of the job at its start; `resumes` names the writer it replaces."""
+    """What a writer knows of the job at its start; `resumes` names the writer it replaces.
+
+    `reporter` is one of REPORTERS, None for gramwatt's own meter.
+    """
 
     TYPE: ClassVar[str] = "job"
     started_at: datetime
     role: str = "command"
+    reporter: str | None = None
     resumes: str | None = None
     project: str = "default"
     name: str = ""
@@ -131,7 +145,8 @@ class DeviceRecord(Record):
     this record stands for. `update_period_s` is the observed update period of its counter [s].
     `virtual` says that a processor is a virtual machine's, so that its host is not known.
     `codecarbon_w` and `model_w` are what codecarbon's model and gramwatt's give for all of a host's
-    processor or memory over the same seconds [W].
+    processor or memory over the same seconds [W]. `elsewhere` no meter writes: the store says there
+    what counts in other jobs.
     """
 
     TYPE: ClassVar[str] = "device"
@@ -150,6 +165,7 @@ class DeviceRecord(Record):
     virtual: bool = False
     codecarbon_w: float | None = None
     model_w: float | None = None
+    elsewhere: tuple[Elsewhere, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -217,7 +233,8 @@ def encode(record: AnyRecord) -> str:
             value = format_time(value)
         if value is not None and value != () and value != {}:
             doc[name] = value
-    return json.dumps({**record.extra, **doc}, separators=(",", ":"), allow_nan=False)
+    line = {**record.extra, **doc}
+    return json.dumps(line, separators=(",", ":"), allow_nan=False, default=format_time)
 
 
 def decode(line: str | bytes) -> AnyRecord:
@@ -337,53 +354,6 @@ def is_identifier(text: str) -> bool:
     return ID_PATTERN.fullmatch(text) is not None
 
 
-_GREATEST = sys.float_info.max
-
-
-def _number(
-    least: float = -_GREATEST, most: float = _GREATEST, *, above: bool = False
-) -> Callable[[Any], float]:
-    """Return the check of a number from `least` to `most`; `above` zero leaves out zero itself."""
-
-    def check(value: Any) -> float:
-        if type(value) is float and least < value <= most:  # what meters send, without a call
-            return value
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not math.isfinite(value):
-            raise ValueError(f"not a finite number: {str(value)[:40]!r}")
-        if above and value <= 0:
-            raise ValueError(f"must be above zero: {float(value)}")
-        if least == 0 and value < 0:
-            raise ValueError(f"cannot be negative: {float(value)}")
-        if abs(value) > most:
-            raise ValueError(f"must be at most {most:g}: {value:g}")
-        return float(value)
-
-    return check
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**53:
-        raise ValueError(f"not a whole number: {str(value)[:40]!r}")
-    return value
-
-
-def _sequence(value: Any) -> int:
-    number = value if type(value) is int and value < 2**53 else _whole(value)
-    if number < 1:
-        raise ValueError(f"a sequence number starts at 1: {number}")
-    return number
-
-
-def _one_of(*allowed: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(allowed)}")
-        return str(value)
-
-    return check
-
-
 def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or len(value) > 64:
         raise ValueError("not a list of at most 64 texts")
@@ -414,38 +384,39 @@ def _unit(value: Any) -> str:
     return value
 
 
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("not true or false")
-    return value
+def _elsewhere(value: Any) -> tuple[Elsewhere, ...]:
+    return tuple(Elsewhere(_moment(a), _moment(b), _PART(part)) for a, b, part in value)
 
 
-_PROFILE_FIGURE = _number(-PROFILE_MOST, PROFILE_MOST)
+_PROFILE_FIGURE = number(-PROFILE_MOST, PROFILE_MOST)
+_PART = number(0, 1, above=True)
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("job_id", "node", "writer", "resumes", "device_id"), _identifier),
     **dict.fromkeys(("started_at", "start", "end", "at", "since", "ended_at"), _moment),
-    "energy_j": _number(0),
-    **{name: _number(0, most) for name, most in MOST.items()},
-    **{name: _number(0, MOST[name], above=True) for name in ("units_total", "update_period_s")},
-    **dict.fromkeys(("exit_code", "signal", "rank"), _whole),
+    "energy_j": number(0),
+    **{name: number(0, most) for name, most in MOST.items()},
+    **{name: number(0, MOST[name], above=True) for name in ("units_total", "update_period_s")},
+    **dict.fromkeys(("exit_code", "signal", "rank"), whole),
     **dict.fromkeys(("tags", "versions", "scheduler"), _text_map),
     "profile": _profile,
-    "seq": _sequence,
-    "share": _number(0, 1, above=True),
-    "pue": _number(0, above=True),
+    "seq": sequence,
+    "share": _PART,
+    "elsewhere": _elsewhere,
+    "reporter": one_of(*REPORTERS),
+    "pue": number(0, above=True),
     "unit": _unit,
     "notices": _texts,
-    "includes_host": _flag,
-    "virtual": _flag,
-    "role": _one_of(*ROLES),
-    "state": _one_of(*END_STATES),
-    "device_class": _one_of(*DEVICE_CLASSES),
+    "includes_host": flag,
+    "virtual": flag,
+    "role": one_of(*ROLES),
+    "state": one_of(*END_STATES),
+    "device_class": one_of(*DEVICE_CLASSES),
 }
 
 _CHECKS_BY_TYPE: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "job": {"kind": _one_of(*JOB_KINDS), "units": lambda value: tuple(map(_unit, _texts(value)))},
-    "device": {"kind": _one_of(*KINDS), "units": _number(0, MOST["units"], above=True)},
-    "interval": {"kind": _one_of(*KINDS)},
+    "job": {"kind": one_of(*JOB_KINDS), "units": lambda value: tuple(map(_unit, _texts(value)))},
+    "device": {"kind": one_of(*KINDS), "units": number(0, MOST["units"], above=True)},
+    "interval": {"kind": one_of(*KINDS)},
 }
 
 

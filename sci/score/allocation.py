@@ -16,6 +16,8 @@ from gramwatt.sci.base.document import EmbodiedTermDoc
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import Quantity, total
 from gramwatt.sci.base.units import S_PER_YEAR
+from gramwatt.sci.journal.elsewhere import elsewhere_s
+from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.identify import Component, IdentifiedJob
 
 BEYOND_LIFE = 1.5
@@ -100,10 +102,27 @@ def allocate(identified: IdentifiedJob) -> EmbodiedShares:
         if not time_s and job.ended_at:
             text = f"By its times {component.label} was reserved for no time, so M is not known."
             return _unknown(text)
+        time_s -= _elsewhere_s(identified, component)
         te_g, life = component.te.te_g, component.life
         embodied_g = embodied_share_g(te_g, time_s, life, component.fraction)
         shares.append(Share(component, time_s, embodied_g))
     return EmbodiedShares(tuple(shares), notices)
+
+
+def _elsewhere_s(identified: IdentifiedJob, of: Component) -> float:
+    """Return how much of a component's reserved time counts in other jobs [s].
+
+    That of a host is the least of its accelerators', or of its other devices.
+    """
+    job = identified.job
+    if job.head.reporter is None:
+        return 0.0
+    own = [device.record for device in job.devices if device.key == of.key]
+    if not own:
+        there = [device.record for device in job.devices if set(device.nodes) & set(of.nodes)]
+        own = [record for record in there if record.device_class in ACCELERATORS] or there
+    spans = job.reserved(of.nodes)
+    return min((elsewhere_s(spans, record.elsewhere) for record in own), default=0.0)
 
 
 def _unknown(text: str) -> EmbodiedShares:

@@ -9,6 +9,7 @@ from gramwatt.service.access import audit
 from gramwatt.service.common.answers import DeletedJob
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import Expected, locked_job, own_job, require_expected
+from gramwatt.service.jobs.precedence import outdated
 from gramwatt.service.months.restatement import grams_of_months
 from gramwatt.service.months.sums.keeping import forget_parts
 from gramwatt.service.store.codecarbon import RUN_PREFIX, CodecarbonRun
@@ -66,6 +67,7 @@ def remove_job(
         scores=_grams(session, job.id),
     )
     session.add(record)
+    outdated(session, job)  # what was taken out of lesser jobs for it counts there now
     forget_parts(session, job.id)
     session.execute(sa.delete(Job).where(Job.id == job.id))
     run = CodecarbonRun.id == job.job_id.removeprefix(RUN_PREFIX)

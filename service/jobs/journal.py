@@ -30,6 +30,7 @@ from gramwatt.sci.journal.records import (
 from gramwatt.service.access.projects import require_own
 from gramwatt.service.common.errors import JobTakenError
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.precedence import counted_elsewhere
 from gramwatt.service.store import models
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.job_labels import update_list_columns
@@ -100,6 +101,8 @@ def journal_of(session: Session, job: Job) -> list[AnyRecord]:
         text = f"the intervals of job {job.job_id} were deleted; its newest score stays"
         raise ScoreError(text, code="intervals-deleted")
     statements, refused = _journaled(session, job)
+    if job.reporter is not None:
+        statements = counted_elsewhere(session, job, statements)
     classes = _classes(statements)
     counts, intervals = list(counts_of(session, job)), list(intervals_of(session, job))
     possible: list[AnyRecord] = [
@@ -238,6 +241,7 @@ def refresh_head(session: Session, job: Job) -> None:
     job.state = merged.state
     job.declared_project = project_of(r for r in journaled if isinstance(r, JobRecord))
     job.model_id = merged.head.model_id
+    job.reporter = merged.head.reporter
     job.started_us = to_us(merged.started_at)
     stored = json.loads(job.head) if job.head else None
     head = stored if stored and stored["energy_kwh"] else _unscored_head(merged)

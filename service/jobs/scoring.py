@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, cast
 
 import sqlalchemy as sa
@@ -23,6 +24,7 @@ from gramwatt.service.jobs.journal import (
     open_records_of,
     records_of,
 )
+from gramwatt.service.jobs.precedence import LATE_US, outdated
 from gramwatt.service.months.sums.keeping import keep_parts
 from gramwatt.service.months.sums.part import StoredPart, parts_of
 from gramwatt.service.store.documents import head_text, read_job, split_job, to_text
@@ -101,7 +103,10 @@ def score_job(service: Service, key: int, reason: str, *, force: bool = False) -
         if document is not seen.kept:
             due_us = when_better_known(service, document, first=seen.revision == 0)
             document = {**document, "provisional": document["provisional"] or due_us is not None}
-        if _store_revision(service, key, seen, document, reason, due_us):
+        lesser = _store_revision(service, key, seen, document, reason, due_us)
+        if lesser is not None:
+            for other in lesser:
+                (service.score_later or partial(score_when_closed, service))(other)
             return
 
 
@@ -127,6 +132,7 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
         job = _locked(session, key)
         if job is None or job.state != "running":
             return
+        outdated(session, job, since_us=known.made_us - LATE_US if known else 0)
         doc, series = split_job(document)
         session.merge(
             Provisional(job=key, version=seen.version, made_us=now_us, doc=doc, series=series)
@@ -235,14 +241,17 @@ def _store_revision(
     document: JobDoc,
     reason: str,
     due_us: int | None,
-) -> bool:
-    """Add the revision if it differs; False when the job has changed since it was read."""
+) -> list[int] | None:
+    """Add the revision if it differs; return the keys of lesser jobs that are to be scored then.
+
+    None when the job has changed since it was read.
+    """
     parts = _parts(document)
 
-    def store(session: Session) -> bool:
+    def store(session: Session) -> list[int] | None:
         job = _locked(session, key)
         if job is None or (job.version, job.revision) != (seen.version, seen.revision):
-            return False
+            return None
         scored = _stored_alike(session, job, document) or document
         if scored is document:
             session.add(_revision(key, document, reason, service.now_us()))
@@ -257,7 +266,7 @@ def _store_revision(
             if scored is document or job.head != head_text(scored):
                 _store_head(session, job, scored)
             keep_parts(session, job, scored, parts, is_new=scored is document)
-        return True
+        return outdated(session, job) if scored is document else []
 
     return service.store.transact(store)
 

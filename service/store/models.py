@@ -46,6 +46,8 @@ ONLY = "only"
 BY_POINT: Any = {"postgresql_ops": {"job_id": "varchar_pattern_ops"}, "info": {ONLY: "postgresql"}}
 PENDING = "state = 'running' OR scored_version <> version"
 """Jobs that run, or have lines that their newest score lacks."""
+REPORTED = "reporter IS NOT NULL"
+"""Jobs that gramwatt's own meter does not report."""
 OF_MODEL = (
     *("model_id", "state", "revision", "version", "scored_version"),
     *("heard_us", "id"),
@@ -84,7 +86,7 @@ class Job(Base):
     `intervals_deleted_us` is when intervals
     and counts were deleted, because they had been kept long enough. `rescore_us` is when the
     score is to be made again, because intensity of its time is known better by then; null if it is
-    final.
+    final. `reporter` is who reports the job (`records.REPORTERS`), null for gramwatt's own meter.
     """
 
     __tablename__ = "jobs"
@@ -97,6 +99,7 @@ class Job(Base):
         _partial("ix_jobs_pending", "started_us", "id", "state", where=PENDING),
         Index("ix_jobs_of_model", *OF_MODEL),
         _partial("ix_jobs_rescore", "rescore_us", "id", where="rescore_us IS NOT NULL"),
+        _partial("ix_jobs_reporter", "reporter", "id", where=REPORTED),
         Index(None, "state", "started_us", "id"),
         Index(None, "kind", "started_us", "id"),
         Index(None, "name", "started_us", "id"),
@@ -136,6 +139,7 @@ class Job(Base):
     total_g: Mapped[Figure | None]
     intervals_deleted_us: Mapped[Timestamp | None]
     rescore_us: Mapped[Timestamp | None]
+    reporter: Mapped[Word | None]
 
 
 class JobLabel(Base):
@@ -185,7 +189,7 @@ class Device(Base):
     """A device that intervals of a job belong to; narrow keys keep the interval table small."""
 
     __tablename__ = "devices"
-    __table_args__ = (UniqueConstraint("job", "node", "device_id"),)
+    __table_args__ = (UniqueConstraint("job", "node", "device_id"), Index(None, "device_id"))
 
     id: Mapped[AutoKey]
     job: Mapped[JobKey]

@@ -1,0 +1,179 @@
+"""A device's time counts once over jobs: meter, node agent, Prometheus, sacct, in any order."""
+
+import itertools
+
+import pytest
+
+from gramwatt.service.jobs.deletion import delete_job
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.packs.collect import scored_inputs
+from tests.journals import H100, Writer, at, lines
+
+GPU = "GPU-0a1b2c3d-0000-4000-8000-000000000001"
+
+
+def of(reporter, job, spans, *, device_id=GPU, node="n-1", power_w=100.0, share=1.0, **about):
+    """A job of a reporter with one board at constant power over spans [s]."""
+    w = Writer(f"w-{job}", node, job)
+    last = max(end for _, end in spans)
+    return [
+        w.job(reporter=reporter, started_at=w.at(min(s for s, _ in spans)), zone="FR", **about),
+        w.device(device_id, name=H100["name"], share=share),
+        *(w.interval(s, e, power_w * share * (e - s), device_id) for s, e in spans),
+        w.end(last),
+    ]
+
+
+def minutes(first, last):
+    return [(60 * n, 60 * n + 60) for n in range(first, last)]
+
+
+def take(service, *journals):
+    for records in journals:
+        answer = ingest(service, records[0].job_id, lines(records))
+        assert answer["rejected"] == []
+
+
+def document(service, job):
+    return job_document(service, job).document
+
+
+def joules(service, job):
+    energy = document(service, job)["energy_kwh"]
+    return None if energy is None else energy["value"] * 3.6e6
+
+
+def left_out(service, job):
+    return [n["message"] for n in document(service, job)["notices"] if "elsewhere" in n["code"]]
+
+
+# One board at 100 W for an hour: the meter has minutes 0 to 20, the agent 10 to 30, and so on.
+OF_ALL = {
+    "own": of(None, "own", minutes(0, 20)),
+    "agent": of("node", "agent", minutes(10, 30), node="k-2"),
+    "prom": of("prometheus", "prom", minutes(15, 60), node="p-3"),
+}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(OF_ALL)))
+def test_whatever_the_order_each_minute_counts_for_the_best_that_has_it(light, order):
+    take(light, *(OF_ALL[name] for name in order))
+    assert joules(light, "own") == pytest.approx(20 * 6000)
+    assert joules(light, "agent") == pytest.approx(10 * 6000)
+    assert joules(light, "prom") == pytest.approx(30 * 6000)
+    [agent], [prom] = left_out(light, "agent"), left_out(light, "prom")
+    assert agent.startswith("60000 J (0.0167 kWh) that node reported of 1 device are left out")
+    assert prom.startswith("90000 J (0.025 kWh) that prometheus reported")
+    assert left_out(light, "own") == []
+
+
+def test_embodied_carbon_is_charged_for_the_same_time_as_energy(light):
+    take(light, *OF_ALL.values())
+    times = {
+        name: [
+            term["time_reserved_s"]
+            for term in document(light, name)["embodied_terms"]
+            if term["device_id"] == GPU
+        ]
+        for name in OF_ALL
+    }
+    assert times == {"own": [1200.0], "agent": [600.0], "prom": [1800.0]}
+
+
+def test_later_lines_of_the_better_job_make_a_new_score_of_the_lesser(service):
+    whole = of(None, "own", minutes(0, 20))
+    early = [r for r in whole if r.TYPE != "interval" or r.end <= at(600)]
+    take(service, early, OF_ALL["prom"], of("prometheus", "before", minutes(0, 12), node="p-3"))
+    assert joules(service, "before") == pytest.approx(2 * 6000)
+    take(service, whole)
+    assert joules(service, "own") == pytest.approx(20 * 6000)
+    assert joules(service, "before") == 0.0
+    assert document(service, "before")["revision"] == 2
+    assert joules(service, "prom") == pytest.approx(40 * 6000)
+
+
+def test_a_deleted_job_gives_back_what_was_taken_for_it(light):
+    take(light, OF_ALL["own"], OF_ALL["prom"])
+    assert joules(light, "prom") == pytest.approx(40 * 6000)
+    delete_job(light, "own", by="u-1")
+    assert joules(light, "prom") == pytest.approx(45 * 6000)
+    assert left_out(light, "prom") == []
+
+
+def test_of_a_shared_board_the_lesser_keeps_what_the_better_leaves(light):
+    """The meter's job has half of the board; Prometheus reports the whole, then another half."""
+    half = of(None, "own", minutes(0, 10), share=0.5)
+    whole = of("prometheus", "whole", minutes(0, 10), node="p-3")
+    other = of("prometheus", "other", minutes(0, 10), node="p-3", share=0.5)
+    take(light, whole, other, half)
+    assert joules(light, "own") == pytest.approx(30_000)
+    assert joules(light, "whole") == pytest.approx(30_000)
+    assert joules(light, "other") == pytest.approx(30_000)
+
+
+def test_the_same_pod_has_its_part_once(light):
+    pod = {"tags": {"pod": "uid-1"}}
+    take(
+        light,
+        of("node", "agent", minutes(0, 10), node="k-2", share=0.5, **pod),
+        of(None, "own", minutes(0, 5), share=0.5, **pod),
+    )
+    assert joules(light, "agent") == pytest.approx(5 * 3000)
+
+
+def test_two_jobs_of_meters_that_share_a_board_are_as_before(light):
+    take(light, of(None, "a", minutes(0, 10)), of(None, "b", minutes(0, 10), node="n-2"))
+    assert joules(light, "a") == joules(light, "b") == pytest.approx(60_000)
+    assert left_out(light, "a") == left_out(light, "b") == []
+
+
+def test_a_device_without_an_id_of_its_own_is_the_same_on_the_same_node_only(light):
+    here = of("node", "here", minutes(0, 10), device_id="tpu-0")
+    there = of("node", "there", minutes(0, 10), device_id="tpu-0", node="n-2")
+    take(light, here, there, of(None, "own", minutes(0, 10), device_id="tpu-0"))
+    assert joules(light, "here") == 0.0
+    assert joules(light, "there") == pytest.approx(60_000)
+
+
+def slurm(job, index, node, spans, **more):
+    ids = {"slurm_cluster": "c", "slurm_job_id": "42", "slurm_node": str(index)}
+    tags = {"slurm": "42"}
+    return of(None, job, spans, node=node, scheduler=ids, tags=tags, **more)
+
+
+def test_a_whole_node_counts_while_nothing_better_measures_the_slurm_job_there(light):
+    """sacct has two nodes of job 42 for ten minutes; our meter has five of the second."""
+    ids = {"slurm_cluster": "c", "slurm_job_id": "42"}
+    records = []
+    for index in (0, 1):
+        w = Writer(f"w{index}", f"s-{index}", "sacct-42")
+        place = {**ids, "slurm_node": str(index)}
+        records += [w.job(reporter="sacct", scheduler=place, tags={"slurm": "42"}, zone="FR")]
+        what = {"device_class": "module", "name": "node", "meter": "sacct", "includes_host": True}
+        records += [w.device("node", **what), w.interval(0, 600, 60_000, "node"), w.end(600)]
+    take(light, records, slurm("own", 1, "n-9", minutes(0, 5)))
+    assert joules(light, "sacct-42") == pytest.approx(60_000 + 30_000)
+    take(light, slurm("second", 0, "n-8", minutes(0, 10), device_id="GPU-2"))
+    assert joules(light, "sacct-42") == pytest.approx(30_000)
+
+
+def test_the_same_number_in_another_cluster_is_another_job(light):
+    w = Writer("w", "s-0", "sacct-42")
+    place = {"slurm_cluster": "d", "slurm_job_id": "42", "slurm_node": "0"}
+    what = {"device_class": "module", "name": "node", "meter": "sacct", "includes_host": True}
+    records = [
+        w.job(reporter="sacct", scheduler=place, tags={"slurm": "42"}),
+        w.device("node", **what),
+    ]
+    take(light, slurm("own", 0, "n-9", minutes(0, 10)))
+    take(light, [*records, w.interval(0, 600, 60_000, "node"), w.end(600)])
+    assert joules(light, "sacct-42") == pytest.approx(60_000)
+
+
+def test_a_pack_holds_what_was_taken_out(light):
+    take(light, OF_ALL["own"], OF_ALL["prom"])
+    inputs, packed = scored_inputs(light, "prom")
+    again = type(inputs).from_texts(inputs.journal().splitlines(), inputs.to_doc(), None)
+    assert again.score(light.catalog)["energy_kwh"] == packed["energy_kwh"]
+    assert packed["energy_kwh"]["value"] * 3.6e6 == pytest.approx(40 * 6000)
