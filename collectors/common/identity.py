@@ -26,6 +26,7 @@ _SLURM = {
     "slurm_restart": "SLURM_RESTART_COUNT",
     "slurm_partition": "SLURM_JOB_PARTITION",
     "slurm_nodes": "SLURM_JOB_NUM_NODES",
+    "slurm_node": "SLURM_NODEID",
 }
 _KUBERNETES = {
     "kubernetes_namespace": "POD_NAMESPACE",
@@ -76,7 +77,26 @@ def scheduler_ids(environ: Mapping[str, str] | None = None) -> dict[str, str]:
         names.update(_KUBERNETES)
     if env.get("TORCHELASTIC_RUN_ID") or env.get("WORLD_SIZE"):
         names.update(_TORCHRUN)
-    return {key: env[name][:512] for key, name in names.items() if env.get(name)}
+    found = {key: env[name][:512] for key, name in names.items() if env.get(name)}
+    if pod := pod_uid(env):
+        found["kubernetes_pod_uid"] = pod
+    return found
+
+
+def pod_uid(environ: Mapping[str, str], mounts: str = "/proc/self/mountinfo") -> str:
+    """Return the UID of the Kubernetes pod that this process is in; empty where there is none.
+
+    `POD_UID` where the pod's template sets it, else the folder of the kubelet from which
+    `/etc/hosts` is mounted (proc(5), mountinfo).
+    """
+    if environ.get("POD_UID") or not environ.get("KUBERNETES_SERVICE_HOST"):
+        return environ.get("POD_UID", "")[:512]
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as stream:
+            roots = [fields[3] for line in stream if (fields := line.split())[4] == "/etc/hosts"]
+    except (OSError, IndexError):
+        return ""
+    return next((r.split("/")[-2] for r in roots if r.endswith("/etc-hosts") and "/pods/" in r), "")
 
 
 def node_id(allow_host_names: bool = False) -> str:

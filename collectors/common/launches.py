@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gramwatt.collectors.common.identity import first_line, hashed, new_job_id, safe_id
+from gramwatt.collectors.common.identity import first_line, hashed, new_job_id, pod_uid, safe_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,13 +96,15 @@ def restart_id(name: str, place: str) -> str:
 
 
 def scheduler_tags(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the tags by which jobs of one allocation or torchrun run are found and summed."""
+    """Return the tags by which jobs of one allocation, torchrun run or pod are found and summed."""
     env = os.environ if environ is None else environ
     tags = {}
     if env.get("SLURM_JOB_ID"):
         tags["slurm"] = _slurm_job(env)
     if env.get("TORCHELASTIC_RUN_ID", "none") not in ("", "none"):
         tags["torchrun"] = env["TORCHELASTIC_RUN_ID"]
+    if pod := pod_uid(env):
+        tags["pod"] = pod
     return tags
 
 

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from gramwatt.collectors.common.identity import (
     new_job_id,
     node_id,
+    pod_uid,
     rank,
     safe_id,
     scheduler_ids,
@@ -56,16 +58,43 @@ def test_scheduler_ids_name_the_job_and_no_host() -> None:
         "SLURM_JOB_ID": "7",
         "SLURM_CLUSTER_NAME": "jean",
         "SLURMD_NODENAME": "secret-host",
+        "SLURM_NODEID": "3",
         "TORCHELASTIC_RUN_ID": "abc",
         "WORLD_SIZE": "4",
     }
     assert scheduler_ids(environ) == {
         "slurm_job_id": "7",
         "slurm_cluster": "jean",
+        "slurm_node": "3",
         "torchrun_run_id": "abc",
         "world_size": "4",
     }
     assert scheduler_ids({"POD_NAME": "p"}) == {}
+
+
+UID = "0f5d6e0e-9d6c-4b5e-8a5d-2f6a1c3b7e11"
+
+
+@pytest.mark.parametrize(
+    ("mounted", "found"),
+    [
+        (f"/var/lib/kubelet/pods/{UID}/etc-hosts /etc/hosts", UID),
+        (f"/kubelet/pods/{UID}/etc-hosts /etc/hosts", UID),
+        ("/var/lib/docker/containers/abc/hosts /etc/hosts", ""),
+        (f"/var/lib/kubelet/pods/{UID}/volumes/a /data", ""),
+    ],
+)
+def test_a_pod_is_known_by_where_its_hosts_file_is_mounted_from(
+    tmp_path: Path, mounted: str, found: str
+) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"9 8 0:5 / /proc rw - proc proc rw\n10 9 8:1 {mounted} rw - ext4 /dev/a rw\n"
+    )
+    inside = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert pod_uid(inside, str(mounts)) == found
+    assert pod_uid({**inside, "POD_UID": "given"}, str(mounts)) == "given"
+    assert pod_uid({}, str(mounts)) == pod_uid(inside, str(tmp_path / "none")) == ""
 
 
 def test_the_node_is_hashed_unless_names_are_allowed() -> None:
