@@ -121,4 +121,5 @@ def lines(answer: EstimateDoc) -> list[str]:
 def _input(row: SourceDoc) -> str:
     figure = row["figure"]
     unit = "" if figure["unit"] == "1" else f" {figure['unit']}"
-    return f"{row['what']}: {significant(figure['value'], 4)}{unit}"
+    text = f"{row['what']}: {significant(figure['value'], 4)}{unit}"
+    return f"{text}, {figure['source']}" if row["what"].startswith("carbon intensity") else text
