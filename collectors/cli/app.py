@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from gramwatt.collectors.cli.node import node
 from gramwatt.collectors.cli.options import AsJson
 from gramwatt.collectors.cli.run.command import add_run
 from gramwatt.collectors.cli.sync import sync
@@ -37,7 +38,7 @@ ORDER = (
         "calibrate",
         "catalog",
     ),
-    *("doctor", "config", "demo", "sync"),
+    *("doctor", "config", "demo", "sync", "node"),
     *("serve", "login", "session", "key", "scheduler", "db", "erase"),
 )
 """Commands as `gramwatt --help` lists them, whichever package adds them: a job's first, a server's
@@ -65,6 +66,7 @@ def build_app(store: Callable[[], LocalStore | None]) -> typer.Typer:
     )
     add_run(app)
     app.command()(sync)
+    app.command()(node)
     app.command(name="config")(show_config)
     app.command()(doctor)
     app.command()(top)
