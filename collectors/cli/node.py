@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.platform import refused
+from gramwatt.collectors.tracking.messages import print_message
 
 
 def node(

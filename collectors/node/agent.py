@@ -135,7 +135,9 @@ class NodeAgent:
             self.books.end_gone(now_ns, {one.owner.job_id for one in self._claims()})
 
     def stop(self) -> None:
-        """Take the final readings and write all; the jobs stay open for the next agent."""
+        """Take the final readings and write all; the jobs stay open for the next agent, and the
+        journals locked until `release`.
+        """
         now_ns = self.timeline.now_ns()
         for group in self._groups:
             group.stop(now_ns)
@@ -145,7 +147,6 @@ class NodeAgent:
         for job in self.books.jobs.values():
             job.close_open()
         self.save()
-        self.release()
         for group in self._groups:
             group.close()
 

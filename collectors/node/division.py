@@ -80,9 +80,9 @@ def claims(
     tenants = []
     for name, owner in by_id.items():
         own = [user for who, user in users if (who or NOBODY) == owner]
-        part = holders[owner] / holders.total() if holders else _memory_part(own, board.memory_b)
+        held = holders[owner] / holders.total() if holders else _memory_part(own, board.memory_b)
         use = [user.sm_percent for user in own if user.sm_percent is not None]
-        tenants.append(Tenant(name, sum(use) if use else None, part))
+        tenants.append(Tenant(name, sum(use) if use else None, held))
     parts = shares(tenants)
     return tuple(
         Claim(owner, board.uuid, parts[name]) for name, owner in by_id.items() if owner != NOBODY

@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from gramwatt.collectors.devices.port import Notify
 from gramwatt.collectors.node.owners import Owner
 
@@ -84,6 +82,8 @@ def _tags(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 def api_server(node: str, account: Path = ACCOUNT) -> Callable[[], Mapping[str, Any]]:
     """Return what asks the API server of this cluster for the pods of a node."""
+    import requests  # half a second, for who asks for labels
+
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     host = f"[{host}]" if ":" in host else host

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
@@ -22,6 +21,7 @@ from gramwatt.collectors.node import pods
 from gramwatt.collectors.node.agent import NodeAgent, state_path
 from gramwatt.collectors.node.labels import PodLabels, api_server
 from gramwatt.collectors.node.owners import Owner, Owners, PodNames
+from gramwatt.collectors.tracking.messages import print_message
 
 DELIVER_S, DELIVER_LOCAL_S = 120.0, 600.0
 LAST_DELIVERY_S = 15.0
@@ -88,8 +88,9 @@ class Delivery:
     """Runs `gramwatt sync` beside the meter, one at a time."""
 
     def __init__(self, config: Config) -> None:
-        self._every_s = DELIVER_S if config.server else DELIVER_LOCAL_S
-        self._wanted = config.server is not None or has_service()
+        self._server = config.server is not None
+        self._every_s = DELIVER_S if self._server else DELIVER_LOCAL_S
+        self._wanted = self._server or has_service()
         self._process: subprocess.Popen[bytes] | None = None
         self._due_s = self._every_s
 
@@ -101,10 +102,10 @@ class Delivery:
             self._start()
 
     def last(self) -> None:
-        """Deliver what is left, and wait for it a while."""
+        """Send what is left to the server, and wait for it a while."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
-        if self._wanted:
+        if self._server:
             self._start()
         if self._process is not None:
             try:
@@ -144,6 +145,7 @@ def run_node(config: Config, home: Path, places: Places) -> int:
         delivery.tick((now_ns - began_ns) / NS_PER_S)
         ended.wait(max(0.001, (agent.due_ns() - agent.timeline.now_ns()) / NS_PER_S))
     agent.stop()
-    delivery.last()
+    delivery.last()  # while the journals are locked: none of them is a dead meter's
+    agent.release()
     os.close(lock)
     return 0

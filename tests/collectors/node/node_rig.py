@@ -94,6 +94,7 @@ class NodeRig:
         """As SIGTERM."""
         self._ended_ns = self.clock.now_ns()
         agent.stop()
+        agent.release()
 
     def kill(self, agent: NodeAgent) -> None:
         """As SIGKILL: nothing more is written, the kernel lets go of the locks."""
