@@ -25,6 +25,7 @@ ARROWS = {
         "gramwatt.service",
         "gramwatt.collectors.journal.spool",
         "gramwatt.collectors.journal.recovery",
+        "gramwatt.collectors.cli.login",
         "gramwatt.collectors.cli.options",
         "gramwatt.collectors.common.config",
         "gramwatt.collectors.common.catalogs",
@@ -34,7 +35,6 @@ ARROWS = {
         "gramwatt.collectors.common.identity",
         "gramwatt.collectors.common.progress",
         "gramwatt.collectors.common.server_key",
-        "gramwatt.collectors.common.stored_keys",
         "gramwatt.collectors.common.times",
     ),
 }

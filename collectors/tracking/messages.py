@@ -12,7 +12,7 @@ def print_message(text: str) -> None:
     """Write one line to stderr, once per process; silent where stderr is gone."""
     if text not in _reported:
         _reported.add(text)
-        write_stderr(f"gramwatt: {text}\n")
+        write_stderr(f"{wrap(f'gramwatt: {text}', _columns())}\n")
 
 
 def write_stderr(text: str) -> None:
@@ -31,6 +31,31 @@ def write_stderr(text: str) -> None:
             stream.flush()
     except (AttributeError, OSError, ValueError):
         pass
+
+
+def _columns() -> int:
+    """Return the width of the terminal that stderr is; 0 where it is none."""
+    try:
+        return os.get_terminal_size(sys.__stderr__.fileno()).columns if sys.__stderr__ else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def wrap(text: str, columns: int) -> str:
+    """Return a text in lines that fit so many columns, broken between words.
+
+    A command in backticks stays whole, to be copied. 0 columns: it is no terminal, or does not say.
+    """
+    parts = text.split("`")
+    parts[1::2] = [code.replace(" ", "\0") for code in parts[1::2]]
+    lines = [""]
+    for word in "`".join(parts).split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and 0 < columns < len(joined):
+            lines.append(f"  {word}")
+        else:
+            lines[-1] = joined
+    return "\n".join(lines).replace("\0", " ")
 
 
 def print_notice(notice: str) -> None:

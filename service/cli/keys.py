@@ -229,11 +229,12 @@ def login(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Print a link that signs one browser in, once, within 15 minutes; or store a key."""
+    from gramwatt.collectors.cli.login import store_key
     from gramwatt.collectors.common.config import PARSERS
     from gramwatt.service.access.sessions import new_link
 
     if server is not None:
-        _store_key(server)
+        store_key(server)
         return
     try:
         address = PARSERS["server"](url)
@@ -244,45 +245,6 @@ def login(
     with admin_service(database_url) as service:
         token = new_link(service, author(), frozenset(project or ()) or None)
     print(f"{address}/login?token={token}")
-
-
-def _store_key(text: str) -> None:
-    """Ask for a key of a server and keep it for jobs of this user; exits with 1 for one that the
-    server does not know.
-    """
-    import os
-    from getpass import getpass
-
-    from gramwatt.collectors.common import config, http, stored_keys
-
-    try:
-        server = config.PARSERS["server"](text)
-    except ValueError as error:
-        stop(2, f"--server: {error}")
-    plain = server.startswith("http://") and not config.is_loopback(server)
-    if plain and not config.resolve().allow_http:
-        stop(
-            2,
-            "--server: plain http, which everybody on the way can read; use https://, or set "
-            "GRAMWATT_ALLOW_HTTP=1",
-        )
-    asked = getpass(f"key for {config.plain_address(server)}: ") if sys.stdin.isatty() else None
-    key = (sys.stdin.readline() if asked is None else asked).strip()
-    if not key or not key.isprintable() or " " in key:
-        stop(2, "no key was given; there: gramwatt key create NAME --scope ingest")
-    try:
-        with http.new_session(key) as session:
-            status = http.exchange(session, "GET", f"{server}/v1/jobs?limit=1", 15.0).status_code
-    except OSError:  # requests' errors, and TimeoutError
-        print("gramwatt: the server does not answer now: the key was not tried", file=sys.stderr)
-        status = 0
-    if status == 401:
-        stop(1, f"{config.plain_address(server)} does not know this key; nothing was stored")
-    folder = config.user_file(os.environ).parent
-    try:
-        print(f"stored in {stored_keys.store(folder, server, key)}")
-    except OSError as error:
-        stop(1, f"cannot write to {folder}: {why(error)}")
 
 
 def session_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:

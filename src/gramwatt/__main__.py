@@ -62,7 +62,9 @@ def _run() -> None:
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     # Only what may be asked for is imported: `run` and `sync` must start fast, and a list of jobs
     # needs neither the catalog nor the advice.
-    if command in SERVICE_COMMANDS and not has_service():
+    if command == "login" and not has_service():
+        app.command()(importlib.import_module("gramwatt.collectors.cli.login").login)
+    elif command in SERVICE_COMMANDS and not has_service():
         print(f"gramwatt: `{command}` needs the extra `service`; to install it:", file=sys.stderr)
         print(install_command("service"), file=sys.stderr)
         sys.exit(2)

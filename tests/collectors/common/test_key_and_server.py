@@ -183,10 +183,19 @@ def test_netrc_does_not_replace_the_key(
     assert recorder.keys == [f"Bearer {KEY}", None, "Basic bWU6d29yZA=="]
 
 
+WITHOUT_SERVICE = """
+from gramwatt.collectors.common import installation
+installation.SERVICE_PACKAGES = ("no_such_package",)
+from gramwatt.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("command", [GRAMWATT, [sys.executable, "-c", WITHOUT_SERVICE]])
 def test_a_key_that_was_stored_for_a_server_goes_there_alone(
-    environ: dict[str, str], tmp_path: Path, recorder: Recorder
+    environ: dict[str, str], tmp_path: Path, recorder: Recorder, command: list[str]
 ) -> None:
-    line = [*GRAMWATT, "login", "--server", recorder.url]
+    line = [*command, "login", "--server", recorder.url]
     stored = subprocess.run(line, env=environ, input=f"{KEY}\n", capture_output=True, text=True)
     file = tmp_path / "config" / "gramwatt" / "keys.toml"
     assert (stored.returncode, stored.stdout) == (0, f"stored in {file}\n"), stored.stderr

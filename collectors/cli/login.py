@@ -1,0 +1,57 @@
+"""`gramwatt login --server`: a key for a server, which a node needs no service to store."""
+
+from __future__ import annotations
+
+import os
+import sys
+from getpass import getpass
+from typing import Annotated
+
+import typer
+
+from gramwatt.collectors.common import config, http, stored_keys
+from gramwatt.collectors.common.files import why
+from gramwatt.collectors.tracking.messages import print_message
+
+
+def login(
+    server: Annotated[str, typer.Option(help="Store a key for this server, typed or from stdin.")],
+) -> None:
+    """Store a key for a server. A link that signs a browser in needs the extra `service`."""
+    store_key(server)
+
+
+def store_key(text: str) -> None:
+    """Ask for a key of a server and keep it for jobs of this user; exits with 1 for one that the
+    server does not know, with 2 for wrong usage.
+    """
+    try:
+        server = config.PARSERS["server"](text)
+    except ValueError as error:
+        raise _stop(2, f"--server: {error}") from None
+    plain = server.startswith("http://") and not config.is_loopback(server)
+    if plain and not config.resolve().allow_http:
+        secure = "use https://, or set GRAMWATT_ALLOW_HTTP=1"
+        raise _stop(2, f"--server: plain http, which everybody on the way can read; {secure}")
+    asked = getpass(f"key for {config.plain_address(server)}: ") if sys.stdin.isatty() else None
+    key = (sys.stdin.readline() if asked is None else asked).strip()
+    if not key or not key.isprintable() or " " in key:
+        raise _stop(2, "no key was given; there: gramwatt key create NAME --scope ingest")
+    try:
+        with http.new_session(key) as session:
+            status = http.exchange(session, "GET", f"{server}/v1/jobs?limit=1", 15.0).status_code
+    except OSError:  # requests' errors, and TimeoutError
+        print_message("the server does not answer now: the key was not tried")
+        status = 0
+    if status == 401:
+        raise _stop(1, f"{config.plain_address(server)} does not know this key; nothing was stored")
+    folder = config.user_file(os.environ).parent
+    try:
+        print(f"stored in {stored_keys.store(folder, server, key)}")
+    except OSError as error:
+        raise _stop(1, f"cannot write to {folder}: {why(error)}") from None
+
+
+def _stop(code: int, text: str) -> typer.Exit:
+    print_message(text)
+    return typer.Exit(code)
