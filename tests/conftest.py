@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-collect_ignore = [] if "GRAMWATT_FRAMEWORKS" in os.environ else ["frameworks"]
-"""The real training frameworks have an environment of their own: scripts/check --frameworks."""
+GROUPS = {"frameworks": "GRAMWATT_FRAMEWORKS", "release": "GRAMWATT_RELEASE"}
+collect_ignore = [folder for folder, asked in GROUPS.items() if asked not in os.environ]
+"""Groups that take long, or much disk, run alone: scripts/check --frameworks, --release."""
 PREFIXES = ("GRAMWATT_", "SLURM_", "TORCHELASTIC_", "OMPI_", "PMI_", "CODECARBON_", "KUBERNETES_")
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 
