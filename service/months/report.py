@@ -79,7 +79,9 @@ def month_text(
         if nil and newest is None:
             _require_begun(service, session, month, project)
         known = nil or newest is not None
-        found = _found(service, session, month, project, months_before(month), known)
+        advised_from = previous_month(month)  # whose suggestions the report follows
+        others = months_before(month)
+        found = _found(service, session, month, project, others, known, advised_from)
         return _text(service, session, found, newest)[0]
 
 
@@ -150,15 +152,19 @@ def _found(
     project: str | None,
     others: Sequence[str],
     known: bool,
+    advised_from: str = "",
 ) -> _Found:
-    """Read the month and what its report says of `others`; raises NoDataError unless `known`."""
+    """Read the month and what its report says of `others`; raises NoDataError unless `known`.
+
+    With `advised_from`, months before it that are not stored are summed without suggestions.
+    """
     now_us = service.now_us()
     pending = pending_keys(session)
     running, unscored, excluded = pending_jobs(service, session, month, project, pending)
     # A month that its jobs have left goes on answering once it was reported.
     if not (known or running or unscored or excluded):
         _require_parts(session, month, project)
-    stored = MonthStore(service, session, (month, *others), project, pending)
+    stored = MonthStore(service, session, (month, *others), project, pending, advised_from)
     older = stored.briefs(others)
     fields = _fields(stored.sums(month))
     sums: dict[str, Fields] = {**older, month: fields}

@@ -48,7 +48,8 @@ class MonthStore:
     """Sums of months of a project, or of all: those that are stored while they hold, else new ones.
 
     `months` are those that will be asked for, `pending` the keys of jobs that run or have lines
-    without a score. `new` are the rows that `store_sums` is to store.
+    without a score. `new` are the rows that `store_sums` is to store. Where nothing will be stored,
+    months before `advised_from` that are made lack their suggestions.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class MonthStore:
         months: Collection[str],
         project: str | None,
         pending: Collection[int],
+        advised_from: str = "",
     ) -> None:
         self._service, self._session, self._project = service, session, project
+        self._advised_from = advised_from
         # Instruments are the organisation's: a project has no part in the ledger.
         self._ledger = Ledger(session) if project is None else None
         yearly = self._ledger.yearly if self._ledger else set()
@@ -128,8 +131,10 @@ class MonthStore:
         if days is not None:
             so_far = compared_with(session, month, project, without, days)
         contracts = self._contracts(month)
+        compared = (before, without, so_far, days, contracts)
+        advised = month >= self._advised_from
         fields, self._bases[month] = summed(
-            self._service, session, month, project, before, without, so_far, days, contracts
+            self._service, session, month, project, *compared, advised=advised
         )
         sums = to_text({**fields, "excluded": _excluded(session, month, project)})
         row = {

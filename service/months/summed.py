@@ -46,22 +46,32 @@ def summed(
     so_far: Earlier | None = None,
     days: int | None = None,
     contracts: Contracts | None = None,
+    advised: bool = True,
 ) -> tuple[dict[str, Any], Earlier]:
     """Return the fields of a month's document that are made of its scored jobs, but of those left
     out.
 
     Of a month that goes on, its first `days` are compared: `so_far` is what they are. Also what the
-    month after is compared with, as this one is with `before`.
+    month after is compared with, as this one is with `before`. What is made of documents, not of
+    sums, is there if `advised`.
     """
+    sums = _read(session, month, project, left_out)
+    fields = sums.fields(before, so_far, days, contracts)
+    made = _advised(service, session, month, sums, fields) if advised else {"advice": []}
+    return {**fields, **made}, sums.earlier()
+
+
+def _advised(
+    service: Service, session: Session, month: str, sums: MonthSums, fields: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the fields that documents are read for: suggestions, the largest jobs, publishers."""
     from gramwatt.service.months.greener_hours import greener_hours
 
-    sums = _read(session, month, project, left_out)
     largest = sums.largest(JOBS_EXAMINED)
     documents = _documents(session, {*sums.top(), *largest})
     examined = [documents[key] for key in largest if key in documents]
     top = [months_of(documents[key]).get(month) for key in sums.top() if key in documents]
     savings = for_month(examined, service.catalog, calibration_rows(service), device_rows(service))
-    fields = sums.fields(before, so_far, days, contracts)
     shares = {job["job_id"]: _share_in(job, month) for job in examined}
     counts = {(row["hardware"], row["work"]): row["jobs"] for row in fields["work"]}
     waste = sums.avoidable()
@@ -76,15 +86,13 @@ def summed(
     hourly = [key for key in largest if key in documents and _by_the_hour(documents[key])]
     known = [read_job(*texts) for _, *texts in session.execute(_WHOLE, {"keys": hourly})]
     greener = greener_hours(service, known, shares, counts)
-    whole = {
-        **fields,
+    return {
         "factors": with_publishers(service, session, month, fields["factors"]),
         "top_jobs": [part.head() for part in top if part is not None],
         "suggestions": savings,
         "advice": sorted([*advice, *waste, *greener], key=lambda row: -row["saved_g"]["value"]),
         "examined_jobs": len(examined),
     }
-    return whole, sums.earlier()
 
 
 def _name(session: Session, lists: Iterable[Sequence[NamedJob]]) -> None:

@@ -7,11 +7,13 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from gramwatt.sci.advice.jobs import for_month
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.service.budgets.budgets import NewBudget, set_budget, standing
 from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months import summed
 from gramwatt.service.months.history import followed
-from gramwatt.service.months.report import month_report
+from gramwatt.service.months.report import month_report, month_text, sum_month
 from gramwatt.service.months.revisions import says_the_same
 from gramwatt.service.operation.upkeep import refresh_running
 from gramwatt.service.store.models import MonthSum
@@ -152,3 +154,18 @@ def test_jobs_that_become_final_make_a_revision_once_none_is_provisional():
     assert not says_the_same(report(9), report(0))
     assert not says_the_same(report(9), report(4, total_g=2.0))
     assert says_the_same(report(None), report(0))
+
+
+def test_of_older_months_a_report_reads_only_the_totals(light, monkeypatch):
+    for month in (2, 3, 4, 5):
+        start = MAY.replace(month=month)
+        ingest(light, f"job-{month}", lines(journal(f"job-{month}", start=start)))
+    advised = []
+    monkeypatch.setattr(
+        summed, "for_month", lambda *given: advised.append(given) or for_month(*given)
+    )
+    text = month_text(light, "2026-05")
+    assert len(advised) == 2  # its own, and those of April, which it follows
+    for month in ("2026-02", "2026-03", "2026-04", "2026-05"):
+        sum_month(light, month)
+    assert month_text(light, "2026-05") == text
