@@ -22,13 +22,14 @@ if [ "$(node_major)" -lt 18 ]; then
     echo "ensure_if: Impact Framework needs node >= 18; found $(node_major)" >&2
     exit 1
 fi
+# One run installs and the others wait: aside, then into place in one step.
+mkdir -p "$(dirname "$cache")"
+exec 9>"$cache.lock"
+flock 9
 if [ ! -x "$if_run" ]; then
-    # Another test run may be installing: build aside, then move into place in one step.
-    aside="$cache.$$"
-    mkdir -p "$aside"
-    npm install --prefix "$aside" --no-audit --no-fund --silent "@grnsft/if@$version" >&2
-    mkdir -p "$(dirname "$cache")"
-    mv -T "$aside" "$cache" 2>/dev/null || rm -rf "$aside"
+    rm -rf "$cache.new"
+    npm install --prefix "$cache.new" --no-audit --no-fund --silent "@grnsft/if@$version" >&2
+    mv -T "$cache.new" "$cache"
 fi
 [ -x "$if_run" ] || { echo "ensure_if: $if_run was not installed" >&2; exit 1; }
 echo "$if_run"

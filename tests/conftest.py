@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ collect_ignore = [folder for folder, asked in GROUPS.items() if asked not in os.
 """Groups that take long, or much disk, run alone: scripts/check --frameworks, --release."""
 PREFIXES = ("GRAMWATT_", "SLURM_", "TORCHELASTIC_", "OMPI_", "PMI_", "CODECARBON_", "KUBERNETES_")
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+
+# Of hundreds of processes none compiles what another has compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Whoever ignores it, as nohup does, hands that to every process that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -67,9 +67,11 @@ def running(folder: Path, *command: str, **settings: str) -> Iterator[Process]:
 
 
 @contextmanager
-def serving(folder: Path, **settings: str) -> Iterator[tuple[Process, str]]:
-    """`gramwatt serve` on a free port, and its address."""
-    with running(folder, "gramwatt", "serve", "--port", "0", **settings) as process:
+def serving(
+    folder: Path, module: str = "gramwatt", **settings: str
+) -> Iterator[tuple[Process, str]]:
+    """`gramwatt serve` on a free port, and its address; a module of the folder may be in its place."""
+    with running(folder, module, "serve", "--port", "0", **settings) as process:
         address = process.says(r'gramwatt serves ([^\s"]+)')[1]
         key = (folder / "home" / "server.key").read_text().strip()
         KEYS[address] = {"Authorization": f"Bearer {key}"}

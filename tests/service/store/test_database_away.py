@@ -33,6 +33,13 @@ from tests.journals import body, journal
 from tests.service.processes import Process, eventually, serving
 
 Server = tuple[Process, tuple[str, str]]
+IMPATIENT = """
+from gramwatt.__main__ import main
+from gramwatt.service.store import postgres
+postgres.ANSWER_S, postgres.CONNECT_S = 3, 2
+main()
+"""
+"""`gramwatt` that waits 3 s for a frozen database, not 35."""
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -90,7 +97,8 @@ def proxy(new_postgres: Callable[[], str]) -> Iterator[tuple[Proxy, str]]:
 @pytest.fixture
 def server(proxy: tuple[Proxy, str], tmp_path: Path) -> Iterator[Server]:
     """The process, address and key of `gramwatt serve`."""
-    with serving(tmp_path, GRAMWATT_DATABASE_URL=proxy[1]) as (process, address):
+    (tmp_path / "impatient.py").write_text(IMPATIENT)
+    with serving(tmp_path, "impatient", GRAMWATT_DATABASE_URL=proxy[1]) as (process, address):
         yield process, (address, server_key.read(tmp_path / "home") or "")
 
 
