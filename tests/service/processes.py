@@ -70,7 +70,7 @@ def running(folder: Path, *command: str, **settings: str) -> Iterator[Process]:
 def serving(
     folder: Path, module: str = "gramwatt", **settings: str
 ) -> Iterator[tuple[Process, str]]:
-    """`gramwatt serve` on a free port, and its address; a module of the folder may be in its place."""
+    """`gramwatt serve` on a free port, and its address; `module`, of the folder, in its place."""
     with running(folder, module, "serve", "--port", "0", **settings) as process:
         address = process.says(r'gramwatt serves ([^\s"]+)')[1]
         key = (folder / "home" / "server.key").read_text().strip()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,13 @@ def if_run():
     return Path(done.stdout.strip())
 
 
-@pytest.fixture
-def run(if_run, tmp_path):
-    """Run a manifest; if-run exits with 0 even when it failed, so its status is read."""
+@pytest.fixture(scope="module")
+def run(if_run, tmp_path_factory):
+    """Run a manifest, once; if-run exits with 0 even when it failed, so its status is read."""
 
-    environ = {**os.environ, "PATH": PATH}
+    environ, tmp_path = {**os.environ, "PATH": PATH}, tmp_path_factory.mktemp("manifests")
 
+    @cache
     def run_manifest(text):
         source, target = tmp_path / "job.yml", tmp_path / "out"
         source.write_text(text, encoding="utf-8")
@@ -64,10 +66,14 @@ def run(if_run, tmp_path):
 
 
 JOBS = {
-    "one GPU under an hour": {"gpus": 1, "seconds": 1234.0},
     "two GPUs over four hours of the grid": {},
-    "two nodes": {"nodes": ("n-a", "n-b"), "gpus": 4},
-    "starts and ends within seconds": {"start": 0.417, "seconds": 7261.3},
+    "two nodes, within seconds, in another script": {
+        "nodes": ("n-a", "n-b"),
+        "start": 0.417,
+        "seconds": 7261.3,
+        "name": "Übung: №1",
+        "project": "größe",
+    },
     "half a second": {"seconds": 0.5, "step_s": 0.5},
     "a day of quarter hours": {"seconds": 86_400.0, "intensity": irregular_grid(900.0)},
     "steps of less than a second": {
@@ -75,10 +81,14 @@ JOBS = {
         "step_s": 0.9,
         "intensity": irregular_grid(0.4),
     },
-    "annual intensity": {"intensity": irregular_grid(366 * 86_400.0, "annual")},
-    "PUE not declared": {"pue": None},
-    "a unit in another script": {"name": "Übung: №1", "project": "größe"},
+    "annual intensity, one GPU, PUE not declared": {
+        "intensity": irregular_grid(366 * 86_400.0, "annual"),
+        "gpus": 1,
+        "seconds": 1234.0,
+        "pue": None,
+    },
 }
+TWO_NODES = JOBS["two nodes, within seconds, in another script"]
 
 
 @pytest.mark.parametrize("given", JOBS.values(), ids=JOBS)
@@ -93,7 +103,7 @@ def test_impact_framework_reaches_our_totals(run, given):
 
 
 def test_every_device_has_its_own_totals(run):
-    doc = cluster_job(nodes=("n-a", "n-b"))
+    doc = cluster_job(**TWO_NODES)
     tree = run(manifest(doc))["tree"]["children"]
     for device in doc["devices"]:
         totals = tree[device["node"]]["children"][device["device_id"]]["aggregated"]
@@ -116,7 +126,7 @@ def test_nodes_of_their_own_length_and_pue_reach_our_totals(run):
 
 
 def test_all_components_share_one_grid_of_whole_seconds(run):
-    tree = run(manifest(cluster_job(start=0.417, nodes=("n-a", "n-b"))))["tree"]["children"]
+    tree = run(manifest(cluster_job(**TWO_NODES)))["tree"]["children"]
     grids = set()
     for node in tree.values():
         for component in node["children"].values():

@@ -18,7 +18,7 @@ from gramwatt.service.tasks.table import TASKS
 from tests.company import HOUR, MONTHS, PROJECTS, ZONE, Carbon, Company, Job, node_lines
 from tests.service.conftest import Clock
 
-JOBS = 75
+JOBS = 40
 """Jobs of a month."""
 EXACT = 1e-9
 TERMS = {
