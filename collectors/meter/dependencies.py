@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id, process_start_ns
@@ -13,6 +13,8 @@ from gramwatt.collectors.host.codecarbon import Process
 from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.host.processes import Reader, read_processes
 from gramwatt.collectors.host.rapl import Counters, find_counters
+from gramwatt.collectors.serving.polling import Poller, Polls
+from gramwatt.collectors.serving.servers import Server
 from gramwatt.collectors.sources.vendors import ports
 
 HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
@@ -33,5 +35,6 @@ class Dependencies:
     counters: Callable[[], Counters] = find_counters
     ports: Callable[[Mapping[str, str]], list[DevicePort]] = lambda env: ports(Place(environ=env))
     processes: Reader = read_processes
+    polls: Callable[[Sequence[Server]], Polls] = Poller
     codecarbon: Callable[[str], Process] | None = None
     """Starts codecarbon in a folder; None when it is not installed."""

@@ -37,14 +37,17 @@ from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.meter.log import Log
+from gramwatt.collectors.meter.notices import NOTICES_MAX, is_advice
 from gramwatt.collectors.meter.peers import SETTLE_NS, Requests, joined_notice
 from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.collectors.meter.self_usage import own_usage
 from gramwatt.collectors.meter.windows import WindowRecorder
+from gramwatt.collectors.serving.counting import ServerCounts
+from gramwatt.collectors.serving.servers import from_start
 from gramwatt.collectors.sources.vendors import selecting_variables
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.unit_names import misspelt
-from gramwatt.sci.journal.records import EndRecord, JobRecord
+from gramwatt.sci.journal.records import SERVERS, EndRecord, JobRecord
 
 OPEN_EVERY_NS = 10 * NS_PER_S
 RELAY_EVERY_NS = RETRY_EVERY_NS = NS_PER_S
@@ -53,19 +56,10 @@ RANKS_EVERY_NS, RANKS_LATER_NS, RANKS_EARLY_NS = NS_PER_S, 10 * NS_PER_S, 30 * N
 SIZE_EVERY_NS = 600 * NS_PER_S
 LEAST_FREE_B = 1_000_000
 """Room that a home must have for a job to begin there [B]: some hours of journal."""
-NOTICES_MAX = 64
 _SAME_NAME = (
     "another machine of the job has this one's name and is not measured; "
     "unset GRAMWATT_ALLOW_HOST_NAMES"
 )
-PRINTED = frozenset({"argument-ignored", "device-visibility", "energy-unmeasured"}) | {
-    "joined",
-    "processes-left",
-    "spool-elsewhere",
-    "unit-misspelt",
-    "windows-left-out",
-}
-"""Notices to print while the job runs, beside those that name a command or a setting."""
 
 
 class NodeMeter:
@@ -110,6 +104,13 @@ class NodeMeter:
         self.counts = CountBuffer(client, config.units, self.notify)
         path = start.get("counts_path")
         self.child_counts = ChildCounts(path, writer, self.counts, self.job_start_ns)
+        self.server_counts = ServerCounts(
+            from_start(start.get("servers")),
+            f"{client}.{writer}{SERVERS}-count",
+            self.counts,
+            self.notify,
+            self.job_start_ns,
+        )
         self.windows = WindowRecorder(config.units, self.journal.put, self.notify)
         self._earlier = EarlierMeters(
             folder, start, dependencies.boot, dependencies.process_start_ns
@@ -133,7 +134,10 @@ class NodeMeter:
             self.notify("unit-misspelt", f"The unit {text}.")
         self.journal.open()  # from here on nobody delivers and deletes what is read of the folder
         self.counts.restore(self._earlier.open_counts())
-        self.child_counts.resume(self._earlier.child_counts())
+        self.child_counts.resume(self._earlier.latest("child_counts"))
+        if self.start_line.get("restart"):
+            self.server_counts.resume(self._earlier.latest("servers"), self.timeline.now_ns())
+        self.server_counts.begin(self.dependencies.polls)
         dead = self._earlier.to_resume()
         if dead:
             self.log.write(f"resumes {dead.writer}")
@@ -216,7 +220,7 @@ class NodeMeter:
         if self.devices is not None:
             self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
         self.child_counts.end()
-        self._read_child_counts(stop_ns)
+        self._read_counts(stop_ns, last=True)
         self.counts.flush(self.journal.put, ended=True)
         self.windows.close(self.timeline.at_mono, stop_ns)
         if software := command.get("software"):
@@ -237,6 +241,7 @@ class NodeMeter:
         self.journal.write_open(self._state(), [])
         if self.journal.flush():
             self.child_counts.mark_saved()
+            self.server_counts.mark_saved()
             self.journal.write_open(self._state(), [])  # its intervals are final lines now
         else:
             self.unwritten = self.journal.failure
@@ -266,9 +271,11 @@ class NodeMeter:
             return found
         return [text for text in found if is_advice(text) and first_notice_today(self.home, text)]
 
-    def _read_child_counts(self, now_ns: int) -> None:
+    def _read_counts(self, now_ns: int, *, last: bool = False) -> None:
         take, handle = self.child_counts.read, self._handle_of_child
         self._guarded("the reading of children's counts", lambda: take(now_ns, handle))
+        read, at_mono = self.server_counts.read, self.timeline.at_mono
+        self._guarded("the reading of servers' counters", lambda: read(at_mono, last=last))
 
     def _handle_of_child(self, message: dict[str, Any]) -> None:
         """Act on a child's message, which may be old: its windows are no boundaries of readings."""
@@ -394,7 +401,7 @@ class NodeMeter:
         if self.config.server:
             remember_server(self.journal.folder, self.config.server)
         opened = self.devices.open_intervals() if self.devices and settled else []
-        self._read_child_counts(now_ns)
+        self._read_counts(now_ns)
         if self._disk_takes_lines:
             self.counts.flush(self.journal.put)
         if self.journal.thinned:
@@ -407,6 +414,7 @@ class NodeMeter:
         self._disk_takes_lines = self.journal.flush()
         if self._disk_takes_lines:
             self.child_counts.mark_saved()
+            self.server_counts.mark_saved()
 
     def _state(self) -> dict[str, Any]:
         state = {
@@ -423,6 +431,7 @@ class NodeMeter:
             "visible": selecting_variables(self.dependencies.environ),
             "counts": self.counts.state(),
             "child_counts": self.child_counts.state(),
+            "servers": self.server_counts.state(),
         }
         return {**state, **self.devices.state()} if self.devices else state
 
@@ -468,12 +477,6 @@ class NodeMeter:
         except Exception as error:  # whatever a source or a disk does, the job goes on
             self.log.write(f"{what} failed: {error!r}")
             self.notify("meter-gap", f"{what} failed: {error}.")
-
-
-def is_advice(notice: str) -> bool:
-    """Say whether the user can do something about a notice "code: sentence" of a meter."""
-    code, _, text = notice.partition(": ")
-    return code in PRINTED or "`" in text or "set GRAMWATT_" in text
 
 
 def _timeline(clock: Clock, start: dict[str, Any]) -> Timeline:

@@ -49,11 +49,14 @@ class EarlierMeters:
         """Return this client's count lines that its earlier meters had not journaled."""
         return open_counts(self._folder.writers(), self._client) if self._client else []
 
-    def child_counts(self) -> dict[str, Any] | None:
-        """Return what this client's latest meter had taken of its children; None without one."""
+    def latest(self, name: str) -> dict[str, Any] | None:
+        """Return a field of the state of this client's latest meter; None without one.
+
+        `child_counts` is what it had taken of its children, `servers` what it had read of servers.
+        """
         states = [item.state for item in self._folder.writers() if item.client == self._client]
         latest = max((state for state in states if state), key=_saved_ns, default=None)
-        return latest and latest.get("child_counts")
+        return latest and latest.get(name)
 
     def leader_state(self, timeline: Timeline, *, relayed: bool) -> dict[str, Any] | None:
         """Return the last leader's state, when the readings of this job can continue from it.

@@ -19,7 +19,7 @@ from gramwatt.collectors.tracking.messages import print_message, print_notice, u
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 READY_TIMEOUT_S = 3.0
@@ -128,6 +128,8 @@ class Client:
         self._verbose = verbose
         self.role = role
         self.args = dict(args)
+        self.servers: Mapping[str, Sequence[str]] = {}
+        """Servers whose counters the meter reads: `addresses` and `metrics`, as `run` was given."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._channel = Channel()
@@ -312,6 +314,7 @@ class Client:
         line |= {"parent_pid": self._pid, **self._start_mark, "args": self.args}
         line["cpu_s"] = self._cpu_before_s
         line |= {"counts_path": self.counts_path} if self.counts_path else {}
+        line |= {"servers": self.servers} if self.servers else {}
         line |= {"restart": self._restarts} if self._restarts else {}
         line |= {"verbose": True} if self._verbose else {}
         return self._channel.send(encode(line))

@@ -71,7 +71,8 @@ class CountLines:
         if now_ns >= self._cut_at_ns and len(self._lines) < KEYS_MAX:
             self._close()
             step_ns = (now_ns - self._began_ns) // PART
-            self._cut_at_ns = now_ns + min(max(step_ns, SHORTEST_NS), LONGEST_NS)
+            boundary_ns = (now_ns // LONGEST_NS + 1) * LONGEST_NS  # a line is of one hour and day
+            self._cut_at_ns = min(now_ns + max(step_ns, SHORTEST_NS), boundary_ns)
         for unit, amount, phase in self._amounts[:number]:
             seq = self._seq_of((unit, phase))
             line = self._lines[seq]

@@ -124,6 +124,49 @@ class WindowDoc(TypedDict):
     energy_j_per_unit: dict[str, QuantityDoc | None]
 
 
+PerUnitDoc = dict[str, QuantityDoc | None]
+
+
+class ServicePartDoc(TypedDict):
+    """A part of a service's energy: `prefill`, `decode`, `work` (not split) or `idle`."""
+
+    part: str
+    energy_j: QuantityDoc | None
+    total_g: QuantityDoc | None
+    tokens: float
+    energy_j_per_token: QuantityDoc | None
+
+
+class ServiceRowDoc(TypedDict):
+    """How a service worked over [start, end), a `day` of the zone for which months are made or not.
+
+    `closed` says that nothing is added to it any more. The energies of `parts` add up to
+    `energy_j`. `known_s` is how long the server's counters are known [s], `cached_tokens` are
+    prompt tokens that it did not compute, in no unit of `counts`.
+    """
+
+    day: str | None
+    start: str
+    end: str
+    closed: bool
+    energy_j: QuantityDoc | None
+    total_g: QuantityDoc | None
+    counts: dict[str, float]
+    cached_tokens: float
+    known_s: float
+    parts: list[ServicePartDoc]
+    energy_j_per_unit: PerUnitDoc
+    total_g_per_unit: PerUnitDoc
+
+
+class ServiceDoc(TypedDict):
+    """A service in all, by day, and by hour for its last two days."""
+
+    total: ServiceRowDoc
+    days: list[ServiceRowDoc]
+    hours: list[ServiceRowDoc]
+
+
 class EmbodiedTermDoc(TypedDict):
     """M = TE x TiR/EL x RR/ToR of one device or host of a job; a host has its own id."""
 
@@ -319,6 +362,7 @@ class JobDoc(JobHead):
     `uncertainty` has what moves `energy_kwh`, `operational_g` and `embodied_g`, by inputs, so that
     sums and comparisons of jobs count an input that they share once. `others_energy_kwh` is what
     processes of nobody measured drew on the processor meanwhile, above idle: in no other figure.
+    `service` is None for a job whose work no server counted.
     """
 
     devices: list[DeviceDoc]
@@ -333,6 +377,7 @@ class JobDoc(JobHead):
     memo: MemoDoc | None
     windows: list[WindowDoc]
     days: list[DayDoc]
+    service: ServiceDoc | None
     others_energy_kwh: QuantityDoc | None
     uncertainty: dict[str, UncertaintyDoc]
     model_id: str | None

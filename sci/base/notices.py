@@ -60,6 +60,7 @@ CODES: dict[str, str] = {
     "unit-undeclared": "No functional unit was declared, so R is 1 job.",
     "count-derived": "Functional units are derived from steps; a last batch may have fewer.",
     "integration-failed": "The integration of a framework failed; the job was not touched.",
+    "server-counts": "A server's counters could not be read all the time, or began anew.",
     "unit-not-counted": "A declared functional unit was never counted.",
     "unit-misspelt": "A functional unit is named like one that many jobs count.",
     "argument-ignored": "An argument was wrong and was ignored.",

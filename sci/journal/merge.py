@@ -34,6 +34,8 @@ from gramwatt.sci.journal.nodes import (
 )
 from gramwatt.sci.journal.records import (
     HOST_CLASSES,
+    SERVERS,
+    SERVICE,
     AnyRecord,
     CountRecord,
     DeviceRecord,
@@ -92,6 +94,7 @@ class MergedJob:
     """All that the records say of a job, each fact once.
 
     The `since` of each of `counts` is when its writer last counted the unit before, or began.
+    `service` are the counts that are no part of R: how a server worked.
     """
 
     head: JobRecord
@@ -99,6 +102,7 @@ class MergedJob:
     devices: tuple[MergedDevice, ...]
     counts: tuple[CountRecord, ...]
     windows: tuple[CountRecord, ...]
+    service: tuple[CountRecord, ...]
     state: str
     exit_code: int | None
     started_at: datetime
@@ -149,6 +153,7 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
         devices, left_out = _counted_here(devices)
         notices += [elsewhere.notice(head.reporter, left_out)] if left_out else []
     counts = sorted((r for r in unique if isinstance(r, CountRecord)), key=_count_key)
+    counted_up = _with_spans([count for count in counts if count.since is None], jobs)
     seen = extent.last_seen
     nodes = _with_readings(nodes_of(jobs, ends, extent.read, seen), unique)
     decided = [node.end for node in nodes if node.end]
@@ -166,8 +171,9 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
         head=head,
         units=tuple(dict.fromkeys(u for job in sorted(jobs, key=_job_key) for u in job.units)),
         devices=devices,
-        counts=_with_spans([count for count in counts if count.since is None], jobs),
+        counts=tuple(count for count in counted_up if not count.unit.startswith(SERVICE)),
         windows=tuple(count for count in counts if count.since is not None),
+        service=tuple(count for count in counted_up if count.unit.startswith(SERVICE)),
         state=end.state if end else "running",
         exit_code=end.exit_code if end else None,
         started_at=started,
@@ -259,6 +265,8 @@ def _with_spans(
     found = []
     for count in counts:
         counted_by = count.node, count.writer.removesuffix("-count")
+        if counted_by[1].endswith(SERVERS):  # of the client; each of its meters has its own
+            counted_by = count.node, counted_by[1].partition(".")[0]
         client = count.node, counted_by[1].removesuffix("-children")
         start = min(began.get(client, count.at), count.at)
         since, at = last.get((counted_by, count.unit), (start, start))

@@ -41,6 +41,14 @@ UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 
 WINDOW_UNIT = "window"
 """Unit in the line of a window in which nothing was counted (docs/journal.md, "Windows")."""
+SERVERS = "-servers"  # how a writer of counts of servers ends: CLIENT.METER-servers-count
+SERVING = "serving"  # tag of a job that is a service: the preset of its server
+SERVICE = "service."
+"""How units begin that are no part of R, but say how a server worked (docs/journal.md,
+"Servers")."""
+SERVICE_CACHED = f"{SERVICE}cached_token"
+SERVICE_KNOWN_S, SERVICE_BUSY_S = f"{SERVICE}known_s", f"{SERVICE}busy_s"
+SERVICE_PREFILL_S, SERVICE_DECODE_S = f"{SERVICE}prefill_s", f"{SERVICE}decode_s"
 
 JobKind = Literal["training", "fine-tuning", "inference", "evaluation", "data-prep", "other"]
 JOB_KINDS: tuple[str, ...] = get_args(JobKind)

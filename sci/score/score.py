@@ -39,6 +39,7 @@ from gramwatt.sci.score.method import (
     others_energy_kwh,
 )
 from gramwatt.sci.score.operational import DeviceEnergy, join
+from gramwatt.sci.score.service import service
 from gramwatt.sci.score.timeseries import days, intensity_used, series, steps
 from gramwatt.sci.score.windows import windows
 
@@ -84,6 +85,7 @@ def document(scored: ScoredJob, assessed: Assessment) -> JobDoc:
         "memo": market_based(job.head.tags, scored.energy_kwh, scored.energy.pue),
         "windows": windows(scored),
         "days": days(scored),
+        "service": service(scored),
         "others_energy_kwh": doc(others_energy_kwh(job)),
         "uncertainty": _uncertainty(scored),
         "model_id": job.head.model_id,

@@ -58,8 +58,8 @@ def windows(scored: ScoredJob) -> list[WindowDoc]:
 
 def _window(window: Window, scored: ScoredJob, least_s: float) -> WindowDoc:
     short = window.length_s < least_s
-    terms = None if short or not scored.complete else _terms(window, scored)
-    energy, operational, embodied, carbon = terms or (None, None, None, None)
+    found = None if short or not scored.complete else terms(window, scored)
+    energy, operational, embodied, carbon = found or (None, None, None, None)
     counts = dict(sorted(window.counts.items()))
     return {
         "name": window.name,
@@ -130,8 +130,10 @@ def grouped(lines: Iterable[CountRecord]) -> list[Window]:
 _Terms = tuple[Quantity, Quantity | None, Quantity | None, Quantity | None]
 
 
-def _terms(window: Window, scored: ScoredJob) -> _Terms | None:
-    """Return energy [J], O, M and their sum [gCO2e]; None where a device has no reading.
+def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _Terms | None:
+    """Return energy [J], O, M and their sum [gCO2e].
+
+    None where a device has no reading; unless for `every_device`, where none has.
 
     O is summed over devices and points of the grid's intensity, as the job's is; M is the part of
     the job's that the window has of its time.
@@ -144,7 +146,7 @@ def _terms(window: Window, scored: ScoredJob) -> _Terms | None:
     figures = []
     for device in job.devices:
         inside = _inside(device.intervals, window)
-        if not inside:
+        if not inside and every_device:
             return None
         meter, site = device.record.meter, energy.site_of.get(device.record.node, 0)
         for kind, joules in by_cell(inside, edges[first : last + 1]).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +15,8 @@ from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.serving.polling import Poller, Polls
+from gramwatt.collectors.serving.servers import Server
 from gramwatt.collectors.sources.nvml import Nvml
 from gramwatt.collectors.sources.synthetic import SyntheticNvml
 from gramwatt.collectors.tracking.count_lines import CountLines
@@ -33,8 +35,10 @@ def gpu(waveform: dict[str, Any] = CONSTANT, **more: Any) -> dict[str, Any]:
 class Rig:
     """One machine: a clock, a GPU driver, a home, and meters started on it."""
 
-    def __init__(self, home: Path, *gpus: dict[str, Any], **spec: Any) -> None:
-        self.home, self.clock = home, VirtualClock()
+    def __init__(
+        self, home: Path, *gpus: dict[str, Any], clock: VirtualClock | None = None, **spec: Any
+    ) -> None:
+        self.home, self.clock = home, clock or VirtualClock()
         spec.setdefault("origin_s", self.clock.now_ns() / NS_PER_S)
         self.nvml = SyntheticNvml({"gpus": list(gpus), **spec}, self.clock)
         self.boot = "boot-1"
@@ -42,6 +46,8 @@ class Rig:
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
         self._lines: dict[str, CountLines] = {}
         self._counting: dict[str, NodeMeter] = {}
+        self.polls: Callable[[Sequence[Server]], Polls] = Poller
+        """What reads the servers of a job; a test gives one on the virtual clock."""
 
     def start(
         self, *, pid: int = 100, environ: dict[str, str] | None = None, **more: Any
@@ -58,6 +64,7 @@ class Rig:
             counters=lambda: NO_COUNTERS,
             ports=lambda _: [Nvml(self.nvml)],
             processes=dict,
+            polls=self.polls,
         )
         config = Config(home=self.home, units=("image",), **more.pop("config", {}))
         start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}

@@ -25,12 +25,13 @@ from gramwatt.collectors.cli.exit_codes import (
 from gramwatt.collectors.cli.sync import write_summary
 from gramwatt.collectors.common.config import Config, for_own_process, plain_address
 from gramwatt.collectors.common.files import first_notice_today, why_unwritable
-from gramwatt.collectors.common.launches import job_id, restart_id
+from gramwatt.collectors.common.launches import enclosing_job, job_id, restart_id
 from gramwatt.collectors.common.metrics_setting import wandb_environment
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.client import quiet, switched_off
 from gramwatt.collectors.tracking.launch import score_with_sync, send_with_sync
 from gramwatt.collectors.tracking.messages import print_message, write_stderr
+from gramwatt.sci.journal.records import SERVING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +106,15 @@ def start(
     ] = None,
     count_from: Annotated[
         list[str] | None,
-        typer.Option(metavar="UNIT=FILE:KEY", help="R out of a JSON file when it has ended."),
+        typer.Option(
+            metavar="UNIT=FILE:KEY|URL[=PRESET]",
+            help="R out of a JSON file when it has ended, or of a server's counters while it runs: "
+            "vllm, sglang, llamacpp, tgi, triton.",
+        ),
+    ] = None,
+    count_metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=UNIT", help="Another counter of that server as R."),
     ] = None,
     metrics: Annotated[
         str | None,
@@ -152,7 +161,7 @@ def start(
         "deadline": deadline,
         "expected_hours": expected_hours,
     }
-    asked = (count, count_from) if count or count_from else None
+    asked = (count, count_from, count_metric) if count or count_from or count_metric else None
     flags = (strict, json_summary, verbose, budget, timing, context.obj)
     sys.exit(run_command(context.args, args, *flags, asked))
 
@@ -166,12 +175,13 @@ def run_command(
     budget: bool = False,
     timing: Mapping[str, Any] | None = None,
     store: OpenStore = lambda: None,
-    counts: tuple[list[str] | None, list[str] | None] | None = None,
+    counts: tuple[list[str] | None, ...] | None = None,
 ) -> int:
     """Check the arguments, measure the command, print its line; return the exit code.
 
     `timing` has the options that have it wait or pause, as `WaitOptions.of` takes them; they and
-    `budget` ask the server, or `store`. `counts` are the texts of `--count` and `--count-from`.
+    `budget` ask the server, or `store`. `counts` are the texts of `--count`, `--count-from` and
+    `--count-metric`.
     """
     if text := refused():
         return _unmeasured(command, strict, text)
@@ -186,11 +196,13 @@ def run_command(
         counted = _run_counts(*counts) if counts else None
         questions = Questions(config, store)
         given["default_name"] = command_name(command)
+        if counted and counted.serving:
+            given |= _of_a_service(config, counted.serving)
         if budget and not switched_off() and not allows(questions, strict=strict):
             return FAILED
         tags, pauses = _wait(questions, command, name, strict, timing or {})
         if "tags" in given or tags:
-            given["tags"] = {**config.tags, **tags}
+            given["tags"] = {**config.tags, **given.get("tags", {}), **tags}
         ways: dict[str, Any] = {"meanwhile": _prepare_end, "pauses": pauses, "counts": counted}
         ways["more"] = wandb_environment(config.metrics, os.environ)
         done = measure.measure(command, given, strict, name, verbose=verbose, **ways)
@@ -230,10 +242,19 @@ def _wait(
     return tags, pauses
 
 
-def _run_counts(count: list[str] | None, count_from: list[str] | None) -> RunCounts:
+def _run_counts(
+    count: list[str] | None, count_from: list[str] | None, count_metric: list[str] | None
+) -> RunCounts:
     from gramwatt.collectors.cli.run.counts import RunCounts
 
-    return RunCounts(count, count_from)
+    return RunCounts(count, count_from, count_metric)
+
+
+def _of_a_service(config: Config, serving: str) -> dict[str, Any]:
+    """Return the settings by which pages and reports know a service; the user's own win."""
+    open_kind = enclosing_job() is None and config.origins.get("kind") == "default"
+    kind = {"kind": "inference"} if open_kind else {}
+    return {"tags": {SERVING: serving, **config.tags}, **kind}
 
 
 def _prepare_end() -> None:

@@ -1,7 +1,8 @@
-"""R of a command that counts nothing itself: `--count UNIT=N`, and `--count-from UNIT=FILE:KEY`.
+"""R of a command that counts nothing itself: `--count UNIT=N`, `--count-from UNIT=FILE:KEY` or URL.
 
 What is counted so adds to what the command counts. A file is read when the command has ended: what
-is wrong with it is a notice, and never changes the exit code.
+is wrong with it is a notice, and never changes the exit code. The counters of a server are read by
+the meter while the command runs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from gramwatt.collectors.cli.exit_codes import UsageError
 from gramwatt.collectors.common.files import why
+from gramwatt.collectors.serving.servers import SCHEMES, servers
 from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.journal.bounds import MOST
@@ -22,7 +24,6 @@ from gramwatt.sci.journal.records import UNIT_PATTERN
 
 LARGEST_B = 64 * 2**20
 """Size of the largest file that is read."""
-SERVERS = ("http://", "https://")
 _Stamp = tuple[int, int, int] | None
 
 
@@ -40,8 +41,20 @@ class _Source:
 class RunCounts:
     """What to count for a command, by its options."""
 
-    def __init__(self, count: Sequence[str] | None, count_from: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        count: Sequence[str] | None,
+        count_from: Sequence[str] | None,
+        count_metric: Sequence[str] | None = None,
+    ) -> None:
         """Raises UsageError for an option without a meaning."""
+        addresses = [text for text in count_from or () if text.startswith(SCHEMES)]
+        self.servers: dict[str, Sequence[str]] = {}
+        """What the meter is to read, as it is told: `addresses` and `metrics`; empty for none."""
+        self.serving = _serving(addresses, count_metric or ())
+        """The preset of the servers, `other` without a named one; empty without a server."""
+        if addresses:
+            self.servers = {"addresses": addresses, "metrics": list(count_metric or ())}
         self._declared: dict[str, float] = {}
         for text in count or ():
             unit, number = _parted("--count", text, "UNIT=N, such as token=98304")
@@ -52,6 +65,8 @@ class RunCounts:
                 raise UsageError(f"--count {text}: R is a number above zero") from None
         self._sources: dict[str, _Source] = {}
         for text in count_from or ():
+            if text in addresses:
+                continue
             source = _source(text)
             self._once("--count-from", source.unit, {**self._declared, **self._sources})
             self._sources[source.unit] = source
@@ -98,10 +113,15 @@ def _parted(option: str, text: str, example: str) -> tuple[str, str]:
     return unit, rest
 
 
+def _serving(addresses: Sequence[str], metrics: Sequence[str]) -> str:
+    try:
+        found = servers(addresses, metrics)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return next((server.preset for server in found if server.preset), "other" if found else "")
+
+
 def _source(text: str) -> _Source:
-    if text.startswith(SERVERS):
-        wanted = "counts of a server cannot be read yet: write UNIT=FILE:KEY"
-        raise UsageError(f"--count-from {text!r}: {wanted}")
     example = "UNIT=FILE:KEY, such as token=metrics.json:train.tokens"
     unit, rest = _parted("--count-from", text, example)
     file, colon, key = rest.rpartition(":")

@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -133,7 +133,8 @@ def measure(
     name = name or job_id()[0]
     if _is_missing(command[0]):
         return Run(name, Outcome(not_started(command[0], FileNotFoundError())))
-    client = None if switched_off() else _started(name, args, verbose=verbose)
+    servers = counts.servers if counts else {}
+    client = None if switched_off() else _started(name, args, servers, verbose=verbose)
     blocked = {*FORWARDED, signal.SIGCHLD} | ({signal.SIGTSTP} if pauses else set())
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     if client is None:
@@ -160,12 +161,15 @@ def measure(
     return Run(name, outcome, client.ready, home, client.unwritten)
 
 
-def _started(name: str, args: Mapping[str, Any], *, verbose: bool) -> Client:
+def _started(
+    name: str, args: Mapping[str, Any], servers: Mapping[str, Sequence[str]], *, verbose: bool
+) -> Client:
     """Return the client of the job, which begins here or is joined."""
     joins = enclosing_job() == name
     unused = [key for key in JOB_SETTINGS if joins and key in args]
     args = {key: value for key, value in args.items() if key not in unused}
     client = Client(name, "track" if joins else "command", args, verbose=verbose)
+    client.servers = servers
     client.start()  # before signals are blocked, or the meter would have them blocked too
     if unused:
         text = f"gramwatt run --{' --'.join(unused)} joins job {name}, which this process is part "

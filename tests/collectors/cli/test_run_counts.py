@@ -112,8 +112,8 @@ def test_a_misspelt_unit_gets_a_close_match_wherever_it_is_named(
         (("--count", "token=1", "--count", "token=2"), "--count token is given more than once"),
         (("--count-from", "token=metrics.json"), "write UNIT=FILE:KEY"),
         (("--count-from", "1x=m.json:a"), "'1x' is not a unit name"),
-        (("--count-from", "http://h:1/metrics=vllm"), "counts of a server cannot be read yet"),
-        (("--count-from", "https://h/metrics=vllm"), "counts of a server cannot be read yet"),
+        (("--count-from", "http://h:1/metrics=vlm"), "'vlm' is no preset; they are vllm, sglang"),
+        (("--count-metric", "n_total=image"), "name the server too"),
     ],
 )
 def test_a_wrong_count_is_refused_once_before_the_command_starts(

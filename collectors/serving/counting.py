@@ -1,0 +1,251 @@
+"""What servers have counted since the reading before, as count lines (docs/journal.md, "Servers").
+
+A counter that goes back was begun anew by a server that was restarted: what it has counted since
+then counts. The last values stand in the meter's state beside the lines made of them, so that the
+next meter goes on from there: a killed meter loses and doubles nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.serving.polling import START_TIME, Polls, Reading
+from gramwatt.collectors.serving.presets import Key, Preset, Way
+from gramwatt.collectors.serving.samples import Series
+from gramwatt.collectors.serving.servers import Server
+from gramwatt.collectors.tracking.count_lines import CountLines
+from gramwatt.sci.journal.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
+
+
+class Buffer(Protocol):
+    """Takes count lines, and knows which of them are on disk."""
+
+    def add(self, command: dict[str, Any], writer: str | None = None) -> None:
+        """Record a line of a writer as it is now."""
+
+    def saved_of(self, writer: str) -> int:
+        """Return the number of a writer's last line that is on disk."""
+
+
+LEAST_STEP = 1e-9
+"""Relative: a sum that is printed with fewer digits than it has may seem to go back."""
+
+
+@dataclass
+class _Watched:
+    """What is known of one server: the values read last, and by which counters amounts are made."""
+
+    values: dict[Series, float] = field(default_factory=dict)
+    at_ns: int = 0
+    """When they were read [ns]; 0 before the first reading."""
+    was_down: bool = False
+    preset: str | None = None
+    ways: dict[Key, int] = field(default_factory=dict)
+    """The way that has counted an amount, by its number in the preset."""
+    restarts: int = 0
+
+
+class ServerCounts:
+    """The amounts of the servers of one job, of which each goes to `buffer` once.
+
+    `writer` is that of the count lines, `start_ns` when the job began [ns].
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        writer: str,
+        buffer: Buffer,
+        notify: Callable[[str, str], None],
+        start_ns: int,
+    ) -> None:
+        self._servers = servers
+        self._writer = writer
+        self._buffer = buffer
+        self._notify = notify
+        self._start_ns = self._now_ns = start_ns
+        self._lines = CountLines(lambda: self._now_ns)
+        self._watched = {server.shown: _Watched() for server in servers}
+        self._polls: Polls | None = None
+
+    def begin(self, polls: Callable[[Sequence[Server]], Polls]) -> None:
+        """Have the servers read from now on; nothing begins where there are none."""
+        if self._servers:
+            self._polls = polls(self._servers)
+
+    def resume(self, state: Mapping[str, Any] | None, now_ns: int) -> None:
+        """Go on from the state of this client's meter before.
+
+        Without one, as where its journal was delivered meanwhile, what servers have done until
+        `now_ns` [ns] may be counted already.
+        """
+        if state is None:
+            self._start_ns = now_ns
+        for shown, found in (state or {}).items():
+            if shown in self._watched:
+                values = {_series(name, labels): value for name, labels, value in found["values"]}
+                ways = {(unit, phase): way for unit, phase, way in found["ways"]}
+                self._watched[shown] = _Watched(
+                    values,
+                    int(found["at_ns"]),
+                    bool(found["was_down"]),
+                    found["preset"],
+                    ways,
+                    int(found["restarts"]),
+                )
+
+    def state(self) -> dict[str, Any]:
+        """Return the last values by server, for JSON; nothing without a server."""
+        return {
+            shown: {
+                "values": [[s.name, s.labels, value] for s, value in watched.values.items()],
+                "at_ns": watched.at_ns,
+                "was_down": watched.was_down,
+                "preset": watched.preset,
+                "ways": [[*key, way] for key, way in watched.ways.items()],
+                "restarts": watched.restarts,
+            }
+            for shown, watched in self._watched.items()
+        }
+
+    def read(self, at_mono: Callable[[int], int], *, last: bool = False) -> None:
+        """Take what the polls have read; `at_mono` gives its time on the job's timeline [ns]."""
+        if self._polls is None:
+            return
+        for reading in self._polls.last() if last else self._polls.take():
+            self.take(reading, at_mono(reading.mono_ns))
+        self._lines.send(self._put)
+
+    def mark_saved(self) -> None:
+        """Forget the lines that are on disk."""
+        self._lines.saved(self._buffer.saved_of(self._writer))
+
+    def take(self, reading: Reading, at_ns: int) -> None:
+        """Count what is new in a reading at `at_ns` [ns]."""
+        server = self._servers[reading.server]
+        watched = self._watched[server.shown]
+        if reading.samples is None:
+            watched.was_down |= reading.down
+            if watched.at_ns == 0 and at_ns - self._start_ns > 600 * NS_PER_S:
+                self._report(server, f"has not answered yet: {reading.problem}")
+            return
+        if at_ns <= watched.at_ns:
+            return
+        preset = self._preset(server, watched, reading.samples)
+        if not preset:  # what it shows later has begun at zero
+            watched.at_ns = at_ns
+            return
+        self._now_ns = at_ns
+        restarted = _restarted(watched.values, reading.samples)
+        if restarted:
+            watched.restarts += 1
+            watched.ways.clear()
+            self._report(server, "began its counters anew; what it did in the 5 s before is lost")
+        known = watched.at_ns and not restarted
+        amounts = dict(_amounts(preset, watched, reading.samples))
+        if watched.at_ns or self._began_within(watched, reading.samples):
+            for (unit, phase), amount in amounts.items():
+                self._lines.add(unit, amount, phase)
+        else:
+            self._report(server, "was running before: what it did until then is not counted")
+        if known:
+            span_s = (at_ns - watched.at_ns) / NS_PER_S
+            self._lines.add(SERVICE_KNOWN_S, span_s / len(self._servers), None)
+            self._lines.add(SERVICE_BUSY_S, span_s if amounts else 0.0, None)
+        self._lines.add_up()
+        watched.values |= reading.samples
+        watched.at_ns = at_ns
+
+    def _preset(
+        self, server: Server, watched: _Watched, samples: Mapping[Series, float]
+    ) -> Preset | None:
+        """Return what this server counts by which counters; None while it has none of them."""
+        candidates = server.candidates()
+        if watched.preset is None:
+            watched.preset = next(
+                (name for name, one in candidates.items() if _has_any(one, samples)), None
+            )
+        found = {**candidates.get(watched.preset or "", {}), **server.metrics}
+        if _has_any(found, samples):
+            return found
+        if watched.at_ns == 0:
+            which = f"the preset {server.preset}" if server.preset else "any preset"
+            named = "--count-metric" if server.metrics and not server.preset else which
+            self._report(server, f"answers, but has no counter of {named} yet")
+        return None
+
+    def _began_within(self, watched: _Watched, samples: Mapping[Series, float]) -> bool:
+        """Return whether a server that is read for the first time began within the job."""
+        began_s = samples.get(Series(START_TIME))
+        if began_s is not None:
+            return began_s * NS_PER_S >= self._start_ns - NS_PER_S
+        return watched.was_down
+
+    def _report(self, server: Server, text: str) -> None:
+        self._notify("server-counts", f"{server.shown} {text}.")
+
+    def _put(self, line: bytes) -> bool:
+        self._buffer.add(json.loads(line), self._writer)
+        return True
+
+
+def _has_any(preset: Preset, samples: Iterable[Series]) -> bool:
+    ways = [way for ways in preset.values() for way in ways]
+    return any(term.takes(series) for way in ways for term in way for series in samples)
+
+
+def _restarted(before: dict[Series, float], samples: Mapping[Series, float]) -> bool:
+    """Take what has begun anew out of the values `before`; return whether anything has.
+
+    One counter that goes back begins anew alone, as those of one of several models do; all of a
+    server only where it says when its process began.
+    """
+    began = Series(START_TIME)
+    if began in before and abs(samples.get(began, before[began]) - before[began]) > 1.0:
+        before.clear()
+        return True
+    back = [
+        series
+        for series, value in before.items()
+        if samples.get(series, value) < value * (1 - LEAST_STEP)
+    ]
+    for series in back:
+        del before[series]
+    return bool(back)
+
+
+def _amounts(
+    preset: Preset, watched: _Watched, samples: Mapping[Series, float]
+) -> Iterable[tuple[Key, float]]:
+    """Yield what was counted since the values before, by unit and phase.
+
+    Where an amount can be had in several ways, the one that has counted first is kept: another that
+    a server shows later would count the same again.
+    """
+    for key, ways in preset.items():
+        for number, way in enumerate(ways):
+            if watched.ways.get(key, number) != number or not _shown(way, samples):
+                continue
+            amount = sum(
+                term.sign * (value - watched.values.get(series, 0.0))
+                for term in way
+                for series, value in samples.items()
+                if term.takes(series)
+            )
+            if amount > 0:
+                watched.ways[key] = number
+                yield key, amount
+            break
+
+
+def _shown(way: Way, samples: Iterable[Series]) -> bool:
+    """Return whether the first counter of a way is there."""
+    return any(way[0].takes(series) for series in samples)
+
+
+def _series(name: str, labels: Iterable[Sequence[str]]) -> Series:
+    return Series(name, tuple((str(key), str(value)) for key, value in labels))

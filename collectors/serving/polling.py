@@ -1,0 +1,162 @@
+"""Reads the counters of servers in threads of their own, so that nothing waits for a server."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import time
+from collections.abc import Callable, Container, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.serving.presets import names
+from gramwatt.collectors.serving.samples import Series, parse_samples
+from gramwatt.collectors.serving.servers import Server
+
+EVERY_NS = 5 * NS_PER_S
+EARLY_NS = NS_PER_S // 4
+"""A reading so long before each whole 5 s is of the hour and day that end there."""
+LIMIT_S = 4.0
+"""The longest that one answer may take [s]."""
+LAST_LIMIT_S = 0.5
+"""The same for the reading at the job's end, which its user waits for."""
+LARGEST_B = 16 * 2**20
+START_TIME = "process_start_time_seconds"
+"""When the server's process began, as Prometheus' client libraries give it [Unix time, s]."""
+
+
+class Reading(NamedTuple):
+    """What a server answered at a moment of CLOCK_MONOTONIC; `samples` is None without an answer.
+
+    `down`: nobody listens there, so that a server which comes up later begins at zero.
+    """
+
+    server: int
+    mono_ns: int
+    samples: dict[Series, float] | None
+    down: bool = False
+    problem: str = ""
+
+
+class Polls(Protocol):
+    """Where readings come from; tests give a scripted one."""
+
+    def take(self) -> list[Reading]:
+        """Return what has been read since the last call."""
+
+    def last(self) -> list[Reading]:
+        """Return that, and one more reading of each server that answers at once."""
+
+
+class Poller:
+    """One thread for each server; they end with the process."""
+
+    def __init__(self, servers: Sequence[Server]) -> None:
+        self._servers = servers
+        self._read: SimpleQueue[Reading] = SimpleQueue()
+        self._ended = Event()
+        for number in range(len(servers)):
+            _in_background(lambda number=number: self._poll(number))  # type: ignore[misc]
+
+    def take(self) -> list[Reading]:
+        """Return what has been read since the last call."""
+        found = []
+        while True:
+            try:
+                found.append(self._read.get_nowait())
+            except Empty:
+                return sorted(found, key=lambda reading: reading.mono_ns)
+
+    def last(self) -> list[Reading]:
+        """Return that, and one more reading of each server that answers at once."""
+        self._ended.set()
+        before = self.take()
+        waits = [
+            _in_background(lambda number=number: self._put(number, LAST_LIMIT_S))  # type: ignore[misc]
+            for number in range(len(self._servers))
+        ]
+        deadline = time.monotonic() + LAST_LIMIT_S
+        for thread in waits:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return before + self.take()
+
+    def _poll(self, number: int) -> None:
+        while not self._ended.is_set():
+            self._put(number, LIMIT_S)
+            self._ended.wait((EVERY_NS - (time.time_ns() + EARLY_NS) % EVERY_NS) / NS_PER_S)
+
+    def _put(self, number: int, limit_s: float) -> None:
+        self._read.put(read(self._servers[number], number, limit_s))
+
+
+def read(server: Server, number: int, limit_s: float) -> Reading:
+    """Return what the server answers now, within `limit_s` [s]; never raises."""
+    mono_ns = time.monotonic_ns()
+    try:
+        text = _fetched(server.url, limit_s)
+        return Reading(number, mono_ns, parse_samples(text, _wanted(server)))
+    except ConnectionRefusedError:
+        return Reading(number, mono_ns, None, down=True, problem="nobody listens there")
+    except (OSError, HTTPException, ValueError) as error:
+        return Reading(number, mono_ns, None, problem=_why(error))
+    except Exception as error:  # whatever an answer holds, the next one is read
+        return Reading(number, mono_ns, None, problem=repr(error)[:100])
+
+
+def _wanted(server: Server) -> Container[str]:
+    return names([*server.candidates().values(), server.metrics]) | {START_TIME}
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "it does not answer in time"
+    if isinstance(error, OSError):
+        return str(error.strerror or type(error).__name__)
+    return str(error)[:100] or type(error).__name__
+
+
+def _fetched(url: str, limit_s: float) -> str:
+    """Return the text at an address: no proxy, no redirect, a limit of time and of size.
+
+    Not by `requests`, which has no limit of size and asks the environment for a proxy.
+    """
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    deadline = time.monotonic() + limit_s
+    connection = kind(parts.hostname or "", parts.port, timeout=limit_s)
+    headers = {"Accept": "text/plain;version=0.0.4", "Connection": "close"}
+    if parts.username:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    try:
+        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise ValueError(f"it answers HTTP {answer.status}")
+        received = bytearray()
+        while part := answer.read1(65536):
+            received += part
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            if len(received) > LARGEST_B:
+                raise ValueError(f"its answer is larger than {LARGEST_B // 2**20} MiB")
+        if answer.length:
+            raise ValueError("its answer was cut off")
+        return received.decode("utf-8")
+    finally:
+        connection.close()
+
+
+def _in_background(work: Callable[[], object]) -> Thread:
+    def run() -> None:  # a signal is for the loop, whose wait it ends
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        work()
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    return thread

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.meter.count_buffer import CountBuffer
+from gramwatt.collectors.serving.counting import ServerCounts
+from gramwatt.collectors.serving.polling import START_TIME, Reading
+from gramwatt.collectors.serving.presets import PRESETS, names
+from gramwatt.collectors.serving.samples import Series, parse_samples
+from gramwatt.collectors.serving.servers import servers
+
+DATA = Path(__file__).parents[2] / "data" / "serving"
+OWN = "http://h/m"
+START_NS = 1_700_000_000 * NS_PER_S
+
+
+class Counted:
+    """A meter's counting of one server, one reading every 5 s."""
+
+    def __init__(self, text: str = OWN, metrics: tuple[str, ...] = ("n_total=image",)) -> None:
+        self.notices: list[str] = []
+        self._given = servers([text], metrics)
+        self._at_ns = START_NS
+        self._buffer = CountBuffer("c", (), self._note)
+        self._meters = 0
+        self.counts = self._new()
+
+    def _new(self) -> ServerCounts:
+        self._meters += 1
+        writer = f"c.{self._meters}-servers-count"
+        return ServerCounts(self._given, writer, self._buffer, self._note, START_NS)
+
+    def _note(self, code: str, text: str) -> None:
+        self.notices.append(f"{code}: {text}")
+
+    def answer(self, text: str) -> None:
+        wanted = names([*PRESETS.values(), self._given[0].metrics]) | {START_TIME}
+        self._take(Reading(0, 0, parse_samples(text, wanted)))
+
+    def value(self, *values: float, **more: float) -> None:
+        text = "".join(f'n_total{{a="{n}"}} {value}\n' for n, value in enumerate(values))
+        self.answer(text + "".join(f"{name} {value}\n" for name, value in more.items()))
+
+    def silent(self, *, down: bool = False) -> None:
+        self._take(Reading(0, 0, None, down=down, problem="?"))
+
+    def restart_meter(self, *, state: Any = ...) -> None:
+        kept = self.counts.state() if state is ... else state
+        self.counts = self._new()
+        self.counts.resume(kept, self._at_ns)
+
+    def _take(self, reading: Reading) -> None:
+        self._at_ns += 5 * NS_PER_S
+        self.counts.take(reading, self._at_ns)
+        self.counts._lines.send(self.counts._put)
+
+    def amounts(self) -> dict[tuple[str, str | None], float]:
+        found: dict[tuple[str, str | None], float] = {}
+        for line in self._buffer.state():
+            found[line.unit, line.phase] = found.get((line.unit, line.phase), 0.0) + line.amount
+        return found
+
+    @property
+    def images(self) -> float:
+        return self.amounts().get(("image", None), 0.0)
+
+
+RECORDED = {
+    "vllm": {
+        ("token", "prefill"): 15_000.0,
+        ("token", "decode"): 6_500.0,
+        ("request", None): 63.0,
+        ("service.cached_token", None): 5_000.0,
+        ("service.prefill_s", None): 5.0,
+        ("service.decode_s", None): 120.0,
+    },
+    "sglang": {
+        ("token", "prefill"): 4_400.0,
+        ("token", "decode"): 900.0,
+        ("request", None): 12.0,
+        ("service.cached_token", None): 1_200.0,
+    },
+    "tgi": {
+        ("token", "prefill"): 1_500.0,
+        ("token", "decode"): 420.0,
+        ("request", None): 14.0,
+        ("service.prefill_s", None): 0.75,
+        ("service.decode_s", None): 8.5,
+    },
+    "triton": {("request", None): 42.0, ("inference", None): 322.0},
+}
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("preset", RECORDED)
+def test_a_recorded_server_that_comes_up_within_the_job_is_counted_from_zero(
+    preset: str, named: bool
+) -> None:
+    counted = Counted(f"{OWN}={preset}" if named else OWN, ())
+    counted.silent(down=True)
+    counted.answer((DATA / f"{preset}.txt").read_text("utf-8").replace(START_TIME, "other"))
+    assert counted.amounts() == RECORDED[preset]
+    assert counted.notices == []
+
+
+def test_vllm_without_sources_counts_prompt_tokens_less_cached_ones() -> None:
+    text = (DATA / "vllm.txt").read_text("utf-8").replace(START_TIME, "other")
+    counted = Counted(f"{OWN}=vllm", ())
+    counted.silent(down=True)
+    counted.answer(text.replace("prompt_tokens_by_source_total", "of_a_later_release"))
+    expected = {"token": ("prefill", 15_000.0), "service.cached_token": (None, 5_000.0)}
+    for unit, (phase, amount) in expected.items():
+        assert counted.amounts()[unit, phase] == amount
+    counted.answer(text)  # the better counter appears: the same tokens are not counted again
+    assert counted.amounts()["token", "prefill"] == 15_000.0
+
+
+def test_what_a_server_did_before_the_job_is_not_counted() -> None:
+    counted = Counted()
+    counted.value(100)
+    counted.value(130)
+    counted.silent()
+    counted.value(150)
+    assert counted.images == 50
+    assert counted.amounts()["service.known_s", None] == 15
+    assert counted.notices == [
+        f"server-counts: {OWN} was running before: what it did until then is not counted."
+    ]
+
+
+def test_a_server_says_itself_that_it_began_within_the_job() -> None:
+    counted = Counted()
+    counted.value(7, **{START_TIME: START_NS / NS_PER_S + 3})
+    assert counted.images == 7
+    before = Counted()
+    before.silent(down=True)
+    before.value(7, **{START_TIME: START_NS / NS_PER_S - 60})
+    assert before.images == 0
+
+
+def test_a_counter_that_appears_later_has_begun_at_zero() -> None:
+    counted = Counted()
+    counted.answer("other_total 5\n")
+    assert "no counter of --count-metric yet" in counted.notices[0]
+    counted.value(3)
+    counted.value(3, 4)
+    assert counted.images == 7
+
+
+def test_a_counter_that_goes_back_began_anew_and_alone() -> None:
+    counted = Counted()
+    counted.value(100, 100)
+    counted.value(110, 105)
+    counted.value(4, 106)  # one of two models was loaded again
+    counted.value(5, 106)
+    assert counted.images == 10 + 5 + 4 + 1 + 1
+    assert [text for text in counted.notices if "began its counters anew" in text]
+    assert counted.amounts()["service.known_s", None] == 10
+
+
+def test_a_new_process_is_counted_from_zero_though_it_has_counted_more() -> None:
+    counted = Counted()
+    counted.value(10, **{START_TIME: 1e9})
+    counted.value(12, **{START_TIME: 1e9})
+    counted.value(50, **{START_TIME: 1e9 + 900})
+    assert counted.images == 2 + 50
+
+
+def test_a_meter_that_is_replaced_goes_on_from_the_state() -> None:
+    counted = Counted()
+    counted.silent(down=True)
+    counted.value(10)
+    counted.restart_meter()
+    counted.value(25)
+    assert counted.images == 25
+    counted.restart_meter(state=None)  # delivered meanwhile: nothing is counted twice
+    counted.value(31, **{START_TIME: START_NS / NS_PER_S + 3})
+    counted.value(33, **{START_TIME: START_NS / NS_PER_S + 3})
+    assert counted.images == 25 + 2
+
+
+def test_a_reading_that_arrives_late_counts_nothing_again() -> None:
+    counted = Counted()
+    counted.value(1)
+    counted.value(6)
+    counted._at_ns -= 10 * NS_PER_S
+    counted.value(2)
+    assert counted.images == 5
+
+
+def test_a_server_that_never_answers_is_reported_once() -> None:
+    counted = Counted()
+    for _ in range(200):
+        counted.silent(down=True)
+    assert counted.notices.count(counted.notices[0]) == 80
+    assert "has not answered yet" in counted.notices[0]
+    assert Series("n_total") not in counted.counts.state()[OWN]["values"]

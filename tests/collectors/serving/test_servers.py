@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gramwatt.collectors.serving.presets import Term
+from gramwatt.collectors.serving.servers import from_start, servers
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "preset"),
+    [
+        ("http://127.0.0.1:8000/metrics", "http://127.0.0.1:8000/metrics", None),
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000/metrics", None),
+        ("http://127.0.0.1:8000/=vllm", "http://127.0.0.1:8000/metrics", "vllm"),
+        ("https://[::1]:8/m=llamacpp", "https://[::1]:8/m", "llamacpp"),
+        ("http://h/metrics?model=a=tgi", "http://h/metrics?model=a", "tgi"),
+        ("http://h/metrics?model=a", "http://h/metrics?model=a", None),
+    ],
+)
+def test_an_address_is_split_at_its_last_equals_sign(
+    text: str, url: str, preset: str | None
+) -> None:
+    (server,) = servers([text], [])
+    assert (server.url, server.preset) == (url, preset)
+
+
+def test_a_counter_of_ones_own_may_have_labels() -> None:
+    own = ['images_total{kind="a=b",size="1"}=image', "seconds_total=service.decode_s"]
+    (server,) = servers(["http://h/m"], own)
+    labels = (("kind", "a=b"), ("size", "1"))
+    assert server.metrics["image", None] == ((Term("images_total", labels),),)
+    assert server.candidates() == {}  # none is guessed beside named counters
+    assert servers(["http://h/m=vllm"], own)[0].candidates().keys() == {"vllm"}
+
+
+@pytest.mark.parametrize(
+    ("addresses", "metrics", "words"),
+    [
+        (["http://h/metrics=vlm"], [], "they are vllm, sglang, llamacpp, tgi, triton"),
+        (["http://"], [], "write http://HOST:PORT/metrics"),
+        (["http://h:x/metrics"], [], "write http://HOST:PORT/metrics"),
+        (["http://h/m", "http://h/m=vllm"], [], "more than once"),
+        ([], ["n=image"], "name the server too"),
+        (["http://h/m"], ["n"], "write NAME=UNIT"),
+        (["http://h/m"], ["n{=image"], "write NAME=UNIT"),
+        (["http://h/m"], ["n=1"], "'1' is not a unit name"),
+    ],
+)
+def test_what_has_no_meaning_says_what_to_write(
+    addresses: list[str], metrics: list[str], words: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        servers(addresses, metrics)
+    assert from_start({"addresses": addresses, "metrics": metrics}) == []
+
+
+def test_a_password_is_in_no_name_of_a_server() -> None:
+    (server,) = servers(["http://me:secret@h:1/m?key=secret"], [])
+    assert server.shown == "http://h:1/m"
+    assert from_start(None) == []
