@@ -30,6 +30,7 @@ from gramwatt.reports.sections.overview import (
     why_blocks,
 )
 from gramwatt.reports.sections.scoring import score_blocks
+from gramwatt.reports.sections.service import service_blocks
 from gramwatt.reports.sections.supplementary import ai_facts, gap_blocks, memo_blocks
 from gramwatt.reports.sections.timeseries import timeseries_blocks
 from gramwatt.reports.sections.windows import window_blocks
@@ -43,6 +44,10 @@ WORLD = (
     "figures below are not an SCI score: name the zone or cloud region to get one."
 )
 PROVISIONAL = "The job had not ended when this was made: every figure is provisional."
+SERVES = (
+    "The service was running when this was made: its days that are over get no more requests or "
+    "energy; those of today and in all are as of now."
+)
 NOT_FINAL = (
     "Provisional: grid intensity of the job's hours is partly estimated or annual, and is asked "
     "for again until 7 days after its end. A score that changes is a new revision."
@@ -74,6 +79,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
     blocks = [
         *_warnings(document),
         *summary_blocks(document, saving_sentence(found)),
+        *service_blocks(document.get("service"), full=full),
         *why_blocks(document),
         *advice_blocks(document, found),
         *waited_blocks(advice),
@@ -138,9 +144,11 @@ def _subtitle(document: JobDoc) -> str:
     if document["exit_code"]:
         state = f"{state} with exit code {document['exit_code']}"
     status = "provisional" if document["provisional"] else "final"
+    what = "Service" if document.get("service") else "Job"
+    took = "running for" if document["state"] == "running" else "took"
     return (
-        f"Job {document['job_id']} in project {_short(document['project'])}, {state}; started "
-        f"{_moment(document['started_at'])}, took {duration(document['duration_s'])}. "
+        f"{what} {document['job_id']} in project {_short(document['project'])}, {state}; started "
+        f"{_moment(document['started_at'])}, {took} {duration(document['duration_s'])}. "
         f"Revision {document['revision']}, {status}."
     )
 
@@ -154,7 +162,8 @@ def _warnings(document: JobDoc) -> list[Block]:
     if document["zone"] is None:
         blocks.append(NoticeBlock("warning", "zone-unknown", WORLD))
     if document["provisional"]:
-        text = PROVISIONAL if document["state"] == "running" else NOT_FINAL
+        running = SERVES if document.get("service") else PROVISIONAL
+        text = running if document["state"] == "running" else NOT_FINAL
         blocks.append(NoticeBlock("warning", "", text))
     if any(notice["code"] == "meter-synthetic" for notice in document["notices"]):
         blocks.append(NoticeBlock("warning", "meter-synthetic", SYNTHETIC))

@@ -124,9 +124,6 @@ class WindowDoc(TypedDict):
     energy_j_per_unit: dict[str, QuantityDoc | None]
 
 
-PerUnitDoc = dict[str, QuantityDoc | None]
-
-
 class ServicePartDoc(TypedDict):
     """A part of a service's energy: `prefill`, `decode`, `work` (not split) or `idle`."""
 
@@ -155,8 +152,8 @@ class ServiceRowDoc(TypedDict):
     cached_tokens: float
     known_s: float
     parts: list[ServicePartDoc]
-    energy_j_per_unit: PerUnitDoc
-    total_g_per_unit: PerUnitDoc
+    energy_j_per_unit: dict[str, QuantityDoc | None]
+    total_g_per_unit: dict[str, QuantityDoc | None]
 
 
 class ServiceDoc(TypedDict):

@@ -18,7 +18,7 @@ from itertools import accumulate
 from operator import add
 
 from gramwatt.sci.base.days import by_day, day_of
-from gramwatt.sci.base.document import PerUnitDoc, ServiceDoc, ServicePartDoc, ServiceRowDoc, doc
+from gramwatt.sci.base.document import QuantityDoc, ServiceDoc, ServicePartDoc, ServiceRowDoc, doc
 from gramwatt.sci.base.quantity import Quantity, weakest
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import (
@@ -336,7 +336,9 @@ def _row(scored: ScoredJob, span: Span, sums: _Sums, day: date | None = None) ->
     }
 
 
-def _per(figure: Quantity | None, units: Mapping[str, float], of: str) -> PerUnitDoc:
+def _per(
+    figure: Quantity | None, units: Mapping[str, float], of: str
+) -> dict[str, QuantityDoc | None]:
     return {
         unit: figure.scaled(1 / amount, f"{of}/{unit}").to_doc() if figure else None
         for unit, amount in sorted(units.items())
