@@ -18,8 +18,8 @@ from itertools import accumulate
 from operator import add
 
 from gramwatt.sci.base.days import by_day, day_of
-from gramwatt.sci.base.document import QuantityDoc, ServiceDoc, ServicePartDoc, ServiceRowDoc, doc
-from gramwatt.sci.base.quantity import Quantity, weakest
+from gramwatt.sci.base.document import ServiceDoc, ServicePartDoc, ServiceRowDoc, doc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, weakest
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import (
     SERVICE,

@@ -28,7 +28,8 @@ def journal(
         start, end = STEP_S * number, STEP_S * (number + 1)
         watts = BUSY_W if what == "w" else IDLE_W
         yield meter.interval(start, end, watts * STEP_S, power_max_w=watts)
-        amounts = {("service.known_s", None): 0.0 if what == "-" else STEP_S}
+        amounts: dict[tuple[str, str | None], float] = {}
+        amounts |= {("service.known_s", None): 0.0 if what == "-" else STEP_S}
         if what == "w":
             amounts |= {("token", "prefill"): 100.0, ("token", "decode"): 400.0}
             amounts |= {("request", None): 10.0, ("service.cached_token", None): 50.0}
@@ -57,7 +58,7 @@ def joules(row: ServiceRowDoc) -> dict[str, tuple[float, float, float]]:
 
 def test_a_job_without_a_server_is_no_service() -> None:
     meter = Writer()
-    records = [meter.job(), meter.device(), meter.interval(0, 60, 6e3), meter.end(60)]
+    records: list[AnyRecord] = [meter.job(), meter.device(), meter.interval(0, 60, 6e3), meter.end(60)]
     assert scored(records)["service"] is None
 
 
