@@ -58,7 +58,12 @@ def joules(row: ServiceRowDoc) -> dict[str, tuple[float, float, float]]:
 
 def test_a_job_without_a_server_is_no_service() -> None:
     meter = Writer()
-    records: list[AnyRecord] = [meter.job(), meter.device(), meter.interval(0, 60, 6e3), meter.end(60)]
+    records: list[AnyRecord] = [
+        meter.job(),
+        meter.device(),
+        meter.interval(0, 60, 6e3),
+        meter.end(60),
+    ]
     assert scored(records)["service"] is None
 
 
