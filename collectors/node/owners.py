@@ -99,16 +99,21 @@ class Owners:
 
     def __init__(self, names: PodNames, proc: Path = PROC) -> None:
         self._names, self._proc = names, proc
-        self._known: dict[tuple[int, int | None], Owner | None] = {}
+        self._known: dict[int, tuple[int | None, Owner | None]] = {}
 
     def of(self, pid: int) -> Owner | None:
-        """Return whose the process is; None for one that cannot be seen here."""
-        key = pid, process_start_ns(pid)
-        if key not in self._known:
-            if len(self._known) >= KNOWN_MOST:
-                self._known.clear()
-            self._known[key] = self._found(pid)
-        return self._known[key]
+        """Return whose the process is; None for one that cannot be seen here.
+
+        NVML lists a process a moment longer than it lives, when its environment is gone already.
+        """
+        began_ns = process_start_ns(pid)
+        if pid in self._known and began_ns in (None, self._known[pid][0]):
+            return self._known[pid][1]
+        if len(self._known) >= KNOWN_MOST:
+            self._known.clear()
+        found = self._found(pid)
+        self._known[pid] = began_ns, found
+        return found
 
     def _found(self, pid: int) -> Owner | None:
         folder = self._proc / str(pid)

@@ -77,6 +77,24 @@ def test_the_cgroup_says_which_job_when_the_environment_says_another(proc: Path)
     assert (found.job_id, found.tags) == ("slurm-4242", {"slurm": "4242"})
 
 
+def test_a_process_that_has_just_ended_stays_its_jobs(
+    proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners, folder = Owners(PodNames(proc / "logs"), proc), proc / "7"
+    folder.mkdir()
+    (folder / "cgroup").write_text("0::/user.slice\n")
+    (folder / "environ").write_text("SLURM_JOB_ID=4\0")
+    began_ns: list[int | None] = [1]
+    monkeypatch.setattr("gramwatt.collectors.node.owners.process_start_ns", lambda _: began_ns[0])
+    ids = [one.job_id for one in [owners.of(7)] if one]
+    (folder / "environ").write_text("")  # as of a process that its parent has not collected yet
+    began_ns[0] = None
+    ids += [one.job_id for one in [owners.of(7)] if one]
+    began_ns[0] = 2  # another process of the same number
+    ids += [one.job_id.partition("-")[0] for one in [owners.of(7)] if one]
+    assert ids == ["slurm-4", "slurm-4", "cgroup"]
+
+
 def test_any_other_process_is_its_cgroups_and_one_that_is_not_seen_nobodys(proc: Path) -> None:
     service = "0::/system.slice/ollama.service"
     found = owner(proc, service)
