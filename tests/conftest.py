@@ -11,10 +11,17 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-GROUPS = {"frameworks": "GRAMWATT_FRAMEWORKS", "release": "GRAMWATT_RELEASE"}
+GROUPS = {
+    "frameworks": "GRAMWATT_FRAMEWORKS",
+    "release": "GRAMWATT_RELEASE",
+    "clusters": "GRAMWATT_CLUSTERS",
+}
 collect_ignore = [folder for folder, asked in GROUPS.items() if asked not in os.environ]
-"""Groups that take long, or much disk, run alone: scripts/check --frameworks, --release."""
+"""Groups that take long, or much disk, run alone: scripts/check --frameworks,
+--release, --clusters."""
 PREFIXES = ("GRAMWATT_", "SLURM_", "TORCHELASTIC_", "OMPI_", "PMI_", "CODECARBON_", "KUBERNETES_")
+RUNS = ("GITHUB_", "CI_", "GITLAB_")
+"""What names the run of a CI, which a job would have as its own name."""
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 
 # Of hundreds of processes none compiles what another has compiled.
@@ -39,7 +46,7 @@ def pytest_collection_finish() -> None:
 def own_surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch):
     """A home of the test's own, so that nothing touches the user's store, spool or settings."""
     for name in list(os.environ):
-        if name.startswith(PREFIXES) or name in NAMES:
+        if name.startswith(PREFIXES + RUNS) or name in NAMES:
             monkeypatch.delenv(name)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))

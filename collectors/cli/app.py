@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from gramwatt.collectors.cli.node import node
 from gramwatt.collectors.cli.options import AsJson
 from gramwatt.collectors.cli.run.command import add_run
+from gramwatt.collectors.cli.slurm import slurm_app
 from gramwatt.collectors.cli.sync import sync
 from gramwatt.collectors.cli.top import top
 from gramwatt.collectors.common.catalogs import place_problems
@@ -38,7 +39,7 @@ ORDER = (
         "calibrate",
         "catalog",
     ),
-    *("doctor", "config", "demo", "sync", "node"),
+    *("doctor", "config", "demo", "sync", "node", "slurm"),
     *("serve", "login", "session", "key", "scheduler", "db", "erase"),
 )
 """Commands as `gramwatt --help` lists them, whichever package adds them: a job's first, a server's
@@ -70,6 +71,7 @@ def build_app(store: Callable[[], LocalStore | None]) -> typer.Typer:
     app.command(name="config")(show_config)
     app.command()(doctor)
     app.command()(top)
+    app.add_typer(slurm_app(), name="slurm")
     return app
 
 

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from gramwatt.collectors.common import stored_keys
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.metrics_setting import Metrics, parse_metrics
+from gramwatt.collectors.common.orchestrators import run_name
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.records import JOB_KINDS, UNIT_PATTERN
 
@@ -36,7 +37,7 @@ FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
 PUE_MAX = 5.0
 """Highest PUE a journal record may carry (gramwatt.sci.journal.records refuses more)."""
 _OTHERS = """
-JOB_ID WITHIN PAUSES QUIET NVML SHARED_GPU HOST_SOURCE MLFLOW LIGHTNING
+JOB_ID WITHIN REPORTER PROJECTS PAUSES QUIET NVML SHARED_GPU HOST_SOURCE MLFLOW LIGHTNING
 DATABASE_URL BIND WORKERS HOSTS TRUSTED_PROXIES REQUESTS_PER_S QUOTA_LINES_PER_DAY QUOTA_JOBS
 QUOTA_RENDERS_PER_HOUR QUOTA_STORED_MIB MAX_BODY_MIB LOG TIMEZONE
 SILENT_AFTER_S PROVISIONAL_EVERY_S RETENTION_DAYS AUDIT_RETENTION_DAYS BACKUP_DIR BACKUP_KEEP
@@ -126,6 +127,7 @@ def resolve(
     layers = [*_file_layers(env, cwd), _environment_layer(env), Layer("argument", given)]
     config = _merged(layers, Config(home=default_home(env)), user_file(env).parent)
     if isinstance(default_name, str) and not config.name:
+        default_name = run_name(env) or default_name
         config = replace(config, name=_encodable(default_name)[:512])
     return config
 

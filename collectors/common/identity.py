@@ -24,6 +24,7 @@ _SLURM = {
     "slurm_array_task_id": "SLURM_ARRAY_TASK_ID",
     "slurm_step_id": "SLURM_STEP_ID",
     "slurm_restart": "SLURM_RESTART_COUNT",
+    "slurm_sluid": "SLURM_JOB_SLUID",
     "slurm_partition": "SLURM_JOB_PARTITION",
     "slurm_nodes": "SLURM_JOB_NUM_NODES",
     "slurm_node": "SLURM_NODEID",

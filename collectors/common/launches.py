@@ -35,6 +35,8 @@ UNIT = "GRAMWATT_UNIT"
 WITHIN = "GRAMWATT_WITHIN"
 """The job whose `track` or `gramwatt run` started this process, and the process that began it: a
 command that is run in it is part of it, unlike one that only has the id of a job."""
+REPORTER = "GRAMWATT_REPORTER"
+"""Who measures, where that is not the job itself (gramwatt.sci.journal.records.REPORTERS)."""
 FIRST_SPECIAL_STEP = 0xFFFF_FFF0
 """Slurm numbers batch scripts, interactive shells and the like from here on (slurm.h): they are no
 launch of tasks."""
@@ -95,10 +97,19 @@ def restart_id(name: str, place: str) -> str:
     )
 
 
-def scheduler_tags(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the tags by which jobs of one allocation, torchrun run or pod are found and summed."""
+def scheduler_tags(
+    environ: Mapping[str, str] | None = None, allow_names: bool = False
+) -> dict[str, str]:
+    """Return the tags by which jobs of one allocation, torchrun run or pod are found and summed.
+
+    None of a job that is measured from outside: an array's task is known to itself only.
+    """
     env = os.environ if environ is None else environ
-    tags = {}
+    if env.get(REPORTER):
+        return {}
+    from gramwatt.collectors.common.orchestrators import run_tags  # the meter alone asks
+
+    tags = run_tags(env, allow_names=allow_names)
     if env.get("SLURM_JOB_ID"):
         tags["slurm"] = _slurm_job(env)
     if env.get("TORCHELASTIC_RUN_ID", "none") not in ("", "none"):

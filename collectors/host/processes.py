@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.launches import JOB_ID
+from gramwatt.collectors.common.launches import JOB_ID, REPORTER
 
 PROC = Path("/proc")
 
@@ -133,10 +134,20 @@ class JobTime:
 
 
 class Strays:
-    """Finds processes that no longer descend from a job, by its id in their environment."""
+    """Finds processes that no longer descend from a job, by its id in their environment.
 
-    def __init__(self, job_id: str, proc: Path = PROC) -> None:
+    Where Slurm's Prolog has begun the measuring, also the `slurmstepd` of the job's steps, by its
+    title, so that all that they start is the job's.
+    """
+
+    def __init__(
+        self, job_id: str, proc: Path = PROC, environ: Mapping[str, str] = os.environ
+    ) -> None:
         self._sign, self._proc = f"{JOB_ID}={job_id}".encode(), proc
+        slurm_job = environ.get("SLURM_JOB_ID") if environ.get(REPORTER) else None
+        # Debian's is called slurmstepd-wlm.
+        title = rf"slurmstepd\S*: \[{re.escape(slurm_job)}\." if slurm_job else ""
+        self._step = re.compile(title.encode()) if title else None
         self._known: set[int] = set()
 
     def found(self, table: Table, began_s: float) -> list[int]:
@@ -150,8 +161,11 @@ class Strays:
         return [pid for pid in asked if self._is_ours(pid)]
 
     def _is_ours(self, pid: int) -> bool:
+        folder = self._proc / str(pid)
         try:
-            return self._sign in (self._proc / str(pid) / "environ").read_bytes().split(b"\0")
+            if self._step and self._step.match((folder / "cmdline").read_bytes()):
+                return True
+            return self._sign in (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             return False
 

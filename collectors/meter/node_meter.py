@@ -18,7 +18,7 @@ from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
-from gramwatt.collectors.common.launches import scheduler_tags
+from gramwatt.collectors.common.launches import REPORTER, scheduler_tags
 from gramwatt.collectors.devices.boundaries import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.spool import (
@@ -47,7 +47,7 @@ from gramwatt.collectors.serving.servers import from_start
 from gramwatt.collectors.sources.vendors import selecting_variables
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.unit_names import misspelt
-from gramwatt.sci.journal.records import SERVERS, EndRecord, JobRecord
+from gramwatt.sci.journal.records import REPORTERS, SERVERS, EndRecord, JobRecord
 
 OPEN_EVERY_NS = 10 * NS_PER_S
 RELAY_EVERY_NS = RETRY_EVERY_NS = NS_PER_S
@@ -329,6 +329,7 @@ class NodeMeter:
             JobRecord,
             started_at=moment(self.job_start_ns),
             role="track" if declared else self.role,
+            reporter=name if (name := environ.get(REPORTER)) in REPORTERS else None,
             resumes=resumes,
             project=config.project,
             name=config.name,
@@ -340,7 +341,7 @@ class NodeMeter:
             model_id=config.model_id,
             framework=framework,
             rank=identity.rank(environ),
-            tags={**scheduler_tags(environ), **config.tags},
+            tags={**scheduler_tags(environ, config.allow_host_names), **config.tags},
             versions=versions,
             scheduler=identity.scheduler_ids(environ),
         )

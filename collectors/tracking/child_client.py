@@ -10,7 +10,7 @@ import threading
 import time
 
 from gramwatt.collectors.tracking.client import WINDOWS_LEFT_OUT, WindowRate
-from gramwatt.collectors.tracking.count_file import Cells, find_above
+from gramwatt.collectors.tracking.count_file import Cells, find_above, find_from
 from gramwatt.collectors.tracking.count_lines import KEYS_MAX
 from gramwatt.collectors.tracking.frameworks import loaded_frameworks
 from gramwatt.collectors.tracking.messages import print_message
@@ -60,9 +60,12 @@ class ChildClient:
         self._sent: set[str] = set()
 
     @classmethod
-    def find(cls) -> ChildClient | None:
-        """Return a client for the running job of a process above this one; None without one."""
-        file = find_above()
+    def find(cls, pid: int | None = None) -> ChildClient | None:
+        """Return a client for the running job of a process above this one; None without one.
+
+        With `pid` of that process, or one above it.
+        """
+        file = find_above() if pid is None else find_from(pid)
         if file is None:
             return None
         first = file.first()

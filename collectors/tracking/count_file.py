@@ -261,11 +261,12 @@ def find_above() -> CountFile | None:
         module = sys.modules.get(name)
         parent = module.parent_process() if module is not None else None
         if parent is not None:
-            return _find_from(parent.pid)
+            return find_from(parent.pid)
     return None
 
 
-def _find_from(pid: int) -> CountFile | None:
+def find_from(pid: int) -> CountFile | None:
+    """Open the file of the innermost job of a process or the nearest above it; None without."""
     folder = _folder()
     names = _names(folder) if folder else []
     for _ in range(LEVELS if names else 0):

@@ -21,6 +21,7 @@ from gramwatt.sci.base.quantity import Kind, Quantity, total
 from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedJob
+from gramwatt.sci.journal.nodes import Span
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.operational import by_cell
@@ -135,6 +136,7 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
 
     None where a device has no reading; unless for `every_device`, where none has.
 
+    A device of a node that was not reserved then, as before a requeue to it, has no part in it.
     O is summed over devices and points of the grid's intensity, as the job's is; M is the part of
     the job's that the window has of its time.
     """
@@ -146,7 +148,7 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
     figures = []
     for device in job.devices:
         inside = _inside(device.intervals, window)
-        if not inside and every_device:
+        if not inside and every_device and _overlaps(job.reserved(device.nodes), window):
             return None
         meter, site = device.record.meter, energy.site_of.get(device.record.node, 0)
         for kind, joules in by_cell(inside, edges[first : last + 1]).items():
@@ -163,6 +165,10 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
     embodied = scored.embodied_g.scaled(share) if scored.embodied_g else None
     carbon = operational + embodied if operational and embodied else None
     return energy_j, operational, embodied, carbon
+
+
+def _overlaps(spans: Iterable[Span], window: Window) -> bool:
+    return any(start < window.end and end > window.start for start, end in spans)
 
 
 def _inside(intervals: Sequence[IntervalRecord], window: Window) -> list[IntervalRecord]:

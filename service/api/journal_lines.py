@@ -14,6 +14,7 @@ from gramwatt.sci.journal.records import (
     END_STATES,
     ID_PATTERN,
     JOB_KINDS,
+    REPORTERS,
     ROLES,
     TYPES,
     UNIT_PATTERN,
@@ -36,6 +37,7 @@ DESCRIPTIONS = {
     "seq": "The number of the line, from 1; a writer never uses one twice.",
     "started_at": "When the job started for this writer, RFC 3339 with a zone.",
     "role": "Whether the writer measures a command, processes that track, or a writer that died.",
+    "reporter": "Who reports the job, where that is not gramwatt's own meter.",
     "resumes": "The writer that this one replaces.",
     "project": "The project whose sums hold the job.",
     "name": "A name for people: of the job, or of the device as its driver reports it.",
@@ -63,6 +65,7 @@ DESCRIPTIONS = {
     "update_period_s": "How often the counter is updated [s].",
     "codecarbon_w": "Power of all of the host's processor or memory by codecarbon's model [W].",
     "model_w": "The same by gramwatt's model over the same seconds [W].",
+    "elsewhere": "Spans that count in jobs of better reporters: start, end, part [1].",
     "start": "Start of the interval, RFC 3339 with a zone.",
     "end": "End of the interval, exclusive; at most a day after its start.",
     "energy_j": "Energy of the device over [start, end) [J].",
@@ -88,6 +91,7 @@ DESCRIPTIONS = {
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "role": ROLES,
+    "reporter": REPORTERS,
     "state": END_STATES,
     "class": DEVICE_CLASSES,
 }
@@ -182,6 +186,11 @@ def _field(kind: str, name: str, hint: Any) -> dict[str, Any]:
     if name == "profile":
         number = {"type": "number", "minimum": -PROFILE_MOST, "maximum": PROFILE_MOST}
         return {"type": "object", "properties": dict.fromkeys(NAMES, number)}
+    if name == "elsewhere":
+        time = {"type": "string", "format": "date-time"}
+        part = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+        span = {"type": "array", "prefixItems": [time, time, part], "minItems": 3, "maxItems": 3}
+        return {"type": "array", "items": span}
     return _by_type(name, hint)
 
 

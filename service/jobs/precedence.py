@@ -31,6 +31,8 @@ from gramwatt.service.store.timestamps import from_us
 
 SAME_WORK = ("slurm", "pod")
 """Tags whose value is alike in all jobs that report the same work."""
+WHOLE_NODES = "sacct"
+"""The reporter whose figures are those of whole nodes."""
 LATE_US = 86_400_000_000
 """How long before the last score of a running job its lines of today may lie [us]: a day."""
 LAST_US = 2**62
@@ -71,7 +73,7 @@ def counted_elsewhere(session: Session, job: Job, lines: Sequence[AnyRecord]) ->
         if clusters and known.clusters and clusters.isdisjoint(known.clusters):
             better[index] = replace(known, same_work=False)
     return [
-        replace(line, elsewhere=_taken(line, places, better))
+        replace(line, elsewhere=_taken(line, places, better, job.reporter == WHOLE_NODES))
         if isinstance(line, DeviceRecord)
         else line
         for line in lines
@@ -188,7 +190,7 @@ def _joined(spans: Iterable[Any], part: float) -> tuple[Elsewhere, ...]:
 
 
 def _taken(
-    device: DeviceRecord, places: Mapping[str, str], better: Iterable[_Better]
+    device: DeviceRecord, places: Mapping[str, str], better: Iterable[_Better], whole_node: bool
 ) -> tuple[Elsewhere, ...]:
     """Return which part of a device's energy counts in the better jobs, by time."""
     jobs = []
@@ -196,7 +198,7 @@ def _taken(
         spans = [
             span if not job.same_work else span._replace(part=1.0)
             for record, had in job.devices
-            if _is_same(device, record, job, places)
+            if _is_same(device, record, job, places, whole_node)
             for span in had
         ]
         jobs.append(parts_taken([[s] for s in spans]))
@@ -204,7 +206,11 @@ def _taken(
 
 
 def _is_same(
-    device: DeviceRecord, other: DeviceRecord, job: _Better, places: Mapping[str, str]
+    device: DeviceRecord,
+    other: DeviceRecord,
+    job: _Better,
+    places: Mapping[str, str],
+    whole_node: bool,
 ) -> bool:
     """Return whether a better job's device is this one, or part of the node that this one is.
 
@@ -212,7 +218,6 @@ def _is_same(
     """
     if device.device_class not in HOST_CLASSES and device.device_id == other.device_id:
         return is_unique(device.device_id) or device.node == other.node
-    whole_node = device.device_class == "module" and device.includes_host
     if not job.same_work or not (whole_node or device.device_class in HOST_CLASSES):
         return False
     if not whole_node and device.device_class != other.device_class:

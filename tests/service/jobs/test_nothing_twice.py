@@ -150,7 +150,7 @@ def test_a_whole_node_counts_while_nothing_better_measures_the_slurm_job_there(l
         w = Writer(f"w{index}", f"s-{index}", "sacct-42")
         place = {**ids, "slurm_node": str(index)}
         records += [w.job(reporter="sacct", scheduler=place, tags={"slurm": "42"}, zone="FR")]
-        what = {"device_class": "module", "name": "node", "meter": "sacct", "includes_host": True}
+        what = {"device_class": "cpu", "name": "node", "meter": "sacct"}
         records += [w.device("node", **what), w.interval(0, 600, 60_000, "node"), w.end(600)]
     take(light, records, slurm("own", 1, "n-9", minutes(0, 5)))
     assert joules(light, "sacct-42") == pytest.approx(60_000 + 30_000)
@@ -161,7 +161,7 @@ def test_a_whole_node_counts_while_nothing_better_measures_the_slurm_job_there(l
 def test_the_same_number_in_another_cluster_is_another_job(light):
     w = Writer("w", "s-0", "sacct-42")
     place = {"slurm_cluster": "d", "slurm_job_id": "42", "slurm_node": "0"}
-    what = {"device_class": "module", "name": "node", "meter": "sacct", "includes_host": True}
+    what = {"device_class": "cpu", "name": "node", "meter": "sacct"}
     records = [
         w.job(reporter="sacct", scheduler=place, tags={"slurm": "42"}),
         w.device("node", **what),

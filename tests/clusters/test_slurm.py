@@ -1,0 +1,105 @@
+"""Jobs of a real Slurm, measured by the scripts that `gramwatt slurm install` writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gramwatt.service.common.errors import UnknownJobError
+from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.jobs.intake.local_spool import ingest_local_spool, open_store
+from tests.clusters.conftest import Slurm
+
+BOARD = "GPU-00000000-0000-4000-8000-000000000001"
+
+
+def ended(slurm: Slurm, job: str) -> dict[str, Any]:
+    """Return a job's document once Slurm, and the meter of its last attempt, have ended it."""
+    slurm.until(lambda: job not in slurm.run("squeue", "-h", "-o", "%A"), f"the end of {job}")
+    runs = slurm.folder / "runs"
+    slurm.until(lambda: not list(runs.glob(f"{job}.*")), f"the meter of {job}")
+    found: list[Any] = []
+
+    def known() -> bool:
+        service = open_store(slurm.home)
+        try:
+            ingest_local_spool(service)
+            found[:] = [job_document(service, f"slurm-test-{job}").document]
+        except UnknownJobError:
+            return False
+        finally:
+            service.store.close()
+        return found[0]["state"] != "running"
+
+    slurm.until(known, f"the score of {job}")
+    return found[0]
+
+
+def windows(document: dict[str, Any]) -> dict[str, float]:
+    return {window["name"]: window["energy_j"]["value"] for window in document["windows"]}
+
+
+def gpu_j(document: dict[str, Any]) -> float:
+    [board] = [device for device in document["devices"] if device["class"] == "gpu"]
+    assert board["device_id"] == BOARD  # the job's board of two
+    return board["energy_j"]["value"]
+
+
+def test_a_job_with_steps_is_measured_once_however_many_tasks_it_has(slurm: Slurm) -> None:
+    # The meter looks from a few seconds after the job's begin on, and then once a second.
+    script = "sleep 10\nsrun -n 2 sleep 5\nsrun -n 1 sleep 5\nexit 3"
+    document = ended(slurm, slurm.submit(script, "-n2", "--job-name=train"))
+    assert (document["state"], document["exit_code"]) == ("failed", 3)
+    assert document["tags"]["slurm_name"] == "train"
+    # 300 W of one board for as long as the job was there, whatever its tasks.
+    assert gpu_j(document) == pytest.approx(300 * document["duration_s"], rel=0.01)
+    named = windows(document)
+    assert named.keys() == {"attempt 0", "step batch", "step 0", "step 1"}
+    assert named["step 0"] + named["step 1"] <= named["step batch"] <= named["attempt 0"]
+    for step in ("step 0", "step 1"):
+        assert 5 * 300 <= named[step] <= 9 * 300
+
+
+def test_each_task_of_an_array_is_a_job_with_the_number_that_squeue_shows(slurm: Slurm) -> None:
+    array = slurm.submit("sleep 6", "-n1", "--array=0-1")
+    slurm.until(lambda: len(slurm.run("squeue", "-h", "-t", "R").splitlines()) == 2, "both tasks")
+    listed = dict(
+        line.split() for line in slurm.run("squeue", "-h", "-o", "%A %K").splitlines() if line
+    )
+    tags = {ended(slurm, job)["tags"]["slurm"]: number for job, number in listed.items()}
+    assert tags == {f"{array}_{number}": number for number in ("0", "1")}
+
+
+def test_a_requeued_job_is_one_job_with_what_each_attempt_cost(slurm: Slurm) -> None:
+    job = slurm.submit('[ "$SLURM_RESTART_COUNT" ] && sleep 3 || sleep 60', "-n1", "--requeue")
+    names = slurm.folder / "runs" / f"{job}.0" / "names" / "names"
+    slurm.until(names.exists, "the first attempt")
+    slurm.run("scontrol", "requeue", job)
+
+    def goes_on() -> bool:
+        # Slurm lets a requeued job wait two minutes.
+        slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+        return slurm.run("squeue", "-h", "-j", job, "-o", "%t").strip() not in ("PD", "CG")
+
+    slurm.until(goes_on, "the second attempt")
+    document = ended(slurm, job)
+    named = windows(document)
+    assert {"attempt 0", "attempt 1"} <= named.keys()
+    assert document["state"] == "completed"
+    # What is left is the meter's own start and end, a second or so each time.
+    rest_j = document["energy_kwh"]["value"] * 3.6e6 - named["attempt 0"] - named["attempt 1"]
+    assert 0 <= rest_j <= 2 * 3 * 300
+
+
+def test_a_script_that_cannot_work_fails_no_job_and_drains_no_node(slurm: Slurm) -> None:
+    settings = slurm.folder / "scripts" / "settings"
+    before = settings.read_text()
+    settings.write_text("if broken (\n")
+    try:
+        job = slurm.submit("echo done", "-n1")
+        slurm.until(lambda: job not in slurm.run("squeue", "-h", "-o", "%A"), "its end")
+    finally:
+        settings.write_text(before)
+    assert (slurm.folder / f"{job}.out").read_text() == "done\n"
+    assert slurm.run("sinfo", "-h", "-o", "%T").strip() in ("idle", "mixed", "allocated")

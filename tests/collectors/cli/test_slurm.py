@@ -1,0 +1,98 @@
+"""The scripts for Slurm without Slurm: what they write, that they never fail, whom they trust."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gramwatt.collectors.cli import slurm
+from gramwatt.collectors.common.projects import project_of_account, projects
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the scripts; runs are in `tmp_path` too."""
+    monkeypatch.setattr(slurm, "RUNS", str(tmp_path / "runs"))
+    for name, text in slurm.scripts(tmp_path).items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def run(made: Path, name: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    whole = {"PATH": os.environ["PATH"], **environ}
+    command = ["sh", str(made / name)]
+    return subprocess.run(command, env=whole, capture_output=True, text=True, timeout=30)
+
+
+@pytest.mark.parametrize("name", ["prolog", "epilog", "taskprolog"])
+def test_a_script_that_can_do_nothing_returns_0_and_prints_nothing(made: Path, name: str) -> None:
+    (made / "runs").write_text("no folder")
+    (made / "settings").write_text("exit 7\n")
+    done = run(made, name, SLURM_JOB_ID="5", SLURM_JOB_UID="0")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_taskprolog_notes_the_names_of_a_nodes_first_task(made: Path) -> None:
+    names = made / "runs" / "5.1" / "names"
+    names.mkdir(parents=True)
+    job = {"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1", "SLURM_JOB_NAME": "a $(b) 'c'"}
+    assert run(made, "taskprolog", **job, SLURM_LOCALID="1").stdout == ""
+    assert list(names.iterdir()) == []
+    done = run(made, "taskprolog", **job, SLURM_LOCALID="0", SLURM_JOB_ACCOUNT="bio")
+    assert (done.returncode, done.stdout) == (0, "")
+    found = slurm.read_names(names / "names")
+    assert found == {"account": "bio", "slurm_name": "a $(b) 'c'"}
+
+
+def test_epilog_tells_every_attempt_how_the_job_ended(made: Path) -> None:
+    for attempt in ("5.0", "5.1", "55.0"):
+        (made / "runs" / attempt).mkdir(parents=True)
+    assert run(made, "epilog", SLURM_JOB_ID="5", SLURM_JOB_EXIT_CODE2="3:0").returncode == 0
+    ends = {path.parent.name: path.read_text() for path in (made / "runs").glob("*/end")}
+    assert ends == {"5.0": "3:0\n", "5.1": "3:0\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("3:0\n", 3), ("0:9\n", 137), ("0:0", 0), ("", 0), ("x:y", 0), ("768:0", 0)]
+)
+def test_exit_codes(text: str, code: int) -> None:
+    assert slurm.exit_code(text) == code
+
+
+def test_nothing_but_names_is_read_of_what_a_user_wrote(tmp_path: Path) -> None:
+    secret, names = tmp_path / "secret", tmp_path / "names"
+    secret.write_text("SLURM_JOB_NAME=secret\n")
+    names.symlink_to(secret)
+    assert slurm.read_names(names) == {}
+    names.unlink()
+    os.mkfifo(names)
+    assert slurm.read_names(names) == {}
+    names.unlink()
+    names.write_text("PATH=/x\nSLURM_JOB_NAME=ok\nSLURM_JOB_ACCOUNT=" + "a" * 300 + "\nx\x00=1\n")
+    assert slurm.read_names(names) == {"slurm_name": "ok"}
+
+
+def test_steps_are_found_by_the_titles_of_slurmstepd(tmp_path: Path) -> None:
+    titles = {
+        "10": "slurmstepd: [5.batch]",
+        "11": "slurmstepd-wlm: [5.0]",
+        "12": "slurmstepd: [5.extern]",
+        "13": "slurmstepd: [55.0]",
+        "14": "python slurmstepd: [5.9]",
+    }
+    for pid, title in titles.items():
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cmdline").write_bytes(title.encode() + b"\0")
+    assert slurm.running_steps("5", tmp_path) == {"batch": 10, "0": 11}
+
+
+def test_projects_of_accounts_and_namespaces() -> None:
+    text = "account:bio=genomics, namespace:ml=vision,wrong,user:x=y,account:a="
+    assert projects(text) == {"account:bio": "genomics", "namespace:ml": "vision"}
+    environ = {"GRAMWATT_PROJECTS": text}
+    assert project_of_account(environ, "account", "bio") == "genomics"
+    assert project_of_account(environ, "account", "ml") is None
+    assert project_of_account({}, "namespace", "ml") is None
