@@ -34,6 +34,7 @@ ARROWS = {
         "gramwatt.collectors.common.http",
         "gramwatt.collectors.common.identity",
         "gramwatt.collectors.common.progress",
+        "gramwatt.collectors.common.projects",
         "gramwatt.collectors.common.server_key",
         "gramwatt.collectors.common.times",
     ),
