@@ -321,9 +321,8 @@ class NodeMeter:
             self.dependencies.environ,
             software or {},
         )
-        loaded = software.get("versions", {})
         versions = {"gramwatt": __version__, "python": sys.version.split()[0]}
-        versions |= {str(key)[:64]: str(text)[:64] for key, text in loaded.items()}
+        versions |= {str(k)[:64]: str(v)[:64] for k, v in software.get("versions", {}).items()}
         framework = str(software["framework"])[:64] if software.get("framework") else None
         self.journal.put(
             JobRecord,
