@@ -1,8 +1,8 @@
 """The meter process: `python -m gramwatt.collectors.meter.main`, one per client.
 
 One loop waits for the client's lines, the client's death and the next reading, whichever comes
-first. No threads but those of the setting `metrics`, nothing inherited, nothing written to the
-job's output.
+first. No threads but those of the setting `metrics` and of servers whose counters are read; nothing
+inherited, nothing written to the job's output.
 docs/measuring.md describes the protocol.
 """
 

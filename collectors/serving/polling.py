@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import signal
+import sys
 import time
 from collections.abc import Callable, Container, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -25,6 +26,8 @@ LIMIT_S = 4.0
 LAST_LIMIT_S = 0.5
 """The same for the reading at the job's end, which its user waits for."""
 LARGEST_B = 16 * 2**20
+SWITCH_S = 0.0005
+"""Longest that a thread of this module keeps the interpreter from the meter's loop [s]."""
 START_TIME = "process_start_time_seconds"
 """When the server's process began, as Prometheus' client libraries give it [Unix time, s]."""
 
@@ -59,6 +62,7 @@ class Poller:
         self._servers = servers
         self._read: SimpleQueue[Reading] = SimpleQueue()
         self._ended = Event()
+        sys.setswitchinterval(SWITCH_S)
         for number in range(len(servers)):
             _in_background(lambda number=number: self._poll(number))  # type: ignore[misc]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -8,20 +9,26 @@ import pytest
 from gramwatt.sci.base.document import JobDoc, ServiceRowDoc
 from gramwatt.sci.journal.records import AnyRecord
 from tests.documents import scored
-from tests.journals import H100, Writer
+from tests.journals import H100, T0, Writer
 
 BUSY_W, IDLE_W = 600.0, 100.0
 STEP_S = 60
 
 
 def journal(
-    minutes: str, *, prefill_s: float = 2.0, decode_s: float = 20.0, **more: Any
+    minutes: str,
+    *,
+    prefill_s: float = 2.0,
+    decode_s: float = 20.0,
+    start: datetime = T0,
+    runs: bool = False,
+    **more: Any,
 ) -> Iterator[AnyRecord]:
     """One GPU and a minute for each letter: `w` of work, `i` without requests, `-` not known.
 
     In a minute of work are 100 prompt tokens, 400 more, 10 requests and 60 s that counters moved.
     """
-    meter, server = Writer("c"), Writer("c.c-servers-count")
+    meter, server = Writer("c", t0=start), Writer("c.c-servers-count", t0=start)
     yield meter.job(role="command", zone="FR", **more)
     yield meter.device("GPU-1", **H100)
     for number, what in enumerate(minutes):
@@ -39,7 +46,8 @@ def journal(
         for (unit, phase), amount in amounts.items():
             if amount:
                 yield server.count(amount, unit, end - 0.25, phase=phase)
-    yield meter.end(STEP_S * len(minutes))
+    if not runs:
+        yield meter.end(STEP_S * len(minutes))
 
 
 def total(document: JobDoc) -> ServiceRowDoc:
