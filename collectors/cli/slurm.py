@@ -21,7 +21,7 @@ import typer
 
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.common.files import why
-from gramwatt.collectors.common.projects import project_of_account
+from gramwatt.collectors.common.projects import project_of_tags
 from gramwatt.collectors.tracking.child_client import ChildClient
 from gramwatt.collectors.tracking.messages import print_message
 
@@ -32,7 +32,7 @@ NAMES_MOST_B = 4096
 NAMES = {
     "SLURM_ARRAY_JOB_ID": "array_job",
     "SLURM_ARRAY_TASK_ID": "array_task",
-    "SLURM_JOB_ACCOUNT": "account",
+    "SLURM_JOB_ACCOUNT": "slurm_account",
     "SLURM_JOB_NAME": "slurm_name",
     "SLURM_JOB_ID_HET_GROUP_0": "slurm_het",
 }
@@ -236,7 +236,7 @@ def _send(client: ChildClient | None, slurm_job: str, names: dict[str, str]) -> 
     """Send the job's tags, and the project of its account."""
     array = names.pop("array_job", None), names.pop("array_task", None)
     tags = {**names, "slurm": "_".join(map(str, array)) if all(array) else slurm_job}
-    project = project_of_account(os.environ, "account", names.get("account"))
+    project = project_of_tags(os.environ, tags)
     if client is not None:
         client.send_settings({"tags": tags, **({"project": project} if project else {})})
 

@@ -18,6 +18,15 @@ def project_of_account(environ: Mapping[str, str], kind: str, name: str | None) 
     return projects(environ.get(PROJECTS, "")).get(f"{kind}:{name}")
 
 
+def project_of_tags(environ: Mapping[str, str], tags: Mapping[str, str]) -> str | None:
+    """Return the project of the Slurm account or the namespace among a job's tags; else None."""
+    found = (
+        project_of_account(environ, kind, tags.get(tag))
+        for kind, tag in (("account", "slurm_account"), ("namespace", "namespace"))
+    )
+    return next((project for project in found if project), None)
+
+
 def projects(text: str) -> dict[str, str]:
     """Return the project of each `account:NAME` and `namespace:NAME`; entries of another form are
     left out.

@@ -15,6 +15,7 @@ from typing import Any
 from gramwatt import __version__
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.common.projects import project_of_tags
 from gramwatt.collectors.journal.intervals import DAY_S, Interval, Ledger, Schedule, moment
 from gramwatt.collectors.journal.spool import remember_server, spool_root
 from gramwatt.collectors.journal.writer import Journal
@@ -197,7 +198,7 @@ class OwnedJob:
             JobRecord,
             started_at=moment(self.start_ns),
             resumes=resumes,
-            project=config.project,
+            project=project_of_tags(os.environ, owner.tags) or config.project,
             name=owner.name,
             kind=config.kind,
             units=tuple(config.units),

@@ -140,7 +140,7 @@ def import_sacct(
     for attempt in attempts:
         jobs[attempt.job_id].append(attempt)
     for job_id, own in jobs.items():
-        project = project_of(own[-1].about.get("account"))
+        project = project_of(own[-1].about.get("slurm_account"))
         records = list(_records(own, project, host_names, place or {}))
         _take(service, job_id, records, answer)
     for doc, records in _rest_rows(nodes, attempts, host_names, place or {}) if nodes else ():
@@ -229,8 +229,8 @@ def _attempt(job: Mapping[str, Any]) -> Attempt | None:
     het = number(at(job, "het", "job_id"))
     about = {
         "name": str(job.get("name") or ""),
-        "account": str(job.get("account") or ""),
-        "partition": str(job.get("partition") or ""),
+        "slurm_account": str(job.get("account") or ""),
+        "slurm_partition": str(job.get("partition") or ""),
         "slurm": f"{array:.0f}_{task:.0f}" if array and task is not None else str(slurm_id),
         "slurm_het": f"{het:.0f}" if het else "",
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gramwatt.collectors.cli import slurm
-from gramwatt.collectors.common.projects import project_of_account, projects
+from gramwatt.collectors.common.projects import project_of_account, project_of_tags, projects
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_taskprolog_notes_the_names_of_a_nodes_first_task(made: Path) -> None:
     done = run(made, "taskprolog", **job, SLURM_LOCALID="0", SLURM_JOB_ACCOUNT="bio")
     assert (done.returncode, done.stdout) == (0, "")
     found = slurm.read_names(names / "names")
-    assert found == {"account": "bio", "slurm_name": "a $(b) 'c'"}
+    assert found == {"slurm_account": "bio", "slurm_name": "a $(b) 'c'"}
 
 
 def test_epilog_tells_every_attempt_how_the_job_ended(made: Path) -> None:
@@ -96,3 +96,6 @@ def test_projects_of_accounts_and_namespaces() -> None:
     assert project_of_account(environ, "account", "bio") == "genomics"
     assert project_of_account(environ, "account", "ml") is None
     assert project_of_account({}, "namespace", "ml") is None
+    assert project_of_tags(environ, {"slurm_account": "bio", "namespace": "ml"}) == "genomics"
+    assert project_of_tags(environ, {"namespace": "ml"}) == "vision"
+    assert project_of_tags(environ, {"slurm": "4"}) is None

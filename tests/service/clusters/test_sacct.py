@@ -100,7 +100,7 @@ def test_the_jobs_own_row_counts_and_steps_are_never_added(taken):
     assert answer["imported"] == ["sacct-c-1"]
     assert joules(document) == pytest.approx(3_600_000)
     assert document["energy_kwh"]["kind"] == "measured"
-    assert (document["duration_s"], document["tags"]["account"]) == (3600, "bio")
+    assert (document["duration_s"], document["tags"]["slurm_account"]) == (3600, "bio")
     assert [window["name"] for window in document["windows"]] == ["attempt 0"]
 
 

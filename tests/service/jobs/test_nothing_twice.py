@@ -4,12 +4,15 @@ import itertools
 
 import pytest
 
+from gramwatt.service.app import create_app
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.packs.collect import scored_inputs
-from tests.journals import H100, Writer, at, lines
+from tests.journals import H100, Writer, at, body, lines
+from tests.service.access.test_keys import NDJSON, with_key
 
+NAMES = ("pod-a", "pod-b", "own")
 GPU = "GPU-0a1b2c3d-0000-4000-8000-000000000001"
 
 
@@ -177,3 +180,23 @@ def test_a_pack_holds_what_was_taken_out(light):
     again = type(inputs).from_texts(inputs.journal().splitlines(), inputs.to_doc(), None)
     assert again.score(light.catalog)["energy_kwh"] == packed["energy_kwh"]
     assert packed["energy_kwh"]["value"] * 3.6e6 == pytest.approx(40 * 6000)
+
+
+def test_one_key_of_several_projects_sends_what_counts_in_each(light):
+    """The agent's key may write both; a better job's part goes out of either project's."""
+    client = create_app(service=light).test_client()
+    key = with_key(light, "agent", "ingest", "genomics", "vision")
+    for records in (
+        of("node", "pod-a", minutes(0, 10), node="k-2", project="genomics"),
+        of("node", "pod-b", minutes(10, 20), node="k-2", project="vision"),
+    ):
+        address = f"/v1/jobs/{records[0].job_id}/records"
+        sent = client.post(address, data=body(records), content_type=NDJSON, headers=key)
+        assert (sent.status_code, sent.json["rejected_count"]) == (200, 0)
+    take(light, of(None, "own", minutes(5, 15), project="vision"))
+    found = {name: (document(light, name)["project"], joules(light, name)) for name in NAMES}
+    assert found == {
+        "pod-a": ("genomics", pytest.approx(5 * 6000)),
+        "pod-b": ("vision", pytest.approx(5 * 6000)),
+        "own": ("vision", pytest.approx(10 * 6000)),
+    }
