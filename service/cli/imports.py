@@ -137,9 +137,10 @@ def import_sacct(
     else:
         print(_sacct_summary(answer))
         for rest in answer["rest"]:
+            unknown = f" or in {n} of unknown energy" if (n := rest["unknown_jobs"]) else ""
             print(
                 f"{rest['node']}: {rest['energy_j']:.6g} J, {rest['jobs_j']:.6g} J in jobs, "
-                f"{rest['rest_j']:.6g} J in none"
+                f"{rest['rest_j']:.6g} J in none{unknown}"
             )
     for row in answer["rejected"]:
         print(f"gramwatt: {row['job_id']}: {row['message']}", file=sys.stderr)

@@ -56,12 +56,16 @@ Project = Callable[[str | None], str | None]
 
 
 class RestDoc(TypedDict):
-    """A node's energy [J] over a span, what of it jobs have, and the rest that no job has."""
+    """A node's energy [J] over a span, what of it jobs have, and the rest that no job has.
+
+    With `unknown_jobs`, whose energy is in the rest, the rest is no job: it may be counted theirs.
+    """
 
     node: str
     energy_j: float
     jobs_j: float
     rest_j: float
+    unknown_jobs: int
     job_id: str | None
 
 
@@ -397,7 +401,8 @@ def _rest_rows(
             )
             cluster = own[0].cluster if own else ""
             rest_j, records = energy_j - jobs_j, list[AnyRecord]()
-            if rest_j >= 0 and end > start:
+            unknown = sum(1 for a in own if a.counted_j is None)
+            if rest_j >= 0 and end > start and not unknown:
                 job_id = safe_id(
                     f"sacct-rest-{name if host_names else hashed('', name)}-{start:%Y%m%dT%H%M%S}"
                 )
@@ -418,6 +423,7 @@ def _rest_rows(
                 "energy_j": energy_j,
                 "jobs_j": jobs_j,
                 "rest_j": rest_j,
+                "unknown_jobs": unknown,
                 "job_id": records[0].job_id if records else None,
             }
             yield doc, records

@@ -140,7 +140,14 @@ def test_jobs_and_rests_add_up_to_the_nodes(taken):
     )
     rows = (row(1, "n[1-2]", energy=6_000_000), row(2, "n1", start_s=4000), row(3, "n3", energy=0))
     answer, jobs = taken(*rows, nodes=nodes)
-    assert sum(filter(None, map(joules, jobs.values()))) == pytest.approx(15_000_000, rel=1e-3)
+    # The third node's energy is that of a job of which Slurm knows none, so no job of ours.
+    assert sum(filter(None, map(joules, jobs.values()))) == pytest.approx(14_000_000, rel=1e-3)
+    assert [rest["unknown_jobs"] for rest in answer["rest"]] == [0, 0, 1]
+    assert answer["rest"][2]["job_id"] is None
+    assert all(
+        rest["jobs_j"] + rest["rest_j"] == pytest.approx(rest["energy_j"])
+        for rest in answer["rest"]
+    )
     rests = {rest["node"]: rest["rest_j"] for rest in answer["rest"]}
     assert rests == pytest.approx({"n1": 2_400_000, "n2": 2_000_000, "n3": 1_000_000})
     [first] = [d for name, d in jobs.items() if name == answer["rest"][0]["job_id"]]
