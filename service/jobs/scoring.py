@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -31,6 +31,11 @@ from gramwatt.service.store.documents import head_text, read_job, split_job, to_
 from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
+
+if TYPE_CHECKING:  # the engine is loaded where a job is scored
+    from gramwatt.sci.journal.merge import MergedJob
+    from gramwatt.sci.score.identify import ScoreContext
+    from gramwatt.sci.score.operational import JobEnergy
 
 _log = logging.getLogger("gramwatt.service")
 
@@ -184,10 +189,36 @@ def score_records(
 
     Raises ScoreError when the records or the overlay make no score.
     """
-    from gramwatt.sci.catalog.overlay import OverlayError
     from gramwatt.sci.journal.merge import merge
-    from gramwatt.sci.score.identify import annual_context
     from gramwatt.sci.score.score import score
+
+    context = _context(service, revision, corrections)
+    try:
+        return score(merge(records), context)
+    except (QuantityError, OverflowError) as error:
+        raise _overflow(error) from None
+
+
+def joined_records(
+    service: Service, records: Iterable[AnyRecord], corrections: Sequence[Correction] = ()
+) -> tuple[MergedJob, JobEnergy]:
+    """Return a job's merged records, and their energy joined with intensity as its score does.
+
+    Raises ScoreError.
+    """
+    from gramwatt.sci.journal.corrections import with_declared_counts
+    from gramwatt.sci.journal.merge import merge
+    from gramwatt.sci.score.identify import identify
+    from gramwatt.sci.score.operational import join
+
+    job = with_declared_counts(merge(records), tuple(corrections))
+    return job, join(identify(job, _context(service, 1, corrections)))
+
+
+def _context(service: Service, revision: int, corrections: Sequence[Correction]) -> ScoreContext:
+    """Return what a job is scored with today; raises ScoreError for an unusable overlay."""
+    from gramwatt.sci.catalog.overlay import OverlayError
+    from gramwatt.sci.score.identify import annual_context
     from gramwatt.service.intensity.lookup import StoredIntensity
 
     try:
@@ -195,11 +226,12 @@ def score_records(
     except OverlayError as error:
         raise ScoreError(error.message, code=error.code) from None
     context = annual_context(catalog, service.config.lifetime_years, revision)
-    context = replace(context, intensity=StoredIntensity(service), zone=service.config.zone)
-    try:
-        return score(merge(records), replace(context, corrections=tuple(corrections)))
-    except (QuantityError, OverflowError) as error:
-        raise _overflow(error) from None
+    return replace(
+        context,
+        intensity=StoredIntensity(service),
+        zone=service.config.zone,
+        corrections=tuple(corrections),
+    )
 
 
 def _snapshot(session: Session, job: Job) -> _Snapshot:
