@@ -52,7 +52,7 @@ SINGLE = {"pynvml": "collectors", "codecarbon": "collectors"}
 INTEGRATIONS = ROOT / "collectors" / "integrations"
 INTEGRATED = {
     *("IPython", "accelerate", "huggingface_hub", "keras", "lightning", "mlflow"),
-    *("pytorch_lightning", "transformers"),
+    *("pyspark", "pytorch_lightning", "transformers"),
 }
 """The other sides of the integrations, which are loaded where a user names one."""
 IMPURE = {"os", "io", "time", "socket", "logging", "subprocess", "threading", "urllib"}

@@ -40,7 +40,7 @@ ORDER = (
         "catalog",
     ),
     *("doctor", "config", "demo", "sync", "node", "slurm"),
-    *("serve", "login", "session", "key", "scheduler", "db", "erase"),
+    *("serve", "login", "session", "key", "scheduler", "db", "archive", "fleet", "erase"),
 )
 """Commands as `gramwatt --help` lists them, whichever package adds them: a job's first, a server's
 last."""

@@ -16,6 +16,7 @@ from gramwatt.service.cli import (
     database,
     erase,
     export,
+    fleet,
     imports,
     jobs,
     keys,
@@ -91,6 +92,8 @@ def _add_groups(app: typer.Typer) -> None:
     app.add_typer(budgets.budget_app(), name="budget")
     app.add_typer(contracts.contract_app(), name="contract")
     app.add_typer(erase.erase_app(), name="erase")
+    app.add_typer(fleet.archive_app(), name="archive")
+    app.add_typer(fleet.fleet_app(), name="fleet")
 
 
 def _add_exchange(app: typer.Typer) -> None:

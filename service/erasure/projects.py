@@ -30,6 +30,7 @@ from gramwatt.service.store.access import (
     Project,
     ProjectUse,
 )
+from gramwatt.service.store.archives import ArchivedJob
 from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage
 from gramwatt.service.store.codecarbon import RUN_PREFIX, CodecarbonRun
 from gramwatt.service.store.documents import head_text, read_job, split_job
@@ -142,7 +143,7 @@ def _keep_without_name(session: Session, service: Service, job: Job, alias: str)
     }
     parts = parts_of(named)
     stays = cast(JobDoc, {**named, **_without_details(document)})
-    for model in (Writer, Device, Correction, Provisional, OpenJournal, JobLabel):
+    for model in (Writer, Device, Correction, Provisional, OpenJournal, JobLabel, ArchivedJob):
         session.execute(sa.delete(model).where(model.job == job.id))
     session.execute(sa.delete(Score).where(Score.job == job.id, Score.id != score.id))
     score.doc, score.series = split_job(stays)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gramwatt.service.store import (
     access,
+    archives,
     budgets,
     codecarbon,
     contracts,
@@ -14,6 +15,6 @@ from gramwatt.service.store import (
 )
 from gramwatt.service.store.models import Base
 
-MODULES = (access, budgets, codecarbon, contracts, factors, intensity, months, packs)
+MODULES = (access, archives, budgets, codecarbon, contracts, factors, intensity, months, packs)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

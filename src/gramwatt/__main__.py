@@ -17,7 +17,8 @@ SERVICE_COMMANDS = frozenset(
     (
         *("jobs", "job", "compare", "assert", "rm", "report", "export", "import", "verify", "card"),
         *("intensity", "plan", "budget", "contract", "month", "demo"),
-        *("serve", "login", "session", "key", "scheduler", "db", "erase"),
+        *("serve", "login", "session", "key", "scheduler", "db", "archive", "fleet"),
+        "erase",
     )
 )
 

@@ -1,0 +1,172 @@
+"""Bring the lines of archived jobs back into the store, each job whole and once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypedDict
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.service.access import audit
+from gramwatt.service.container import Service
+from gramwatt.service.fleet.archive import store_id
+from gramwatt.service.fleet.manifest import require_files, require_month
+from gramwatt.service.fleet.parquet import TABLES, read_columns, read_table
+from gramwatt.service.fleet.places import ArchiveError, Place
+from gramwatt.service.jobs.scoring import score_job
+from gramwatt.service.store.models import Count, Device, Interval, Job, JobMonth, Writer
+from gramwatt.service.store.upserts import upsert
+
+JOBS_AT_ONCE = 200
+_log = logging.getLogger("gramwatt.service")
+Each = Callable[[Sequence[int]], Iterable[int]]
+_PLAIN = (
+    *("writer", "seq", "energy_j", "kind", "utilisation_mean", "utilisation_max"),
+    *("memory_peak_b", "power_max_w", "profile", "extra"),
+)
+"""Columns of intervals that the store has under the same name."""
+
+
+class Restored(TypedDict):
+    """How many jobs of a month are whole again, had their lines, or are not there any more."""
+
+    month: str
+    restored: int
+    there_already: int
+    deleted_or_erased: int
+
+
+def restore_month(
+    service: Service, month: str, place: Place, *, job_id: str | None = None, each: Each = iter
+) -> Restored:
+    """Bring back the deleted lines of a month's jobs, or of one, and score them as of today.
+
+    A job of several months needs the archives of all. Jobs that were deleted or erased stay so.
+    Raises ArchiveError; jobs that were restored before stay restored.
+    """
+    service = service.for_every_project()
+    files = _files(service, place, month)
+    wanted = {
+        key: archived
+        for key, archived in read_columns("jobs", files["jobs"], "job, job_id")
+        if job_id in (None, archived)
+    }
+    if job_id is not None and not wanted:
+        raise ArchiveError(f"{month} in {place.address} has no job {job_id}")
+    found, months = _to_restore(service, wanted)
+    others = {one for of_job in months.values() for one in of_job} - {month}
+    known = {month: files, **{one: _files(service, place, one) for one in sorted(others)}}
+    done = 0
+    for first in range(0, len(found["due"]), JOBS_AT_ONCE):
+        keys = found["due"][first : first + JOBS_AT_ONCE]
+        done += _restore(service, known, keys, months, each)
+    if done:
+        audit.log(service, "archive-restored", f"{month}, {done} jobs: {place.address}")
+    there, gone = len(found["there"]), len(found["gone"])
+    return {"month": month, "restored": done, "there_already": there, "deleted_or_erased": gone}
+
+
+def _files(service: Service, place: Place, month: str) -> dict[str, list[Path]]:
+    manifest = require_month(place, month, store_id(service) or "none")
+    return require_files(place, manifest)
+
+
+def _to_restore(
+    service: Service, wanted: Mapping[int, str]
+) -> tuple[dict[str, list[int]], dict[int, list[str]]]:
+    """Return the jobs by what is to be done with them, and the months of those due."""
+    found: dict[str, list[int]] = {"due": [], "there": [], "gone": []}
+    months: dict[int, list[str]] = {}
+    with service.store.read() as session:
+        for key, job_id in wanted.items():
+            job = session.get(Job, key)
+            if job is None or job.job_id != job_id:  # an erased job has another id
+                found["gone"].append(key)
+            elif job.intervals_deleted_us is None:
+                found["there"].append(key)
+            else:
+                found["due"].append(key)
+                of_job = sa.select(JobMonth.month).where(JobMonth.job == key)
+                months[key] = list(session.scalars(of_job))
+    return found, months
+
+
+def _restore(
+    service: Service,
+    files: Mapping[str, Mapping[str, list[Path]]],
+    keys: Sequence[int],
+    months: Mapping[int, list[str]],
+    each: Each,
+) -> int:
+    """Restore some jobs, each in a transaction of its own; return how many."""
+    jobs: dict[int, list[dict[str, Any]]] = {key: [] for key in keys}
+    intervals: dict[int, list[dict[str, Any]]] = {key: [] for key in keys}
+    counts: dict[int, list[dict[str, Any]]] = {key: [] for key in keys}
+    for of_month in files.values():
+        for table, into in (("jobs", jobs), ("intervals", intervals), ("counts", counts)):
+            names = [name for name, _ in TABLES[table]]
+            for row in read_table(table, of_month[table], keys):
+                into[row[0]].append(dict(zip(names, row, strict=True)))
+    done = 0
+    for key in each(keys):
+        if len(jobs[key]) != len(months[key]):
+            name = jobs[key][0]["job_id"]
+            lacking = ", ".join(months[key])
+            raise ArchiveError(f"job {name} has lines in {lacking}, and not all are archived here")
+        work = partial(_restore_job, key, jobs[key], intervals[key], counts[key])
+        if service.store.transact(work, large=True):
+            done += 1
+            _score(service, key)
+    return done
+
+
+def _restore_job(
+    key: int,
+    parts: Sequence[dict[str, Any]],
+    intervals: Sequence[dict[str, Any]],
+    counts: Sequence[dict[str, Any]],
+    session: Session,
+) -> bool:
+    """Add the lines of one job, unless another process has, or the job was erased meanwhile."""
+    job = session.scalars(sa.select(Job).where(Job.id == key).with_for_update()).one_or_none()
+    if job is None or job.intervals_deleted_us is None or job.job_id != parts[0]["job_id"]:
+        return False
+    of_devices = sa.select(Device.node, Device.device_id, Device.id).where(Device.job == key)
+    devices = {(node, device): one for node, device, one in session.execute(of_devices)}
+    of_writers = sa.select(Writer.node, Writer.writer, Writer.id).where(Writer.job == key)
+    writers = {(node, writer): one for node, writer, one in session.execute(of_writers)}
+    rows = [
+        {
+            "device": devices[row["node"], row["device_id"]],
+            "start_us": row["start"],
+            "end_us": row["end"],
+            **{name: row[name] for name in _PLAIN},
+        }
+        for row in intervals
+    ]
+    upsert(session, Interval, rows)
+    counted = [
+        {
+            "writer": writers[row["node"], row["writer"]],
+            "at_us": row["at"],
+            **{name: row[name] for name in ("seq", "unit", "amount", "phase", "extra")},
+        }
+        for row in counts
+    ]
+    upsert(session, Count, counted)
+    job.intervals_deleted_us = None
+    job.stored_b = max(part["stored_b"] for part in parts)
+    return True
+
+
+def _score(service: Service, key: int) -> None:
+    """Score a restored job as every stored one is: with the factors of today."""
+    try:
+        score_job(service, key, "restored", force=True)
+    except GramwattError as error:
+        _log.warning("restored job %d cannot be scored again: %s", key, error.message)
