@@ -31,9 +31,24 @@ sys.dont_write_bytecode = False
 # Whoever ignores it, as nohup does, hands that to every process that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+LONGEST = (
+    *("test_database_away", "test_company", "test_run", "test_when_greenest", "test_simulation"),
+    *("test_every_page", "test_contract", "test_demo", "test_end_to_end", "test_pages", "test_if"),
+    *("test_month_sums", "test_pausing", "test_hour_of_hardware", "test_takeover", "test_children"),
+    *("test_packaging", "test_faults_real", "test_scheduler", "test_run_end", "test_survival"),
+    *("test_doctor", "test_conformance", "test_serving"),
+)
+"""Files that begin first, so that none of them runs on alone when all others have ended."""
+
 # The same examples everywhere and every time; no deadline, because other work shares the cores.
 settings.register_profile("gramwatt", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("gramwatt")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest before the others."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 
 
 def pytest_collection_finish() -> None:
