@@ -52,24 +52,25 @@ def test_r_that_is_declared_or_read_from_a_file_is_that_of_the_score(
     assert said == []
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("token=missing.json:tokens", "No such file or directory; it is not counted"),
-        ("token=metrics.json:toks", "it has no key 'toks'; it has tokens, eval"),
-        ("token=metrics.json:bad", "not a number: 'many'"),
-        ("token=metrics.json:none", "R is a number above zero, not 0"),
-        ("token=metrics.json:tokens.x", "there is no object with the key 'x'"),
-    ],
-)
+UNREAD = {
+    "token=missing.json:tokens": "No such file or directory; it is not counted",
+    "image=metrics.json:toks": "it has no key 'toks'; it has tokens, eval",
+    "page=metrics.json:bad": "not a number: 'many'",
+    "step=metrics.json:none": "R is a number above zero, not 0",
+    "epoch=metrics.json:tokens.x": "there is no object with the key 'x'",
+}
+
+
 def test_a_missing_file_or_key_is_one_notice_and_the_exit_code_stays(
-    environ: dict[str, str], tmp_path: Path, source: str, words: str
+    environ: dict[str, str], tmp_path: Path
 ) -> None:
-    counts, said = ran(environ, tmp_path, "--count-from", source, code=7)
+    options = [option for source in UNREAD for option in ("--count-from", source)]
+    counts, said = ran(environ, tmp_path, *options, code=7)
     assert counts == {"job": 1}
-    [line] = said
-    assert f"--count-from {source}: " in line
-    assert words in line
+    assert len(said) == len(UNREAD)
+    for line, (source, words) in zip(said, UNREAD.items(), strict=True):
+        assert f"--count-from {source}: " in line
+        assert words in line
 
 
 def test_a_file_that_the_command_did_not_write_counts_and_says_so(
@@ -90,15 +91,14 @@ def test_a_command_that_failed_has_not_done_what_was_declared(
     assert "the command failed, so --count token=98304 is not counted" in said[0]
 
 
-@pytest.mark.parametrize("unit", ["tokn", "Token"])
+@pytest.mark.parametrize("options", [("--unit", "tokn"), ("--count", "Token=5")])
 def test_a_misspelt_unit_gets_a_close_match_wherever_it_is_named(
-    environ: dict[str, str], tmp_path: Path, unit: str
+    environ: dict[str, str], tmp_path: Path, options: tuple[str, str]
 ) -> None:
+    unit = options[1].partition("=")[0]
     hint = f"{unit!r} counts as a unit of its own; close matches: token"
-    for number, options in enumerate((("--unit", unit), ("--count", f"{unit}=5"))):
-        home = {"GRAMWATT_HOME": str(tmp_path / f"home-{number}")}
-        _, said = ran(environ | home, tmp_path, *options)
-        assert [hint in line for line in said] == [True]
+    _, said = ran(environ, tmp_path, *options)
+    assert [hint in line for line in said] == [True]
 
 
 @pytest.mark.parametrize(
