@@ -213,8 +213,8 @@ class Accounts:
                 continue
             idle = [m for m in group if set(breakdown(m.job)["idle"]) - {"not seen"}]
             busy = [
-                _share_of(energy, energy.value - kwh),
-                _share_of(total_g, total_g.value - grams),
+                _scaled(energy, max(0.0, energy.value - kwh)),
+                _scaled(total_g, max(0.0, total_g.value - grams)),
             ]
             rows[name] = _ledger_row(name, len(group), *busy)
             taken = _scaled(energy, kwh), _scaled(total_g, grams)
