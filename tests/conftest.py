@@ -36,7 +36,7 @@ LONGEST = (
     *("test_every_page", "test_contract", "test_demo", "test_end_to_end", "test_pages", "test_if"),
     *("test_month_sums", "test_pausing", "test_hour_of_hardware", "test_takeover", "test_children"),
     *("test_packaging", "test_faults_real", "test_scheduler", "test_run_end", "test_survival"),
-    *("test_doctor", "test_conformance", "test_serving"),
+    *("test_doctor", "test_serving", "test_long_service"),
 )
 """Files that begin first, so that none of them runs on alone when all others have ended."""
 

@@ -83,7 +83,6 @@ DESCRIPTIONS = {
     "ended_at": "When the job ended for this writer, RFC 3339 with a zone.",
     "state": "How the job ended.",
     "exit_code": "Exit code of the command.",
-    "reporter": "Whose readings they are: the first counts a device's time; absent means meter.",
     "signal": "The signal that killed it.",
     "meter_cpu_s": "Processor time that the meter itself used [s].",
     "meter_rss_b": "Highest memory of the meter itself [B].",
@@ -149,7 +148,7 @@ def line_array(ref: str) -> dict[str, Any]:
 
 def _record(kind: str, record: type[AnyRecord]) -> dict[str, Any]:
     hints = get_type_hints(record)
-    specs = [spec for spec in fields(record) if spec.name not in ("extra", "elsewhere")]
+    specs = [spec for spec in fields(record) if spec.name != "extra"]
     found: dict[str, Any] = {
         "v": {"const": VERSION, "description": DESCRIPTIONS["v"]},
         "type": {"const": kind, "description": DESCRIPTIONS["type"]},
