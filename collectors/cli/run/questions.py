@@ -95,18 +95,19 @@ def _of_server(
     config: Config, server: str, path: str, request: Document | None, limit_s: float
 ) -> Document:
     """Return the JSON object at a path of the server; a `request` is posted as JSON."""
+    from gramwatt.collectors.client.api import Client
+    from gramwatt.collectors.client.errors import ApiError
+
     shown = plain_address(server)
     try:
-        key = server_key.key_for(config, config.home, server)
-        with http.new_session(key, repeats=False) as session:
-            method = "GET" if request is None else "POST"
-            answer = http.exchange(session, method, f"{server}{path}", limit_s, json=request)
-        if not answer.ok or answer.is_redirect:
-            raise NoAnswer(f"{shown} could not be asked (it answers {answer.status_code})")
-        document = answer.json()
-    except TimeoutError:
-        raise NoAnswer(f"{shown} did not answer within {limit_s:.2g} s") from None
-    except (OSError, ValueError) as error:
+        with Client(server, server_key.key_for(config, config.home, server), limit_s) as client:
+            document = client.get(path) if request is None else client.plan(**request)
+    except ApiError as error:
+        if isinstance(error.__cause__, TimeoutError):
+            raise NoAnswer(f"{shown} did not answer within {limit_s:.2g} s") from None
+        why = f"it answers {error.status}" if error.status else type(error.__cause__).__name__
+        raise NoAnswer(f"{shown} could not be asked ({why})") from None
+    except OSError as error:
         raise NoAnswer(f"{shown} could not be asked ({type(error).__name__})") from None
     if not isinstance(document, dict):
         raise NoAnswer(f"{shown} could not be asked (its answer is no object)")
