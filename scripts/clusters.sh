@@ -26,3 +26,4 @@ unpack() {
 
 unpack slurm slurmctld slurmd slurm-client slurm-wlm-basic-plugins libhwloc15 libmunge2 \
     libjson-c5 liblua5.1-0 libyaml-0-2 libdbus-1-3 libnuma1
+unpack prometheus prometheus
