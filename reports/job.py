@@ -38,6 +38,7 @@ from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.formatting import UNKNOWN, duration, number, percent, text
 from gramwatt.sci.base.units import mib_from_bytes
+from gramwatt.sci.journal.records import SERVING
 
 WORLD = (
     "The grid zone of this job is not known, so the world average intensity is used. The "
@@ -144,13 +145,18 @@ def _subtitle(document: JobDoc) -> str:
     if document["exit_code"]:
         state = f"{state} with exit code {document['exit_code']}"
     status = "provisional" if document["provisional"] else "final"
-    what = "Service" if document.get("service") else "Job"
+    what = "Service" if _serves(document) else "Job"
     took = "running for" if document["state"] == "running" else "took"
     return (
         f"{what} {document['job_id']} in project {_short(document['project'])}, {state}; started "
         f"{_moment(document['started_at'])}, {took} {duration(document['duration_s'])}. "
         f"Revision {document['revision']}, {status}."
     )
+
+
+def _serves(document: JobDoc) -> bool:
+    """Return whether the job is a service, also before its server has counted anything."""
+    return document.get("service") is not None or SERVING in document["tags"]
 
 
 def _moment(stamp: str) -> str:
@@ -162,7 +168,7 @@ def _warnings(document: JobDoc) -> list[Block]:
     if document["zone"] is None:
         blocks.append(NoticeBlock("warning", "zone-unknown", WORLD))
     if document["provisional"]:
-        running = SERVES if document.get("service") else PROVISIONAL
+        running = SERVES if _serves(document) else PROVISIONAL
         text = running if document["state"] == "running" else NOT_FINAL
         blocks.append(NoticeBlock("warning", "", text))
     if any(notice["code"] == "meter-synthetic" for notice in document["notices"]):
