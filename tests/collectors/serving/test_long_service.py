@@ -26,7 +26,7 @@ from tests.documents import scored
 
 DAY_S, DAYS, EARLY_DAYS = 86_400, 30, 11
 MIDNIGHT_S = 1_700_006_400.0
-STEP_S, SAVED_S = 600, 3_600
+STEP_S, SAVED_S = 1_200, 3_600
 IDLE_W, WORK_W = 100.0, 500.0
 TOKENS_PER_S = 40.0
 SERVERS = {"addresses": ["http://127.0.0.1:1/metrics=llamacpp"], "metrics": []}
@@ -76,13 +76,13 @@ def serve(rig: Rig) -> Served:
     meter = start(rig)
     early: JobDoc | None = None
     for step in range(1, DAYS * DAY_S // STEP_S + 1):
-        rig.clock.sleep(STEP_S)  # one reading in 10 minutes stands in for one a second
+        rig.clock.sleep(STEP_S)  # one reading in 20 minutes stands in for one a second
         if step in kills:
             rig.kill(meter)
             server.skip()
             meter = start(rig)
         meter.tick()
-        if step == EARLY_DAYS * DAY_S // STEP_S + 100:
+        if step == EARLY_DAYS * DAY_S // STEP_S + 30:
             early = document(rig)
     rig.stop(meter)
     assert early is not None
