@@ -146,6 +146,8 @@ def _verdict(pair: Pair, catalog: Catalog) -> Verdict:
         "mean_power_w": now.power_w if board else None,
         "hours": 1000.0,
         "zone": "DE",
+        "ownership": "owned",
+        "pue": 1.2,
         "candidates": [target.hardware],
     }
     found = suggest(parse_suggest_request(asked), catalog)["suggestions"]

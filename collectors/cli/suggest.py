@@ -37,7 +37,7 @@ OTHER = ("source", "candidate", "unit", "own_file", "workload", "as_json")
 """Parameters of the command that are no field of the request by that name."""
 
 
-FIRST = ("hardware-unstated", "memory-disagrees", "input-implausible")
+FIRST = ("hardware-unstated", "memory-disagrees", "input-implausible", "provider-lacks-part")
 """Notices that say how to read the whole answer."""
 
 

@@ -26,6 +26,7 @@ Action = Literal[
     "fewer-nodes",
     "power-cap",
     "stop-idle",
+    "leave-device",
     "checkpoint",
     "spot",
     "keep",
@@ -167,12 +168,16 @@ class Suggestion:
         """Return this suggestion as JSON-ready data."""
         doc = to_json(self) | {
             "count": int(self.count),
-            "likely": is_likely(self.carbon_ratio),
+            "likely": self.verdict not in UNJUDGED and is_likely(self.carbon_ratio),
             "by_ownership": dict(self.by_ownership or dict.fromkeys(OWNERSHIPS, self.verdict)),
             "reasons": list(self.reasons),
             "sources": list(dict.fromkeys(self.sources)),
         }
         return cast(SuggestionDoc, {name: doc[name] for name in SuggestionDoc.__annotations__})
+
+
+UNJUDGED: tuple[Verdict, ...] = ("unknown", "not-feasible")
+"""Verdicts beside which a ratio says nothing of the job."""
 
 
 def verdict_of(carbon_ratio: Quantity | None) -> Verdict:

@@ -7,10 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gramwatt.sci.advice.actions.capacity import other_counts, other_regions, share, stop_idle
+from gramwatt.sci.advice.actions.capacity import (
+    leave_device,
+    other_counts,
+    other_regions,
+    share,
+    stop_idle,
+)
 from gramwatt.sci.advice.actions.hardware import compare
 from gramwatt.sci.advice.actions.notices import notices
-from gramwatt.sci.advice.actions.present import fitting_parts, keep, too_short, with_hours
+from gramwatt.sci.advice.actions.present import fitting_parts, keep, with_hours
 from gramwatt.sci.advice.actions.settings import (
     batching,
     fewer_nodes,
@@ -40,6 +46,7 @@ CERTAIN_SHOWN = 10
 UNDECIDED_SHOWN = 5
 """Parts without a reliable difference that are listed when the request names no parts."""
 BUILDERS: tuple[Callable[[Work], Suggestion | None], ...] = (
+    leave_device,
     stop_idle,
     batching,
     mixed_precision,
@@ -92,7 +99,7 @@ def suggest(
         work = replace(work, emitted=Emitted.of(score))
     compared = [compare(work, one) for one in _candidates(work)]
     shown, shortened = _shown(work, compared)
-    shown = [*shown, *other_counts(work, shown)]
+    shown = [*shown, *other_counts(work, shown, compared)]
     every = [*shown, *_actions(work), *keep(work, compared)]
     suggestions = sorted(every, key=partial(_rank, work))
     found += [*shortened, *notices(work)]
@@ -119,10 +126,7 @@ def _finished(work: Work, one: Suggestion) -> Suggestion:
 
 
 def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
-    """Order certain savings first, by expected grams, then by ratio; the rest by verdict.
-
-    Parts that the job does not repay, if they have to be bought, come after "keep".
-    """
+    """Order certain savings first, by expected grams, then by ratio; the rest by verdict."""
     if suggestion.action == "keep" and suggestion.verdict == "not-feasible":
         return -3, 0.0  # first: there is nothing to compare the rest with
     saved = suggestion.saved_g.value if suggestion.saved_g else 0.0
@@ -130,7 +134,7 @@ def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
     # Without hours no grams are known, so the ratio alone gives the order.
     order = -(saved or gain)
     if suggestion.verdict == "lower":
-        return (0 if too_short(work, [suggestion]) else -2), order
+        return -2, order
     if suggestion.action == "keep":
         return -1, 0.0
     return _ORDER.index(suggestion.verdict), order

@@ -113,9 +113,20 @@ class Work:
         """Return what the place and the provider leave open."""
         provider = self.request.cloud
         if provider is None or self.offered is not None:
-            return list(self.place.notices)
+            return [*self.place.notices, *self._not_offered()]
         text = f"The catalog lists no instances of {provider}: which parts it has is not checked."
         return [*self.place.notices, Notice("provider-unlisted", text, "provider")]
+
+    def _not_offered(self) -> list[Notice]:
+        if self.part is None or self.offered is None or self.part.id in self.offered:
+            return []
+        rented = [one.id for one in self.catalog.all_instances() if one.hardware == self.part.id]
+        where = f"it is rented as {', '.join(rented[:3])}" if rented else "nor any other instance"
+        text = (
+            f"The catalog lists no instance of {self.request.cloud} with {self.part.id}; {where}. "
+            "Check provider and hardware."
+        )
+        return [Notice("provider-lacks-part", text, "provider")]
 
     @cached_property
     def described(self) -> Workload:

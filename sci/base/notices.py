@@ -78,6 +78,7 @@ CODES: dict[str, str] = {
     "class-inferred": "The class of work was inferred from the job.",
     "pace-inferred": "Something else than the devices seems to set the speed of the job.",
     "power-impossible": "The mean power cannot be that of the named part.",
+    "provider-lacks-part": "The provider rents out no instance with the present part.",
     "provider-unlisted": "The catalog lists no instances of the provider.",
     "class-unknown": "The class of work is not known, so ranges cover all classes.",
     "estimate-unavailable": "The question does not say enough for an estimate.",

@@ -7,17 +7,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gramwatt.sci.advice.actions.host_power import with_host
-from gramwatt.sci.advice.actions.ownership import judge
-from gramwatt.sci.advice.actions.texts import by_rule
+from gramwatt.sci.advice.actions.ownership import judge, kept
+from gramwatt.sci.advice.actions.texts import IN_TURN, by_rule
 from gramwatt.sci.advice.constraints.memory import fit_notes
-from gramwatt.sci.advice.constraints.slices import fitting_slice
+from gramwatt.sci.advice.constraints.slices import fitting_slice, split_name
 from gramwatt.sci.advice.documents import Suggestion, Verdict
+from gramwatt.sci.advice.prediction.bottleneck import FULL_SHARE
+from gramwatt.sci.advice.prediction.predict import families_measured
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, unchanged
+from gramwatt.sci.advice.prediction.workload import mean_power_share
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware, Region
-from gramwatt.sci.score.location import DATA_CENTRE_PUE
+from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre
 
 COUNTS_SHOWN = 3
 """Entries for other counts."""
@@ -31,8 +34,6 @@ SCALING = Quantity(
     "estimated",
     "share of the speed of single devices that several reach together; one waits for none",
 )
-IN_TURN = ("llama.cpp", "mlx")
-"""Frameworks that put layers on several devices, which then work one after another."""
 MIG_MOST = 7.0
 """Slices of one device (NVIDIA MIG)."""
 SHARED_BUSY = 0.5
@@ -41,18 +42,62 @@ LEAST_LEFT = 1e-3
 """Least carbon ratio, where nothing at all ran."""
 RELEASED_BUSY = 0.9
 """Busy share from which on there is nothing to release."""
+ON_PROCESSORS = ("sklearn", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels", "nltk")
+"""Libraries that compute on processors."""
+UNUSED_BUSY = 0.05
+"""Busy share up to which devices do hardly anything for a job."""
+MUST_ANSWER = (
+    "must the endpoint answer at any time? If it may sleep between requests, this is what that "
+    "saves; if not, nothing can be released, and a smaller part or a shared one is what is left"
+)
 REGIONS_SHOWN = 3
 LIMITS = "check latency, data residency and transfer; which regions are permitted is yours to say"
 
 
-def other_counts(work: Work, compared: Iterable[Suggestion]) -> list[Suggestion]:
-    """Return the parts of which fewer do the same work, best first; each with its count."""
-    if work.count < 2 or work.bottleneck.waits or work.classified.name in ("small", "llm-serving"):
+def other_counts(
+    work: Work, shown: Iterable[Suggestion], compared: Iterable[Suggestion]
+) -> list[Suggestion]:
+    """Return the parts of which fewer do the same work, best first; each with its count.
+
+    For serving, of which no time follows for another count, those that hold the model.
+    """
+    if work.count < 2 or work.misfit or work.bottleneck.waits or work.classified.name == "small":
         return []
-    found = [_fewer(work, one) for one in compared if one.board_energy and one.target]
+    if work.classified.name == "llm-serving":
+        return _held_by_fewer(work, compared)
+    found = [_fewer(work, one) for one in shown if one.board_energy and one.target]
     known = [one for one in found if one is not None and one.verdict in LISTED]
     known.sort(key=lambda one: one.carbon_ratio.value if one.carbon_ratio else 1.0)
     return known[:COUNTS_SHOWN]
+
+
+def _held_by_fewer(work: Work, compared: Iterable[Suggestion]) -> list[Suggestion]:
+    """Return parts for servers of which fewer hold the model, without a figure.
+
+    Those that were measured come first, then the newest.
+    """
+    found, measured = [], families_measured("llm-serving")
+    for one in compared:
+        if one.verdict == "not-feasible" or one.target is None or work.need is None:
+            continue
+        board, piece = split_name(one.target)
+        part = work.catalog.hardware(board)
+        if piece or not part.memory_gb or work.need.each_gib is not None:
+            continue
+        count = float(work.need.devices(part.memory_gb))
+        if count < work.count and part.market == "current" and in_data_centre(part):
+            how = (
+                f"{count:g} instead of {work.count:g} would hold the model; what that does to time "
+                "and energy was not measured"
+            )
+            notes = fit_notes(work.need, part, count)
+            entry = replace(
+                one, count=count, verdict="unknown", basis="rule", reasons=[how, *notes]
+            )
+            rank = (part.id in measured, part.release_year or 0, part.memory_gb)
+            found.append((rank, entry))
+    found.sort(key=lambda item: item[0], reverse=True)
+    return [entry for _, entry in found[:COUNTS_SHOWN]]
 
 
 def _fewer(work: Work, one: Suggestion) -> Suggestion | None:
@@ -94,6 +139,40 @@ def _fewer(work: Work, one: Suggestion) -> Suggestion | None:
         break_even_hours=judgement.break_even.hours,
         operating_point=f"{count:g} instead of {work.count:g} devices",
         reasons=[how, *fit_notes(work.need, part, count), *judgement.reasons],
+    )
+
+
+def leave_device(work: Work) -> Suggestion | None:
+    """Return the job without its devices, where they do no work for it; None elsewhere.
+
+    What the devices draw and their share of embodied carbon goes; the host does the same work.
+    """
+    busy, library = work.request.utilisation, (work.request.framework or "").strip().lower()
+    alone = library in ON_PROCESSORS
+    if work.part is None or (busy or 0.0) > UNUSED_BUSY:
+        return None
+    if not alone and busy is None:
+        return None
+    if not alone:
+        text = (
+            f"the devices are busy {busy:.0%} of the time: try the job on processors alone. How "
+            "long it takes there is not known, so that no saving is claimed"
+        )
+        return by_rule(work, "leave-device", None, [text])
+    same = unchanged(f"{work.request.framework} computes on processors")
+    energy = work.host_share.over(work.host_share + same, "1")
+    text = (
+        f"{work.request.framework} computes on processors: the job takes as long on a machine "
+        "without accelerators; counted as if another job then has them, or they are off"
+    )
+    return by_rule(
+        work,
+        "leave-device",
+        kept(work, energy),
+        [text],
+        time_ratio=same,
+        energy_ratio=energy,
+        operating_point="no accelerator",
     )
 
 
@@ -171,6 +250,8 @@ def stop_idle(work: Work) -> Suggestion | None:
         return None
     if power is None or embodied is None:
         return None
+    if (mean_power_share(work.request, part) or 0.0) >= FULL_SHARE:
+        return None  # so much power leaves no idle time to release
     inputs = {
         "idle": part.idle_w,
         "power": power,
@@ -190,7 +271,7 @@ def stop_idle(work: Work) -> Suggestion | None:
         "embodied carbon (rule 63)",
         "the figures hold if all of that time is released; gaps between kernels cannot be",
     ]
-    return by_rule(
+    found = by_rule(
         work,
         "stop-idle",
         replace(ratio, low=min(ratio.value, max(busy, ratio.low))),
@@ -198,6 +279,9 @@ def stop_idle(work: Work) -> Suggestion | None:
         operating_point="devices released while idle",
         sources=(part.idle_w.source, "rule 63"),
     )
+    if work.request.kind != "inference" and work.request.pace != "requests":
+        return found
+    return replace(found, verdict="unknown", reasons=[MUST_ANSWER, *reasons])
 
 
 def other_regions(work: Work) -> list[Suggestion]:

@@ -14,7 +14,7 @@ from gramwatt.sci.advice.actions.present import fewest_devices
 from gramwatt.sci.advice.constraints.availability import availability_notes, rental_notes
 from gramwatt.sci.advice.constraints.memory import fit_notes, shortfall
 from gramwatt.sci.advice.constraints.slices import Slice
-from gramwatt.sci.advice.constraints.support import porting_notes, refusals
+from gramwatt.sci.advice.constraints.support import porting_notes, precision_notes, refusals
 from gramwatt.sci.advice.documents import Suggestion, Verdict
 from gramwatt.sci.advice.prediction.bottleneck import same_rate
 from gramwatt.sci.advice.prediction.measurements import evidence
@@ -40,6 +40,7 @@ from gramwatt.sci.advice.prediction.workload import (
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.score.location import in_data_centre
 
 POWERED_VENDORS = ("NVIDIA", "AMD", "Intel")
 """Vendors whose parts' power follows from their rated power; of the others nothing was found."""
@@ -76,6 +77,7 @@ def compare(work: Work, target: Hardware | Slice) -> Suggestion:
     notes = [
         *fits,
         *porting_notes(work.request, target, work.part),
+        *precision_notes(work.request, target),
         *availability_notes(work.catalog, target, provider_known=work.request.cloud is not None),
     ]
     return _compared(work, target, replace(unjudged, reasons=notes), notes)
@@ -107,7 +109,20 @@ def _compared(work: Work, target: Hardware, unjudged: Suggestion, notes: list[st
         return _kept_pace(work, work.part, target, unjudged, notes)
     if prediction.time is None:
         return replace(unjudged, reasons=[*prediction.reasons, *notes])
+    if _is_guess(work, work.part, target, prediction):
+        text = (
+            f"no verdict: decoding on a card of a desk and on {target.id} was not measured in the "
+            "same software; give framework and precision"
+        )
+        unjudged = replace(unjudged, time_ratio=prediction.time, basis=prediction.basis)
+        return replace(unjudged, reasons=[text, *prediction.reasons, *notes])
     return _judged(work, work.part, target, prediction, notes, keeps_pace=from_own_runs)
+
+
+def _is_guess(work: Work, now: Hardware, target: Hardware, prediction: Prediction) -> bool:
+    """Tell whether decoding moves between desk and data centre on the model of a class alone."""
+    apart = in_data_centre(now) != in_data_centre(target)
+    return work.classified.name == "decode" and apart and prediction.basis == "class-model"
 
 
 def _no_ratio(work: Work) -> str | None:

@@ -6,8 +6,12 @@ and time:
     owned    (O e + M) / (O + M)            both are there: their embodied carbon is past
     rented   (O e + i + M' t n) / (O + M)   embodied carbon goes with use; n counts the devices of
                                             the smallest instance that are paid for and unused, i
-                                            their idle power
+                                            their idle power; M stays where the present part is not
+                                            rented
     to buy   (O e + M + TE'/U) / (O + M)    the part is made for this work of U hours
+
+Where the request does not say how hardware is had, nobody knows that a target is there: it is lower
+only with its embodied carbon, rented or bought.
 
 Break-even: after how much use a bought part has saved the embodied carbon it came with.
 """
@@ -32,6 +36,7 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR
 from gramwatt.sci.catalog.hardware import CARDS, Hardware
 from gramwatt.sci.embodied.te import accelerator_te
+from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre
 
 BY_EMBODIED = (
     "rented: lower by embodied carbon only, because fewer hours are reserved; that of energy is "
@@ -73,6 +78,9 @@ def judge(
     """
     made, life = te_g(target), work.lifetime_of(target)
     operational, embodied = work.operational_g_h, work.embodied_g_h
+    place = moved(work, target)
+    if energy is not None and place is not None:
+        energy = energy.times(place, "1").sourced(f"{energy.source}; {place.source}")
     payback = break_even(work, target, energy, devices)
     if energy is None or operational is None or embodied is None or made is None:
         reasons = _unknown(work, target, energy)
@@ -93,8 +101,48 @@ def judge(
     reasons = [_embodied_reason(work, made.scaled(work.count / devices), life, operational)]
     if found["rented"] == "lower" and energy.high >= 1:
         reasons.append(BY_EMBODIED)
-    chosen = work.ownership
+    if place is not None:
+        reasons.append(place.source)
+    chosen = _how_had(work, target, found, reasons)
     return Judgement(ratios[chosen], found[chosen], found, payback, reasons)
+
+
+def _how_had(
+    work: Work, target: Hardware, found: Mapping[Ownership, Verdict], reasons: list[str]
+) -> Ownership:
+    """Return how the target would be had, which decides; `reasons` gets it if it was not said."""
+    if work.request.ownership or work.rented or found["owned"] != "lower":
+        return work.ownership
+    listed = smallest_rental(work.catalog, None, target) is not None
+    rentable = listed or in_data_centre(target)  # other clouds than the catalog's have these
+    if rentable and "lower" in (found["rented"], found["to-buy"]):
+        chosen: Ownership = "rented" if found["rented"] == "lower" else "to-buy"
+    else:
+        chosen = "rented" if rentable and found["to-buy"] != "lower" else "to-buy"
+    how = "rented" if chosen == "rented" else "bought for this work"
+    reasons.append(f"counted as {how}; if one is there already, say ownership owned")
+    return chosen
+
+
+def moved(work: Work, target: Hardware) -> Quantity | None:
+    """Return the PUE where the target would stand over that of now [1]; None if it is one place.
+
+    A board of a data centre does not stand at the desk of the present card, unless the request
+    names a PUE, a region or a provider, which hold for both. The other way nothing is gained, since
+    a card of a desk may stand in the data centre too.
+    """
+    now = work.part
+    if now is None or work.request.pue is not None or work.request.cloud is not None:
+        return None
+    portable = "workstation" in now.intended_use or now.host_class == "edge"
+    if in_data_centre(now) or portable or not in_data_centre(target):
+        return None
+    pue, here = DATA_CENTRE_PUE, work.place.pue.value
+    text = (
+        f"{target.id} stands in a data centre: PUE {pue.value:g} ({pue.low:g} to {pue.high:g}) "
+        f"there, {here:g} here; its grid is taken for that of now. Give pue or provider"
+    )
+    return pue.over(work.place.pue, "1").sourced(text)
 
 
 def kept(work: Work, energy: Quantity) -> Quantity | None:
@@ -125,10 +173,11 @@ def _rented(
     unused = max(0.0, paid / devices - 1)
     idle_w = target.idle_w.value if target.idle_w else 0.0
     idle_g_h = work.grid_g_per_wh.value * idle_w * unused * devices / work.count
+    past = 0.0 if work.rented or work.request.ownership == "rented" else 1.0
 
     def formula(at: Values) -> float:
         hourly = at["made"] / (at["life"] * HOURS_PER_YEAR) * (1 + unused)
-        new = at["O"] * at["energy"] + (hourly + idle_g_h) * at["time"]
+        new = at["O"] * at["energy"] + at["M"] * past + (hourly + idle_g_h) * at["time"]
         return new / (at["O"] + at["M"])
 
     return ratio_of(formula, inputs, _source(work))
@@ -175,7 +224,7 @@ def _embodied_reason(work: Work, made: Quantity, life: Quantity, operational: Qu
         f"over a life of {life.value:g} years {rate:.3g} g an hour, beside "
         f"{operational.value:.3g} g an hour for electricity now"
     )
-    if work.ownership == "owned":
+    if work.request.ownership == "owned":
         text += ". It is past for hardware that is there, and does not change the verdict"
     return text
 

@@ -58,9 +58,8 @@ DESKS = ("consumer", "workstation")
 def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
     """Return the answer "keep what you have", where no other part's saving is certain.
 
-    Also where others save, but would have to be bought and none certainly repays that within the
-    job. It is not given where nothing was compared, or nothing is known of all that would be
-    feasible. A part that cannot hold the job is not to be kept, with the arithmetic.
+    It is not given where nothing was compared, or nothing is known of all that would be feasible. A
+    part that cannot hold the job is not to be kept, with the arithmetic.
     """
     if work.part is None:
         return []
@@ -68,8 +67,7 @@ def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
         return [_not_kept(work, work.part.id)]
     others = [one for one in compared if one.target != work.present_id]
     unjudged = sum(one.verdict == "unknown" for one in others)
-    lower = [one for one in others if one.verdict == "lower"]
-    if not others or (lower and not too_short(work, lower)):
+    if not others or any(one.verdict == "lower" for one in others):
         return []
     if unjudged and not any(one.carbon_ratio for one in others):
         return []
@@ -77,12 +75,6 @@ def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
     apart = f" ({unjudged} could not be judged)" if unjudged else ""
     count = f"{len(others)} other part{'s' if len(others) > 1 else ''}"
     reason = f"of {count} compared{apart}, none saves carbon for certain: keep {work.present_id}"
-    if lower:
-        reason = (
-            f"of {count} compared{apart}, none certainly repays its embodied carbon within this "
-            f"job of {work.hours:g} h: keep {work.present_id}, unless one is already there or "
-            "rented"
-        )
     return [
         by_rule(
             work,
@@ -94,18 +86,6 @@ def keep(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
             operating_point="as now",
         )
     ]
-
-
-def too_short(work: Work, lower: Sequence[Suggestion]) -> bool:
-    """Tell whether parts that save would have to be bought, and the job repays none of them."""
-    if work.rented or work.request.ownership in ("owned", "rented") or work.hours is None:
-        return False
-    return not any(needs_no_purchase(one) for one in lower)
-
-
-def needs_no_purchase(one: Suggestion) -> bool:
-    """Tell whether a saving holds for hardware that is bought for it, or needs none."""
-    return one.by_ownership is None or one.by_ownership["to-buy"] == "lower"
 
 
 def _not_kept(work: Work, part: str) -> Suggestion:

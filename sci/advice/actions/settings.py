@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gramwatt.sci.advice.actions.host_power import faster, with_host
 from gramwatt.sci.advice.actions.ownership import kept
-from gramwatt.sci.advice.actions.texts import by_rule
+from gramwatt.sci.advice.actions.texts import IN_TURN, by_rule
 from gramwatt.sci.advice.constraints.memory import estimated_need
 from gramwatt.sci.advice.documents import Action, Suggestion
 from gramwatt.sci.advice.prediction.measurements import Evidence, evidence
@@ -175,6 +175,9 @@ def batching(work: Work) -> Suggestion | None:
     name, batch, part = work.classified.name, work.request.batch_size, work.part
     if part is None or name not in INFERENCE or work.request.kind in TRAINING:
         return None
+    if (work.request.framework or "").lower() in IN_TURN and (batch or 1.0) <= 1:
+        text = "one user at a time has nothing to batch; several users would share each reading"
+        return by_rule(work, "batching", None, [f"{text} of the weights (rule 43)"])
     if name in ("llm-serving", "decode") and batch is not None and not work.bottleneck.waits:
         return _more_sequences(work, part, batch)
     if batch is not None and batch > 1:

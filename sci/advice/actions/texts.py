@@ -14,6 +14,8 @@ from gramwatt.sci.advice.prediction.ratio_range import unchanged
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.quantity import Quantity
 
+IN_TURN = ("llama.cpp", "mlx", "ollama")
+"""Frameworks for one user, which put layers on several devices that work one after another."""
 LONG_JOB_DEVICE_HOURS = 24.0
 """From here on a job is long (rule 56; a choice, not measured)."""
 EFFORTS: Mapping[Action, EffortDoc] = {
@@ -28,6 +30,9 @@ EFFORTS: Mapping[Action, EffortDoc] = {
     "fewer-nodes": EffortDoc(level="low", reason="a setting of the launcher; the run takes longer"),
     "shift-time": EffortDoc(level="low", reason="the run starts later"),
     "stop-idle": EffortDoc(level="medium", reason="reservations have to end when nothing runs"),
+    "leave-device": EffortDoc(
+        level="low", reason="the job starts on a machine without accelerators"
+    ),
     "share": EffortDoc(level="medium", reason="jobs have to be put together and watched"),
     "consolidate": EffortDoc(level="medium", reason="jobs have to be put together and watched"),
     "quantise": EffortDoc(

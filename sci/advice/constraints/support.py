@@ -96,9 +96,31 @@ def _framework(request: SuggestRequest, part: Hardware) -> str | None:
 
 def lacks_fp8(request: SuggestRequest, part: Hardware) -> str | None:
     """Return why the part cannot run the job's FP8; None where it can or need not."""
-    if request.precision == "fp8" and part.peak.fp8 is None and part.peak.fp16_tensor is not None:
-        return f"{part.id} has no FP8 units"
-    return None
+    if request.precision != "fp8" or part.peak.fp8 or part.peak.fp16_tensor is None:
+        return None
+    if holds_fp8_weights(request, part):
+        return None
+    return f"{part.id} has no FP8 units"
+
+
+def precision_notes(request: SuggestRequest, part: Hardware) -> list[str]:
+    """Return how a part without FP8 units runs the job's FP8 weights; empty for all others."""
+    if not holds_fp8_weights(request, part):
+        return []
+    return [
+        f"vLLM holds FP8 weights on {part.id} and computes in 16 bits (W8A16, weight-only): memory "
+        "is saved, and the rates of FP8 units are not there"
+    ]
+
+
+def holds_fp8_weights(request: SuggestRequest, part: Hardware) -> bool:
+    """Tell whether vLLM runs FP8 weights on a part without FP8 units, with activations in 16 bits.
+
+    Its documents say so of Turing and Ampere (compute capability 7.5 to 8.6, W8A16 by Marlin).
+    """
+    served = (request.framework or "").lower() == "vllm" and not request.trains
+    fits = part.architecture.startswith(("Turing", "Ampere")) and "CUDA" in part.software
+    return request.precision == "fp8" and served and fits and part.peak.fp8 is None
 
 
 def _precision(request: SuggestRequest, part: Hardware) -> str | None:

@@ -86,6 +86,8 @@ def _waiting(request: SuggestRequest, part: Hardware) -> str | None:
         return f"mean power of {power:g} W is below {NEAR_IDLE} times idle power"
     if memory is not None and memory > MEMORY_BOUND:
         return None
+    if (mean_power_share(request, part) or 0.0) >= FULL_SHARE:
+        return None  # whatever the busy share says: no waiting device draws so much
     if busy is not None and busy < SMALL_UTILISATION:
         return f"the devices are busy {busy:.0%} of the time"
     share = mean_power_share(request, part)

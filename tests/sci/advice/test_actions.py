@@ -51,6 +51,7 @@ def entries(target, **request):
 def test_fewer_larger_devices_are_an_entry_of_their_own():
     old = {"hardware": V100, "kind": "training", "framework": "pytorch", "precision": "fp16"}
     old |= {"mean_power_w": 255, "peak_memory_gb": 14, "count": 8, "hours": 90, "zone": "DE"}
+    old |= {"ownership": "owned"}
     found = entries("nvidia-h100-pcie-80", **old)
     same, fewer = found[8], found[min(found)]
     assert len(found) == 2
@@ -63,7 +64,7 @@ def test_fewer_larger_devices_are_an_entry_of_their_own():
 def test_layers_in_turn_need_one_device_that_holds_them():
     pair = {"hardware": "nvidia-rtx-4090", "kind": "inference", "framework": "llama.cpp"}
     pair |= {"batch_size": 1, "model_parameters": 34e9, "precision": "int8", "mean_power_w": 200}
-    found = entries("nvidia-rtx-pro-6000-server", **pair, count=2, hours=9, zone="DE")
+    found = entries("nvidia-rtx-6000-ada", **pair, count=2, hours=9, ownership="owned")
     assert sorted(found) == [1, 2]
     assert found[1]["time_ratio"]["value"] == pytest.approx(found[2]["time_ratio"]["value"])
     assert found[1]["energy_ratio"]["value"] < found[2]["energy_ratio"]["value"]

@@ -78,7 +78,7 @@ def test_a_faster_part_does_not_hurry_requests():
 
 
 def test_a_waiting_training_may_run_on_a_smaller_part():
-    said = judged(L4, **LOADER)
+    said = judged(L4, **LOADER, ownership="owned")
     assert said["verdict"] == "lower"
     # At most its rated power, beside the same host: (72 t + H) / (95 + H).
     host = 195 * (400 / 700) ** 0.25

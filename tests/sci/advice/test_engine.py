@@ -411,7 +411,7 @@ def test_wall_energy_of_servers_is_time_times_rated_power():
     assert energy["value"] == pytest.approx(time["value"] * 350 / 300)
     assert energy["high"] / energy["value"] == pytest.approx(1.2525, rel=1e-3)  # ranges.csv
     assert "wall energy of MLPerf servers" in energy["source"]
-    assert said["verdict"] == "lower"
+    assert said["by_ownership"]["owned"] == "lower"
 
 
 @pytest.mark.parametrize(

@@ -567,7 +567,9 @@ def _() -> None:
     said = action("stop-idle", **{**SMALL_JOB, "kind": "inference"})
     assert action("stop-idle", **{**SMALL_JOB, "kind": "training"}) is None  # between its steps
     idle = CATALOG.hardware(H100).idle_w
-    assert said["verdict"] == "lower"
+    assert said["verdict"] == "unknown"  # until it is said whether the endpoint must answer
+    assert said["reasons"][0].startswith("must the endpoint answer at any time?")
+    assert action("stop-idle", **{**SMALL_JOB, "kind": "evaluation"})["verdict"] == "lower"
     assert said["saved_g"]["value"] > 0.8 * 48 * idle.value / 1000 * 300  # at 342 g/kWh, with M
     assert "flag-idle" in codes(**SMALL_JOB)
 
