@@ -121,10 +121,10 @@ class Work:
         if self.part is None or self.offered is None or self.part.id in self.offered:
             return []
         rented = [one.id for one in self.catalog.all_instances() if one.hardware == self.part.id]
-        where = f"it is rented as {', '.join(rented[:3])}" if rented else "nor any other instance"
+        where = f"; it is rented as {', '.join(rented[:3])}" if rented else ""
         text = (
-            f"The catalog lists no instance of {self.request.cloud} with {self.part.id}; {where}. "
-            "Check provider and hardware."
+            f"The catalog lists no instance of {self.request.cloud} with {self.part.id}{where}: "
+            "check provider and hardware."
         )
         return [Notice("provider-lacks-part", text, "provider")]
 

@@ -42,6 +42,10 @@ _SLICES = {
 chip itself), and the chips of the largest."""
 
 
+SLICED = frozenset(part for part, _, _ in _SLICES.values())
+"""TPUs that Google Cloud rents out in slices, whose names follow a rule and stand in no list."""
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """An on-demand list price [USD/h], for display only."""

@@ -91,8 +91,14 @@ def _held_by_fewer(work: Work, compared: Iterable[Suggestion]) -> list[Suggestio
                 "and energy was not measured"
             )
             notes = fit_notes(work.need, part, count)
-            entry = replace(
-                one, count=count, verdict="unknown", basis="rule", reasons=[how, *notes]
+            entry = Suggestion(
+                action=one.action,
+                target=one.target,
+                count=count,
+                verdict="unknown",
+                basis="rule",
+                reasons=[how, *notes],
+                sources=one.sources,
             )
             rank = (part.id in measured, part.release_year or 0, part.memory_gb)
             found.append((rank, entry))

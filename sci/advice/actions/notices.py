@@ -134,6 +134,8 @@ def _pace(work: Work) -> Notice | None:
         f"Taken as paced by {work.bottleneck.name}: {work.bottleneck.reason}. Parts are compared "
         "at the same rate; give pace where that is wrong."
     )
+    if work.bottleneck.name == "input":
+        text += " A faster input pipeline shortens the whole run, and comes before other hardware."
     return Notice("pace-inferred", text, "pace")
 
 

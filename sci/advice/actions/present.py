@@ -134,7 +134,8 @@ def fitting_parts(work: Work, compared: Sequence[Suggestion]) -> tuple[list[Sugg
     large = sorted(feasible, key=lambda one: _order(work, one, newest=False))
     families = {_family(work, one): one for one in reversed(large)}  # the most measured of each
     large = sorted(families.values(), key=lambda one: _order(work, one, newest=True))
-    few = _by_power(work, feasible) if _is_little(work) else []
+    anywhere = work.request.constraint == "none"
+    few = _by_power(work, feasible) if anywhere and _is_little(work) else []
     shown: dict[str, Suggestion] = {}
     for one in (*few[: SHOWN // 2], *large):
         shown.setdefault(_family(work, one), one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
-from gramwatt.sci.catalog.instances import Instance
+from gramwatt.sci.catalog.instances import SLICED, Instance
 
 
 def rented_only(part: Hardware) -> bool:
@@ -20,7 +20,8 @@ def offered_parts(catalog: Catalog, provider: str | None) -> frozenset[str] | No
     """Return the parts in the provider's instances of the catalog; None where it lists none."""
     if provider is None:
         return None
-    return frozenset(one.hardware for one in _instances(catalog, provider=provider)) or None
+    found = frozenset(one.hardware for one in _instances(catalog, provider=provider))
+    return found | SLICED if provider == "gcp" else found or None
 
 
 def availability_notes(catalog: Catalog, part: Hardware, *, provider_known: bool) -> list[str]:
@@ -29,7 +30,7 @@ def availability_notes(catalog: Catalog, part: Hardware, *, provider_known: bool
     `provider_known` says that a provider is named, so that figures are those of its grid.
     """
     instances = _instances(catalog, part=part)
-    notes = [_rented(instances, provider_known=provider_known)] if rented_only(part) else []
+    notes = [_rented(part, instances, provider_known=provider_known)] if rented_only(part) else []
     hosts = [catalog.cpu_of(instance) for instance in instances]
     if hosts and all(host and host.isa == "arm64" for host in hosts):
         text = f"{instances[0].host_cpu} ({hosts[0].architecture if hosts[0] else ''})"
@@ -93,7 +94,9 @@ def _whole_machines(instances: list[Instance], provider: str, count: float) -> s
     )
 
 
-def _rented(instances: list[Instance], *, provider_known: bool) -> str:
+def _rented(part: Hardware, instances: list[Instance], *, provider_known: bool) -> str:
+    if part.id in SLICED and not instances:
+        return "not sold, only rented from gcp, in slices"
     if not instances:
         return "only rented from its vendor; the catalog lists no instance with it"
     more = f" and {len(instances) - 1} more" if len(instances) > 1 else ""
