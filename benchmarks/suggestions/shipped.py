@@ -31,6 +31,7 @@ from gramwatt.sci.advice.prediction.measurements import (
 from gramwatt.sci.advice.prediction.time_model import TimeModel
 from gramwatt.sci.advice.suggest_request import PRECISIONS, parse_suggest_request
 from gramwatt.sci.base.csv_data import parse
+from gramwatt.sci.base.uncertainty import percentile
 from gramwatt.sci.catalog.catalog import Catalog
 
 FRAMEWORKS = {"pytorch": "pytorch", "tuned": "tensorrt", "llama.cpp": "llama.cpp"}
@@ -41,15 +42,28 @@ WALL = ("mlperf-inference-earlier", SYSTEMS)
 WallFactor = Callable[[Pair], float | None]
 """The x/÷ factor of wall energy from pairs of other rounds; None where there are too few."""
 CLASSES = ("training", "recsys", "decode", "batch-inference")
+LARGE = 0.8
+"""Ratio of energy below which a saving is above 20 %."""
+AIMED = {
+    "wall": {(SYSTEMS, "batch-inference"), (SYSTEMS, "recsys")},
+    "board": {("zeus-sentiment140", "training")},
+    "board, workload out": {("zeus", "training")},
+    "decode, workload out": {("ml-energy-2023", "decode")},
+}
+"""Sets of pairs, by source and class, whose energy is held against the aims."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One answer: what was measured, of board or wall energy, and whether `lower` was said."""
+    """One answer: what was measured, of board or wall energy, and whether `lower` was said.
+
+    `error` is that of the energy ratio, hosts included, over what was measured, None without one.
+    """
 
     source: str
     workload_class: str
     measured: float
+    error: float | None
     lower: bool
     likely: bool
     inside: bool | None
@@ -69,6 +83,9 @@ class Shipped:
     right: int
     likely: int
     likely_right: int
+    large: int
+    large_claimed: int
+    errors: tuple[float, ...]
 
 
 @cache
@@ -157,7 +174,8 @@ def _verdict(pair: Pair, catalog: Catalog) -> Verdict:
     ratio = answer["energy_ratio"]
     inside = ratio["low"] <= whole <= ratio["high"] if ratio else None
     lower = answer["verdict"] == "lower"
-    return Verdict(now.source, now.workload_class, measured, lower, answer["likely"], inside)
+    error = abs(ratio["value"] / whole - 1) if ratio else None
+    return Verdict(now.source, now.workload_class, measured, error, lower, answer["likely"], inside)
 
 
 def _is_of(one: SuggestionDoc, target: str, count: int) -> bool:
@@ -189,7 +207,42 @@ def _sum(source: str, name: str, found: Sequence[Verdict]) -> Shipped:
         sum(one.measured < 1 for one in claims),
         len(likely),
         sum(one.measured < 1 for one in likely),
+        sum(one.measured < LARGE for one in found),
+        sum(one.measured < LARGE for one in claims),
+        tuple(sorted(one.error for one in found if one.error is not None)),
     )
+
+
+def against_aims(found: Iterable[Shipped]) -> list[tuple[object, ...]]:
+    """Lines of the table of aims: energy on rows outside the fits, each figure beside its aim."""
+    lines: list[tuple[object, ...]] = []
+    for name, sources in AIMED.items():
+        group = [one for one in found if (one.source, one.workload_class) in sources]
+        pairs, answered, inside, claims, right, large, claimed = (
+            sum(getattr(one, field) for one in group)
+            for field in (
+                *("pairs", "answered", "inside", "claims", "right"),
+                *("large", "large_claimed"),
+            )
+        )
+        errors = sorted(error for one in group for error in one.errors)
+        wrong = (claims - right) / claims if claims else 0.0
+        figures = (
+            ("range holds", inside / answered, "76 to 88 %", 0.76 <= inside / answered <= 0.88),
+            (
+                f"savings above 20 % claimed, of {large}",
+                claimed / large,
+                "50 %",
+                2 * claimed >= large,
+            ),
+            (f"claims that are wrong, of {claims}", wrong, "5 % at most", wrong <= 0.05),
+            ("answered", answered / pairs, "80 %", answered / pairs >= 0.8),
+            ("median error", percentile(errors, 0.5), "13 %", percentile(errors, 0.5) <= 0.13),
+            ("90th percentile", percentile(errors, 0.9), "41 %", percentile(errors, 0.9) <= 0.41),
+        )
+        for figure, value, aim, met in figures:
+            lines.append((name, figure, f"{value:.0%}", aim, "yes" if met else "no"))
+    return lines
 
 
 def as_cells(one: Shipped) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from benchmarks.suggestions import tables
 from benchmarks.suggestions.accuracy import Replay
 from benchmarks.suggestions.hard_pairs import HARD_PAIRS
 from benchmarks.suggestions.replay import throughput_errors, thumb
-from benchmarks.suggestions.shipped import SYSTEMS, held_out
+from benchmarks.suggestions.shipped import SYSTEMS, against_aims, held_out
 from gramwatt.sci.advice.prediction.measurements import measurements, pairs
 from gramwatt.sci.catalog.catalog import load_catalog
 
@@ -56,6 +56,15 @@ def test_an_aim_that_is_missed_is_named(replay, monkeypatch):
     assert error == "error 12.3% and 36.1% overall"
     assert coverage == "coverage 84.9% of 4594 pairs"
     assert wall == "23 true savings claimed on wall energy"
+
+
+def test_energy_stands_beside_its_aims(replay):
+    lines = against_aims(replay.shipped)
+    met = {(name, figure.split(",")[0]) for name, figure, *_, said in lines if said == "yes"}
+    assert len(lines) == 24
+    wall = {figure for name, figure in met if name == "wall"}
+    assert wall >= {"range holds", "claims that are wrong", "answered", "90th percentile"}
+    assert ("decode, workload out", "range holds") in met
 
 
 def test_the_systems_of_four_to_eight_gpus_are_47_pairs_both_ways():

@@ -20,6 +20,7 @@ WORDS = {
     "change-hardware": "move to {target}",
     "power-cap": "cap the power",
     "stop-idle": "release idle accelerators",
+    "leave-device": "run it on processors alone",
     "avoid-failed": "find out why runs failed",
     "avoid-killed": "cancel runs earlier",
     "avoid-lost": "find out why runs were lost",

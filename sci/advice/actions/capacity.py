@@ -12,7 +12,7 @@ from gramwatt.sci.advice.actions.texts import IN_TURN, by_rule
 from gramwatt.sci.advice.constraints.memory import fit_notes
 from gramwatt.sci.advice.constraints.slices import fitting_slice, split_name
 from gramwatt.sci.advice.documents import Suggestion, Verdict
-from gramwatt.sci.advice.prediction.bottleneck import FULL_SHARE
+from gramwatt.sci.advice.prediction.bottleneck import NEAR_RATED
 from gramwatt.sci.advice.prediction.predict import families_measured
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, unchanged
 from gramwatt.sci.advice.prediction.workload import mean_power_share
@@ -256,7 +256,7 @@ def stop_idle(work: Work) -> Suggestion | None:
         return None
     if power is None or embodied is None:
         return None
-    if (mean_power_share(work.request, part) or 0.0) >= FULL_SHARE:
+    if (mean_power_share(work.request, part) or 0.0) >= NEAR_RATED:
         return None  # so much power leaves no idle time to release
     inputs = {
         "idle": part.idle_w,
@@ -287,7 +287,9 @@ def stop_idle(work: Work) -> Suggestion | None:
     )
     if work.request.kind != "inference" and work.request.pace != "requests":
         return found
-    return replace(found, verdict="unknown", reasons=[MUST_ANSWER, *reasons])
+    asked = replace(found, reasons=[MUST_ANSWER, *reasons])
+    # A job that was measured has ended: nothing of it has to answer any more.
+    return asked if work.measured else replace(asked, verdict="unknown")
 
 
 def other_regions(work: Work) -> list[Suggestion]:

@@ -11,7 +11,7 @@ from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.constraints.memory import estimated_need, shortfall
 from gramwatt.sci.advice.constraints.slices import split_name
 from gramwatt.sci.advice.constraints.support import refusals
-from gramwatt.sci.advice.prediction.bottleneck import FULL_SHARE
+from gramwatt.sci.advice.prediction.bottleneck import NEAR_RATED
 from gramwatt.sci.advice.prediction.measurements import table
 from gramwatt.sci.advice.prediction.workload import (
     SMALL_POWER_SHARE,
@@ -56,7 +56,7 @@ def _little_used(work: Work, part: Hardware) -> str | None:
     share, busy = mean_power_share(work.request, part), work.request.utilisation
     if share is not None and share < SMALL_POWER_SHARE:
         return f"mean power is {share:.0%} of rated power"
-    if share is not None and share >= FULL_SHARE:
+    if share is not None and share >= NEAR_RATED:
         return None
     if busy is not None and busy < SMALL_UTILISATION:
         return f"it is busy {busy:.0%} of the time"
@@ -117,7 +117,7 @@ def _outdated(work: Work, part: Hardware) -> Notice | None:
 
 def _idle(work: Work) -> Notice | None:
     busy, share = work.request.utilisation, mean_power_share(work.request, work.part)
-    if busy is None or busy >= SMALL_UTILISATION or (share or 0.0) >= FULL_SHARE:
+    if busy is None or busy >= SMALL_UTILISATION or (share or 0.0) >= NEAR_RATED:
         return None
     text = f"The devices were busy {busy:.0%} of the reserved time."
     return Notice("flag-idle", text, "utilisation")

@@ -31,6 +31,8 @@ MEMORY_IDLE = 0.1
 """Busy share of the memory controller below which a device of low power mostly waits."""
 FULL_SHARE = 0.7
 """Usual mean over rated power of well-used devices: the median of measured runs (power.csv)."""
+NEAR_RATED = 0.9
+"""Mean over rated power from which on a device is busy, whatever its busy share says."""
 HELD_IDLE = {
     "P8": Quantity(2.4, 1.6, 3.3, "1", "derived", "T4 9 to 26 W, L4 15 to 28 W, L40S 30 to 96 W"),
     "P0": Quantity(1.25, 1.0, 1.7, "1", "derived", "A100 50 to 66 W, H100 70 to 120 W at most"),
@@ -86,7 +88,7 @@ def _waiting(request: SuggestRequest, part: Hardware) -> str | None:
         return f"mean power of {power:g} W is below {NEAR_IDLE} times idle power"
     if memory is not None and memory > MEMORY_BOUND:
         return None
-    if (mean_power_share(request, part) or 0.0) >= FULL_SHARE:
+    if (mean_power_share(request, part) or 0.0) >= NEAR_RATED:
         return None  # whatever the busy share says: no waiting device draws so much
     if busy is not None and busy < SMALL_UTILISATION:
         return f"the devices are busy {busy:.0%} of the time"
