@@ -4,12 +4,20 @@ import re
 import shlex
 import shutil
 import subprocess
+from pathlib import Path
 
+import kubernetes_validate
 import pytest
 import yaml
 from flask import Flask
 from flask.testing import FlaskClient
+from helm_python.chart import Chart, lint
+from typer.testing import CliRunner
 
+from gramwatt.collectors.cli.app import build_app
+from gramwatt.collectors.common.config import PARSERS, PREFIX
+from gramwatt.collectors.node.agent import state_path
+from gramwatt.collectors.node.pods import SOCKET
 from gramwatt.service.app import create_app
 from gramwatt.service.config import SETTINGS, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
@@ -19,18 +27,27 @@ from tests.service.cli.command import gramwatt
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 FILES = [path for path in sorted(DEPLOY.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
-OBJECTS = [
-    found
-    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
-    for found in yaml.safe_load_all(path.read_text())
-]
+CHART = DEPLOY / "helm" / "gramwatt"
+
+
+def rendered(**values):
+    """The objects of the chart with these values, as a release named gramwatt."""
+    with Chart.load(CHART) as chart:
+        texts = chart.render(values=values, name="gramwatt", namespace="green")
+    return [found for text in texts.values() for found in yaml.safe_load_all(text) if found]
+
+
+NODE = {"enabled": True, "podLabels": True}
+OBJECTS = rendered()
+ALL = rendered(node=NODE, serviceMonitor={"enabled": True})
 PODS = {
     found["metadata"]["name"]: found["spec"]["template"]
     for found in OBJECTS
-    if found["kind"] == "Deployment"
+    if found["kind"] in ("Deployment", "Job")
 }
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 OURS = {name: found for name, found in SERVICES.items() if name != "database"}
+APP = {"app": "gramwatt"}
 STOP_S = 20
 """How long a server and a scheduler finish what is under way, as docs/deploy.md says."""
 
@@ -62,6 +79,7 @@ def test_every_setting_named_is_read_by_the_product_and_explained():
     )
     read += (DEPLOY / "gunicorn.conf.py").read_text()
     read += " ".join(f'"{setting.variable}"' for setting in SETTINGS)
+    read += " ".join(f'"{PREFIX}{key.upper()}"' for key in PARSERS)
     explained = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     found = {
         name
@@ -173,6 +191,9 @@ def test_objects_find_each_other_by_their_labels():
         "ConfigMap",
         "Deployment",
         "Deployment",
+        "Job",
+        "NetworkPolicy",
+        "NetworkPolicy",
         "PodDisruptionBudget",
         "Service",
     ]
@@ -186,12 +207,17 @@ def test_objects_find_each_other_by_their_labels():
         elif found["kind"] == "Service":
             assert found["spec"]["selector"] == web
             assert [one["targetPort"] for one in found["spec"]["ports"]] == ["http"]
+        elif found["kind"] == "NetworkPolicy":
+            chosen = found["spec"]["podSelector"]["matchLabels"]
+            assert chosen == (web if found["metadata"]["name"].endswith("-web") else APP)
     (config,) = (found for found in OBJECTS if found["kind"] == "ConfigMap")
     assert all(isinstance(value, str) for value in config["data"].values())
-    for pod in PODS.values():
+    for name, pod in PODS.items():
         for container in containers(pod):
             named = [ref.popitem()[1]["name"] for ref in map(dict, container["envFrom"])]
-            assert named == ["gramwatt", config["metadata"]["name"]]
+            # The hook runs before there is a ConfigMap.
+            hook = name.endswith("-migrations")
+            assert named == ["gramwatt", config["metadata"]["name"]][: 1 if hook else 2]
 
 
 def test_containers_may_do_only_what_they_need_and_hold_no_secret():
@@ -224,7 +250,8 @@ def test_nothing_is_killed_before_it_has_stopped():
             if "lifecycle" in container:
                 word, before = container["lifecycle"]["preStop"]["exec"]["command"]
                 assert word == "sleep"
-        assert pod["spec"]["terminationGracePeriodSeconds"] > STOP_S + int(before)
+        if pod["spec"].get("restartPolicy") != "Never":
+            assert pod["spec"]["terminationGracePeriodSeconds"] > STOP_S + int(before)
     for found in OURS.values():
         assert seconds(found["stop_grace_period"]) > STOP_S
     for unit in UNITS:
@@ -243,6 +270,57 @@ def test_the_image_is_made_of_locked_packages_and_whole():
     assert linked | {"src", "pyproject.toml", "requirements/team.txt"} <= whole
     installs = [text for text in told("RUN") if "pip install" in text]
     assert ["--require-hashes" in text or "--no-deps" in text for text in installs] == [True, True]
+
+
+def test_the_chart_has_no_fault_and_its_objects_fit_kubernetes():
+    report = lint(CHART, values={"node": NODE}, strict=True)
+    assert report["errors"] == []
+    assert [one["error"] for one in report["messages"]] == ["icon is recommended"]
+    own = [found for found in ALL if "monitoring.coreos.com" not in found["apiVersion"]]
+    assert len(ALL) - len(own) == 1
+    for found in own:
+        for version in ("1.28", "1.37"):
+            kubernetes_validate.validate(found, version, strict=True)
+
+
+def test_tables_are_upgraded_before_anything_of_a_release_starts():
+    (job,) = (found for found in OBJECTS if found["kind"] == "Job")
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    (container,) = containers(job["spec"]["template"])
+    assert container["command"] == ["gramwatt", "db", "upgrade"]
+
+
+def test_the_nodes_meter_sees_what_it_reads_and_may_do_no_more():
+    (daemon,) = (found for found in ALL if found["kind"] == "DaemonSet")
+    pod = daemon["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["hostPID"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], "add": ["SYS_PTRACE"]},
+    }
+    writable = {m["name"] for m in container["volumeMounts"] if not m.get("readOnly")}
+    assert writable == {"tmp", "home"}
+    app = build_app(lambda: None)
+    said = CliRunner().invoke(app, [*container["command"][1:], "--help"])
+    assert said.exit_code == 0, said.output
+    environ = {one["name"]: one.get("value") for one in container["env"]}
+    home = environ["GRAMWATT_HOME"]
+    mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
+    assert mounts["home"] == home
+    assert str(state_path(Path(home))) in container["livenessProbe"]["exec"]["command"][-1]
+    socket = container["command"][container["command"].index("--pod-resources") + 1]
+    assert Path(socket) == SOCKET
+    assert mounts["pod-resources"] == str(SOCKET.parent)
+    assert container["command"][container["command"].index("--cgroup") + 1] == mounts["cgroup"]
+    (rules,) = (found["rules"] for found in ALL if found["kind"] == "ClusterRole")
+    assert rules == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    assert environ["GRAMWATT_SERVER"] == "http://gramwatt.green.svc"
+    (web,) = (one for one in containers(PODS["gramwatt-web"]))
+    (hosts,) = (one["value"] for one in web["env"] if one["name"] == "GRAMWATT_HOSTS")
+    assert "gramwatt.green.svc" in hosts.split()
+    assert not any(found["kind"] in ("DaemonSet", "ClusterRole") for found in OBJECTS)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")

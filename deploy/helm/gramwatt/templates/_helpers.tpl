@@ -1,0 +1,31 @@
+{{- define "gramwatt.labels" -}}
+app: {{ .Release.Name }}
+app.kubernetes.io/name: gramwatt
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "gramwatt.image" -}}
+image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+
+{{- define "gramwatt.user" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "gramwatt.confined" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "gramwatt.settings" -}}
+- secretRef: {name: {{ .Values.existingSecret }}}
+- configMapRef: {name: {{ .Release.Name }}}
+{{- end }}
