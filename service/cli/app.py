@@ -110,12 +110,12 @@ def _add_exchange(app: typer.Typer) -> None:
     app.add_typer(exports, name="export")
     app.command()(packs.verify)
     incoming = typer.Typer(
-        no_args_is_help=True,
-        help="Import codecarbon's runs, Slurm's jobs, journals, or grid intensity.",
+        no_args_is_help=True, help="Import other tools' runs, journals, or grid intensity."
     )
     incoming.command("codecarbon")(imports.import_codecarbon)
     incoming.command("sacct")(imports.import_sacct)
     incoming.command("journals")(imports.import_journals)
+    incoming.command("prometheus")(imports.import_prometheus)
     incoming.command("intensity")(imports.import_intensity)
     app.add_typer(incoming, name="import")
 

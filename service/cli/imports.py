@@ -223,6 +223,69 @@ def import_intensity(
         )
 
 
+def import_prometheus(
+    url: Annotated[str, typer.Option(help="The server, as http://prometheus:9090.")],
+    start: Annotated[str, typer.Option("--from", help="A time (UTC where it names no zone).")],
+    end: Annotated[str, typer.Option("--to", help="A time, as 2026-11-01T00:00.")],
+    mapping: Annotated[
+        Path, typer.Option("--map", metavar="FILE.toml", help="Whose samples are which job's.")
+    ],
+    token_file: Annotated[
+        Path | None, typer.Option(help="With a token that the server asks for (Bearer).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make jobs of what dcgm-exporter and Kepler have in a Prometheus, for nodes without a meter.
+
+    Importing again changes nothing, and a longer span makes the jobs longer. What a meter or a node
+    agent measured of a board at the same time counts there.
+    """
+    from gramwatt.service.prometheus.client import Prometheus, PrometheusError
+    from gramwatt.service.prometheus.importing import import_range
+    from gramwatt.service.prometheus.mapping import MappingError, read_mapping
+
+    span = _unix_s("--from", start), _unix_s("--to", end)
+    if span[0] >= span[1]:
+        stop(2, f"--from {start} is not before --to {end}")
+    try:
+        rules = read_mapping(mapping)
+        token = token_file.read_text("utf-8").strip() if token_file else None
+    except MappingError as error:
+        stop(2, f"{mapping}: {error}")
+    except OSError as error:
+        stop(2, f"cannot read {error.filename}: {why(error)}")
+    with upgraded_service() as service:
+        try:
+            answer = import_range(service, Prometheus(url, token), span, rules)
+        except PrometheusError as error:
+            stop(1, f"{error}; nothing was imported")
+    if as_json:
+        print_json(answer)
+    else:
+        jobs = len(answer["imported"])
+        known = f", {answer['duplicate']} already there" if answer["duplicate"] else ""
+        print(
+            f"imported {jobs} job{'' if jobs == 1 else 's'}{known}: "
+            f"{answer['energy_j'] / 3.6e6:.4g} kWh of {answer['boards']} boards and their hosts; "
+            f"{answer['nobody_j'] / 3.6e6:.4g} kWh of the boards is nobody's"
+        )
+    for row in [] if as_json else answer["rejected"][:SHOWN_MOST]:
+        print(f"gramwatt: line {row['line']}: {row['message']}", file=sys.stderr)
+    if answer["rejected"]:
+        raise typer.Exit(1)
+
+
+def _unix_s(option: str, text: str) -> int:
+    from datetime import UTC, datetime
+
+    try:
+        when = datetime.fromisoformat(text)
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return int(when.timestamp())
+    except (ValueError, OverflowError):
+        stop(2, f"{option} {text!r} is no time; write one as 2026-11-01T00:00 or 2026-11-01")
+
+
 def _zone(name: str | None) -> tzinfo | None:
     from zoneinfo import ZoneInfo
 
