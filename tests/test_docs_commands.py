@@ -32,6 +32,8 @@ ELSEWHERE = {
     "gramwatt serve": "tests/service/cli/test_app.py and tests/release",
     "gramwatt scheduler": "tests/service/test_deploy.py",
     "gramwatt top": "tests/service/cli/test_top_of_server.py: an address that answers",
+    "gramwatt node": "tests/collectors/node: it does not end",
+    "gramwatt import prometheus": "tests/service/prometheus and tests/clusters: a server",
     "gramwatt assert": "tests/service/cli/test_models_and_comparisons.py: runs of one kind",
     "gramwatt key log --follow": "tests/service/access: it does not end",
     "gramwatt key check-log": "tests/service/access: what the line before has written",
@@ -49,6 +51,7 @@ ELSEWHERE = {
     "gh ": "not run: a published release",
     "docker": "not run: Docker",
     "kubectl": "not run: a cluster",
+    "helm": "tests/service/test_deploy_files.py renders the chart; not run: a cluster",
 }
 """Beginnings of lines that are not run here, and where they are."""
 KEPT = {"defend-a-number", "exports"}
