@@ -30,7 +30,9 @@ from gramwatt.collectors.node.pods import Reservation
 LOOK_NS, SAVE_NS = NS_PER_S, 10 * NS_PER_S
 HELD_LOOKS = 10
 """Looks for each at the processes on a board that one pod holds: for its cgroup's sake only."""
-STANDING = frozenset({"meter-synthetic", "meter-source-absent", "pods-unknown"})
+STANDING = frozenset(
+    {"meter-synthetic", "meter-source-absent", "energy-unmeasured", "pods-unknown"}
+)
 
 
 class Whose(Protocol):
