@@ -175,11 +175,12 @@ class ArchivedMonth:
 
     def summed(self) -> FleetSum:
         """Return the totals, and the lines by project."""
-        projects: list[ProjectLines] = [
-            {"project": self._name(project), "intervals": lines, "energy_j": joules}
-            for project, lines, joules in self._engine.rows(_LINES)
-        ]
-        return {**self._about, "totals": self.totals(), "projects": projects}
+        return {**self._about, "totals": self.totals(), "projects": list(self.lines())}
+
+    def lines(self) -> Iterator[ProjectLines]:
+        """Yield how many lines each project has, and their energy."""
+        for project, lines, joules in self._engine.rows(_LINES):
+            yield {"project": self._name(project), "intervals": lines, "energy_j": joules}
 
     def restated(self, factors: NewFactors) -> FleetRestatement:
         """Return what new factors change, by cause and project."""

@@ -121,7 +121,7 @@ class Tables:
         """Write the rows of a table to a new file."""
         self._flush(table)
         rows = f"SELECT * FROM {table} ORDER BY {_ORDER[table]}"
-        how = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2"
+        how = "FORMAT parquet, COMPRESSION zstd"
         self._con.execute(f"COPY ({rows}) TO '{_quoted(path)}' ({how})")
 
     def close(self) -> None:
