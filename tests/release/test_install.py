@@ -25,7 +25,7 @@ PYTHONS = [
     if (found := shutil.which(f"python3.{minor}"))
     and not subprocess.run([found, "-c", ""], capture_output=True).returncode
 ]
-BARE_MB, SERVICE_MB = 75, 330
+BARE_MIB, SERVICE_MIB = 75, 330
 TRACKED = """
 from gramwatt import track
 with track(unit="image", zone="FR") as job:
@@ -65,16 +65,16 @@ class Environment:
         return done.stdout + done.stderr
 
     def install(self, wanted: str) -> float:
-        """Install, and return the size that it takes beside an empty environment [MB]."""
+        """Install, and return the size that it takes beside an empty environment [MiB]."""
         self("pip", "install", "--quiet", wanted)
-        return (self.size_b() - self.empty_b) / 1e6
+        return (self.size_b() - self.empty_b) / 2**20
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_bare_package_measures(python: str, wheel: Path, tmp_path: Path) -> None:
     environment = Environment(python, tmp_path)
-    assert environment.install(str(wheel)) < BARE_MB
+    assert environment.install(str(wheel)) < BARE_MIB
     said = environment("gramwatt", "run", "--zone", "FR", "--", "python", "-c", "pass")
     assert re.search(r"SCI .* CO2e/job .*grade [ABCD]", said)
     (tmp_path / "train.py").write_text(TRACKED)
@@ -86,7 +86,7 @@ def test_the_bare_package_measures(python: str, wheel: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_service_shows_what_was_measured(python: str, wheel: Path, tmp_path: Path) -> None:
     environment = Environment(python, tmp_path)
-    assert environment.install(f"{wheel}[service]") < SERVICE_MB
+    assert environment.install(f"{wheel}[service]") < SERVICE_MIB
     packages = environment("pip", "list", "--format", "freeze").lower()
     assert not re.search(r"^(codecarbon|pandas|scikit-learn)==", packages, re.M)
     said = environment("gramwatt", "demo", "--zone", "DE", "--seconds", "2")
