@@ -197,13 +197,11 @@ def _plan_blocks(plan: Mapping[str, Any]) -> list[Block]:
     slots = ", ".join(
         f"{minute_text(slot['start'])} to {minute_text(slot['end'])} UTC" for slot in plan["plan"]
     )
-    saving = plan["saving_ratio"]
-    gain = "what it saves is not known"
-    if saving is not None:
+    saving, gain = plan["saving_ratio"], "it starts at once: waiting saves nothing reliable"
+    if plan["reliable"] and saving is not None:
         low, value, high = (round(100 * saving[end]) for end in ("low", "value", "high"))
-        gain = f"saves {value} % ({low} to {high} %) against starting at once"
-    sure = "reliable" if plan["reliable"] else "no reliable difference"
-    blocks: list[Block] = [Text(f"The plan, shaded: {slots}; {gain}; {sure}.")]
+        gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
+    blocks: list[Block] = [Text(f"The plan, shaded: {slots}; {gain}.")]
     return [*blocks, *(NoticeBlock("info", n["code"], n["message"]) for n in plan["notices"])]
 
 

@@ -1,4 +1,4 @@
-"""Ranges of annual intensity against hourly traces: fits the table of the catalog, and checks it.
+"""Ranges of annual intensity against hourly traces, by zone and hour.
 
 A trace is a file ZONE_YEAR_hourly.csv with a column `lifecycle_gco2eq_per_kwh`, one row an hour, as
 Electricity Maps publishes them. The truth is the mean over a span of hours; what is published is
@@ -8,21 +8,29 @@ the newest annual value that the catalog has of the zone, of an earlier or later
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gramwatt.sci.base.csv_data import rows
+from benchmarks.calibration.fitting import HOURS, Trace, by_zone, other, tables
+from gramwatt.sci.base.csv_data import Row, rows
 from gramwatt.sci.base.quantity import total
-from gramwatt.sci.grid.zones import AnnualIntensity, ZoneIntensity, Zones, spread_over
+from gramwatt.sci.grid import spreads
+from gramwatt.sci.grid.zones import AnnualIntensity, ZoneIntensity, Zones
 
-HOURS = (1, 24, 168, 720, 8760)
+LENGTHS = HOURS[:-1]
+"""A year has one mean a trace: too few for a share."""
+NIGHTLY = (1, 8)
+"""Lengths of jobs that start at the same hour every day [h]."""
+STARTS = range(0, 24, 3)
+SAMPLES = 120
+"""Starts that are tried in a trace for each length, evenly over the year."""
 PLANS = {
     "daily, 1 h": lambda hour: [(24 * day + hour, 1) for day in range(DAYS)],
     "daily, 3 h": lambda hour: [(24 * day + hour, 3) for day in range(DAYS)],
@@ -37,36 +45,6 @@ PLANS = {
 """Months of jobs: the hour when each starts, and its length [h], for an hour of the day."""
 DAYS = 28
 COLUMN = "lifecycle_gco2eq_per_kwh"
-MEANS = 2000
-"""Means of one span taken from a trace, evenly over the year."""
-
-Values = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Hourly intensity of a zone in a year [gCO2e/kWh], and what the catalog publishes for it."""
-
-    year: str
-    hourly: Values
-    published: ZoneIntensity
-
-    def ratios(self, hours: int) -> Values:
-        """Means over spans of so many hours, over the published value."""
-        length = min(hours, len(self.hourly))
-        sums = np.concatenate(([0.0], np.cumsum(self.hourly)))
-        means = (sums[length:] - sums[:-length]) / length / self.published.intensity.value
-        places = np.linspace(0, len(means) - 1, MEANS)
-        return np.interp(places, np.arange(len(means)), means)
-
-    def symmetric(self, hours: int) -> Values:
-        """The same, and with the change between the years the other way round.
-
-        Traces are older than the published value, and the jobs that it is used for are younger.
-        """
-        found = self.ratios(hours)
-        change = float(self.hourly.mean()) / self.published.intensity.value
-        return np.concatenate((found, found / change**2))
 
 
 def read(folder: Path) -> list[Trace]:
@@ -98,61 +76,80 @@ def revisions(traces: Iterable[Trace]) -> list[tuple[str, str, float]]:
     ]
 
 
-def by_type(traces: Iterable[Trace]) -> dict[str, list[Trace]]:
-    """Traces by the type of their grid, and all of them as `other`."""
-    groups: dict[str, list[Trace]] = {"other": []}
-    for trace in traces:
-        groups.setdefault(trace.published.grid_type or "other", []).append(trace)
-        groups["other"].append(trace)
-    return groups
+def covered(traces: Sequence[Trace]) -> dict[str, float]:
+    """Share of means in their range, by length [h]; `fixed` is of jobs at the same hour daily.
 
-
-def fitted(traces: Sequence[Trace], hours: int) -> tuple[float, float]:
-    """The range, as multiples of the published value, that holds eight in ten means."""
-    pooled = np.concatenate([trace.symmetric(hours) for trace in traces])
-    low, high = np.quantile(pooled, [0.1, 0.9])
-    return float(low), float(high)
-
-
-def share_within(traces: Sequence[Trace], hours: int, ends: tuple[float, float]) -> float:
-    """Share of means that lie in the range."""
-    inside = [((t.ratios(hours) >= ends[0]) & (t.ratios(hours) <= ends[1])).mean() for t in traces]
-    return float(np.mean(inside))
-
-
-def table(traces: Sequence[Trace]) -> list[str]:
-    """The lines of odbl/intensity_spread.csv, fitted."""
-    lines = ["type,hours,low,high,source"]
-    for name, group in sorted(by_type(traces).items()):
-        for hours in HOURS:
-            low, high = fitted(group, hours)
-            ends = math.floor(low * 1e3) / 1e3, math.ceil(high * 1e3) / 1e3
-            lines.append("{},{},{:.3f},{:.3f},em-hourly".format(name, hours, *ends))
-    return lines
-
-
-def report(traces: Sequence[Trace]) -> list[dict[str, Any]]:
-    """Coverage of the shipped ranges, and of ranges fitted without the zone they are asked for."""
-    found: list[dict[str, Any]] = []
-    for name, group in sorted(by_type(traces).items()):
-        zones = {trace.published.zone for trace in group}
-        for hours in HOURS:
-            left_out = []
-            for zone in sorted(zones):
-                rest = [trace for trace in group if trace.published.zone != zone]
-                own = [trace for trace in group if trace.published.zone == zone]
-                left_out.append(share_within(own, hours, fitted(rest, hours)))
-            found.append(
-                {
-                    "grids": name,
-                    "zones": len(zones),
-                    "hours": hours,
-                    "range": "{:.2f} to {:.2f}".format(*spread_over(name, hours)),
-                    "covered": share_within(group, hours, spread_over(name, hours)),
-                    "zone left out": float(np.mean(left_out)),
-                }
+    Of those the least is that of the worst hour of the day to start at.
+    """
+    found = {}
+    for hours in LENGTHS:
+        held = [
+            _holds(trace, first, hours)
+            for trace in traces
+            for first in np.linspace(0, len(trace.hourly) - hours, SAMPLES).astype(int).tolist()
+        ]
+        found[f"{hours} h"] = float(np.mean(held))
+    nightly = [
+        float(
+            np.mean(
+                [
+                    _holds(trace, 24 * day + start, hours)
+                    for trace in traces
+                    for day in range(0, len(trace.hourly) // 24 - 1, 5)
+                ]
             )
-    return found
+        )
+        for hours in NIGHTLY
+        for start in STARTS
+    ]
+    return {**found, "fixed, least": min(nightly), "fixed, mean": float(np.mean(nightly))}
+
+
+def _holds(trace: Trace, first: int, hours: int) -> bool:
+    figure = trace.published.over(hours, trace.begin + timedelta(hours=first))
+    truth = float(trace.hourly[first : first + hours].mean())
+    return figure.low <= truth <= figure.high
+
+
+def years_left_out(traces: Sequence[Trace]) -> Iterator[tuple[str, dict[str, float]]]:
+    """Zone and year, and the same of that year by tables that were fitted without it."""
+    for zone, own in by_zone(traces).items():
+        for trace in own if len(own) > 1 else ():
+            rest = [other for other in own if other is not trace]
+            with _fitted(rest):
+                yield f"{zone} {trace.year}", covered([trace])
+
+
+def zones_left_out(traces: Sequence[Trace]) -> Iterator[tuple[str, dict[str, float]]]:
+    """Zone, and how often the range of zones without a trace, fitted without it, holds it."""
+    zones = by_zone(traces)
+    for zone, own in zones.items():
+        rest = [trace for trace in traces if trace.published.zone != zone]
+        found = {}
+        for hours in LENGTHS:
+            low, high = other(rest, hours)
+            ratios = np.concatenate([trace.ratios(hours) for trace in own])
+            found[f"{hours} h"] = float(((low <= ratios) & (ratios <= high)).mean())
+        yield zone, found
+
+
+@contextmanager
+def _fitted(traces: Sequence[Trace]) -> Iterator[None]:
+    """Let the engine use tables fitted to these traces."""
+    names = ("odbl/intensity_spread.csv", "odbl/intensity_hours.csv")
+    files = {
+        name: [Row(cells) for cells in csv.DictReader(lines)]
+        for name, lines in zip(names, tables(traces), strict=True)
+    }
+    with patch.object(spreads, "rows", files.__getitem__):
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    spreads._table.cache_clear()
+    spreads._shapes.cache_clear()
 
 
 def months(traces: Sequence[Trace]) -> list[dict[str, Any]]:
@@ -161,12 +158,12 @@ def months(traces: Sequence[Trace]) -> list[dict[str, Any]]:
     Every other month of every trace, jobs that start at four times of the day.
     """
     found = []
-    for name, group in sorted(by_type(traces).items()):
-        row: dict[str, Any] = {"grids": name}
+    for zone, own in sorted(by_zone(traces).items()):
+        row: dict[str, Any] = {"zone": zone}
         for plan, spans in PLANS.items():
             held = [
-                _holds(trace, first, spans(hour))
-                for trace in group
+                _month_holds(trace, first, spans(hour))
+                for trace in own
                 for first in range(0, len(trace.hourly) - 24 * (DAYS + 1), 24 * 61)
                 for hour in range(2, 24, 6)
             ]
@@ -175,11 +172,10 @@ def months(traces: Sequence[Trace]) -> list[dict[str, Any]]:
     return found
 
 
-def _holds(trace: Trace, first: int, spans: Iterable[tuple[int, int]]) -> bool:
-    lookup, begin = AnnualIntensity(_One(trace.published)), datetime(2023, 1, 1, tzinfo=UTC)
-    figures, truth = [], 0.0
+def _month_holds(trace: Trace, first: int, spans: Iterable[tuple[int, int]]) -> bool:
+    lookup, figures, truth = AnnualIntensity(_One(trace.published)), [], 0.0
     for hour, length in spans:
-        start = begin + timedelta(hours=first + hour)
+        start = trace.begin + timedelta(hours=first + hour)
         [point] = lookup.points(trace.published.zone, start, start + timedelta(hours=length))
         figures.append(point.intensity.scaled(length))
         truth += float(trace.hourly[first + hour : first + hour + length].sum())

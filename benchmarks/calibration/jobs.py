@@ -8,7 +8,7 @@ input that several figures share once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.document import DeviceDoc, JobDoc
+from gramwatt.sci.base.propagation import Effect, Uncertainty
 from gramwatt.sci.base.quantity import QuantityDoc
-from gramwatt.sci.base.uncertainty import energy
+from gramwatt.sci.base.uncertainty import SHARED, energy
 from gramwatt.sci.base.units import J_PER_KWH, S_PER_YEAR
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -39,9 +40,6 @@ STEP_S = 300.0
 EIGHT_IN_TEN = 1.2815515655446004
 """Ends of the middle eight tenths of a normal distribution, in standard deviations."""
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g", "sci")
-OF_ONE_SENSOR = ("measured", "integrated")
-"""Kinds of energy whose error is each device's own; models err alike on all devices."""
-
 Values = NDArray[np.float64]
 
 
@@ -96,7 +94,10 @@ def report(draws: int = DRAWS) -> Iterator[dict[str, Any]]:
     context = ScoreContext(catalog, AnnualIntensity(catalog))
     for number, kind in enumerate(KINDS):
         document = score(merge(list(_journal(kind))), context)
-        truths = _truths(document, np.random.default_rng(number), draws)
+        end = START + timedelta(hours=kind.hours)
+        [point] = context.intensity.points(document["zone"], START, end)
+        grid = point.intensity.uncertainty
+        truths = _truths(document, grid, np.random.default_rng(number), draws)
         published = {term: document.get(term) for term in TERMS[:-1]}
         published["sci"] = document["sci"][0]["g_per_unit"]
         covered = {term: _covered(published[term], truths[term]) for term in TERMS}
@@ -150,8 +151,13 @@ class _Lines:
             since = until
 
 
-def _truths(document: JobDoc, source: np.random.Generator, draws: int) -> dict[str, Values]:
-    """E, O, M, C and C per R of the job in many worlds that its inputs allow."""
+def _truths(
+    document: JobDoc, hours: Uncertainty, source: np.random.Generator, draws: int
+) -> dict[str, Values]:
+    """E, O, M, C and C per R of the job in many worlds that its inputs allow.
+
+    `hours` has what the grid's intensity in its hours depends on.
+    """
     drawn: dict[str, Values] = {}
 
     def one(name: str, figure: QuantityDoc) -> Values:
@@ -164,11 +170,14 @@ def _truths(document: JobDoc, source: np.random.Generator, draws: int) -> dict[s
     for device in document["devices"]:
         for kind, joules in device["kinds"].items():
             figure = energy(joules, kind, device["meter"]).to_doc()  # type: ignore[arg-type]
-            own = device["device_id"] if kind in OF_ONE_SENSOR else ""
-            energy_kwh += joules / J_PER_KWH * one(f"{device['meter']} {kind} {own}", figure)
+            factor = np.ones(draws)
+            for of, share in _sharing(device, kind):
+                factor *= one(f"{device['meter']} {kind} {of}", figure) ** math.sqrt(share)
+            energy_kwh += joules / J_PER_KWH * factor
     method = document["method"]
     grid, pue, life = method["intensity_g_per_kwh"], method["pue"], method["lifetime_years"]
-    operational = energy_kwh * grid["value"] * one("grid", grid) * pue["value"] * one("PUE", pue)
+    of_hours = _product(hours.effects.values(), source, draws)
+    operational = energy_kwh * grid["value"] * of_hours * pue["value"] * one("PUE", pue)
     embodied = np.zeros(draws)
     for share in document["embodied_terms"]:
         te_g, years = share["te_g"], share["lifetime_years"] * one("life", life)
@@ -180,10 +189,32 @@ def _truths(document: JobDoc, source: np.random.Generator, draws: int) -> dict[s
     return dict(zip(TERMS, (energy_kwh, operational, embodied, total, total / count), strict=True))
 
 
+def _sharing(device: DeviceDoc, kind: str) -> list[tuple[str, float]]:
+    """What the error of a reading is of, with the share of its variance."""
+    if kind not in SHARED:
+        return [("", 1.0)]
+    by_type, by_load = SHARED[kind]  # type: ignore[index]
+    own = 1 - by_type - by_load
+    return [(device["device_id"], own), (device["name"], by_type), ("load", by_load)]
+
+
 def _draw(figure: QuantityDoc, source: np.random.Generator, draws: int) -> Values:
     """Factors of a figure's value whose logarithm is half normal below 0 and half normal above."""
     below = math.log(figure["value"] / figure["low"])
     above = math.log(figure["high"] / figure["value"])
+    return _half_normals(below, above, source, draws)
+
+
+def _product(effects: Iterable[Effect], source: np.random.Generator, draws: int) -> Values:
+    """Factors of a figure that has these effects of independent inputs; equal ends are certain."""
+    found = np.ones(draws)
+    for low, high in effects:
+        certain = low == high
+        found *= math.exp(low) if certain else _half_normals(-low, high, source, draws)
+    return found
+
+
+def _half_normals(below: float, above: float, source: np.random.Generator, draws: int) -> Values:
     if below + above == 0:
         return np.ones(draws)
     z = np.abs(source.standard_normal(draws)) / EIGHT_IN_TEN

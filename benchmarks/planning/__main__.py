@@ -5,7 +5,8 @@
 A trace is a file ZONE_YEAR_hourly.csv with `lifecycle_gco2eq_per_kwh`, one row an hour. Forecasts
 are fitted to 2023 and judged on 2024; for a zone without a trace of 2024, fitted to the first eight
 months of 2023 and judged on the rest. Savings are shares of the emissions of starting at once, over
-starts every 5 hours. Exit code 1 where a bound is missed: see `BOUNDS`.
+starts every 5 hours: first of the best hours of each forecast, then as plans are followed, where
+one that is not reliable starts at once. Exit code 1 where a bound is missed: see `BOUNDS`.
 """
 
 from __future__ import annotations
@@ -32,10 +33,15 @@ SOLAR = ("AU-NSW", "AU-VIC", "CL-SEN", "ES", "US-CAL-CISO")
 BOUNDS = {
     "share of perfect foresight, 4 h jobs with 24 h slack": (0.80, 1.0),
     "the same in each solar grid": (0.90, 1.0),
-    "least saving in any zone, all kinds": (-0.01, 1.0),
     "coverage of 80 % intervals": (0.75, 0.85),
-    "weeks with a saving where `reliable`": (0.90, 1.0),
     "7 days of 5-minute data of 50 zones, s": (0.0, 0.05),
+    "least saving in any zone, as followed": (-0.01, 1.0),
+    "of foresight, 1 to 8 h in 72 h, as followed": (0.85, 1.0),
+    "stated savings that held, 1 h": (0.76, 0.88),
+    "stated savings that held, 4 h": (0.76, 0.88),
+    "stated savings that held, 8 h": (0.76, 0.88),
+    "stated savings that held, a day": (0.76, 0.88),
+    "weeks with a saving where `reliable`": (0.90, 1.0),
 }
 Kind = tuple[int, int, bool]
 KINDS: Sequence[Kind] = [
@@ -121,16 +127,14 @@ def _measured(histories, savings, covered) -> dict[str, float]:
     usual: Kind = (4, 24, False)
     plan = {zone: savings[zone, "plan"][usual] for zone in histories}
     perfect = {zone: savings[zone, "perfect"][usual] for zone in histories}
-    lowest = min(min(savings[zone, "plan"].values()) for zone in histories)
     figures = (
         sum(plan.values()) / sum(perfect.values()),
         min(plan[zone] / perfect[zone] for zone in histories if zone in SOLAR),
-        lowest,
         float(np.mean(covered)),
-        reliability.positive_weeks(histories),
         _seconds(),
     )
-    return dict(zip(BOUNDS, figures, strict=True))
+    followed = reliability.report(list(reliability.follow(histories)))
+    return {**dict(zip(BOUNDS, figures, strict=False)), **followed}
 
 
 def _seconds() -> float:

@@ -120,7 +120,7 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
 
 def _readings(device: DeviceDoc) -> list[Quantity]:
     """Return the energy [J] of a device by kind, named as the engine names it."""
-    alone = Sensors(device["device_id"], 1.0)
+    alone = Sensors(device["device_id"], 1.0, [(device["name"], 1.0)])
     return [
         energy(joules, kind, device["meter"], alone)  # type: ignore[arg-type]
         for kind, joules in device["kinds"].items()

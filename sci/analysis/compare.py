@@ -37,6 +37,9 @@ SAME = {
 }
 
 
+Compared = Literal["carbon", "equal-intensity"]
+
+
 class ComparedDoc(TypedDict):
     """One side: the job, its R, and C per R."""
 
@@ -50,9 +53,14 @@ class ScoreChangeDoc(TypedDict):
     """A change of C/R [gCO2e/unit], the effect of each term on it, the ratio and the verdict.
 
     `moved` names what changed the score most, per unit of work; None where nothing changed.
+    `compares` is `carbon`, or `equal-intensity` where annual values stand for different hours: the
+    ratio is then what it would be at one intensity, and `ratio_by_hour` what is known of carbon,
+    whose range holds 1.
     """
 
     unit: str
+    compares: Compared
+    ratio_by_hour: QuantityDoc | None
     change_g_per_unit: float
     ratio: QuantityDoc
     verdict: str
@@ -76,11 +84,14 @@ def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> Compariso
     chosen = unit or before["sci"][0]["unit"]
     sides = [side_of(document, chosen) for document in (before, after)]
     require_comparable(before, after)
-    first, second = at_equal_grid(*(side.g_per_unit for side in sides))
-    ratio = second.over(first, "1")
+    first, second = (side.g_per_unit for side in sides)
+    ratio, by_hour = ratios(first, second)
+    compares, ratio_by_hour = compared_as(ratio, by_hour)
     effects = effects_of(*sides)
     return {
         "unit": chosen,
+        "compares": compares,
+        "ratio_by_hour": ratio_by_hour,
         "before": sides[0].to_doc(),
         "after": sides[1].to_doc(),
         "change_g_per_unit": second.value - first.value,
@@ -100,6 +111,24 @@ def require_comparable(before: JobDoc, after: JobDoc) -> None:
             f"not comparable: {'; '.join(differences)} {verb}; score both in the same way",
             code="not-comparable",
         )
+
+
+def ratios(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity]:
+    """Return after over before at equal intensity of the hours of a grid, and by the hours."""
+    first, second = at_equal_grid(before, after)
+    return second.over(first, "1"), after.over(before, "1")
+
+
+def compared_as(ratio: Quantity, by_hour: Quantity) -> tuple[Compared, QuantityDoc | None]:
+    """Return what the ratio compares: carbon, where the range by hour says the same or is its own.
+
+    With it, the ratio by hour where it says less.
+    """
+    ends = zip((ratio.low, ratio.high), (by_hour.low, by_hour.high), strict=True)
+    alike = all(math.isclose(*pair, rel_tol=1e-4) for pair in ends)
+    if alike or verdict(ratio) == verdict(by_hour) != "no-reliable-difference":
+        return "carbon", None
+    return "equal-intensity", by_hour.to_doc()
 
 
 def verdict(ratio: Quantity) -> str:

@@ -17,11 +17,14 @@ from typing import TypedDict
 
 from gramwatt.sci.analysis.compare import (
     TERMS,
+    Compared,
     ComparedDoc,
     ScoreChangeDoc,
     Side,
+    compared_as,
     effects_of,
     moved_most,
+    ratios,
     require_comparable,
     side_of,
     together,
@@ -30,7 +33,6 @@ from gramwatt.sci.analysis.compare import (
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
-from gramwatt.sci.grid.zones import at_equal_grid
 
 RUNS_MOST = 50
 """Runs of one side."""
@@ -86,24 +88,26 @@ def compare_runs(
     for document in (*before[1:], *after):
         require_comparable(before[0], document)
     one, other = (together(runs) for runs in sides)
-    first, second = at_equal_grid(one.g_per_unit, other.g_per_unit)
-    measured = second.over(first, "1")
+    measured, by_hour = ratios(one.g_per_unit, other.g_per_unit)
     repeated = repetition(measured, sides[0], sides[1], _earlier(before[0], history, chosen))
     ratio = _both(measured, repeated)
+    compares, ratio_by_hour = compared_as(ratio, _both(by_hour, repeated))
     effects = effects_of(one, other)
     moved, found = moved_most(effects), verdict(ratio) if repeated else "unknown"
     return {
         "unit": chosen,
+        "compares": compares,
+        "ratio_by_hour": ratio_by_hour,
         "before": _runs_doc(sides[0], one),
         "after": _runs_doc(sides[1], other),
-        "change_g_per_unit": second.value - first.value,
+        "change_g_per_unit": other.g_per_unit.value - one.g_per_unit.value,
         "ratio": ratio.to_doc(),
         "measurement_ratio": measured.to_doc(),
         "repetition_ratio": repeated.to_doc() if repeated else None,
         "verdict": found,
         "effects_g_per_unit": _without_rounding({term: effects[term] for term in TERMS}),
         "moved": moved,
-        "text": _sentence(ratio, found, moved),
+        "text": _sentence(ratio, found, moved, compares),
     }
 
 
@@ -188,19 +192,22 @@ def _both(measured: Quantity, repeated: Quantity | None) -> Quantity:
     return measured.times(scatter.named("repetition"), "1")
 
 
-def _sentence(ratio: Quantity, found: str, moved: str | None) -> str:
+def _sentence(ratio: Quantity, found: str, moved: str | None, compares: Compared) -> str:
     """Return the verdict in words, with what it rests on."""
+    equal = " at equal grid intensity" if compares == "equal-intensity" else ""
+    hours = "; whether carbon differs is not known without hourly intensity" if equal else ""
     span = f"{ratio.value - 1:+.0%} ({ratio.low - 1:+.0%} to {ratio.high - 1:+.0%})"
     if found == "unknown":
         return (
-            f"Whether carbon per unit differs is not known: {span} by the meters alone. How far "
-            "repeated runs lie apart is not known: run each side again."
+            f"Whether carbon per unit{equal} differs is not known: {span} by the meters alone. How "
+            "far repeated runs lie apart is not known: run each side again."
         )
     if found == "no-reliable-difference":
-        return f"No reliable difference: {span} carbon per unit."
+        return f"No reliable difference: {span} carbon per unit{equal}."
     size = f"{abs(ratio.value - 1):.0%}"
     why = f"; what moved most is {moved}" if moved else ""
-    return f"Carbon per unit is {size} {found} {span.partition(' ')[2]}{why}."
+    what = f"Carbon per unit{equal} is {size} {found}"
+    return f"{what} {span.partition(' ')[2]}{why}{hours}."
 
 
 def _runs_doc(runs: Sequence[Side], whole: Side) -> RunsDoc:

@@ -69,13 +69,19 @@ class UncertaintyDoc(TypedDict):
 
 
 class Effect(NamedTuple):
-    """Change of a figure's logarithm when one input is at its low end, and at its high end."""
+    """Change of a figure's logarithm when one input is at its low end, and at its high end.
+
+    Both ends are the same where the change is known and only not in the value, as of hours that
+    usually lie above the year's mean.
+    """
 
     low: float
     high: float
 
     def cumulants(self) -> Cumulants:
         """Return the cumulants of the change, a split normal variable."""
+        if self.low == self.high:
+            return Cumulants(self.low, 0.0, 0.0)
         below, above = max(-self.low, -self.high, 0.0), max(self.low, self.high, 0.0)
         down, up = below / END, above / END
         gap, product = up - down, up * down
@@ -270,12 +276,15 @@ class Uncertainty:
         """Return the logarithms of low/value and high/value of the range.
 
         What the range leaves out, two tenths, is divided as the distribution is divided by the
-        value: a range then always holds the value, and that of a single input is its own.
+        value: a range then always holds the value, and that of a single input is its own. A known
+        change moves both ends, as far as the range still holds the value.
         """
+        known = math.fsum(low for low, high in self.effects.values() if low == high)
         if len(self.effects) == 1 and self.nonlinear == NONE:
             (effect,) = self.effects.values()
             return Effect(min(*effect, 0.0), max(*effect, 0.0))
-        return self.cumulants().ends()
+        low, high = self.cumulants().plus(Cumulants(-known, 0.0, 0.0)).ends()
+        return Effect(min(low + known, 0.0), max(high + known, 0.0))
 
     def cumulants(self) -> Cumulants:
         """Return those of the figure's logarithm, relative to its value."""

@@ -28,7 +28,8 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.embodied_facts import Tier
 from gramwatt.sci.catalog.hardware import Availability, HostClass, IdlePstate, Market
 from gramwatt.sci.catalog.regions import PUE_SPREAD
-from gramwatt.sci.grid.zones import OTHER, UNIT, USUAL_HOURS, ZoneIntensity, spread_over
+from gramwatt.sci.grid.spreads import OTHER, spread_over
+from gramwatt.sci.grid.zones import UNIT, USUAL_HOURS, ZoneIntensity
 
 Cells = Mapping[str, str]
 CLASSES = ("gpu", "accelerator", "module")
@@ -260,7 +261,7 @@ def _zone(key: str, cells: Cells) -> ZoneIntensity:
         source=f"overlay: {cells['overlay']}",
         licence="of the user's own",
         supply="off-grid" if cells.get("off_grid") == "1" else "grid",
-        grid_type=None if declared else OTHER,
+        spread_of=None if declared else OTHER,
     )
 
 

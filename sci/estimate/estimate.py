@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
 from gramwatt.sci.base.document import (
@@ -23,8 +22,7 @@ from gramwatt.sci.base.units import HOURS_PER_YEAR
 from gramwatt.sci.catalog.catalog import Catalog, Instance
 from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
 from gramwatt.sci.estimate.request import EstimateRequest
-from gramwatt.sci.grid.intensity import IntensityLookup
-from gramwatt.sci.grid.zones import USUAL_HOURS
+from gramwatt.sci.grid.zones import USUAL_HOURS, AnnualIntensity
 from gramwatt.sci.score.assess import SUPPLIES, Conformance, conformance, overlay_notices
 from gramwatt.sci.score.functional_unit import sci_doc, unit_notices
 from gramwatt.sci.score.location import Place, in_data_centre, locate
@@ -69,7 +67,7 @@ class EstimateDoc(TypedDict):
     method: EstimateMethod
 
 
-def estimate(request: EstimateRequest, catalog: Catalog, intensity: IntensityLookup) -> EstimateDoc:
+def estimate(request: EstimateRequest, catalog: Catalog, intensity: AnnualIntensity) -> EstimateDoc:
     """Answer a request; raises LookupFailed for unknown names, ScoreError for an impossible one."""
     machine = catalog.instance(request.instance) if request.instance else None
     name = machine.hardware if machine else request.hardware
@@ -144,19 +142,17 @@ def _place(request: EstimateRequest, catalog: Catalog, data_centre: bool) -> Pla
     return locate(request.zone, request.region, request.pue, catalog, data_centre=data_centre)
 
 
-def _grid(request: EstimateRequest, place: Place, intensity: IntensityLookup) -> Quantity:
+def _grid(request: EstimateRequest, place: Place, intensity: AnnualIntensity) -> Quantity:
     """Return intensity [gCO2e/kWh]: declared, else the annual mean of the zone."""
     if request.intensity_g_per_kwh is not None:
         return Quantity.exact(request.intensity_g_per_kwh, "gCO2e/kWh", "declared", DECLARED)
-    # A request does not say when the job runs, and an annual mean does not depend on it.
-    start = datetime(2000, 1, 1, tzinfo=UTC)
-    return intensity.points(place.zone, start, start + _length(request))[0].intensity
+    return intensity.at_any_time(place.zone, _length_h(request))
 
 
-def _length(request: EstimateRequest) -> timedelta:
-    """Return how long the work runs, a day where that is not said, a year at the most."""
+def _length_h(request: EstimateRequest) -> float:
+    """Return how long the work runs [h], a day where that is not said, a year at the most."""
     hours = request.hours or (request.device_hours or USUAL_HOURS) / (request.count or 1.0)
-    return timedelta(hours=min(max(hours, 1.0), HOURS_PER_YEAR))
+    return min(max(hours, 1.0), HOURS_PER_YEAR)
 
 
 def _status(

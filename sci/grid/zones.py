@@ -1,10 +1,8 @@
 """Annual grid intensity of countries and zones: packaged values, which need no network.
 
-The range of an annual value depends on the type of grid and on the length of time that it stands
-for: the mean of one hour lies further from it than that of a month. `odbl/intensity_spread.csv`
-has, by type of grid and length of time, the range that held eight in ten means of hourly traces, as
-multiples of the annual value that the catalog publishes: `python -m benchmarks.calibration` fits
-and checks it. A zone without a type has the range of all.
+The range of an annual value depends on the zone and on the hours that it stands for: the mean of
+one hour lies further from it than that of a month, and a night may always lie above it (`spreads`).
+The value itself is the published one.
 """
 
 from __future__ import annotations
@@ -12,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cache
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol
 
 from gramwatt.sci.base.csv_data import Row, rows
@@ -26,6 +23,14 @@ from gramwatt.sci.base.quantity import Quantity, of_uncertainty
 from gramwatt.sci.base.uncertainty import percentile
 from gramwatt.sci.base.units import S_PER_HOUR
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
+from gramwatt.sci.grid.spreads import (
+    LONG_HOURS,
+    OTHER,
+    spread_around,
+    spread_over,
+    traced_zones,
+    usual_over,
+)
 
 UNIT = "gCO2e/kWh"
 RESERVED_CODES = {"UK": "GB", "EL": "GR"}
@@ -35,17 +40,15 @@ STATES = {"GEORGIA": "US-SE-SOCO"}
 Scope = Literal["consumption", "production"]
 Supply = Literal["grid", "off-grid"]
 """The supply of a zone: a public grid, or the user's own without a connection to one."""
-OTHER = "other"
 USUAL_HOURS = 24.0
 """The length of time where none is known."""
-LONG_HOURS = 720.0
-"""What moves the mean of a month moves that of every job in it; the rest is its hours' own."""
 SAME_HOURS = 3
-"""Jobs in the same so many hours of the day share their own part: a grid repeats itself daily. By
-`python -m benchmarks.calibration`, months of daily jobs then lie in their range 77 to 90 % of the
-time by type of grid; if each job's part were its own, 59 to 79 %."""
+"""In a zone without a trace, jobs in the same so many hours of the day share their own part: a grid
+repeats itself daily."""
 OWN = ", in the hours "
 """Within the name of an input: after it, the hours whose own part of the range it is."""
+USUAL = "that it ran"
+"""After `OWN`: by how much these hours usually differ from the year."""
 HOURLY_SPREAD = 0.1
 """Relative range of an hour's value as published; stated, not fitted, because no two publishers'
 lifecycle values of the same hours were at hand. Of 23 years of zones, later editions of the same
@@ -58,9 +61,6 @@ EXPECTED_SPREADS = {"forecast": 0.22, "profile": 0.27}
 """Relative range of an hour that was expected: eight in ten hours up to 96 h ahead came within 0.20
 of a forecast and 0.25 of the usual value for the hour (means over the zones' hourly traces of
 `python -m benchmarks.planning`), together with the range of an hour as published."""
-WITHOUT_DATA = (0.65, 1.35)
-"""Where the file was removed: hourly accounting differs from annual accounting by up to 30 to 35 %
-(Miller, Novan and Jenn 2022)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,8 @@ class ZoneIntensity:
 
     `scope` is "consumption" where imports are traced, "production" where only generation counts.
     `country_fallback` is true for a zone without its own value, which has its country's. The range
-    of `intensity` is that of a day; `grid_type` is None where the range is declared or the world's.
+    of `intensity` is that of a day; `spread_of` is the zone whose spread it has, or `OTHER`;
+    None where the range is declared or the world's.
     """
 
     zone: str
@@ -84,26 +85,35 @@ class ZoneIntensity:
     source: str
     licence: str
     country_fallback: bool = False
-    grid_type: str | None = None
+    spread_of: str | None = None
 
-    def over(self, hours: float, when: str = "") -> Quantity:
-        """Return the mean over so many hours [gCO2e/kWh], with the range of that length of time.
+    def over(self, hours: float, start: datetime | None = None) -> Quantity:
+        """Return the mean over so many hours [gCO2e/kWh], with the range of these hours.
 
         Means share the error of the annual value for a month or more, and have one of their own
-        below that, shared by those of the same `when`.
+        below that, shared by those of the same hours of the day. Without `start` the range is that
+        of any hours; with it, where the hours of the zone are known, that of the hours from then.
         """
-        figure = self.intensity
-        if self.grid_type is None:
+        figure, key = self.intensity, self.spread_of
+        if key is None:
             return figure
-        low, high = spread_over(self.grid_type, hours)
+        usual = usual_over(key, hours, start) if start else None
+        if usual is None or start is None:
+            ends, shared = spread_over(key, hours), spread_over(key, LONG_HOURS)
+        else:
+            ends = spread_around(key, hours, start)
+            shared = spread_around(key, LONG_HOURS, start)
         if hours >= LONG_HOURS:
-            return figure.ranged(low, high)
-        shared = figure.ranged(*spread_over(self.grid_type, LONG_HOURS))
-        widths = zip((low, high), (shared.low, shared.high), strict=True)
-        own = Effect(*(_beyond(end, long / figure.value) for end, long in widths))
-        name = f"{figure.source}{OWN}{when or f'{hours:g} h'}"
-        both = shared.uncertainty.times(Uncertainty({name: own}))
-        return of_uncertainty(figure.value, both, UNIT, figure.kind, figure.source)
+            shared = ends
+        shared = max(shared[0], ends[0]), min(shared[1], ends[1])
+        effects = {figure.source: Effect(*map(math.log, shared))}
+        if hours < LONG_HOURS:
+            own = Effect(*(_beyond(end, long) for end, long in zip(ends, shared, strict=True)))
+            effects[f"{figure.source}{OWN}{_when(hours, start, usual=usual is not None)}"] = own
+        if usual is not None:
+            effects[f"{figure.source}{OWN}{USUAL}"] = Effect(math.log(usual), math.log(usual))
+        known = Uncertainty(effects)
+        return of_uncertainty(figure.value, known, UNIT, figure.kind, figure.source)
 
     def to_doc(self) -> dict[str, Any]:
         """Return this zone as JSON-ready data."""
@@ -189,19 +199,32 @@ class AnnualIntensity:
         """
         row = self._values.zone(zone) if zone else self._values.world()
         quality: Quality = "annual" if zone else "world"
-        mean = row.over((end - start).total_seconds() / S_PER_HOUR, _hours(start, end))
+        mean = row.over((end - start).total_seconds() / S_PER_HOUR, start)
         return (IntensityPoint(row.zone, start, end, mean, quality, row.signal, row.basis),)
 
+    def at_any_time(self, zone: str | None, hours: float) -> Quantity:
+        """Return the mean over so many hours of a zone [gCO2e/kWh], whenever they are.
 
-def _hours(start: datetime, end: datetime) -> str:
+        Raises LookupFailed for an unknown zone.
+        """
+        return (self._values.zone(zone) if zone else self._values.world()).over(hours)
+
+
+def _when(hours: float, start: datetime | None, *, usual: bool) -> str:
     """Return the hours whose own part of the range of an annual value a span has.
 
-    A grid repeats itself from day to day: jobs that run each night are all off by what nights are
-    off by. So spans below a day share it with those of the same hours of other days.
+    Where it is known what is usual for hours, the rest is weather, which jobs of one day share.
+    Elsewhere jobs that run each night are all off by what nights are off by: so spans below a day
+    share it with those of the same hours of other days.
     """
-    if end - start >= DAY:
-        return f"{start} to {end}"
-    middle = (start + (end - start) / 2).astimezone(UTC)
+    if start is None:
+        return f"{hours:g} h"
+    length = timedelta(hours=hours)
+    if length >= DAY:
+        return f"{start} to {start + length}"
+    middle = (start + length / 2).astimezone(UTC)
+    if usual:
+        return f"of {middle:%Y-%m-%d}"
     first = middle.hour // SAME_HOURS * SAME_HOURS
     return f"{first} to {first + SAME_HOURS} UTC of days"
 
@@ -210,8 +233,8 @@ def _country(row: Row) -> ZoneIntensity:
     """Return a country's line of countries.csv."""
     value, alpha3 = row.known("g_per_kwh"), row.text("alpha3")
     source = f"Ember {alpha3} {row.text('year')}, annual mean, lifecycle, production-based"
-    figure, grid_type = _annual(value, alpha3, source)
-    return _by_generation(row, row.text("alpha2"), alpha3, figure, grid_type)
+    figure, spread_of = _annual(value, row.text("alpha2"), source)
+    return _by_generation(row, row.text("alpha2"), alpha3, figure, spread_of)
 
 
 def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
@@ -227,7 +250,7 @@ def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
 
 
 def _by_generation(
-    row: Row, zone: str, country: str | None, figure: Quantity, grid_type: str | None = None
+    row: Row, zone: str, country: str | None, figure: Quantity, spread_of: str | None = None
 ) -> ZoneIntensity:
     """Return a value of Ember: lifecycle emissions of the generation in a country."""
     return ZoneIntensity(
@@ -241,15 +264,15 @@ def _by_generation(
         scope="production",
         source=row.text("source"),
         licence="CC BY 4.0",
-        grid_type=grid_type,
+        spread_of=spread_of,
     )
 
 
 def _annual(value: float, key: str, source: str) -> tuple[Quantity, str]:
-    """Return an annual value with the usual range of its grid, and the type of the grid."""
-    grid_type = grid_types().get(key, OTHER)
+    """Return an annual value with the range of a day of its zone, and whose spread that is."""
+    spread_of = key if key in traced_zones() else OTHER
     exact = Quantity.exact(value, UNIT, "catalog", source)
-    return exact.ranged(*spread_over(grid_type, USUAL_HOURS)), grid_type
+    return exact.ranged(*spread_over(spread_of, USUAL_HOURS)), spread_of
 
 
 def _beyond(end: float, long: float) -> float:
@@ -262,7 +285,7 @@ def _zone(row: Row) -> ZoneIntensity:
     """Return a zone's line of odbl/zones.csv: Electricity Maps, lifecycle, imports traced."""
     value, zone, year = row.known("g_per_kwh"), row.text("zone"), int(row.known("year"))
     source = f"Electricity Maps {zone} {year}, annual mean, lifecycle, consumption-based (ODbL)"
-    figure, grid_type = _annual(value, zone, source)
+    figure, spread_of = _annual(value, zone, source)
     return ZoneIntensity(
         zone=zone,
         name=row.text("name"),
@@ -274,7 +297,7 @@ def _zone(row: Row) -> ZoneIntensity:
         scope="consumption",
         source=row.text("source"),
         licence="ODbL-1.0",
-        grid_type=grid_type,
+        spread_of=spread_of,
     )
 
 
@@ -290,42 +313,6 @@ def _standing_in(country: ZoneIntensity, zone: str) -> ZoneIntensity:
     source = f"{country.intensity.source}, the country's value for zone {zone}"
     intensity = country.intensity.sourced(source)
     return replace(country, zone=zone, intensity=intensity, country_fallback=True)
-
-
-def spread_over(grid_type: str | None, hours: float) -> tuple[float, float]:
-    """Return the range over so many hours, as multiples of the annual value; a year's at the most.
-
-    Between the lengths of the table it is interpolated over their logarithms.
-    """
-    found = _table().get(grid_type or OTHER) or _table().get(OTHER)
-    if not found:
-        return WITHOUT_DATA
-    before = found[0]
-    for after in found:
-        if hours <= after[0]:
-            break
-        before = after
-    if before[0] >= after[0]:
-        return after[1:]
-    share = math.log(max(hours, before[0]) / before[0]) / math.log(after[0] / before[0])
-    low, high = (a + share * (b - a) for a, b in zip(before[1:], after[1:], strict=True))
-    return low, high
-
-
-@cache
-def _table() -> dict[str, list[tuple[float, float, float]]]:
-    """Return hours, low and high, in order of hours, by type."""
-    found: dict[str, list[tuple[float, float, float]]] = {}
-    for row in rows("odbl/intensity_spread.csv"):
-        ends = row.known("hours"), row.known("low"), row.known("high")
-        found.setdefault(row.text("type"), []).append(ends)
-    return {name: sorted(lines) for name, lines in found.items()}
-
-
-@cache
-def grid_types() -> dict[str, str]:
-    """Return the type of every zone whose hourly values are known."""
-    return {row.text("zone"): row.text("type") for row in rows("odbl/grid_types.csv")}
 
 
 def at_equal_grid(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity]:

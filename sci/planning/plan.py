@@ -53,7 +53,8 @@ class PlanDoc(TypedDict):
     """The answer to a request for a plan.
 
     `saving_ratio` is the share of emissions saved against starting at once in the first zone; null
-    where nothing is known that tells hours or zones from each other.
+    where nothing is known that tells hours or zones from each other. A plan that is not `reliable`
+    starts at once, where it would have run.
     """
 
     plan: list[SlotDoc]
@@ -132,9 +133,13 @@ def plan_and_regret(
         overhead = job.cost(there, slots) / intensity.value
         saving, reliable = _between_zones(intensity.scaled(overhead), at_once)
     if not reliable:
-        notices.append(
-            Notice("no-reliable-gain", _reason(here, record, saving, moves=place != home))
-        )
+        reason = _reason(here, record, saving, moves=place != home)
+        notices.append(Notice("no-reliable-gain", reason))
+        place, slots = home if home in allowed else place, job.at_once
+        there = expected[place]
+        intensity = _intensity(there, job, slots)
+        if saving is not None and place == home:
+            saving = Quantity.exact(0.0, SAVED, "estimated", saving.source)
     answer: PlanDoc = {
         "plan": [{"zone": place, "start": moment_text(a), "end": moment_text(b)} for a, b in slots],
         "intensity_g_per_kwh": intensity.to_doc(),
@@ -204,8 +209,7 @@ def _in_time(
         low = 1 - _intensity(found, job, slots).high / _intensity(found, job, job.at_once).low
         saving = Quantity(foreseen, min(low, foreseen), foreseen, SAVED, "estimated", expected)
         return saving, False
-    missed = np.quantile(record.savings - record.foreseen, (0.1, 0.5, 0.9))
-    low, value, high = (float(foreseen + part) for part in missed)
+    low, value, high = (foreseen + missed for missed in record.missed(job.profile.hours))
     source = f"{expected}, corrected by {len(record.hours)} plans of its past"
     saving = Quantity(value, low, high, SAVED, "estimated", source)
     return saving, record.reliable and saving.low > LEAST_SAVING

@@ -34,7 +34,7 @@ from gramwatt.sci.journal.telemetry import OTHERS_W
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 
-ENGINE_VERSION = "7"
+ENGINE_VERSION = "8"
 """Raised whenever the same inputs would give other numbers; listed in CHANGELOG."""
 
 STANDARD = "ISO/IEC 21031:2024 (SCI specification v1.1.0), self-declared"

@@ -45,9 +45,13 @@ _Emitted = tuple[Provenance, float, float]
 
 @dataclass(frozen=True)
 class DeviceEnergy:
-    """Energy [J] of one device, read by `meter`: by kind, and by point of its site's track."""
+    """Energy [J] of one device, read by `meter`: by kind, and by point of its site's track.
+
+    `board` is the name of its type.
+    """
 
     device_id: str
+    board: str
     meter: str
     by_kind: Mapping[Kind, float]
     track: IntensityTrack
@@ -57,7 +61,7 @@ class DeviceEnergy:
     def energy_j(self) -> Quantity | None:
         """Energy [J]; None where nothing was read."""
         sums = {(self.meter, kind): joules for kind, joules in self.by_kind.items()}
-        alone = Sensors(self.device_id, 1.0)
+        alone = Sensors(self.device_id, 1.0, [(self.board, 1.0)])
         return _energy_j(sums, dict.fromkeys(sums, alone))
 
 
@@ -85,7 +89,8 @@ class JobEnergy:
         for device in self.devices.values():
             for kind, joules in device.by_kind.items():
                 found[device.meter, kind][device.device_id] = joules
-        return {key: Sensors.of(joules) for key, joules in found.items()}
+        types = {device.device_id: device.board for device in self.devices.values()}
+        return {key: Sensors.of(joules, types) for key, joules in found.items()}
 
     @cached_property
     def by_kind(self) -> dict[str, float]:
@@ -272,7 +277,8 @@ def join_sites(
             sums[key] = list(map(add, sums[key], joules)) if key in sums else joules
         by_kind = {kind: sum(joules) for kind, joules in cells.items()}
         by_point = _by_point(_added(cells.values(), len(cut[site[0]])), site[0], cut[site[0]])
-        energy[device.key] = DeviceEnergy(device.identity, meter, by_kind, site[0], by_point)
+        about = device.identity, device.record.name, meter
+        energy[device.key] = DeviceEnergy(*about, by_kind, site[0], by_point)
     edges = sites[0][0].edges
     starts = [*(bisect_left(edges, day) for day in days), len(edges) - 1]
     spans = {day_of(edges[first], zone): (first, end) for first, end in pairwise([0, *starts])}

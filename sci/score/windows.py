@@ -152,7 +152,7 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
             return None
         meter, site = device.record.meter, energy.site_of.get(device.record.node, 0)
         for kind, joules in by_cell(inside, edges[first : last + 1]).items():
-            sensor = Sensors(device.identity, 1.0)
+            sensor = Sensors(device.identity, 1.0, [(device.record.name, 1.0)])
             figures.append(uncertainty.energy(sum(joules), kind, meter, sensor))
             before = sums.get((meter, kind, site))
             sums[meter, kind, site] = list(map(add, before, joules)) if before else joules

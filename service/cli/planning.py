@@ -108,19 +108,16 @@ def _lines(answer: PlanDoc) -> list[str]:
     from gramwatt.sci.base.formatting import plain, text
 
     slots = [f"{s['zone']}  {_time(s['start'])} to {_time(s['end'])} UTC" for s in answer["plan"]]
-    saving = answer["saving_ratio"]
-    if saving is None:
-        gain = "saving unknown"
-    else:
+    saving, gain = answer["saving_ratio"], "no reliable gain: start at once"
+    if answer["reliable"] and saving is not None:
         low, value, high = (round(100 * saving[end]) for end in ("low", "value", "high"))
-        gain = f"saves {value} % ({low} to {high} %) against starting at once"
-    sure = "reliable" if answer["reliable"] else "not reliable"
+        gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
     expected, at_once = (
         text(answer[name]) for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")
     )
     return [
         *slots,
-        f"{gain}; {sure}",
+        gain,
         plain(f"intensity {expected}, at once {at_once}"),
         *(f"Notice: {notice['message']}" for notice in answer["notices"]),
     ]

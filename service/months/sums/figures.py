@@ -119,8 +119,10 @@ def ends(low: Floats, high: Floats, nonlinear: Floats) -> Effect:
     """Return the ends of the range of effects and what sums add to them, as `Uncertainty.ends`."""
     if len(low) == 1 and not nonlinear.any():
         return Effect(min(low[0], high[0], 0.0), max(low[0], high[0], 0.0))
+    known = float(low[low == high].sum())
     mean, variance, third = nonlinear + _cumulants(low, high).sum(axis=0)
-    return Cumulants(float(mean), float(variance), float(third)).ends()
+    around = Cumulants(float(mean) - known, float(variance), float(third)).ends()
+    return Effect(min(around.low + known, 0.0), max(around.high + known, 0.0))
 
 
 def _of_sum(
@@ -302,13 +304,17 @@ def _cumulants(low: Floats, high: Floats) -> Floats:
     down = np.maximum(np.maximum(-low, -high), 0.0) / END
     up = np.maximum(np.maximum(low, high), 0.0) / END
     gap, product = up - down, up * down
-    return np.column_stack(
+    found = np.column_stack(
         (
             HALF_MEAN * gap,
             (1 - 2 / math.pi) * gap * gap + product,
             HALF_MEAN * gap * ((4 / math.pi - 1) * gap * gap + product),
         )
     )
+    known = low == high
+    found[known] = 0.0
+    found[known, 0] = low[known]
+    return found
 
 
 def _by3(group: Ints, rows: Floats, groups: int) -> Floats:

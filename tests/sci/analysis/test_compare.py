@@ -1,14 +1,16 @@
 """Comparisons: refused unless made alike, split without a remainder, silent when ranges meet."""
 
 import copy
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramwatt.sci.analysis.compare import TERMS, compare, verdict
+from gramwatt.sci.analysis.compare import TERMS, compare, compared_as, ratios, verdict
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.grid.zones import Zones
 from tests.documents import cluster_job
 
 DOCUMENT = cluster_job()
@@ -32,6 +34,24 @@ def variant(*, energy=1.0, intensity=1.0, pue=1.0, embodied=1.0, units=1.0, spre
     put(doc["total_g"], e * i * p + m)
     put(row["g_per_unit"], (e * i * p + m) / row["count"])
     return doc
+
+
+def test_annual_intensity_claims_carbon_only_where_the_range_by_hour_allows_it():
+    """Noon and evening of a day in California: 0.7 of the energy is not less carbon for certain."""
+    zone = Zones().zone("US-CAL-CISO")
+    noon, evening = (zone.over(1, datetime(2026, 6, 10, hour, tzinfo=UTC)) for hour in (19, 3))
+    answers = {}
+    for energy in (0.7, 0.1):
+        ratio, by_hour = ratios(noon, evening.scaled(energy))
+        assert verdict(ratio) == "lower"
+        answers[energy] = compared_as(ratio, by_hour)
+    compares, known = answers[0.7]
+    assert compares == "equal-intensity"
+    assert known is not None
+    assert known["low"] < 1 < known["high"]
+    assert answers[0.1] == ("carbon", None)
+    same = ratios(noon, noon.scaled(0.7))
+    assert compared_as(*same) == ("carbon", None)
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,10 @@ def test_a_saving_whose_range_reaches_zero_is_not_reliable():
     night, morning = (plan(zones, now=f"2026-05-02T{hour}:00Z") for hour in ("04", "08"))
     assert night["reliable"] is True
     assert night["saving_ratio"]["low"] > 0.05
-    assert morning["saving_ratio"]["low"] < 0 < 0.05 < morning["saving_ratio"]["value"]
     assert morning["reliable"] is False
+    assert start_of(morning) == datetime(2026, 5, 2, 8, tzinfo=UTC)
+    assert morning["saving_ratio"]["value"] == morning["saving_ratio"]["low"] == 0.0
+    assert morning["intensity_g_per_kwh"] == morning["now_intensity_g_per_kwh"]
     (notice,) = morning["notices"]
     said = ("no-reliable-gain", "the saving is within the error of the forecast")
     assert (notice["code"], notice["message"]) == said
@@ -110,8 +112,7 @@ def test_a_saving_whose_range_reaches_zero_is_not_reliable():
 def test_a_saving_that_is_small_for_certain_is_not_called_an_error_of_the_forecast():
     """Without weather, 08:00 to 12:00 is 0.4 % above the best hours of such a day."""
     answer = plan({"ES": data(solar_hours(depth=0.02, noise=0))}, now="2026-05-02T08:00Z")
-    saving = answer["saving_ratio"]
-    assert 0.003 < saving["low"] <= saving["high"] < 0.005
+    assert start_of(answer) == datetime(2026, 5, 2, 8, tzinfo=UTC)
     assert answer["reliable"] is False
     (notice,) = answer["notices"]
     assert notice["message"] == "later hours are not expected to save more than 1 %"
@@ -137,6 +138,23 @@ def test_between_zones_the_cleaner_wins_where_ranges_say_so():
     assert answer["saving_ratio"]["value"] == pytest.approx(1 - france / poland)
 
 
+def test_zones_that_do_not_differ_reliably_leave_the_job_where_it_is():
+    zones = {"DE": data(zone="DE"), "NL": data(zone="NL")}
+    answer = plan(zones, zone="DE", zones=["DE", "NL"])
+    assert answer["reliable"] is False
+    assert (answer["plan"][0]["zone"], start_of(answer)) == ("DE", NOW)
+    assert answer["saving_ratio"]["value"] == 0.0
+
+
+def test_a_job_of_two_days_starts_now_where_the_forecast_has_not_earned_waiting():
+    """Two days of weather ahead are chance: whichever window looks best, it starts at once."""
+    answer = plan({"ES": data(solar_hours(depth=0.0, noise=0.3))}, hours=48,
+                  deadline="2026-05-06T18:00Z")  # fmt: skip
+    assert answer["reliable"] is False
+    assert start_of(answer) == NOW
+    assert answer["saving_ratio"]["high"] == 0.0
+
+
 def test_what_waiting_costs_is_counted():
     zones = {"ES": data(solar_hours())}
     free, dear = plan(zones, power_w=1000), plan(zones, power_w=1000, idle_power_w=900)
@@ -155,7 +173,7 @@ def test_a_short_history_gives_the_shape_of_the_day_and_no_promise():
     answer = plan({"ES": data(solar_hours(days=20))})
     assert answer["method"] == "history-profile"
     assert answer["reliable"] is False
-    assert answer["saving_ratio"]["low"] < answer["saving_ratio"]["value"]
+    assert start_of(answer) == NOW
 
 
 def test_a_deadline_beyond_the_forecast_is_named():
