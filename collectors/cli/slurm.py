@@ -121,6 +121,7 @@ def install(
 
     No script fails a job or drains a node. slurm.conf is left alone: its lines are printed.
     """
+    prefix = prefix.absolute()  # Slurm reads it elsewhere
     files = {name: (text, 0o755) for name, text in scripts(prefix).items()}
     if not (prefix / "settings").exists():  # it has the key, so that nobody else may read it
         files["settings"] = (SETTINGS, 0o600)
@@ -164,10 +165,11 @@ def hold(folder: Path) -> None:
     slurm_job, attempt = environ.get("SLURM_JOB_ID", ""), environ.get("SLURM_RESTART_COUNT", "0")
     client, began_ns = ChildClient.find(os.getppid()), _began_ns(os.getppid())
     steps: dict[str, int] = {}
+    others: dict[str, int] = {}
     named = False
     end = folder / "end"
     while folder.is_dir() and not end.exists():
-        running = running_steps(slurm_job)
+        running = running_steps(slurm_job, others)
         for step in running.keys() - steps.keys():
             steps[step] = _began_ns(running[step])
         for step in steps.keys() - running.keys():
@@ -188,15 +190,26 @@ def hold(folder: Path) -> None:
     raise typer.Exit(code)
 
 
-def running_steps(slurm_job: str, proc: Path = Path("/proc")) -> dict[str, int]:
-    """Return the steps of a job that run on this node with their slurmstepd, found by its title."""
+def running_steps(
+    slurm_job: str, others: dict[str, int], proc: Path = Path("/proc")
+) -> dict[str, int]:
+    """Return the steps of a job that run on this node with their slurmstepd, found by its title.
+
+    `others` keeps in how many looks a process was none: after two it is not read again, since a
+    node may have thousands.
+    """
     found: dict[str, int] = {}
-    for name in os.listdir(proc):
-        if name.isdecimal():
+    present = [name for name in os.listdir(proc) if name.isdecimal()]
+    for gone in others.keys() - present:
+        del others[gone]
+    for name in present:
+        if others.get(name, 0) < 2:
+            others[name] = others.get(name, 0) + 1
             with suppress(OSError):
                 title = _STEP.match((proc / name / "cmdline").read_bytes())
                 if title and title[1].decode() == slurm_job and title[2] != b"extern":
                     found[title[2].decode()] = min(int(name), found.get(title[2].decode(), 2**31))
+                    others[name] = 0
     return found
 
 

@@ -49,7 +49,7 @@ class EarlierMeters:
         """Return this client's count lines that its earlier meters had not journaled."""
         return open_counts(self._folder.writers(), self._client) if self._client else []
 
-    def latest(self, name: str) -> dict[str, Any] | None:
+    def latest(self, name: str) -> Any:
         """Return a field of the state of this client's latest meter; None without one.
 
         `child_counts` is what it had taken of its children, `servers` what it had read of servers.

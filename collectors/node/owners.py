@@ -20,6 +20,7 @@ PROC = Path("/proc")
 POD_LOGS = Path("/var/log/pods")
 KNOWN_MOST = 4_096
 """Processes whose owner is remembered."""
+ANCESTORS_MOST = 32
 _UID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32}"
 _POD = re.compile(rf"^.*kubepods.*?pod({_UID})[^/]*")
 _SLURM = re.compile(r"^.*slurm.*?/job_(\d+)(?=/|$)")
@@ -126,7 +127,21 @@ class Owners:
             if match := _POD.match(path):
                 uid = match[1].replace("_", "-")
                 return replace(self._names.by_uid(uid), group=match[0])
-        return self._slurm(paths, _environ(folder)) or _of_group(paths[0])
+        return self._slurm(paths, self._slurm_environ(pid)) or _of_group(paths[0])
+
+    def _slurm_environ(self, pid: int) -> dict[str, str]:
+        """Return the environment of a process or its nearest ancestor that knows its Slurm job.
+
+        A process that gives itself a title, as those of vLLM and Ray do, writes over its own.
+        """
+        for _ in range(ANCESTORS_MOST):
+            folder = self._proc / str(pid)
+            environ = _environ(folder)
+            cells = (text_of(folder / "stat") or "").rpartition(")")[2].split()
+            if "SLURM_JOB_ID" in environ or len(cells) < 2:
+                return environ
+            pid = int(cells[1])
+        return {}
 
     def _slurm(self, paths: list[str], environ: Mapping[str, str]) -> Owner | None:
         """Return the Slurm job, by its cgroup, or where Slurm makes none by the environment."""

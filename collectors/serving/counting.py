@@ -46,7 +46,6 @@ class _Watched:
     preset: str | None = None
     ways: dict[Key, int] = field(default_factory=dict)
     """The way that has counted an amount, by its number in the preset."""
-    restarts: int = 0
 
 
 class ServerCounts:
@@ -69,7 +68,8 @@ class ServerCounts:
         self._notify = notify
         self._start_ns = self._now_ns = start_ns
         self._lines = CountLines(lambda: self._now_ns)
-        self._watched = {server.shown: _Watched() for server in servers}
+        self._watched = [_Watched() for _ in servers]  # addresses may differ in a secret only
+        self._busy_until_ns = 0
         self._polls: Polls | None = None
 
     def begin(self, polls: Callable[[Sequence[Server]], Polls]) -> None:
@@ -77,7 +77,7 @@ class ServerCounts:
         if self._servers:
             self._polls = polls(self._servers)
 
-    def resume(self, state: Mapping[str, Any] | None, now_ns: int) -> None:
+    def resume(self, state: Sequence[Mapping[str, Any]] | None, now_ns: int) -> None:
         """Go on from the state of this client's meter before.
 
         Without one, as where its journal was delivered meanwhile, what servers have done until
@@ -85,32 +85,25 @@ class ServerCounts:
         """
         if state is None:
             self._start_ns = now_ns
-        for shown, found in (state or {}).items():
-            if shown in self._watched:
-                values = {_series(name, labels): value for name, labels, value in found["values"]}
-                ways = {(unit, phase): way for unit, phase, way in found["ways"]}
-                self._watched[shown] = _Watched(
-                    values,
-                    int(found["at_ns"]),
-                    bool(found["was_down"]),
-                    found["preset"],
-                    ways,
-                    int(found["restarts"]),
-                )
+        for number, found in enumerate(state or ()):
+            values = {_series(name, labels): value for name, labels, value in found["values"]}
+            ways = {(unit, phase): way for unit, phase, way in found["ways"]}
+            self._watched[number] = _Watched(
+                values, int(found["at_ns"]), bool(found["was_down"]), found["preset"], ways
+            )
 
-    def state(self) -> dict[str, Any]:
-        """Return the last values by server, for JSON; nothing without a server."""
-        return {
-            shown: {
+    def state(self) -> list[dict[str, Any]]:
+        """Return the last values of each server, for JSON."""
+        return [
+            {
                 "values": [[s.name, s.labels, value] for s, value in watched.values.items()],
                 "at_ns": watched.at_ns,
                 "was_down": watched.was_down,
                 "preset": watched.preset,
                 "ways": [[*key, way] for key, way in watched.ways.items()],
-                "restarts": watched.restarts,
             }
-            for shown, watched in self._watched.items()
-        }
+            for watched in self._watched
+        ]
 
     def read(self, at_mono: Callable[[int], int], *, last: bool = False) -> None:
         """Take what the polls have read; `at_mono` gives its time on the job's timeline [ns]."""
@@ -118,6 +111,9 @@ class ServerCounts:
             return
         for reading in self._polls.last() if last else self._polls.take():
             self.take(reading, at_mono(reading.mono_ns))
+        for server, watched in zip(self._servers, self._watched, strict=True):
+            if last and watched.at_ns == 0:
+                self._report(server, "has never answered, so nothing of it is counted")
         self._lines.send(self._put)
 
     def mark_saved(self) -> None:
@@ -127,7 +123,7 @@ class ServerCounts:
     def take(self, reading: Reading, at_ns: int) -> None:
         """Count what is new in a reading at `at_ns` [ns]."""
         server = self._servers[reading.server]
-        watched = self._watched[server.shown]
+        watched = self._watched[reading.server]
         if reading.samples is None:
             watched.was_down |= reading.down
             if watched.at_ns == 0 and at_ns - self._start_ns > 600 * NS_PER_S:
@@ -142,7 +138,6 @@ class ServerCounts:
         self._now_ns = at_ns
         restarted = _restarted(watched.values, reading.samples)
         if restarted:
-            watched.restarts += 1
             watched.ways.clear()
             self._report(server, "began its counters anew; what it did in the 5 s before is lost")
         known = watched.at_ns and not restarted
@@ -155,7 +150,10 @@ class ServerCounts:
         if known:
             span_s = (at_ns - watched.at_ns) / NS_PER_S
             self._lines.add(SERVICE_KNOWN_S, span_s / len(self._servers), None)
-            self._lines.add(SERVICE_BUSY_S, span_s if amounts else 0.0, None)
+            if amounts:  # time in which several servers worked is busy once
+                busy_ns = at_ns - max(watched.at_ns, self._busy_until_ns)
+                self._lines.add(SERVICE_BUSY_S, max(0, busy_ns) / NS_PER_S, None)
+                self._busy_until_ns = max(at_ns, self._busy_until_ns)
         self._lines.add_up()
         watched.values |= reading.samples
         watched.at_ns = at_ns

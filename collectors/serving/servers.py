@@ -40,6 +40,8 @@ def servers(addresses: Sequence[str], metrics: Sequence[str]) -> list[Server]:
     The metrics of `--count-metric` are looked for at each server.
     """
     own: Preset = dict(_own(text) for text in metrics)
+    if len(own) < len(metrics):
+        raise ValueError("--count-metric: a unit is given more than once; name one counter for it")
     found = [_server(text, own) for text in addresses]
     if own and not found:
         raise ValueError("--count-metric: name the server too: --count-from http://HOST:PORT")

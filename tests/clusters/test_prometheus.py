@@ -1,4 +1,4 @@
-"""`gramwatt import prometheus` from Debian's Prometheus, which scrapes recorded exporters."""
+"""`gramwatt import prometheus` from Debian's Prometheus, which scrapes scripted exporters."""
 
 from __future__ import annotations
 

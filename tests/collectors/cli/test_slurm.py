@@ -86,7 +86,31 @@ def test_steps_are_found_by_the_titles_of_slurmstepd(tmp_path: Path) -> None:
     for pid, title in titles.items():
         (tmp_path / pid).mkdir()
         (tmp_path / pid / "cmdline").write_bytes(title.encode() + b"\0")
-    assert slurm.running_steps("5", tmp_path) == {"batch": 10, "0": 11}
+    others: dict[str, int] = {}
+    assert slurm.running_steps("5", others, tmp_path) == {"batch": 10, "0": 11}
+
+
+def test_a_process_that_is_no_step_is_read_twice_and_not_again(tmp_path: Path) -> None:
+    others: dict[str, int] = {}
+    (tmp_path / "10").mkdir()
+    (tmp_path / "11").mkdir()
+    for look in range(4):  # a step has its title a moment after its start
+        (tmp_path / "10" / "cmdline").write_bytes(b"slurmd" if not look else b"slurmstepd: [5.0]")
+        (tmp_path / "11" / "cmdline").write_bytes(b"python" if look < 2 else b"slurmstepd: [5.1]")
+        assert slurm.running_steps("5", others, tmp_path) == ({"0": 10} if look else {})
+    (tmp_path / "11" / "cmdline").unlink()
+    (tmp_path / "11").rmdir()
+    slurm.running_steps("5", others, tmp_path)
+    assert others == {"10": 0}
+
+
+def test_the_scripts_name_an_absolute_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    slurm.install(Path("etc"))
+    assert f"Prolog={tmp_path}/etc/prolog\n" in capsys.readouterr().out
+    assert f". {tmp_path}/etc/settings" in (tmp_path / "etc" / "prolog").read_text()
 
 
 def test_projects_of_accounts_and_namespaces() -> None:

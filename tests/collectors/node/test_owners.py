@@ -77,6 +77,17 @@ def test_the_cgroup_says_which_job_when_the_environment_says_another(proc: Path)
     assert (found.job_id, found.tags) == ("slurm-4242", {"slurm": "4242"})
 
 
+def test_a_process_that_wrote_over_its_environment_has_its_parents_job(proc: Path) -> None:
+    for pid, parent, environ in ((5, 1, ARRAY), (7, 5, "\0" * 40)):
+        (proc / str(pid)).mkdir()
+        (proc / str(pid) / "environ").write_text(environ)
+        (proc / str(pid) / "stat").write_text(f"{pid} (VLLM::Engine) C) S {parent} {pid}\n")
+    for cgroup in (SLURM_V2, "0::/"):
+        found = owner(proc, cgroup, "\0" * 40)
+        assert found is not None
+        assert (found.job_id, found.tags["slurm"]) == ("slurm-hpc-4242", "4240_2")
+
+
 def test_a_process_that_has_just_ended_stays_its_jobs(
     proc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,4 +198,46 @@ def test_a_server_that_never_answers_is_reported_once() -> None:
         counted.silent(down=True)
     assert counted.notices.count(counted.notices[0]) == 80
     assert "has not answered yet" in counted.notices[0]
-    assert Series("n_total") not in counted.counts.state()[OWN]["values"]
+    assert Series("n_total") not in counted.counts.state()[0]["values"]
+
+
+def test_two_models_at_one_address_are_two_servers() -> None:
+    """llama.cpp shows one model of several by the address's query, which no journal has."""
+    notices: list[str] = []
+    given = servers(["http://h/m?model=a=llamacpp", "http://h/m?model=b=llamacpp"], [])
+    buffer = CountBuffer("c", (), lambda _, text: notices.append(text))
+    counts = ServerCounts(given, "c.1", buffer, lambda _, text: notices.append(text), START_NS)
+    for turn in range(8):
+        if turn == 4:
+            state = counts.state()
+            counts = ServerCounts(given, "c.2", buffer, lambda *_: None, START_NS)
+            counts.resume(state, START_NS)
+        for server, value in enumerate((1000.0 + turn, 10.0 + turn)):
+            samples = {Series("llamacpp:tokens_predicted_total"): value}
+            counts.take(Reading(server, 0, samples), START_NS + 5 * turn * NS_PER_S + server)
+        counts._lines.send(counts._put)
+    amounts = {(one.unit, one.phase): 0.0 for one in buffer.state()}
+    for one in buffer.state():
+        amounts[one.unit, one.phase] += one.amount
+    assert amounts["token", "decode"] == 7.0 + 7.0
+    assert amounts["service.busy_s", None] == pytest.approx(35.0, abs=1e-6)
+    assert notices
+    assert "model" not in str(notices)
+
+
+def test_a_server_that_never_answered_is_told_at_the_end() -> None:
+    counted = Counted()
+
+    class Nothing:
+        def take(self) -> list[Reading]:
+            return []
+
+        def last(self) -> list[Reading]:
+            return [Reading(0, 0, None, down=True, problem="nobody listens there")]
+
+    counted.counts.begin(lambda _: Nothing())
+    counted.counts.read(lambda mono_ns: START_NS + mono_ns)
+    assert counted.notices == []
+    counted.counts.read(lambda mono_ns: START_NS + mono_ns, last=True)
+    expected = f"{OWN} has never answered, so nothing of it is counted."
+    assert counted.notices == [f"server-counts: {expected}"]

@@ -44,6 +44,7 @@ def test_a_counter_of_ones_own_may_have_labels() -> None:
         (["http://h/m", "http://h/m=vllm"], [], "more than once"),
         ([], ["n=image"], "name the server too"),
         (["http://h/m"], ["n"], "write NAME=UNIT"),
+        (["http://h/m"], ["a=image", "b=image"], "a unit is given more than once"),
         (["http://h/m"], ["n{=image"], "write NAME=UNIT"),
         (["http://h/m"], ["n=1"], "'1' is not a unit name"),
     ],
