@@ -50,7 +50,8 @@ def change_table(document: MonthDoc) -> Block:
     )
     note = (
         "A change has a range of its own, in which meters, parts and annual intensities that both "
-        "months share cancel. It is stated only where that range leaves out no change."
+        "months share cancel; hours with one annual value count as if they had one intensity. It "
+        "is stated only where that range leaves out no change."
     )
     return Table("Against the previous month", columns, tuple(rows), note)
 

@@ -38,6 +38,8 @@ SAME = {
 
 
 Compared = Literal["carbon", "equal-intensity"]
+AT_EQUAL = " at equal grid intensity"
+CARBON_UNKNOWN = "whether carbon differs is not known without hourly intensity"
 
 
 class ComparedDoc(TypedDict):

@@ -16,6 +16,8 @@ from statistics import NormalDist
 from typing import TypedDict
 
 from gramwatt.sci.analysis.compare import (
+    AT_EQUAL,
+    CARBON_UNKNOWN,
     TERMS,
     Compared,
     ComparedDoc,
@@ -194,8 +196,8 @@ def _both(measured: Quantity, repeated: Quantity | None) -> Quantity:
 
 def _sentence(ratio: Quantity, found: str, moved: str | None, compares: Compared) -> str:
     """Return the verdict in words, with what it rests on."""
-    equal = " at equal grid intensity" if compares == "equal-intensity" else ""
-    hours = "; whether carbon differs is not known without hourly intensity" if equal else ""
+    equal = AT_EQUAL if compares == "equal-intensity" else ""
+    hours = f"; {CARBON_UNKNOWN}" if equal else ""
     span = f"{ratio.value - 1:+.0%} ({ratio.low - 1:+.0%} to {ratio.high - 1:+.0%})"
     if found == "unknown":
         return (

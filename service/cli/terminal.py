@@ -8,7 +8,7 @@ from textwrap import TextWrapper
 
 from gramwatt.reports.printable import clean
 from gramwatt.reports.sections.corrections import value_of
-from gramwatt.sci.analysis.compare import ComparisonDoc
+from gramwatt.sci.analysis.compare import AT_EQUAL, CARBON_UNKNOWN, ComparisonDoc, ScoreChangeDoc
 from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
 from gramwatt.sci.base.document import (
@@ -119,8 +119,9 @@ def comparison_lines(found: ComparisonDoc) -> list[str]:
         figure = f"{value_text(side['g_per_unit'])}  ({span_text(side['g_per_unit']) or 'exact'}), "
         rows.append((name, f"{figure}R = {count_text(side['count'])} {unit}"))
         rows.append(("", f"job {side['job_id']}"))
-    rows.append(("Ratio", _with_range(found["ratio"])))
-    rows.append(("Verdict", found["verdict"]))
+    rows += [("Ratio", _with_range(found["ratio"])), *_by_hour(found)]
+    equal = "" if found["ratio_by_hour"] is None else f"{AT_EQUAL}; {CARBON_UNKNOWN}"
+    rows.append(("Verdict", f"{found['verdict']}{equal}"))
     rows.append(("Change", f"{found['change_g_per_unit']:+.3g} {per}"))
     rows += [
         (f"  by {term}", f"{effect + 0.0:+.3g} {per}")
@@ -137,7 +138,7 @@ def runs_lines(found: RunsComparisonDoc) -> list[str]:
         *_runs_rows("Before", found["before"], unit),
         *_runs_rows("After", found["after"], unit),
     ]
-    rows += [("Verdict", found["text"]), ("Ratio", _with_range(found["ratio"]))]
+    rows += [("Verdict", found["text"]), ("Ratio", _with_range(found["ratio"])), *_by_hour(found)]
     if found["repetition_ratio"] is not None:
         rows.append(("  measurement", span_text(found["measurement_ratio"]) or "exact"))
         rows.append(("  repetition", span_text(found["repetition_ratio"]) or "exact"))
@@ -145,6 +146,12 @@ def runs_lines(found: RunsComparisonDoc) -> list[str]:
     effects = found["effects_g_per_unit"]
     rows += [(f"  by {term}", f"{effect:+.3g} {per}") for term, effect in effects.items()]
     return _aligned(rows, shutil.get_terminal_size().columns)
+
+
+def _by_hour(found: ScoreChangeDoc) -> list[tuple[str, str]]:
+    """Return what is known of the ratio of carbon, where it is less than that of the rest."""
+    by_hour = found["ratio_by_hour"]
+    return [] if by_hour is None else [("  by hour", span_text(by_hour))]
 
 
 def _runs_rows(name: str, side: RunsDoc, unit: str) -> list[tuple[str, str]]:

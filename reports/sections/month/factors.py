@@ -25,8 +25,8 @@ def factor_section(document: MonthDoc) -> list[Block]:
         Column("Energy", "right", 1.0),
         Column("PUE", "right", 0.5),
         Column("Factor, g/kWh", "right", 1.0),
-        Column("Carbon", "right", 1.0),
-        Column("Factor by", weight=2.2),
+        Column("Carbon", "right", 1.2),
+        Column("Factor by", weight=2.0),
     )
     totals = document["totals"]
     ends: list[tuple[Cell, ...]] = [

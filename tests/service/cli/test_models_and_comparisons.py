@@ -1,6 +1,7 @@
 """All runs of a model, and two jobs side by side, as command and route show them."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -88,6 +89,38 @@ def test_two_jobs_side_by_side(jobs):
     assert f"Verdict          {found['verdict']}" in text
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "                 job job-a\n" in text
+
+
+def test_annual_values_of_other_hours_compare_at_equal_intensity_and_say_so(home):
+    """Noon and evening of June in California: 0.7 of the energy is not less carbon for certain.
+
+    By the traces noon usually has 0.62 of the annual value and the evening 1.25.
+    """
+    service = open_store(home)
+    for name, hour, power_w in (
+        ("noon-1", 19, 600.0), ("noon-2", 19, 600.0), ("same", 19, 420.0), ("evening", 3, 420.0)
+    ):  # fmt: skip
+        start = datetime(2026, 6, 10, hour, tzinfo=UTC)
+        about = {"zone": "US-CAL-CISO", "pue": 1.2, "power_w": power_w, "start": start}
+        ingest(service, name, lines(journal(name, **about)))
+    client = create_app(service).test_client()
+    unknown = "whether carbon differs is not known without hourly intensity"
+    for after, equal in (("evening", True), ("same", False)):
+        found = json.loads(gramwatt("compare", "noon-1,noon-2", after, "--json")[1])
+        assert found["verdict"] == "lower"
+        assert found["compares"] == ("equal-intensity" if equal else "carbon")
+        page = client.get(f"/compare?before=noon-1+noon-2&after={after}").text
+        texts = [
+            gramwatt("compare", "noon-1,noon-2", after)[1],
+            gramwatt("job", after, "--against", "noon-1")[1],
+            gramwatt("assert", after, "--against", "noon-1,noon-2")[1],
+            page,
+        ]
+        for text in texts:
+            words = " ".join(text.split())
+            assert ("at equal grid intensity" in words, unknown in words) == (equal, equal)
+        assert ["  by hour" in text for text in texts[:2]] == [equal, equal]
+    service.store.close()
 
 
 @pytest.mark.parametrize(
