@@ -54,9 +54,10 @@ def test_the_summary_shows_each_term_with_its_range():
     document = steady_job()
     items = [item for figures in blocks(job.build(document), Figures) for item in figures.items]
     shown = {item.label: item for item in items}
-    # 4 x 1 kWh (5 % each) and 0.4 kWh (40 %): sqrt(4 x 0.05^2 + 0.16^2) = 0.19 kWh.
+    # 4 x 1 kWh (5 % each, half of the variance shared by boards of one type) and 0.4 kWh (40 %):
+    # sqrt((4 x 0.05)^2 / 2 + 4 x 0.05^2 / 2 + 0.16^2) = 0.22 kWh.
     energy = shown["Energy (E)"]
-    assert (energy.value, energy.unit, energy.span) == ("4.40", "kWh", "range 4.21 to 4.59")
+    assert (energy.value, energy.unit, energy.span) == ("4.4", "kWh", "range 4.2 to 4.6")
     assert plain(shown["SCI per image"].note) == "R = 1 281 167 image"
     assert shown["SCI per image"].unit == "mg\u00a0CO2e per image"
     assert [item.label for item in items if item.lead] == ["SCI per image", "Total carbon (O + M)"]
@@ -120,7 +121,7 @@ def test_the_formula_has_the_numbers_in_it():
     assert symbols.startswith("SCI = ((E × I) + M) per R")
     document = steady_job()
     intensity = document["method"]["intensity_g_per_kwh"]["value"]
-    assert numbers.startswith(f"= (4.40 kWh × {round(intensity, -1):.0f} gCO2e/kWh × 1.1 + ")
+    assert numbers.startswith(f"= (4.4 kWh × {round(intensity, -1):.0f} gCO2e/kWh × 1.1 + ")
     assert numbers.endswith(") / 1 281 167 image")
     grams = document["sci"][0]["g_per_unit"]["value"]
     assert result.startswith(f"= {grams * 1000:.1f} mg CO2e per image (range ")

@@ -104,7 +104,7 @@ def test_every_figure_explains_itself(two_jobs, field):
     method = document["method"]
     assert found["engine_version"] == method["engine_version"]
     assert found["text"].endswith(
-        f"Engine 7, catalog {method['catalog_version']}, {method['standard']}"
+        f"Engine 8, catalog {method['catalog_version']}, {method['standard']}"
     )
     assert found["formula"] in found["text"]
 

@@ -105,15 +105,16 @@ def test_beyond_the_end_of_a_providers_forecast_ours_counts(client, live, clock)
 
 
 def test_without_a_history_the_forecast_of_a_provider_is_all(client, live, clock):
-    """Five-minute steps over 12 h: the best two hours, and no promise, as nothing was replayed."""
+    """Five-minute steps over 12 h: no promise, as nothing was replayed, and so no wait."""
     values = [300.0 - 100 * (36 <= step < 60) for step in range(144)]
     issue(live, clock, values, step_s=300)
     found = plan(client, deadline="2026-06-04T18:00Z")
     assert found["plan"] == [
-        {"zone": "ES", "start": "2026-06-02T21:00:00Z", "end": "2026-06-02T23:00:00Z"}
+        {"zone": "ES", "start": "2026-06-02T18:00:00Z", "end": "2026-06-02T20:00:00Z"}
     ]
-    assert found["saving_ratio"]["value"] == pytest.approx(1 / 3)
+    assert found["saving_ratio"]["value"] == 0
     assert found["reliable"] is False
+    assert found["intensity_g_per_kwh"]["value"] == pytest.approx(300)
     notice = next(row for row in found["notices"] if row["code"] == "plan-horizon")
     assert "the forecast ends at 2026-06-03T06:00:00Z" in notice["message"]
 
