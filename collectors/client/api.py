@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from gramwatt.collectors.client.errors import KINDS, ApiError, UnavailableError
+from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import plain_address, resolve
 from gramwatt.collectors.common.http import exchange, new_session
 
@@ -25,19 +26,17 @@ class Client:
     """Asks one server. Raises ApiError for what it refuses, UnavailableError where none answers.
 
     `url` and `api_key` are those of the settings where they are not given (GRAMWATT_SERVER,
-    GRAMWATT_API_KEY, docs/configuration.md); without any, ValueError. `timeout_s` [s] is the limit
-    of each request. What may be repeated is repeated twice while a server is busy. One client is
-    for one thread.
+    GRAMWATT_API_KEY, docs/configuration.md), and a key goes only to its own server
+    (docs/access.md); ValueError without a server, or where it may not get the key. An empty
+    `api_key` sends none. `timeout_s` [s] is the limit of each request. What may be repeated is
+    repeated twice while a server is busy. One client is for one thread.
     """
 
     def __init__(
         self, url: str | None = None, api_key: str | None = None, timeout_s: float = 30.0
     ) -> None:
-        if url is None:
-            config = resolve({})
-            url, api_key = config.server, api_key or config.api_key
-        if not url:
-            raise ValueError("no server: give Client(url=...), or set GRAMWATT_SERVER")
+        if url is None or api_key is None:
+            url, api_key = _by_settings(url, api_key)
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
         self._session = new_session(api_key)
@@ -218,6 +217,16 @@ def _error(shown: str, answer: requests.Response) -> ApiError:
         problem=problem,
         retry_after_s=float(waits) if waits.isdigit() else None,
     )
+
+
+def _by_settings(url: str | None, api_key: str | None) -> tuple[str, str | None]:
+    """Return server and key, from the settings what is None; raises ValueError as Client does."""
+    config = resolve({"server": url, "api_key": api_key or None})
+    server = config.server
+    if server is None or (url is not None and config.origins["server"] != "argument"):
+        refused = (notice.message for notice in config.notices if notice.field == "server")
+        raise ValueError(next(refused, "no server: give Client(url=...), or set GRAMWATT_SERVER"))
+    return server, server_key.key_for(config, config.home, server) if api_key is None else api_key
 
 
 def _part(text: str) -> str:

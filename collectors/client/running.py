@@ -41,7 +41,7 @@ def server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
     shown = plain_address(server)
     found = []
     try:
-        with Client(server, key, TIMEOUT_S) as client:
+        with Client(server, key or "", TIMEOUT_S) as client:
             for head in islice(client.jobs(state="running", limit=JOBS_MOST), JOBS_MOST):
                 with suppress(NotFoundError, ConflictError, InvalidError):  # no score yet
                     found.append(_live_job(cast(JobDoc, client.report(head["job_id"])), now))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 CI = ROOT / "deploy" / "ci"
@@ -44,6 +45,19 @@ def test_the_release_runs_actions_by_commit_and_finds_its_notes() -> None:
     notes = subprocess.run(line, capture_output=True, text=True, check=True).stdout
     assert notes.startswith("## [Unreleased]")
     assert "### Reports" in notes
+
+
+def test_nothing_is_published_before_every_group_of_tests_has_passed() -> None:
+    jobs = yaml.safe_load((GITHUB / "workflows" / "release.yml").read_text("utf-8"))["jobs"]
+    checks = {
+        step["run"].removeprefix("PYTHON=python3.11 "): name
+        for name, job in jobs.items()
+        for step in job["steps"]
+        if "scripts/check" in step.get("run", "")
+    }
+    assert {"scripts/check", "scripts/check --frameworks", "scripts/check --release"} == {*checks}
+    assert {*checks.values()} <= {*jobs["publish"]["needs"]}
+    assert "publish" in jobs["release"]["needs"]
 
 
 def test_more_energy_than_the_baseline_fails_and_the_summary_says_so(tmp_path: Path) -> None:

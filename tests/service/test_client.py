@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 
 import pytest
+import requests
 
 from gramwatt.client import (
     Client,
@@ -15,6 +17,8 @@ from gramwatt.client import (
     NotFoundError,
     UnavailableError,
 )
+from gramwatt.collectors.common import stored_keys
+from gramwatt.collectors.common.config import user_file
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from tests.journals import body, journal
@@ -112,3 +116,40 @@ def test_nobody_who_answers_and_no_server_are_told_apart(monkeypatch):
     monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:9/")
     monkeypatch.setenv("GRAMWATT_API_KEY", "gw_00000000_x")
     assert Client().url == "http://127.0.0.1:9"
+
+
+def sent_key(client: Client) -> str | None:
+    """Return the key that a request of this client to its server carries."""
+    request = requests.Request("GET", client.url, auth=client._session.auth)
+    header = client._session.prepare_request(request).headers.get("Authorization")
+    return None if header is None else header.removeprefix("Bearer ")
+
+
+def test_settings_stand_in_for_what_is_not_given(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRAMWATT_API_KEY", "gw_00000000_env")
+    assert sent_key(Client("https://a.example")) == "gw_00000000_env"
+    assert sent_key(Client("https://a.example", "gw_00000000_own")) == "gw_00000000_own"
+    assert sent_key(Client("https://a.example", "")) is None
+    monkeypatch.setenv("GRAMWATT_SERVER", "https://b.example")
+    assert (Client().url, sent_key(Client())) == ("https://b.example", "gw_00000000_env")
+    assert sent_key(Client(api_key="gw_00000000_own")) == "gw_00000000_own"
+    with pytest.raises(ValueError, match="server is ignored"):
+        Client("a.example")  # no scheme: never the server of the environment in its place
+
+
+def test_the_file_of_a_repository_gets_no_key_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gramwatt.toml").write_text('server = "https://evil.example"\n', "utf-8")
+    with pytest.raises(ValueError, match=r"no key is set for https://evil\.example"):
+        Client()
+    with pytest.raises(ValueError, match=r"is not for https://evil\.example"):
+        Client(api_key="gw_00000000_own")
+    monkeypatch.setenv("GRAMWATT_API_KEY", "gw_00000000_env")
+    with pytest.raises(ValueError, match=r"is not for https://evil\.example"):
+        Client()
+    stored_keys.store(user_file(os.environ).parent, "https://c.example", "gw_00000000_c")
+    assert sent_key(Client("https://c.example")) == "gw_00000000_env"
+    monkeypatch.delenv("GRAMWATT_API_KEY")
+    assert sent_key(Client("https://c.example")) == "gw_00000000_c"
+    assert sent_key(Client("https://d.example")) is None

@@ -99,8 +99,9 @@ def _of_server(
     from gramwatt.collectors.client.errors import ApiError
 
     shown = plain_address(server)
+    key = server_key.key_for(config, config.home, server) or ""  # none: not that of another server
     try:
-        with Client(server, server_key.key_for(config, config.home, server), limit_s) as client:
+        with Client(server, key, limit_s) as client:
             document = client.get(path) if request is None else client.plan(**request)
     except ApiError as error:
         if isinstance(error.__cause__, TimeoutError):
