@@ -86,7 +86,11 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
         *waited_blocks(advice),
         *uncertain_blocks(document, full=full),
         Heading("Where the energy went"),
-        *timeseries_blocks(document["series"], document["windows"]),
+        *timeseries_blocks(
+            document["series"],
+            document["windows"],
+            has_energy=document["energy_kwh"] is not None,
+        ),
         *energy_blocks(document["devices"]),
         *window_blocks(document["windows"], None if full else MAX_WINDOWS),
         *obtained_blocks(document),

@@ -262,7 +262,14 @@ class Client:
             return self.lines or []
         if self.unwritten:  # known with the end, though the figures are not yet
             return [unwritten_text(self.job_id, self.unwritten)]
-        return [f"{self.job_id} has ended; see {self.see}"]
+        from pathlib import Path
+
+        from gramwatt.collectors.common.files import first_notice_today  # most jobs need neither
+
+        told = f"{self.job_id} has ended; its figures are not ready yet: see {self.see}"
+        if self.home and not first_notice_today(Path(self.home), told):
+            return []  # another process of the job has
+        return [told]
 
     def abandon(self) -> None:
         """Close a forked child's copy of the connection; the meter is sent nothing."""

@@ -15,7 +15,6 @@ from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,
     author,
-    database_errors,
     open_service,
     print_json,
     stop,
@@ -115,11 +114,13 @@ def copy(source: Address, target: Address) -> None:
     """
     from gramwatt.service.store import transfer
 
-    with _opened(source) as reading, _opened(target) as writing, database_errors():
+    with open_service(source) as service, _opened(target) as writing:
+        reading = service.store
         if reading.path is not None and not reading.path.exists():
             stop(1, f"there is no store at {reading.path}")
         with bar("copying") as report:
             copied = transfer.copy(reading, writing, progress=report)
+        _record(service, "copied", writing.url.render_as_string())
     for table in copied:
         print(f"{table.table:<18} {table.rows:>12} rows  checksum {table.checksum}")
     print(f"copied {sum(table.rows for table in copied)} rows; every row is equal in both")
@@ -177,12 +178,12 @@ def restore(
     print(f"restored {file}" + (f"; what it replaced is in {old}" if kept else ""))
 
 
-def _record(service: Service, action: str, file: Path) -> None:
+def _record(service: Service, action: str, subject: Path | str) -> None:
     """Add an entry to the audit log, by this user."""
     from gramwatt.service.access import audit
     from gramwatt.service.container import Caller
 
-    audit.log(service.for_caller(Caller(author())), action, str(file))
+    audit.log(service.for_caller(Caller(author())), action, str(subject))
 
 
 @contextmanager

@@ -297,6 +297,21 @@ def test_a_job_of_more_than_a_minute_waits_longer_for_its_figures(
     assert (line == "the figures") == (took_s > 60)
 
 
+def test_processes_of_one_job_whose_figures_are_late_say_so_once(
+    fake: Callable[[str], Log], tmp_path: Path
+) -> None:
+    fake("late")
+    told = []
+    for _ in range(2):
+        client = Client("j", "track", {})
+        client.start()
+        assert client.wait_ready(60)
+        client.home = str(tmp_path)
+        assert client.stop("completed", lines=True)
+        told += client.end_lines()
+    assert told == ["j has ended; its figures are not ready yet: see `gramwatt job j`"]
+
+
 def test_a_full_disk_is_said_though_the_line_about_the_job_is_late(
     fake: Callable[[str], Log],
 ) -> None:

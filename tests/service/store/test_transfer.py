@@ -1,5 +1,6 @@
 """Copies, backups and restores: equal row by row, consistent while others write, never lossy."""
 
+import json
 import os
 import sqlite3
 import stat
@@ -56,7 +57,7 @@ def other(request, tmp_path):
     store.close()
 
 
-BACKUPS = ("backup", "restored")
+BACKUPS = ("backup", "copied", "restored")
 """Acts of the audit log that come after the copy that they are about was made."""
 
 
@@ -81,6 +82,10 @@ def test_a_copy_is_equal_and_new_rows_follow_the_copied_ones(filled, other, cloc
     assert copied == rows(filled.store)
     assert len(copied["intervals"]) > 3
     assert "every row is equal" in out
+    _, log, _ = gramwatt("key", "log", "--json", "--database-url", url_of(filled.store))
+    newest = json.loads(log)["entries"][0]
+    shown = other.url.render_as_string(hide_password=True)
+    assert (newest["action"], newest["subject"]) == ("copied", shown)
     twin = Service(ServiceConfig(home=filled.config.home, database_url="", clock=clock), other)
     ingest(twin, "job-4", lines(journal("job-4")))
     before, after = (job_document(s, "job-1").document for s in (filled, twin))
