@@ -196,13 +196,13 @@ def run_command(
         counted = _run_counts(*counts) if counts else None
         questions = Questions(config, store)
         given["default_name"] = command_name(command)
-        if counted and counted.serving:
-            given |= _of_a_service(config, counted.serving)
+        service = {SERVING: counted.serving} if counted and counted.serving else {}
+        given |= _kind_of_a_service(config) if service else {}
         if budget and not switched_off() and not allows(questions, strict=strict):
             return FAILED
         tags, pauses = _wait(questions, command, name, strict, timing or {})
-        if "tags" in given or tags:
-            given["tags"] = {**config.tags, **given.get("tags", {}), **tags}
+        if "tags" in given or service or tags:
+            given["tags"] = {**service, **config.tags, **tags}
         ways: dict[str, Any] = {"meanwhile": _prepare_end, "pauses": pauses, "counts": counted}
         ways["more"] = wandb_environment(config.metrics, os.environ)
         done = measure.measure(command, given, strict, name, verbose=verbose, **ways)
@@ -250,11 +250,10 @@ def _run_counts(
     return RunCounts(count, count_from, count_metric)
 
 
-def _of_a_service(config: Config, serving: str) -> dict[str, Any]:
-    """Return the settings by which pages and reports know a service; the user's own win."""
+def _kind_of_a_service(config: Config) -> dict[str, str]:
+    """Return the kind of job that a service is, where the user has named none."""
     open_kind = enclosing_job() is None and config.origins.get("kind") == "default"
-    kind = {"kind": "inference"} if open_kind else {}
-    return {"tags": {SERVING: serving, **config.tags}, **kind}
+    return {"kind": "inference"} if open_kind else {}
 
 
 def _prepare_end() -> None:

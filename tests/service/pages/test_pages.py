@@ -315,7 +315,7 @@ def test_every_setting_on_the_page_is_read_and_shows_where_its_value_comes_from(
     found = {row.name: row for row in effective_settings(service, env)}
     # Those of a job, and the two that only gunicorn's configuration reads.
     others = {"JOB_ID", "WITHIN", "PAUSES", "QUIET", "NVML", "SHARED_GPU", "HOST_SOURCE"}
-    others |= {"MLFLOW", "LIGHTNING"}
+    others |= {"MLFLOW", "LIGHTNING", "PROJECTS", "REPORTER"}
     own = {
         *OTHER_VARIABLES.difference(others, {"BIND", "WORKERS"}),
         "HOME",
