@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.core import TyperGroup
 
+from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import each
 from gramwatt.service.cli.common import (
     AsJson,
@@ -38,6 +39,8 @@ EngineName = Annotated[
     str, typer.Option("--engine", help="duckdb, or a Spark Connect server: sc://host:port.")
 ]
 ByZone = list[str] | None
+NAMED = 20
+"""Jobs that a message names; `--json` has all."""
 
 
 class _ByMonth(TyperGroup):
@@ -103,16 +106,12 @@ def archive_month(
 def archive_verify(place: PlaceName, as_json: AsJson = False) -> None:
     """Read every file of an archive back: digests, rows, sums, and nothing that is left over."""
     from gramwatt.service.fleet.archive import verify
-    from gramwatt.service.fleet.manifest import leftovers, months_in, require_month
+    from gramwatt.service.fleet.manifest import files_in, leftovers, months_in, require_month
     from gramwatt.service.fleet.places import ArchiveError
 
     rows, failed = [], 0
     with _place(place) as opened:
-        names = opened.names()
-        started = {
-            part for name in names for part in name.split("/")[1:2] if _MONTH.fullmatch(part)
-        }
-        months = sorted({*months_in(opened), *started})
+        months = sorted({*months_in(opened), *files_in(opened)})
         if not months:
             stop(1, f"{place} has no archive")
         for month in months:
@@ -182,12 +181,18 @@ def archive_restore(
             )
         if not found:
             stop(1, f"{place} has no archive")
+    counts = ("restored", "there_already", "deleted_or_erased", "not_whole")
+    if job is not None and not any(row[count] for row in found for count in counts):  # type: ignore[literal-required]
+        stop(1, f"job {job} is not in {place}")
     if as_json:
         print_json({"months": found})
-        return
-    for row in found:
+    for row in found if not as_json else ():
         others = f"{row['there_already']} had theirs, {row['deleted_or_erased']} were deleted"
         print(f"{row['month']}: lines of {row['restored']} jobs restored; {others}")
+    if left := sorted({job_id for row in found for job_id in row["not_whole"]}):
+        more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+        text = f"{', '.join(left[:NAMED])}{more} stay without lines: {place} does not have all"
+        stop(1, text)
 
 
 def fleet_sum(
@@ -284,6 +289,8 @@ def _place(address: str) -> Iterator[Place]:
             place.close()
     except ArchiveError as error:
         stop(1, error.message)
+    except OSError as error:
+        stop(1, f"cannot read {address}: {why(error)}")
 
 
 def _computed(
@@ -345,16 +352,18 @@ def _by_zone(
 
 
 def _hours(path: Path) -> dict[tuple[str, int], float]:
-    from datetime import UTC, datetime
+    from datetime import datetime
 
     found = {}
     try:
         with path.open(newline="") as stream:
             for row in csv.DictReader(stream):
-                hour = datetime.fromisoformat(row["hour"]).astimezone(UTC)
-                found[row["zone"], int(hour.timestamp() // 3600)] = float(row["g_per_kwh"])
+                hour, grams = datetime.fromisoformat(row["hour"]), float(row["g_per_kwh"])
+                if hour.tzinfo is None or not 0 <= grams < 1e6:
+                    raise ValueError(f"{row['zone']},{row['hour']},{row['g_per_kwh']}")
+                found[row["zone"], int(hour.timestamp() // 3600)] = grams
     except (OSError, KeyError, ValueError, TypeError) as error:
-        stop(2, f"--hours {path}: needs columns zone, hour and g_per_kwh: {error}")
+        stop(2, f"--hours {path}: needs columns zone, hour (UTC, ends in Z) and g_per_kwh: {error}")
     return found
 
 

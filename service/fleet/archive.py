@@ -30,12 +30,14 @@ from gramwatt.service.fleet import parquet
 from gramwatt.service.fleet.manifest import (
     ArchivedFile,
     Manifest,
+    leftovers,
     manifest_name,
     next_revision,
     read_manifest,
     require_files,
     require_month,
     sha256_of,
+    whole_files,
 )
 from gramwatt.service.fleet.places import SUPERSEDED, ArchiveError, Place, open_place
 from gramwatt.service.fleet.rows import CLOSE, rows_of
@@ -89,7 +91,7 @@ def archive_month(
         changed = [who for who in projects if known.get(who) != made_of[who]]
         if before is None or changed or known.keys() != made_of.keys():
             work = _Work(service, month, place, before, folder)
-            files, bare = work.files(projects, changed, each)
+            files = work.files(projects, changed, each)
             made = Manifest(
                 store=store,
                 month=month,
@@ -100,7 +102,6 @@ def archive_month(
                 gramwatt_version=__version__,
                 time_zone=str(service.config.zone),
                 made_of=made_of,
-                bare=bare,
                 totals=totals,
                 files=tuple(files),
             )
@@ -110,7 +111,7 @@ def archive_month(
             after = before
         _set_aside(place, after)
         verify(place, after)
-    service.store.transact(lambda session: _note(session, after, projects), large=True)
+    service.store.transact(lambda session: _note(session, place, after, projects), large=True)
     if before is None or after.revision != before.revision:
         text = f"{month}, revision {after.revision}: {place.address}"
         audit.log(service, "month-archived", text)
@@ -119,10 +120,7 @@ def archive_month(
 
 def verify(place: Place, manifest: Manifest) -> None:
     """Read every file of a month back: digests, rows and sums; raises ArchiveError."""
-    require_files(place, manifest)
-    for file in manifest.files:
-        path = place.local(file.name)
-        assert path is not None  # it was read just now
+    for file, path in whole_files(place, manifest):
         rows, joules = parquet.file_sums(file.table, path)
         if rows != file.rows or abs(joules - file.energy_j) > CLOSE * abs(file.energy_j):
             text = f"{file.name} has {rows} rows and {joules:g} J; the manifest says"
@@ -231,12 +229,11 @@ class _Work:
     ) -> None:
         self._service, self._month, self._before, self._folder = service, month, before, folder
         self._old = require_files(place, before) if before else {}
-        self._bare = 0
 
     def files(
         self, projects: dict[str, list[_Member]], changed: Sequence[str], each: Each
-    ) -> tuple[list[ArchivedFile], int]:
-        """Return the files of the revision, and how many jobs have no lines any more."""
+    ) -> list[ArchivedFile]:
+        """Return the files of the revision."""
         kept = [
             file
             for file in (self._before.files if self._before else ())
@@ -250,32 +247,32 @@ class _Work:
                 kept += [self._written(tables, table, who) for table in parquet.TABLES]
         finally:
             tables.close()
-        return kept, self._bare
+        return kept
 
     def _fill(self, tables: parquet.Tables, who: str, jobs: Sequence[_Member], each: Each) -> None:
         """Add the rows of a project's jobs, those of deleted lines out of the revision before."""
         archived, deleted = self._archived(jobs), []
         for key in each([job.key for job in jobs]):
-            rows, gone = rows_of(self._service, who, key, self._month)
+            rows, gone = rows_of(self._service, who, key, self._month, archived.get(key, 0))
             if gone and key in archived:
                 rows = {"jobs": rows["jobs"]}
                 deleted.append(key)
             for table, of_table in rows.items():
                 tables.add(table, of_table)
-            self._bare += gone and key not in archived
         for table in ("intervals", "counts", "energy", "embodied"):
             tables.add_files(table, self._old.get(table, []), deleted, who)
 
-    def _archived(self, jobs: Sequence[_Member]) -> set[int]:
-        """Return those of the jobs that the revision before has.
+    def _archived(self, jobs: Sequence[_Member]) -> dict[int, int]:
+        """Return `stored_b` of those of the jobs whose lines the revision before has.
 
         Raises ArchiveError for lines that only another archive has.
         """
-        old = {*parquet.read_columns("jobs", self._old["jobs"], "job, job_id")} if self._old else ()
-        found = {job.key for job in jobs if (job.key, job.job_id) in old}
+        ids = {(job.key, job.job_id) for job in jobs}
+        rows = parquet.read_columns("jobs", self._old.get("jobs", ()), "job, job_id, stored_b")
+        found = {key: size_b for key, job_id, size_b in rows if (key, job_id) in ids and size_b}
         noted = sa.select(ArchivedJob.job).where(ArchivedJob.month == self._month)
         with self._service.store.read() as session:
-            elsewhere = {*session.scalars(noted)} - found
+            elsewhere = {*session.scalars(noted)} - found.keys()
         for job in (job for job in jobs if job.gone and job.key in elsewhere):
             text = f"the lines of job {job.job_id} are in another archive only"
             raise ArchiveError(f"{text}; name that one, or restore it first")
@@ -312,13 +309,13 @@ def _commit(place: Place, folder: Path, before: Manifest | None, after: Manifest
 
 def _set_aside(place: Place, manifest: Manifest) -> None:
     """Set aside the month's files that its manifest does not have."""
-    known = {file.name for file in manifest.files}
-    for name in place.names():
-        if f"/{manifest.month}/" in name and name not in known:
-            place.retire(name)
+    for name in leftovers(place, manifest):
+        place.retire(name)
 
 
-def _note(session: Session, manifest: Manifest, projects: dict[str, list[_Member]]) -> None:
+def _note(
+    session: Session, place: Place, manifest: Manifest, projects: dict[str, list[_Member]]
+) -> None:
     """Note which jobs are archived, as they were; those whose lines went before are not."""
     jobs = [job for of_project in projects.values() for job in of_project]
     there = {*session.scalars(sa.select(JobMonth.job).where(JobMonth.month == manifest.month))}
@@ -330,6 +327,7 @@ def _note(session: Session, manifest: Manifest, projects: dict[str, list[_Member
             "job": job.key,
             "version": job.version,
             "revision": job.revision,
+            "place": place.address,
         }
         for job in jobs
         if job.key in there and (not job.gone or job.key in known)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gramwatt.service.fleet.parquet import TABLES
 from gramwatt.service.fleet.places import ArchiveError, Place
 
 FORMAT, SCHEMA = "gramwatt-archive", 1
 _NAME = re.compile(r"manifest-(\d{4}-\d{2})\.json")
+_FILE = re.compile(rf"({'|'.join(TABLES)})/(\d{{4}}-\d{{2}})/[\w-]+\.parquet", re.ASCII)
+"""Names of files, of a table and a month. Nothing else in a place is an archive's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,7 @@ class Manifest:
     """A revision of an archived month.
 
     `store` is the id of the organisation's store, `made_of` a digest of the jobs of each project,
-    `totals` the sums of the month as its document has them, `bare` the number of jobs whose lines
-    were deleted before they were archived.
+    `totals` the sums of the month as its document has them.
     """
 
     store: str
@@ -46,7 +49,6 @@ class Manifest:
     gramwatt_version: str
     time_zone: str
     made_of: dict[str, str]
-    bare: int
     totals: Any
     files: tuple[ArchivedFile, ...]
 
@@ -91,7 +93,16 @@ def read_manifest(place: Place, month: str) -> Manifest | None:
     if stated != _digest(document):
         raise ArchiveError(f"{where} was changed after it was written; take it from a backup")
     fields = {k: v for k, v in document.items() if k not in ("format", "schema")}
-    return Manifest(**{**fields, "files": tuple(ArchivedFile(**f) for f in document["files"])})
+    try:
+        files = tuple(ArchivedFile(**file) for file in document["files"])
+        found = Manifest(**{**fields, "files": files})
+        names = [_FILE.fullmatch(file.name) for file in files]
+        if found.month != month or not all(name and name[2] == month for name in names):
+            raise ValueError
+    except (ValueError, KeyError, TypeError):
+        text = f"{where} is not the manifest of {month}; take that from a backup"
+        raise ArchiveError(text) from None
+    return found
 
 
 def require_month(place: Place, month: str, store: str | None = None) -> Manifest:
@@ -99,8 +110,7 @@ def require_month(place: Place, month: str, store: str | None = None) -> Manifes
     found = read_manifest(place, month)
     if found is None:
         known = ", ".join(months_in(place)) or "no month"
-        started = [n for n in place.names() if f"/{month}/" in n]
-        if started:
+        if month in files_in(place):
             text = f"{month} in {place.address} was not finished: it has files and no manifest"
             raise ArchiveError(f"{text}; archive it again, which replaces them")
         raise ArchiveError(f"{month} is not in {place.address}, which has {known}")
@@ -118,25 +128,40 @@ def months_in(place: Place) -> list[str]:
     return sorted(match[1] for match in found if match)
 
 
+def files_in(place: Place) -> dict[str, list[str]]:
+    """Return the names of a place's files by their month, whether a manifest has them or not."""
+    found: dict[str, list[str]] = {}
+    for name in place.names():
+        if match := _FILE.fullmatch(name):
+            found.setdefault(match[2], []).append(name)
+    return found
+
+
 def leftovers(place: Place, manifest: Manifest) -> list[str]:
     """Return files of a month that its manifest does not have, as an interrupted run leaves."""
     known = {file.name for file in manifest.files}
-    return [n for n in place.names() if f"/{manifest.month}/" in n and n not in known]
+    return [name for name in files_in(place).get(manifest.month, []) if name not in known]
 
 
 def require_files(place: Place, manifest: Manifest) -> dict[str, list[Path]]:
     """Return the files of each table, by their digests those of the manifest; or ArchiveError."""
     found: dict[str, list[Path]] = {}
+    for file, path in whole_files(place, manifest):
+        found.setdefault(file.table, []).append(path)
+    return found
+
+
+def whole_files(place: Place, manifest: Manifest) -> Iterator[tuple[ArchivedFile, Path]]:
+    """Yield the files of a manifest by their digests; raises ArchiveError for the first other."""
     for file in manifest.files:
         path = place.local(file.name)
         if path is None:
             text = f"{file.name} is missing in {place.address}"
-            raise ArchiveError(f"{text}; take it from a backup, or archive the month again")
+            raise ArchiveError(f"{text}; take it from a backup")
         if path.stat().st_size != file.bytes or sha256_of(path) != file.sha256:
             text = f"{file.name} in {place.address} was changed or damaged after it was written"
             raise ArchiveError(f"{text}; take it from a backup")
-        found.setdefault(file.table, []).append(path)
-    return found
+        yield file, path
 
 
 def sha256_of(path: Path) -> str:

@@ -175,7 +175,9 @@ def read_table(
 def read_columns(
     table: str, paths: Sequence[Path], columns: str, jobs: Sequence[int] | None = None
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield columns of files in the order of jobs, of some jobs or all."""
+    """Yield columns of files in the order of jobs, of some jobs or all; nothing of no file."""
+    if not paths:
+        return
     where = "true" if jobs is None else "job IN (SELECT unnest(?))"
     wanted = f"SELECT {columns} FROM read_parquet(?) WHERE {where} ORDER BY {_ORDER[table]}"
     with duckdb_errors(), load_duckdb().connect() as con:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.service.config import S3Access, utc_now
+from gramwatt.service.config import S3Access, archive_address, utc_now
 from gramwatt.service.notifications import s3
 
 STAGING, SUPERSEDED = ".staging", "superseded"
@@ -57,6 +57,7 @@ class Place(Protocol):
 
 def open_place(address: str, environ: Mapping[str, str] | None = None) -> Place:
     """Return the place of an address, DIR or s3://bucket/prefix; raises ArchiveError."""
+    address = archive_address(address)
     if not address.startswith("s3://"):
         return Folder(Path(address))
     env = os.environ if environ is None else environ

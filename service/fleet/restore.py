@@ -15,9 +15,9 @@ from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.access import audit
 from gramwatt.service.container import Service
 from gramwatt.service.fleet.archive import store_id
-from gramwatt.service.fleet.manifest import require_files, require_month
+from gramwatt.service.fleet.manifest import months_in, require_files, require_month
 from gramwatt.service.fleet.parquet import TABLES, read_columns, read_table
-from gramwatt.service.fleet.places import ArchiveError, Place
+from gramwatt.service.fleet.places import Place
 from gramwatt.service.jobs.scoring import score_job
 from gramwatt.service.store.models import Count, Device, Interval, Job, JobMonth, Writer
 from gramwatt.service.store.upserts import upsert
@@ -33,12 +33,16 @@ _PLAIN = (
 
 
 class Restored(TypedDict):
-    """How many jobs of a month are whole again, had their lines, or are not there any more."""
+    """How many jobs of a month are whole again, had their lines, or are not there any more.
+
+    `not_whole` are ids of jobs that stay without lines: the place does not have all of them.
+    """
 
     month: str
     restored: int
     there_already: int
     deleted_or_erased: int
+    not_whole: list[str]
 
 
 def restore_month(
@@ -47,7 +51,7 @@ def restore_month(
     """Bring back the deleted lines of a month's jobs, or of one, and score them as of today.
 
     A job of several months needs the archives of all. Jobs that were deleted or erased stay so.
-    Raises ArchiveError; jobs that were restored before stay restored.
+    Raises ArchiveError for a month that is not there, or not whole.
     """
     service = service.for_every_project()
     files = _files(service, place, month)
@@ -56,19 +60,24 @@ def restore_month(
         for key, archived in read_columns("jobs", files["jobs"], "job, job_id")
         if job_id in (None, archived)
     }
-    if job_id is not None and not wanted:
-        raise ArchiveError(f"{month} in {place.address} has no job {job_id}")
     found, months = _to_restore(service, wanted)
     others = {one for of_job in months.values() for one in of_job} - {month}
-    known = {month: files, **{one: _files(service, place, one) for one in sorted(others)}}
-    done = 0
+    archived = others.intersection(months_in(place))
+    known = {month: files, **{one: _files(service, place, one) for one in sorted(archived)}}
+    done, not_whole = 0, list[str]()
     for first in range(0, len(found["due"]), JOBS_AT_ONCE):
         keys = found["due"][first : first + JOBS_AT_ONCE]
-        done += _restore(service, known, keys, months, each)
+        done += _restore(service, known, keys, months, each, not_whole)
     if done:
         audit.log(service, "archive-restored", f"{month}, {done} jobs: {place.address}")
     there, gone = len(found["there"]), len(found["gone"])
-    return {"month": month, "restored": done, "there_already": there, "deleted_or_erased": gone}
+    return {
+        "month": month,
+        "restored": done,
+        "there_already": there,
+        "deleted_or_erased": gone,
+        "not_whole": not_whole,
+    }
 
 
 def _files(service: Service, place: Place, month: str) -> dict[str, list[Path]]:
@@ -102,8 +111,13 @@ def _restore(
     keys: Sequence[int],
     months: Mapping[int, list[str]],
     each: Each,
+    not_whole: list[str],
 ) -> int:
-    """Restore some jobs, each in a transaction of its own; return how many."""
+    """Restore some jobs, each in a transaction of its own; return how many.
+
+    Adds the ids of those to `not_whole` that have lines in a month which `files` lacks, or that
+    were archived there after their lines were deleted, as `stored_b` says.
+    """
     jobs: dict[int, list[dict[str, Any]]] = {key: [] for key in keys}
     intervals: dict[int, list[dict[str, Any]]] = {key: [] for key in keys}
     counts: dict[int, list[dict[str, Any]]] = {key: [] for key in keys}
@@ -114,10 +128,9 @@ def _restore(
                 into[row[0]].append(dict(zip(names, row, strict=True)))
     done = 0
     for key in each(keys):
-        if len(jobs[key]) != len(months[key]):
-            name = jobs[key][0]["job_id"]
-            lacking = ", ".join(months[key])
-            raise ArchiveError(f"job {name} has lines in {lacking}, and not all are archived here")
+        if len(jobs[key]) != len(months[key]) or not all(part["stored_b"] for part in jobs[key]):
+            not_whole.append(jobs[key][0]["job_id"])
+            continue
         work = partial(_restore_job, key, jobs[key], intervals[key], counts[key])
         if service.store.transact(work, large=True):
             done += 1

@@ -44,6 +44,7 @@ Rows = dict[str, list[tuple[Any, ...]]]
 CLOSE = 1e-9
 TRIES = 3
 _HOUR = timedelta(hours=1)
+_ALWAYS_US = -(2**63), 2**63 - 1
 _INTERVALS = (
     sa.select(Device.node, Device.device_id, Interval.writer, Interval.seq)
     .add_columns(Interval.start_us, Interval.end_us, Interval.energy_j, Interval.kind)
@@ -70,9 +71,12 @@ class _Seen:
     rows: Rows
 
 
-def rows_of(service: Service, project: str, key: int, month: str) -> tuple[Rows, bool]:
+def rows_of(
+    service: Service, project: str, key: int, month: str, archived_b: int = 0
+) -> tuple[Rows, bool]:
     """Return a job's rows by table, under the id of its project; and whether its lines are gone.
 
+    `archived_b` is `stored_b` in the revision before, which holds on for lines that are gone.
     Raises ArchiveError for a job that changes all the time, or that is not as it is scored.
     """
     for _ in range(TRIES):
@@ -82,7 +86,7 @@ def rows_of(service: Service, project: str, key: int, month: str) -> tuple[Rows,
         sums = months_of(seen.document)[month].sums
         terms = [sums.energy_kwh, sums.operational_g, sums.embodied_g]
         known = [None if term is None else term.value for term in terms]
-        rows["jobs"] = [(*who, *_job_row(seen, known))]
+        rows["jobs"] = [(*who, *_job_row(seen, known, seen.job.stored_b or archived_b))]
         if seen.part.use == SUMMED and known[0] and known[1] is not None:
             facts = (
                 _mean(seen.document, known[0], known[1]) if gone else _hours(service, seen, month)
@@ -113,10 +117,22 @@ def _read(service: Service, project: str, key: int, month: str) -> _Seen:
         records = [] if gone else records_of(session, job, corrections)
         rows: Rows = {"energy": [], "embodied": [], "intervals": [], "counts": []}
         if not gone:
-            rows |= _lines(session, job, project, service.month_span_us(month))
+            rows |= _lines(session, job, project, _span_us(service, session, key, month))
         session.expunge_all()
     document = read_job(score.doc, score.series)
     return _Seen(job, part, document, records, corrections, rows)
+
+
+def _span_us(service: Service, session: Session, key: int, month: str) -> tuple[int, int]:
+    """Return the span of a job's lines in a month.
+
+    Its first month has all before and each month what follows up to its next, so that no line,
+    such as a count at midnight after its end, is in none.
+    """
+    months = sorted(session.scalars(sa.select(JobMonth.month).where(JobMonth.job == key)))
+    after = months[months.index(month) + 1 :]
+    first = service.month_span_us(month)[0] if month != months[0] else _ALWAYS_US[0]
+    return first, service.month_span_us(after[0])[0] if after else _ALWAYS_US[1]
 
 
 def _lines(session: Session, job: Job, project: str, span_us: tuple[int, int]) -> Rows:
@@ -133,7 +149,7 @@ def _lines(session: Session, job: Job, project: str, span_us: tuple[int, int]) -
     }
 
 
-def _job_row(seen: _Seen, known: Sequence[float | None]) -> tuple[Any, ...]:
+def _job_row(seen: _Seen, known: Sequence[float | None], stored_b: int) -> tuple[Any, ...]:
     job, part, method = seen.job, seen.part, seen.document["method"]
     texts = None
     if part.use == SUMMED:
@@ -141,7 +157,7 @@ def _job_row(seen: _Seen, known: Sequence[float | None]) -> tuple[Any, ...]:
         texts = to_text({**found, "project": "", "owner": "", "model_id": None, "notices": []})
     return (
         *(job.state, part.started_us, job.version, job.revision),
-        *(method["engine_version"], method["catalog_version"], job.stored_b),
+        *(method["engine_version"], method["catalog_version"], stored_b),
         *(part.use == SUMMED, *known, texts, part.numbers if texts else None),
     )
 

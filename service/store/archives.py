@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from gramwatt.service.store.models import Base, JobKey, Word
+from gramwatt.service.store.models import Base, Document, JobKey, Word
 
 
 class ArchiveKey(Base):
@@ -21,7 +21,10 @@ class ArchiveKey(Base):
 
 
 class ArchivedJob(Base):
-    """A job whose lines of a month were read back from an archive, at this version and revision."""
+    """A job whose lines of a month were read back from an archive, at this version and revision.
+
+    `place` is the address of the archive that was read last.
+    """
 
     __tablename__ = "archived_jobs"
 
@@ -29,3 +32,4 @@ class ArchivedJob(Base):
     job: Mapped[JobKey] = mapped_column(primary_key=True, autoincrement=False)
     version: Mapped[int] = mapped_column(BigInteger)
     revision: Mapped[int]
+    place: Mapped[Document]

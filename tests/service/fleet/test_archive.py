@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 import duckdb
 import pytest
 import sqlalchemy as sa
+import typer
 
+from gramwatt.service.cli.fleet import _hours
 from gramwatt.service.container import Service
 from gramwatt.service.erasure.erasure import erase_person, erase_project
 from gramwatt.service.fleet.archive import archive_ended_months, archive_month, verify
@@ -225,6 +227,50 @@ def test_a_revision_keeps_lines_that_the_store_has_no_more(filled, place, clock)
     assert restore_month(filled, MONTH, place, job_id="job-c")["restored"] == 1
 
 
+def test_every_line_is_in_a_month_of_its_job_and_only_the_set_place_counts(
+    filled, place, tmp_path, clock
+):
+    writer = Writer("w1", "n-1", "edge", t0=datetime(2026, 5, 31, 23, tzinfo=UTC))
+    load = [Load("GPU-1", lambda _: 300.0, H100)]
+    edge = [writer.job(project="q", zone="DE", units=("image",))]
+    edge += [*metered(writer, load, seconds=3600, step_s=300), writer.count(1000.0, seconds=3600)]
+    ingest(filled, "edge", lines([*edge, writer.end(3600)]))  # counted as June begins
+    whole = stored(filled)
+    clock.turn(days=60)
+    keeps = Service(replace(kept(filled).config, archive_to=str(place.path)), filled.store)
+    for month in (MONTH, "2026-06"):
+        archive_month(keeps, month, Folder(tmp_path / "tried"))
+    assert delete_old_intervals(keeps) == 0
+    archive_ended_months(keeps)
+    assert delete_old_intervals(keeps) == 5
+    assert restore_month(filled, MONTH, place)["restored"] == 5
+    assert stored(filled) == whole
+
+
+def test_a_job_is_restored_whole_or_stays_as_it_is(filled, place, clock):
+    before = month_report(filled, MONTH, None)["totals"]
+    archive_month(filled, MONTH, place)
+    clock.turn(days=60)
+    assert delete_old_intervals(kept(filled)) == 4
+    found = restore_month(filled, MONTH, place, job_id="job-d")  # of June as well
+    assert (found["restored"], found["not_whole"]) == (0, ["job-d"])
+    archive_month(filled, "2026-06", place)  # when its lines of June were gone
+    found = restore_month(filled, MONTH, place)
+    assert (found["restored"], found["not_whole"]) == (3, ["job-d"])
+    assert month_report(filled, MONTH, None)["totals"] == before
+
+
+def test_hours_of_a_restatement_are_utc_and_numbers(tmp_path, capsys):
+    path = tmp_path / "hours.csv"
+    for row in ("DE,2026-03-01T00,300", "DE,2026-03-01T00Z,nan", "DE,2026-03-01T00Z,-1"):
+        path.write_text(f"zone,hour,g_per_kwh\n{row}\n")
+        with pytest.raises(typer.Exit):
+            _hours(path)
+        assert row in capsys.readouterr().err
+    path.write_text("zone,hour,g_per_kwh\nDE,1970-01-01T02Z,300\n")
+    assert _hours(path) == {("DE", 2): 300.0}
+
+
 def test_what_was_erased_or_deleted_is_not_in_the_files_and_does_not_come_back(
     filled, place, clock
 ):
@@ -263,6 +309,14 @@ def test_refusals_say_what_is_wrong_and_change_nothing(filled, place, tmp_path, 
         require_month(place, "2026-04")
     with pytest.raises(ArchiveError, match="another organisation"):
         require_month(place, MONTH, "0" * 64)
+    renamed = place.path / manifest_name("2026-04")
+    renamed.write_text((place.path / manifest_name(MONTH)).read_text())
+    with pytest.raises(ArchiveError, match="not the manifest of 2026-04"):
+        require_month(place, "2026-04")
+    renamed.unlink()
+    other = place.path / "notes" / MONTH / "mine.parquet"
+    other.parent.mkdir(parents=True)
+    other.write_text("of somebody else")
     path = place.path / manifest.files[0].name
     content = path.read_bytes()
     path.write_bytes(content[:-1] + b"x")
@@ -285,4 +339,5 @@ def test_refusals_say_what_is_wrong_and_change_nothing(filled, place, tmp_path, 
     with pytest.raises(ArchiveError, match="not finished"):
         require_month(place, MONTH)
     assert archive_month(filled, MONTH, place).manifest.revision == 1
+    assert other.read_text() == "of somebody else"
     verify(place, require_month(place, MONTH))
