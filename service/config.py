@@ -146,11 +146,6 @@ def _path(_variable: str, text: str) -> Path:
     return Path(text)
 
 
-def archive_address(text: str) -> str:
-    """Return the one way to write a place of archives: a whole path, or s3://bucket/prefix."""
-    return text.rstrip("/") if text.startswith("s3://") else str(Path(text).absolute())
-
-
 def _key_file(variable: str, text: str) -> str:
     try:
         return Path(text).read_text("utf-8").strip()
@@ -364,12 +359,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("zone", "TIMEZONE", "time zone of days and months", _zone),
     Setting("backup_dir", "BACKUP_DIR", "folder of the daily backups", _path),
     Setting("backup_keep", "BACKUP_KEEP", "how many backups are kept", _count),
-    Setting(
-        "archive_to",
-        "ARCHIVE_TO",
-        "folder or s3://bucket/prefix of archived months",
-        lambda _variable, text: archive_address(text),
-    ),
+    Setting("archive_to", "ARCHIVE_TO", "folder or s3://bucket/prefix of archived months"),
     Setting("log", "LOG", "form of the log", partial(_one_of, "text json")),
     Setting("oidc.issuer", "OIDC_ISSUER", "address of the provider of sign-in", _https),
     Setting("oidc.client_id", "OIDC_CLIENT_ID", "the client's id there"),

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.service.config import S3Access, archive_address, utc_now
+from gramwatt.service.config import S3Access, utc_now
 from gramwatt.service.notifications import s3
+from gramwatt.service.store.archives import archive_address
 
 STAGING, SUPERSEDED = ".staging", "superseded"
 """Folders of files that no manifest has yet, and of those that none has any more."""

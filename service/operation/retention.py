@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from gramwatt.service.access import audit
 from gramwatt.service.container import Service
 from gramwatt.service.store.access import AuditEntry, audit_unlocked
-from gramwatt.service.store.archives import ArchivedJob
+from gramwatt.service.store.archives import ArchivedJob, archive_address
 from gramwatt.service.store.models import (
     Count,
     Device,
@@ -81,7 +81,7 @@ def delete_old_intervals(service: Service, budget_s: float = RETENTION_S) -> int
         mine = Job.project == project if project else Job.project.not_in(list(kept))
         old = (mine, *_is_old(service.now_us() - span_us(days)))
         if service.config.archive_to is not None:
-            old = (*old, ~_not_archived(service.config.archive_to))
+            old = (*old, ~_not_archived(archive_address(service.config.archive_to)))
         with service.store.read() as session:
             keys = list(session.scalars(sa.select(Job.id).where(*old)))
         for key in keys:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import BigInteger, String
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -33,3 +35,8 @@ class ArchivedJob(Base):
     version: Mapped[int] = mapped_column(BigInteger)
     revision: Mapped[int]
     place: Mapped[Document]
+
+
+def archive_address(text: str) -> str:
+    """Return the one way to write a place of archives: a whole path, or s3://bucket/prefix."""
+    return text.rstrip("/") if text.startswith("s3://") else str(Path(text).absolute())
