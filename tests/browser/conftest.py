@@ -49,16 +49,19 @@ def site(served: tuple[str, str]) -> str:
     return served[0]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium; a machine without it fails here rather than skipping."""
+    """Debian's Chromium; a machine without it fails here rather than skipping.
+
+    Of one file: while it is open, its event loop runs in this thread, and no test of asyncio can.
+    """
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield made
         made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def signed_in(browser: Browser, served: tuple[str, str]) -> Any:
     """What a browser keeps that followed the link of `gramwatt serve`."""
     site, link = served
