@@ -74,7 +74,7 @@ class Trace:
         return np.array(rows)
 
     def usual(self, shape: Values) -> Values:
-        """What a shape says of each hour."""
+        """Return what is usual in each hour by a shape."""
         found: Values = shape[self.month, np.arange(len(self.hourly)) % 24]
         return found
 
@@ -148,7 +148,7 @@ def _around(traces: Sequence[Trace], shape: Values, hours: int, hour: int | None
 
 
 def _outside(traces: Sequence[Trace], shape: Values, hours: int) -> float:
-    """What a range around the usual may leave out at each end; it holds the annual value too."""
+    """Return what a range around the usual may leave out at each end; it holds the year's too."""
     logs = _around(traces, shape, hours)
     for outside in reversed(OUTSIDE):
         low, high = _ends(logs, outside)

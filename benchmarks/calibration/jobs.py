@@ -190,7 +190,7 @@ def _truths(
 
 
 def _sharing(device: DeviceDoc, kind: str) -> list[tuple[str, float]]:
-    """What the error of a reading is of, with the share of its variance."""
+    """Return the sources of a reading's error, each with its share of the variance."""
     if kind not in SHARED:
         return [("", 1.0)]
     by_type, by_load = SHARED[kind]  # type: ignore[index]

@@ -44,7 +44,7 @@ class Followed:
 def follow(histories: Mapping[str, tuple[Hours, int]]) -> Iterator[Followed]:
     """Yield what plans came to in the weeks after several moments, by zone and kind.
 
-    The record and the forecast are made anew each time, from what lies before.
+    The record and the forecast are computed each time from what lies before.
     """
     for zone, (hours, cut) in histories.items():
         for at in range(cut, len(hours.values) - HORIZON_H - WEEK_H, EVERY_WEEKS * WEEK_H):

@@ -36,7 +36,7 @@ STANDING = frozenset(
 
 
 class Whose(Protocol):
-    """What says whose the devices and the processes on them are."""
+    """Finds the owners of devices and of the processes on them."""
 
     def reservations(self, now_ns: int) -> Sequence[Reservation]:
         """Return what pods hold."""

@@ -36,7 +36,7 @@ NOTICES_MOST = 32
 
 @dataclass(slots=True)
 class Shared:
-    """What all journals of the node have in common."""
+    """Facts that all journals of the node share."""
 
     home: Path
     node: str

@@ -122,7 +122,7 @@ class BoardLedger(Ledger):
 
     @property
     def claims(self) -> Claims:
-        """Who bears the board now."""
+        """Return the jobs that the board is billed to now, with their parts."""
         return self._changes[-1][1]
 
     def claim(self, since_ns: int, claims: Claims) -> None:

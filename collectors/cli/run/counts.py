@@ -50,7 +50,7 @@ class RunCounts:
         """Raises UsageError for an option without a meaning."""
         addresses = [text for text in count_from or () if text.startswith(SCHEMES)]
         self.servers: dict[str, Sequence[str]] = {}
-        """What the meter is to read, as it is told: `addresses` and `metrics`; empty for none."""
+        """Return what the meter is told to read: `addresses` and `metrics`; empty for none."""
         self.serving = _serving(addresses, count_metric or ())
         """The preset of the servers, `other` without a named one; empty without a server."""
         if addresses:
