@@ -215,8 +215,8 @@ class Codecarbon:
             return None
         span_s = (end_ns - start_ns) / NS_PER_S
         power_w = {name: float(message[f"{name}_j"]) / span_s for name in (CPU, RAM)}
-        if not all(0 <= watts < math.inf for watts in power_w.values()):
-            return None
+        if not all(0 < watts < math.inf for watts in power_w.values()):
+            return None  # a counter that stands still is none; an interval it measured nothing in
         load = message.get("load")
         known = isinstance(load, float) and 0 <= load <= 1
         return Reading(start_ns, end_ns, power_w, load if known else None)
@@ -228,9 +228,8 @@ class Codecarbon:
             self._compare(reading, self.counters)
         self._has_read = True
         for name, (_, kind) in self.counters.items():
-            if reading.power_w[name] > 0:  # a counter that stands still is none
-                span = Span(reading.start_ns, reading.end_ns, reading.power_w[name], kind)
-                self._spans.setdefault(name, []).append(span)
+            span = Span(reading.start_ns, reading.end_ns, reading.power_w[name], kind)
+            self._spans.setdefault(name, []).append(span)
         if not self.counters:
             self.end()
 
@@ -322,7 +321,7 @@ def _tracker(every_s: float) -> tuple[Any, dict[str, tuple[str, str]]]:
         measure_power_secs=every_s,
         api_call_interval=1,
         output_methods=[],
-        output_handlers=[_output_handler()],
+        output_handlers=[_output_handler(every_s)],
         output_dir=".",
         tracking_mode="machine",
         gpu_ids=[],
@@ -359,7 +358,7 @@ def _counters(cpu: Any) -> dict[str, tuple[str, str]]:
     return {}
 
 
-def _output_handler() -> Any:
+def _output_handler(every_s: float) -> Any:
     from codecarbon.output_methods.base_output import BaseOutput
 
     class Handler(BaseOutput):
@@ -367,24 +366,30 @@ def _output_handler() -> Any:
 
         def __init__(self) -> None:
             self._since_ns, self._load = _now_ns(), read_load()
+            self._cpu_kwh = self._ram_kwh = 0.0
             self._calls = 0
 
         def live_out(self, total: Any, delta: Any) -> None:
-            """Write one interval: from the previous call to now [ns], CPU and RAM energy [J], and
+            """Write one interval: from the previous one to now [ns], CPU and RAM energy [J], and
             the host's load meanwhile.
+
+            Calls that were held up come together, all energy in the first: one for all of them.
             """
             try:
                 now_ns, since_ns = _now_ns(), self._since_ns
+                if now_ns - since_ns < every_s * NS_PER_S / 2:
+                    return
                 load = mean_load(self._load, now := read_load())
                 energy = {
-                    "cpu_j": j_from_kwh(delta.cpu_energy),
-                    "ram_j": j_from_kwh(delta.ram_energy),
+                    "cpu_j": j_from_kwh(total.cpu_energy - self._cpu_kwh),
+                    "ram_j": j_from_kwh(total.ram_energy - self._ram_kwh),
                 }
+                self._cpu_kwh, self._ram_kwh = total.cpu_energy, total.ram_energy
                 self._since_ns, self._load, self._calls = now_ns, now, self._calls + 1
                 if self._calls > SKIPPED:
                     _write({"from_ns": since_ns, "to_ns": now_ns, **energy, "load": load})
-            except Exception:  # the meter estimates the interval that is lost
-                self._since_ns = _now_ns()
+            except Exception:  # the next interval holds this one too
+                return
 
         def out(self, total: Any, delta: Any) -> None:
             """Ignore the end: the meter does not wait for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,29 +50,34 @@ def site(served: tuple[str, str]) -> str:
     return served[0]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium; a machine without it fails here rather than skipping.
-
-    Of one file: while it is open, its event loop runs in this thread, and no test of asyncio can.
-    """
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium; a machine without it fails here rather than skipping."""
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield made
         made.close()
 
 
-@pytest.fixture(scope="module")
-def signed_in(browser: Browser, served: tuple[str, str]) -> Any:
-    """What a browser keeps that followed the link of `gramwatt serve`."""
+@pytest.fixture(scope="session")
+def signed_in(served: tuple[str, str]) -> Any:
+    """What a browser keeps that followed the link of `gramwatt serve`, which works once."""
     site, link = served
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(link)
-    page.wait_for_url(f"{site}/")
-    state = context.storage_state()
-    context.close()
-    return state
+    with chromium() as browser:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(link)
+        page.wait_for_url(f"{site}/")
+        return context.storage_state()
+
+
+@pytest.fixture(scope="module")
+def browser(signed_in: Any) -> Iterator[Browser]:
+    """The browser of one file: while it is open, its event loop runs in this thread, and no test
+    of asyncio can.
+    """
+    with chromium() as made:
+        yield made
 
 
 @pytest.fixture

@@ -466,7 +466,7 @@ def codecarbon(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     whole.core, whole.OfflineEmissionsTracker = core, lambda **_: cpu.is_rapl_available()
     for module in (whole, core, cpu):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(ours, "_output_handler", lambda: None)
+    monkeypatch.setattr(ours, "_output_handler", lambda every_s: None)
     monkeypatch.setenv("HOME", "/")
     monkeypatch.setenv("USERPROFILE", "/")
     return cpu
