@@ -418,7 +418,7 @@ numbers = count()
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(plans=st.lists(job_plans(), min_size=1, max_size=3), order=st.randoms(use_true_random=False))
 def test_the_months_of_random_jobs_sum_to_the_year_and_to_the_jobs(client, clock, plans, order):
