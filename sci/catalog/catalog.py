@@ -173,7 +173,8 @@ class Catalog:
     def _of_instances(self, name: str, members: Sequence[Instance]) -> Resolution:
         boards = tuple(dict.fromkeys(one.hardware for one in members))
         what = "a cloud instance" if len(members) == 1 else "a family of cloud instances"
-        reason = f"{name} is {what} with {', '.join(boards)}: ask for it as instance"
+        parts = ", ".join(boards)
+        reason = f"{name} is {what} with {parts}: name that part, or ask for it as instance"
         return Resolution(boards, tuple(one.id for one in members), reason)
 
     def _of_service(self, service: Service) -> Resolution:

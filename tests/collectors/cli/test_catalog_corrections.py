@@ -118,7 +118,10 @@ def test_a_slice_as_hardware_is_refused_with_the_reason() -> None:
         answer = call(*command, "--hardware", "v3-8", "--zone", "FR")
         assert answer.exit_code == 2
         detail = json.loads(answer.stdout)["detail"]
-        assert "v3-8 is a cloud instance with google-tpu-v3: ask for it as instance" in detail
+        assert (
+            "v3-8 is a cloud instance with google-tpu-v3: name that part, or ask for it as instance"
+            in detail
+        )
     answer = call("catalog", "hardware", "v4-4096")
     assert [row["id"] for row in json.loads(answer.stdout)["matches"]] == ["google-tpu-v4"]
 
