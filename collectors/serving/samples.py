@@ -1,4 +1,7 @@
-"""The samples in a text of Prometheus' exposition format (0.0.4): strict, and only those wanted."""
+"""The samples in a text of Prometheus' exposition format (0.0.4), or in OpenMetrics.
+
+Strict, and only those wanted; times and exemplars are not used.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import NamedTuple
 
 NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\\n]|\\.)*)"(?:,|(?=\}))')
-_VALUE = re.compile(r"[ \t]+([^ \t]+)([ \t]+-?\d+)?[ \t]*")
+_VALUE = re.compile(r"[ \t]+([^ \t]+)([ \t]+-?[\d.]+(?:[eE][-+]?\d+)?)?[ \t]*( # \{.*)?")
+"""A value, its time (a float in OpenMetrics), and an exemplar of OpenMetrics."""
 _ESCAPED = re.compile(r"\\(.)")
 _MEANT = {"n": "\n"}
 

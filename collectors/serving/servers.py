@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from gramwatt.collectors.common.config import plain_address
-from gramwatt.collectors.serving.presets import PRESETS, Key, Preset, Term, Way
+from gramwatt.collectors.serving.presets import PRESETS, Key, Preset, Term, Way, names
 from gramwatt.collectors.serving.samples import parse_series
 from gramwatt.sci.journal.records import UNIT_PATTERN
 
@@ -63,19 +63,39 @@ def _server(text: str, own: Preset) -> Server:
     before, equals, after = text.rpartition("=")
     if equals and after in PRESETS:
         url, preset = before, after
-    elif equals and "?" not in before and "/" not in after:
+    elif equals and "?" not in before and "/" not in after and "@" not in after:
         known = ", ".join(PRESETS)
-        raise ValueError(f"--count-from {text!r}: {after!r} is no preset; they are {known}")
+        shown = plain_address(text)
+        raise ValueError(f"--count-from {shown!r}: {after!r} is no preset; they are {known}")
     try:
         parts = urlsplit(url)
         usable = bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable:
-        raise ValueError(f"--count-from {text!r}: write http://HOST:PORT/metrics")
+        raise ValueError(f"--count-from {plain_address(text)!r}: write http://HOST:PORT/metrics")
     if parts.path in ("", "/"):
         url = parts._replace(path=METRICS_PATH).geturl()
+    if preset:
+        _check_once(preset, own)
     return Server(url, preset, own)
+
+
+def _check_once(preset: str, own: Preset) -> None:
+    """Raise ValueError where a counter of one's own would add to a unit what the preset does.
+
+    One for the same unit and phase takes the preset's place, so that it counts once.
+    """
+    for key, ways in own.items():
+        unit, name = key[0], ways[0][0].name
+        counted = {other: names([{other: way}]) for other, way in PRESETS[preset].items()}
+        if any(
+            name in those for other, those in counted.items() if other != key and other[0] == unit
+        ):
+            raise ValueError(
+                f"--count-metric '{name}={unit}': the preset {preset} counts that already; "
+                "leave out one of the two"
+            )
 
 
 def _own(text: str) -> tuple[Key, tuple[Way, ...]]:

@@ -8,6 +8,7 @@ the meter while the command runs.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.cli.exit_codes import UsageError
+from gramwatt.collectors.common.config import plain_address
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.serving.servers import SCHEMES, servers
 from gramwatt.collectors.tracking.messages import print_message
@@ -24,6 +26,8 @@ from gramwatt.sci.journal.records import UNIT_PATTERN
 
 LARGEST_B = 64 * 2**20
 """Size of the largest file that is read."""
+_ADDRESS = re.compile(r"[^=/]+:(\d+(/|=|$)|.*@|//)", re.IGNORECASE)
+"""What is meant as a server: a unit has no colon."""
 _Stamp = tuple[int, int, int] | None
 
 
@@ -123,6 +127,9 @@ def _serving(addresses: Sequence[str], metrics: Sequence[str]) -> str:
 
 def _source(text: str) -> _Source:
     example = "UNIT=FILE:KEY, such as token=metrics.json:train.tokens"
+    if _ADDRESS.match(text):
+        shown = plain_address(text)
+        raise UsageError(f"--count-from {shown!r}: write a server as http://HOST:PORT[=PRESET]")
     unit, rest = _parted("--count-from", text, example)
     file, colon, key = rest.rpartition(":")
     if not (colon and file and key):

@@ -114,6 +114,10 @@ def test_a_misspelt_unit_gets_a_close_match_wherever_it_is_named(
         (("--count-from", "1x=m.json:a"), "'1x' is not a unit name"),
         (("--count-from", "http://h:1/metrics=vlm"), "'vlm' is no preset; they are vllm, sglang"),
         (("--count-metric", "n_total=image"), "name the server too"),
+        (
+            ("--count-from", "localhost:8000=vllm"),
+            "'localhost:8000=vllm': write a server as http://",
+        ),
     ],
 )
 def test_a_wrong_count_is_refused_once_before_the_command_starts(

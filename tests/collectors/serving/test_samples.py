@@ -65,13 +65,23 @@ def test_any_text_of_the_client_library_is_read_as_by_its_parser(
         "n{a=1} 3",
         'n{a="1",a="2"} 3',
         "n x",
-        "n 1 # {} 3",
+        "n 1 # 3",
         "n{} ",
     ],
 )
 def test_a_line_that_cannot_be_read_spoils_the_reading(line: str) -> None:
     with pytest.raises(ValueError, match=r"no (sample|labels)|could not convert"):
         parse_samples(f"other {{}} ?\n{line}\n", {"n"})
+
+
+def test_times_and_exemplars_of_openmetrics_are_no_part_of_a_value() -> None:
+    lines = [
+        'n{a="1"} 7.0 1700000000.123',
+        'n{a="2"} 8 # {trace="a # b"} 0.5 1.7e9',
+        "n 9 1e3 # {} 1",
+    ]
+    text = "# TYPE n counter\n" + "\n".join(lines) + "\n# EOF\n"
+    assert sorted(parse_samples(text, {"n"}).values()) == [7, 8, 9]
 
 
 def test_what_is_no_count_is_left_out_and_a_text_that_was_cut_off_refused() -> None:

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from gramwatt.collectors.cli.exit_codes import UsageError
+from gramwatt.collectors.cli.run.counts import RunCounts
 from gramwatt.collectors.serving.presets import Term
 from gramwatt.collectors.serving.servers import from_start, servers
 
@@ -47,6 +49,11 @@ def test_a_counter_of_ones_own_may_have_labels() -> None:
         (["http://h/m"], ["a=image", "b=image"], "a unit is given more than once"),
         (["http://h/m"], ["n{=image"], "write NAME=UNIT"),
         (["http://h/m"], ["n=1"], "'1' is not a unit name"),
+        (
+            ["http://h=vllm"],
+            ["vllm:prompt_tokens_total=token"],
+            "the preset vllm counts that already",
+        ),
     ],
 )
 def test_what_has_no_meaning_says_what_to_write(
@@ -55,6 +62,29 @@ def test_what_has_no_meaning_says_what_to_write(
     with pytest.raises(ValueError, match=re.escape(words)):
         servers(addresses, metrics)
     assert from_start({"addresses": addresses, "metrics": metrics}) == []
+
+
+def test_a_counter_of_ones_own_takes_the_place_of_the_presets_for_one_unit_and_phase() -> None:
+    own = ["vllm:request_success_total=request", "vllm:generation_tokens_total=answer", "b=token"]
+    assert servers(["http://h=vllm"], own)[0].preset == "vllm"
+
+
+@pytest.mark.parametrize("end", ["=vlm", ":x", "/m=", ":0=vllm"])
+def test_a_password_is_in_no_error(end: str) -> None:
+    for password in ("se=cret", "secret"):
+        try:
+            servers([f"http://me:{password}@h{end}"], [])
+        except ValueError as error:
+            assert "cret" not in str(error)
+            assert "'http://h" in str(error)
+    with pytest.raises(UsageError, match="write a server as http://") as refused:
+        RunCounts(None, ["me:se=cret@h:1=vllm"])
+    assert "cret" not in str(refused.value)
+
+
+def test_a_password_may_have_an_equals_sign() -> None:
+    (server,) = servers(["http://me:a=b@h:1"], [])
+    assert (server.url, server.preset) == ("http://me:a=b@h:1/metrics", None)
 
 
 def test_a_password_is_in_no_name_of_a_server() -> None:
