@@ -69,14 +69,12 @@ def test_a_counter_of_ones_own_takes_the_place_of_the_presets_for_one_unit_and_p
     assert servers(["http://h=vllm"], own)[0].preset == "vllm"
 
 
-@pytest.mark.parametrize("end", ["=vlm", ":x", "/m=", ":0=vllm"])
-def test_a_password_is_in_no_error(end: str) -> None:
-    for password in ("se=cret", "secret"):
-        try:
-            servers([f"http://me:{password}@h{end}"], [])
-        except ValueError as error:
-            assert "cret" not in str(error)
-            assert "'http://h" in str(error)
+@pytest.mark.parametrize("end", ["=vlm", ":x", ":0=vllm"])
+@pytest.mark.parametrize("password", ["se=cret", "secret"])
+def test_a_password_is_in_no_error(end: str, password: str) -> None:
+    with pytest.raises(ValueError, match="'http://h") as error:
+        servers([f"http://me:{password}@h{end}"], [])
+    assert "cret" not in str(error.value)
     with pytest.raises(UsageError, match="write a server as http://") as refused:
         RunCounts(None, ["me:se=cret@h:1=vllm"])
     assert "cret" not in str(refused.value)
