@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from gramwatt.collectors.devices.port import Billed, DevicePort, GpuUser
 from gramwatt.collectors.devices.sharing import UsersPort
 from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.node.books import NodeBooks, Shared
+from gramwatt.collectors.node.books import JOB_STATE, NodeBooks, Shared
 from gramwatt.collectors.node.division import BoardLedger, Claim, Claims, claims, kept, names
 from gramwatt.collectors.node.host import CGROUP, NodeHost
 from gramwatt.collectors.node.owners import Owner
@@ -30,6 +31,17 @@ from gramwatt.collectors.node.pods import Reservation
 LOOK_NS, SAVE_NS = NS_PER_S, 10 * NS_PER_S
 HELD_LOOKS = 10
 """Looks for each at the processes on a board that one pod holds: for its cgroup's sake only."""
+STATE: dict[str, type | tuple[type, ...]] = {
+    "boot": str,
+    "start_ns": int,
+    "offset_ns": int,
+    "devices": dict,
+    "host": (dict, type(None)),
+    "jobs": list,
+    "cgroups": dict,
+    "boards": dict,
+}
+"""The fields of the state file."""
 STANDING = frozenset(
     {"meter-synthetic", "meter-source-absent", "energy-unmeasured", "pods-unknown"}
 )
@@ -62,7 +74,7 @@ class NodeAgent:
         self._say: Callable[[str], None] = more.get("say", lambda text: None)
         node = identity.node_id(True) if config.allow_host_names else identity.kernel_id()
         self.node, self.state_path = node, state_path(home)
-        known = self._known()
+        known, damage = self._known()
         clock = dependencies.clock
         start_ns = clock.wall_ns()
         self.timeline = Timeline(clock, start_ns - clock.now_ns(), start_ns)
@@ -86,18 +98,19 @@ class NodeAgent:
         self._said: set[str] = set()
         self._look_ns = self._save_ns = 0
         self._looks = 0
+        if damage:
+            self.notify("meter-gap", damage)
 
     def start(self) -> None:
         """Find the boards and take their first readings, or go on from the agent before."""
         known, now_ns = self._state, self.timeline.now_ns()
-        devices = known["devices"] if known else {}
         for port in self._dependencies.ports(self._dependencies.environ):
             group = DeviceGroup(self._job, port, self)
             self._groups.append(group)
-            group.adopt({}, {"": {}, **devices}, now_ns, expected=False)
+            self._adopt(group, now_ns)
         self._host = NodeHost(self._job, self._dependencies, self.books, self._cgroup)
         self._host.begin(known["host"] if known else None, now_ns)
-        self._look(now_ns, resumed=known is not None)
+        self._look(now_ns, new=[ledger for _, ledger in self._boards])
         self._look_ns = (now_ns // LOOK_NS + 1) * LOOK_NS
         self._save_ns = (now_ns // SAVE_NS + 1) * SAVE_NS
 
@@ -120,7 +133,10 @@ class NodeAgent:
         now_ns = self.timeline.now_ns()
         for group in self._groups:
             if group.retry_at_ns and now_ns >= group.retry_at_ns:
-                group.adopt({}, {"": {}}, now_ns, expected=False)
+                before = len(self._boards)
+                self._adopt(group, now_ns)
+                if new := [ledger for _, ledger in self._boards[before:]]:
+                    self._look(now_ns, new=new)
             group.tick()
         host_ns = self._host.due_ns() if self._host else None
         if host_ns is not None and now_ns >= host_ns:
@@ -160,15 +176,17 @@ class NodeAgent:
     def save(self) -> None:
         """Replace the state file, then write the journals; without the first, none of them."""
         devices = {one.meter.ledger.device_id: one.meter.state() for one in self._devices()}
+        before = self._state or {"devices": {}, "boards": {}}  # of boards that do not answer yet
         state = {
             "boot": self._dependencies.boot,
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
-            "devices": {**(self._state["devices"] if self._state else {}), **devices},
+            "devices": {**before["devices"], **devices},
             "host": self._host.state() if self._host else None,
             "jobs": self.books.state(),
             "cgroups": self._cgroups,
-            "boards": {
+            "boards": before["boards"]
+            | {
                 ledger.device_id: [ledger.idle_w, [one.owner.job_id for one in ledger.claims]]
                 for _, ledger in self._boards
             },
@@ -216,21 +234,31 @@ class NodeAgent:
             share = {"memory_b": memory_b * part.share if memory_b else None}
             devices[name] = {**fields, **share, "device_id": name, "kind": "attributed"}
 
-    def _look(self, now_ns: int, *, resumed: bool = False) -> None:
-        """Find whose each board is now; where that changes it is read at this moment."""
+    def _adopt(self, group: DeviceGroup, now_ns: int) -> None:
+        """Add the boards of a driver that answers, from where the agent before has left them."""
+        known = self._state["devices"] if self._state else {}
+        group.adopt({}, {"": {}, **known}, now_ns, expected=False)
+
+    def _look(self, now_ns: int, *, new: Sequence[BoardLedger] = ()) -> None:
+        """Find whose each board is now; where that changes it is read at this moment.
+
+        A `new` one has been read just now, and before by the agent before at most.
+        """
         reserved = list(self._whose.reservations(now_ns))
         found = [(one, self._found(port, one, reserved)) for port, one in self._boards]
-        changed = [one for one, those in found if resumed or names(those) != names(one.claims)]
-        if changed and not resumed:  # what the host has used up to now is of those before
+        changed = [
+            one for one, those in found if one not in new and names(those) != names(one.claims)
+        ]
+        if changed:  # what the host has used up to now is of those before
             self._settle_host(now_ns)
         for ledger, those in found:
-            if resumed:
-                before = (self._state or {})["boards"].get(ledger.device_id, [None, []])[1]
+            if ledger in new and self._state:
+                before = self._state["boards"].get(ledger.device_id, [None, []])[1]
                 ledger.claim(1, kept(before, those))
             ledger.claim(now_ns, those)
         self._looks += 1
         for group in self._groups:
-            if any(one in changed for one in group.ledgers) and not resumed:
+            if any(one in changed for one in group.ledgers):
                 group.sampler.add_boundary(now_ns)
 
     def _found(
@@ -267,13 +295,28 @@ class NodeAgent:
     def _devices(self) -> list[Device]:
         return [device for group in self._groups for device in group.sampler.devices]
 
-    def _known(self) -> Mapping[str, Any] | None:
-        """Return the state of the last agent of this boot; None without one."""
+    def _known(self) -> tuple[Mapping[str, Any] | None, str]:
+        """Return the state of the last agent of this boot, and in words why it cannot be used.
+
+        A file that is none of this release's is set aside: its jobs end where their journals do.
+        """
         try:
-            state: dict[str, Any] = json.loads(self.state_path.read_text("utf-8"))
-        except (OSError, ValueError):
-            return None
-        return state if state.get("boot") == self._dependencies.boot else None
+            text = self.state_path.read_bytes()
+        except OSError:
+            return None, ""
+        try:
+            state = json.loads(text)
+            whole = all(isinstance(state[name], kind) for name, kind in STATE.items())
+            whole = whole and all(job.keys() >= JOB_STATE for job in state["jobs"])
+        except (AttributeError, KeyError, TypeError, ValueError):
+            whole = False
+        if whole:
+            return (state if state["boot"] == self._dependencies.boot else None), ""
+        aside = self.state_path.with_suffix(".unreadable")
+        with suppress(OSError):  # it is replaced soon
+            self.state_path.replace(aside)
+        told = "what was measured since its last journal line is not known"
+        return None, f"the agent's state was damaged or of another release; {told} ({aside.name})."
 
 
 def state_path(home: Path) -> Path:

@@ -32,6 +32,8 @@ SHARE_STEP = 0.02
 """A device's record is written again when the job's mean share of it has moved so much."""
 SMALLEST_SHARE = 1e-6
 NOTICES_MOST = 32
+JOB_STATE = frozenset({"owner", "writer", "start_ns", "last_ns", "reserved_s", "notices", "open"})
+"""The fields of a job in the agent's state."""
 
 
 @dataclass(slots=True)

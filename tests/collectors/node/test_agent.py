@@ -132,6 +132,57 @@ def test_the_next_agent_goes_on_and_counts_the_gap_once(tmp_path: Path, how: str
     )
 
 
+def test_a_driver_that_is_not_up_when_the_next_agent_starts_loses_nothing(tmp_path: Path) -> None:
+    rig = NodeRig(tmp_path, gpu(SQUARE, processes=[process(7, 0, 400)]))
+    rig.told.pids = {7: A}
+    agent = rig.start()
+    rig.run(43.7, agent)
+    rig.stop(agent)
+    for away_s in (12, 25):  # the second of these agents ends before the driver is back
+        rig.nvml._absent = "the driver is being loaded"
+        agent = rig.start()
+        rig.run(away_s, agent)
+        if away_s == 12:
+            rig.stop(agent)
+    rig.nvml._absent = None
+    rig.run(120, agent)
+    rig.stop(agent)
+    jobs = rig.jobs()
+    assert energies(jobs, board(rig))["slurm-1"] == pytest.approx(rig.truth_j(), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"boot": "boot-1"}', "\xff", None],
+    ids=["empty", "list", "torn", "other", "no text", "job"],
+)
+def test_a_state_that_cannot_be_read_is_set_aside_with_a_notice(
+    tmp_path: Path, text: str | None
+) -> None:
+    rig = NodeRig(tmp_path, gpu(SQUARE, processes=[process(7, 0, 400)]))
+    rig.told.pids = {7: A}
+    agent = rig.start()
+    rig.run(43.7, agent)
+    rig.kill(agent)
+    path = agent.state_path
+    if text is None:
+        text = path.read_text().replace('"last_ns"', '"at_ns"')
+    path.write_bytes(text.encode("latin-1"))
+    agent = rig.start()
+    rig.run(60, agent)
+    rig.stop(agent)
+    assert path.with_suffix(".unreadable").read_bytes() == text.encode("latin-1")
+    assert [line for line in rig.said if "state was damaged" in line] == [
+        "meter-gap: the agent's state was damaged or of another release; what was measured since "
+        "its last journal line is not known (state.unreadable)."
+    ]
+    own_j = energies(rig.jobs(), board(rig))["slurm-1"]
+    assert 0.8 * rig.truth_j() < own_j <= rig.truth_j() * 1.001
+    before = len(rig.said)
+    rig.stop(rig.start())
+    assert not any("state was damaged" in line for line in rig.said[before:])
+
+
 def test_a_kill_between_two_files_doubles_nothing(tmp_path: Path) -> None:
     rig = NodeRig(tmp_path, gpu(processes=[process(7, 0, 500)]))
     rig.told.pids = {7: A}
