@@ -27,6 +27,9 @@ from gramwatt.collectors.tracking.messages import print_message
 
 PREFIX, RUNS = Path("/etc/gramwatt/slurm"), "/run/gramwatt-slurm"
 POLL_S = 1.0
+EMPTY_MOST_S = 6 * 3600.0
+"""A job without any step on this node for so long [s] has ended, though Epilog did not say so. An
+allocation may stand idle between its steps, so it is no shorter."""
 NAMES_MOST_B = 4096
 """How much is read of the file that a job's user may write [B]."""
 NAMES = {
@@ -160,16 +163,28 @@ def scripts(prefix: Path) -> dict[str, str]:
 
 
 def hold(folder: Path) -> None:
-    """Wait until Epilog says how the job ended, and make its steps and attempt windows of it."""
+    """Wait until Epilog says how the job ended, and make its steps and attempt windows of it.
+
+    A job that Epilog says nothing of ends EMPTY_MOST_S after its last step, with a notice.
+    """
     environ = os.environ
     slurm_job, attempt = environ.get("SLURM_JOB_ID", ""), environ.get("SLURM_RESTART_COUNT", "0")
     client, began_ns = ChildClient.find(os.getppid()), _began_ns(os.getppid())
     steps: dict[str, int] = {}
     others: dict[str, int] = {}
     named = False
-    end = folder / "end"
+    end, seen_s = folder / "end", time.monotonic()
     while folder.is_dir() and not end.exists():
         running = running_steps(slurm_job, others)
+        if running:
+            seen_s = time.monotonic()
+        elif time.monotonic() - seen_s > EMPTY_MOST_S:
+            text = f"Epilog has not said how it ended; no step for {EMPTY_MOST_S / 3600:g} h"
+            print_message(f"slurm job {slurm_job}: {text}")
+            if client is not None:
+                client.send_notice(f"end-unseen: {text}.")
+            break
+        running.pop("extern", None)
         for step in running.keys() - steps.keys():
             steps[step] = _began_ns(running[step])
         for step in steps.keys() - running.keys():
@@ -207,7 +222,7 @@ def running_steps(
             others[name] = others.get(name, 0) + 1
             with suppress(OSError):
                 title = _STEP.match((proc / name / "cmdline").read_bytes())
-                if title and title[1].decode() == slurm_job and title[2] != b"extern":
+                if title and title[1].decode() == slurm_job:
                     found[title[2].decode()] = min(int(name), found.get(title[2].decode(), 2**31))
                     others[name] = 0
     return found

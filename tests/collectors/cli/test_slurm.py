@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import typer
 
 from gramwatt.collectors.cli import slurm
 from gramwatt.collectors.common.projects import project_of_account, project_of_tags, projects
@@ -75,6 +77,36 @@ def test_nothing_but_names_is_read_of_what_a_user_wrote(tmp_path: Path) -> None:
     assert slurm.read_names(names) == {"slurm_name": "ok"}
 
 
+def test_a_job_that_epilog_says_nothing_of_ends_after_its_last_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = iter([{"extern": 1}, {"0": 1}, *[{}] * 6, {"0": 1}, *[{}] * 7])  # type: ignore[var-annotated]
+    hours = iter(range(0, 10**6, 3600))
+    clock = SimpleNamespace(monotonic=lambda: next(hours), sleep=lambda _: None, monotonic_ns=int)
+    monkeypatch.setattr(slurm, "running_steps", lambda *_: next(looks))
+    monkeypatch.setattr(slurm, "time", clock)
+    monkeypatch.setattr(slurm, "_began_ns", lambda _pid: 0)
+    sent: list[str] = []
+
+    class Client:
+        send_settings = leave_window = lambda *_: None
+
+        def send_notice(self, text: str) -> None:
+            sent.append(text)
+
+    monkeypatch.setattr(slurm.ChildClient, "find", lambda _pid: Client())
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    folder = tmp_path / "5.0"
+    folder.mkdir()
+    with pytest.raises(typer.Exit) as ended:
+        slurm.hold(folder)
+    assert (ended.value.exit_code, folder.exists()) == (0, False)
+    said = "Epilog has not said how it ended; no step for 6 h"
+    assert sent == [f"end-unseen: {said}."]
+    assert said in capsys.readouterr().err
+    assert len(list(looks)) == 0
+
+
 def test_steps_are_found_by_the_titles_of_slurmstepd(tmp_path: Path) -> None:
     titles = {
         "10": "slurmstepd: [5.batch]",
@@ -87,7 +119,7 @@ def test_steps_are_found_by_the_titles_of_slurmstepd(tmp_path: Path) -> None:
         (tmp_path / pid).mkdir()
         (tmp_path / pid / "cmdline").write_bytes(title.encode() + b"\0")
     others: dict[str, int] = {}
-    assert slurm.running_steps("5", others, tmp_path) == {"batch": 10, "0": 11}
+    assert slurm.running_steps("5", others, tmp_path) == {"batch": 10, "0": 11, "extern": 12}
 
 
 def test_a_process_that_is_no_step_is_read_twice_and_not_again(tmp_path: Path) -> None:
