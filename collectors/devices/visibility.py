@@ -90,6 +90,9 @@ def _match(entry: str, boards: Sequence[Board]) -> Billed | None:
         return _only(boards[int(entry) : int(entry) + 1])
     if entry.upper().startswith("MIG-"):
         return _match_slice(entry, boards)
+    whole = [board for board in boards if board.uuid.lower() == entry.lower()]
+    if whole:  # only NVIDIA's and AMD's begin with GPU-
+        return _only(whole)
     wanted = entry if entry.upper().startswith("GPU-") else f"GPU-{entry}"
     if len(wanted) <= SHORTEST_UUID:
         return None

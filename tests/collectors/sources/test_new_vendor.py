@@ -115,3 +115,14 @@ def test_doctor_and_the_ranks_of_a_job_know_a_made_up_vendor(place: Place) -> No
     assert (first.what, second.what, first.kind) == ("Acme 0", "Acme 1", "integrated")
     environ = {"ACME_VISIBLE_CARDS": "1", "PATH": "/bin"}
     assert vendors.selecting_variables(environ) == {"ACME_VISIBLE_CARDS": "1"}
+
+
+@pytest.mark.parametrize(("text", "expected"), [("acme-1", [1]), ("ACME-0", [0]), ("acme", [])])
+def test_a_made_up_vendors_variable_may_name_a_uuid(
+    place: Place, text: str, expected: list[int]
+) -> None:
+    (port,) = [port for port in vendors.ports(place) if port.vendor == "Acme"]
+    boards = [port.board(index) for index in range(port.count())]
+    found = port.visible({"ACME_VISIBLE_CARDS": text}, boards)
+    assert [item.board.ordinal for item in found.billed] == expected
+    assert len(found.remarks) == (not expected)
