@@ -12,6 +12,7 @@ from flask import Flask
 from gramwatt.service import app, logs, memory
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
+from gramwatt.service.fleet.restore import with_archive
 from gramwatt.service.rendering.reports import render_in_child
 from gramwatt.service.stopping import announce
 from gramwatt.service.store.database import UNAVAILABLE, Store
@@ -30,7 +31,7 @@ def create_app() -> Flask:
     as it answers. Raises ConfigError for settings that do not hold, SchemaError for tables of
     another build.
     """
-    service = Service.open(from_environment())
+    service = with_archive(Service.open(from_environment()))
     logs.set_up(service.config.log)
     memory.keep_small()
     try:

@@ -95,9 +95,10 @@ def open_service(database_url: str | None = None) -> Iterator[Service]:
     used.
     """
     from gramwatt.service.container import Service
+    from gramwatt.service.fleet.restore import with_archive
 
     try:
-        service = Service.open(service_config(database_url))
+        service = with_archive(Service.open(service_config(database_url)))
     except ValueError as error:
         stop(2, str(error))
     try:

@@ -123,11 +123,12 @@ class StillRunsError(UseCaseError):
 
 
 class IntervalsDeletedError(UseCaseError):
-    """What needs the intervals of a job that were deleted after the time that they are kept."""
+    """What needs the intervals of a job, by its key, deleted after the time that they are kept."""
 
     code = "intervals-deleted"
 
-    def __init__(self, job_id: str, deleted_at: str, what: str) -> None:
+    def __init__(self, key: int, job_id: str, deleted_at: str, what: str) -> None:
+        self.key = key
         when = minute_text(deleted_at)
         super().__init__(
             f"the intervals of job {job_id!r} were deleted on {when} UTC, after the days that they "

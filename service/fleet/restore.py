@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypedDict
 
 import sqlalchemy as sa
@@ -13,16 +15,18 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.access import audit
+from gramwatt.service.common.errors import BusyError
 from gramwatt.service.container import Service
 from gramwatt.service.fleet.archive import store_id
 from gramwatt.service.fleet.manifest import months_in, require_files, require_month
-from gramwatt.service.fleet.parquet import TABLES, read_columns, read_table
-from gramwatt.service.fleet.places import Place
+from gramwatt.service.fleet.parquet import TABLES, duckdb_errors, read_columns, read_table
+from gramwatt.service.fleet.places import ArchiveError, Place, open_place
 from gramwatt.service.jobs.scoring import score_job
 from gramwatt.service.store.models import Count, Device, Interval, Job, JobMonth, Writer
 from gramwatt.service.store.upserts import upsert
 
 JOBS_AT_ONCE = 200
+_one = Lock()
 _log = logging.getLogger("gramwatt.service")
 Each = Callable[[Sequence[int]], Iterable[int]]
 _PLAIN = (
@@ -45,16 +49,53 @@ class Restored(TypedDict):
     not_whole: list[str]
 
 
+def with_archive(service: Service) -> Service:
+    """Return the service that brings back lines from the place of its setting, where it has one."""
+    return replace(service, bring_back=bring_back) if service.config.archive_to else service
+
+
+def bring_back(service: Service, key: int) -> None:
+    """Restore the lines of a job, which its caller scores; one at a time in a process.
+
+    A job stays without them where the place does not have them now; the log says why. Raises
+    BusyError.
+    """
+    with service.store.read() as session:
+        job_id = session.scalar(sa.select(Job.job_id).where(Job.id == key))
+        month = session.scalar(sa.select(sa.func.min(JobMonth.month)).where(JobMonth.job == key))
+    if month is None or service.config.archive_to is None:
+        return
+    if not _one.acquire(blocking=False):
+        raise BusyError("the lines of another job are being restored; send again")
+    try:
+        place = open_place(service.config.archive_to)
+        try:
+            with duckdb_errors():
+                restore_month(service, month, place, job_id=job_id, score=False)
+        finally:
+            place.close()
+    except ArchiveError as error:
+        _log.warning("job %d stays without its lines: %s", key, error.message)
+    finally:
+        _one.release()
+
+
 def restore_month(
-    service: Service, month: str, place: Place, *, job_id: str | None = None, each: Each = iter
+    service: Service,
+    month: str,
+    place: Place,
+    *,
+    job_id: str | None = None,
+    score: bool = True,
+    each: Each = iter,
 ) -> Restored:
-    """Bring back the deleted lines of a month's jobs, or of one, and score them as of today.
+    """Bring back the deleted lines of a month's jobs, or of one; `score` them as of today.
 
     A job of several months needs the archives of all. Jobs that were deleted or erased stay so.
     Raises ArchiveError for a month that is not there, or not whole.
     """
     service = service.for_every_project()
-    files = _files(service, place, month)
+    files = _files(service, place, month, job_id)
     wanted = {
         key: archived
         for key, archived in read_columns("jobs", files["jobs"], "job, job_id")
@@ -63,11 +104,14 @@ def restore_month(
     found, months = _to_restore(service, wanted)
     others = {one for of_job in months.values() for one in of_job} - {month}
     archived = others.intersection(months_in(place))
-    known = {month: files, **{one: _files(service, place, one) for one in sorted(archived)}}
+    known = {month: files, **{one: _files(service, place, one, job_id) for one in sorted(archived)}}
     done, not_whole = 0, list[str]()
     for first in range(0, len(found["due"]), JOBS_AT_ONCE):
         keys = found["due"][first : first + JOBS_AT_ONCE]
-        done += _restore(service, known, keys, months, each, not_whole)
+        for key in _restore(service, known, keys, months, each, not_whole):
+            done += 1
+            if score:
+                _score(service, key)
     if done:
         audit.log(service, "archive-restored", f"{month}, {done} jobs: {place.address}")
     there, gone = len(found["there"]), len(found["gone"])
@@ -80,9 +124,16 @@ def restore_month(
     }
 
 
-def _files(service: Service, place: Place, month: str) -> dict[str, list[Path]]:
+def _files(service: Service, place: Place, month: str, job_id: str | None) -> dict[str, list[Path]]:
+    """Return the files of a month, with an id of a job only those of its projects."""
     manifest = require_month(place, month, store_id(service) or "none")
-    return require_files(place, manifest)
+    if job_id is not None:
+        of_jobs = require_files(place, replace(manifest, files=tuple(manifest.of("jobs"))))
+        rows = read_columns("jobs", of_jobs.get("jobs", ()), "job_id, project")
+        mine = {project for archived, project in rows if archived == job_id}
+        kept = tuple(file for file in manifest.files if file.project in mine)
+        manifest = replace(manifest, files=kept)
+    return {table: [] for table in TABLES} | require_files(place, manifest)
 
 
 def _to_restore(
@@ -112,8 +163,8 @@ def _restore(
     months: Mapping[int, list[str]],
     each: Each,
     not_whole: list[str],
-) -> int:
-    """Restore some jobs, each in a transaction of its own; return how many.
+) -> Iterator[int]:
+    """Restore some jobs, each in a transaction of its own; yield the keys of those.
 
     Adds the ids of those to `not_whole` that have lines in a month which `files` lacks, or that
     were archived there after their lines were deleted, as `stored_b` says.
@@ -126,16 +177,13 @@ def _restore(
             names = [name for name, _ in TABLES[table]]
             for row in read_table(table, of_month[table], keys):
                 into[row[0]].append(dict(zip(names, row, strict=True)))
-    done = 0
     for key in each(keys):
         if len(jobs[key]) != len(months[key]) or not all(part["stored_b"] for part in jobs[key]):
             not_whole.append(jobs[key][0]["job_id"])
             continue
         work = partial(_restore_job, key, jobs[key], intervals[key], counts[key])
         if service.store.transact(work, large=True):
-            done += 1
-            _score(service, key)
-    return done
+            yield key
 
 
 def _restore_job(

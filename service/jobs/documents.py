@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -27,6 +28,7 @@ from gramwatt.service.store.documents import read_head, read_job
 from gramwatt.service.store.models import Deletion, Job, Provisional, Score
 from gramwatt.service.store.timestamps import text_from_us
 
+T = TypeVar("T")
 _NAMED = sa.select(Job).where(Job.job_id == sa.bindparam("job_id"))
 # Made once: to put a statement together takes as long as to run it.
 _VERSION = (
@@ -80,7 +82,22 @@ def version_of(job: Job) -> str:
 def require_intervals(job: Job, what: str) -> None:
     """Raise IntervalsDeletedError where they were deleted; `what` says what cannot be done."""
     if job.intervals_deleted_us is not None:
-        raise IntervalsDeletedError(job.job_id, text_from_us(job.intervals_deleted_us), what)
+        deleted_at = text_from_us(job.intervals_deleted_us)
+        raise IntervalsDeletedError(job.id, job.job_id, deleted_at, what)
+
+
+def transact_with_lines(service: Service, work: Callable[[Session], T]) -> T:
+    """Return what a transaction gives; where a job's lines were deleted, an archive's come back.
+
+    Raises IntervalsDeletedError where no archive has them, BusyError.
+    """
+    try:
+        return service.store.transact(work)
+    except IntervalsDeletedError as error:
+        if service.bring_back is None:
+            raise
+        service.bring_back(service, error.key)
+        return service.store.transact(work)
 
 
 Expected = Callable[[str], bool] | None
