@@ -143,6 +143,8 @@ class NodeMeter:
             self.log.write(f"resumes {dead.writer}")
             if dead.state:  # a command begins later than its launch
                 self.job_start_ns = max(self.job_start_ns, self._start_ns(dead.state))
+                told = map(str, dead.state.get("notices", ()))  # its user was told
+                self.notices += [text for text in told if text not in self.notices]
         self._put_job(dead.writer if dead else None)
         relayed = dead and dead.state and not dead.state.get("leader")
         self._try_to_lead(fresh=not relayed)

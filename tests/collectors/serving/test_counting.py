@@ -69,7 +69,7 @@ class Counted:
         return self.amounts().get(("image", None), 0.0)
 
 
-RECORDED = {
+DOCUMENTED = {
     "vllm": {
         ("token", "prefill"): 15_000.0,
         ("token", "decode"): 6_500.0,
@@ -96,14 +96,14 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("preset", RECORDED)
-def test_a_recorded_server_that_comes_up_within_the_job_is_counted_from_zero(
+@pytest.mark.parametrize("preset", DOCUMENTED)
+def test_a_server_with_the_documented_text_that_comes_up_within_the_job_is_counted_from_zero(
     preset: str, named: bool
 ) -> None:
     counted = Counted(f"{OWN}={preset}" if named else OWN, ())
     counted.silent(down=True)
     counted.answer((DATA / f"{preset}.txt").read_text("utf-8").replace(START_TIME, "other"))
-    assert counted.amounts() == RECORDED[preset]
+    assert counted.amounts() == DOCUMENTED[preset]
     assert counted.notices == []
 
 

@@ -196,6 +196,21 @@ def test_a_running_job_is_named_and_the_month_is_not_complete(client, clock):
     assert month(client, "2026-06")["complete"] is False  # the month is not over
 
 
+def test_a_service_that_runs_on_is_beside_the_sums_of_a_month_and_on_its_page(client):
+    across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
+    more = {"kind": "inference", "name": "chat", "tags": {"serving": "vllm"}}
+    across(client, 0, [(0, 2 * H, 720_000)], [(H, 5)], job_id="served", **more)
+    found = month(client, "2026-05")
+    (row,) = found["jobs_running"]["named"]
+    assert (row["job_id"], value(row["energy_kwh"])) == ("served", pytest.approx(0.2, rel=1e-12))
+    assert value(found["totals"]["energy_kwh"]) == pytest.approx(0.1, rel=1e-12)
+    page = client.get("/v1/reports/monthly/2026-05.html").text
+    beside = page.partition("Not in the sums")[2]
+    assert "Running and unscored jobs" in beside
+    assert "chat" in beside
+    assert "200 Wh <small>190 to 210</small>" in beside
+
+
 def test_each_database_adds_up_what_has_arrived_of_a_running_job(service):
     writer = Writer(job="on", t0=EDGE)
     records = [
