@@ -112,10 +112,9 @@ class NodeMeter:
             self.job_start_ns,
         )
         self.windows = WindowRecorder(config.units, self.journal.put, self.notify)
-        self._earlier = EarlierMeters(
-            folder, start, dependencies.boot, dependencies.process_start_ns
-        )
-        self._parent_began_ns = dependencies.process_start_ns(int(start.get("parent_pid") or 0))
+        began_ns = dependencies.process_start_ns
+        self._earlier = EarlierMeters(folder, start, dependencies.boot, began_ns)
+        self._parent_began_ns = began_ns(int(start.get("parent_pid") or 0))
         self.unwritten = ""
         """Why the journal of a closed job is not whole; empty where it is."""
         self._disk_takes_lines = True
@@ -143,8 +142,7 @@ class NodeMeter:
             self.log.write(f"resumes {dead.writer}")
             if dead.state:  # a command begins later than its launch
                 self.job_start_ns = max(self.job_start_ns, self._start_ns(dead.state))
-                told = map(str, dead.state.get("notices", ()))  # its user was told
-                self.notices += [text for text in told if text not in self.notices]
+                self.notices += [t for t in dead.state.get("notices", ()) if t not in self.notices]
         self._put_job(dead.writer if dead else None)
         relayed = dead and dead.state and not dead.state.get("leader")
         self._try_to_lead(fresh=not relayed)
