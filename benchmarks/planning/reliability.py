@@ -9,7 +9,7 @@ import numpy as np
 
 from gramwatt.sci.planning.forecast import HORIZON_H, Forecaster
 from gramwatt.sci.planning.hours import DAY_H, WEEK_H, Hours
-from gramwatt.sci.planning.plan import LEAST_SAVING
+from gramwatt.sci.planning.plan import LEAST_SAVING, slacks
 from gramwatt.sci.planning.replay import EVERY_H, Outcome, judge, replay
 
 Kind = tuple[int, int, bool]
@@ -55,27 +55,36 @@ def follow(histories: Mapping[str, tuple[Hours, int]]) -> Iterator[Followed]:
             issues = np.arange(at, last, EVERY_H)
             for kind in KINDS:
                 length, slack, interruptible = kind
-                record = replay(past, length, slack, interruptible=interruptible)
-                came = judge(forecaster, hours, issues, length, slack, interruptible=interruptible)
-                yield _followed(zone, kind, record, came)
+                plans = []
+                for most in map(int, slacks(slack)):
+                    record = replay(past, length, most, interruptible=interruptible)
+                    came = judge(
+                        forecaster, hours, issues, length, most, interruptible=interruptible
+                    )
+                    plans.append((record, came))
+                yield _followed(zone, kind, plans)
 
 
-def _followed(zone: str, kind: Kind, record: Outcome | None, came: Outcome) -> Followed:
-    low, high = np.zeros(0), np.zeros(0)
+def _followed(zone: str, kind: Kind, plans: Sequence[tuple[Outcome | None, Outcome]]) -> Followed:
+    """Return what came of the first reliable of the plans with less and less slack."""
+    record, came = plans[0]
     waits = np.zeros(len(came.hours), dtype=bool)
-    if record is not None:
-        lowest, _, highest = record.missed(kind[0])
-        low, high = came.foreseen + lowest, came.foreseen + highest
-        waits = record.reliable & (low > LEAST_SAVING)
-    held = 0
-    if waits.any():
-        held = int(((low <= came.savings) & (came.savings <= high))[waits].sum())
+    chosen, held = came.at_once, 0
+    for past, tried in plans:
+        if past is None or not past.reliable:
+            continue
+        lowest, _, highest = past.missed(kind[0])
+        low, high = tried.foreseen + lowest, tried.foreseen + highest
+        now = ~waits & (low > LEAST_SAVING)
+        held += int(((low <= tried.savings) & (tried.savings <= high))[now].sum())
+        chosen = np.where(now, tried.planned, chosen)
+        waits |= now
     weekly = came.weekly() if record is not None and record.reliable else np.zeros(0)
     return Followed(
         zone,
         kind,
         float(came.at_once.sum()),
-        float(np.where(waits, came.planned, came.at_once).sum()),
+        float(chosen.sum()),
         float(came.planned.sum()),
         float(came.best.sum()),
         int(waits.sum()),

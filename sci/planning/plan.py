@@ -38,6 +38,9 @@ from gramwatt.sci.planning.windows import (
 
 LEAST_SAVING = 0.01
 """Smaller savings are no reason to wait."""
+NEARER_H = (24, 12)
+"""Slacks that are tried where the best hours of the whole slack are not reliable: what a forecast
+says of the coming day holds where what it says of three days does not [h]."""
 SAVED = "share saved"
 
 
@@ -126,8 +129,7 @@ def plan_and_regret(
         notices.append(Notice("plan-horizon", text))
     regret, record = None, None
     if place == home:
-        record = _record(job, here) if here.method != "annual" else None
-        saving, reliable = _in_time(job, here, slots, record)
+        slots, record, saving, reliable = _followed(job, here)
         regret = _regret(here, record) if record else None
     else:
         overhead = job.cost(there, slots) / intensity.value
@@ -190,6 +192,29 @@ def _intensity(found: Outlook, job: _Job, slots: Slots) -> Quantity:
     ends = [found.grid.with_values(item) for item in (found.grid.values, found.low, found.high)]
     value, low, high = (cost(grid, job.profile, slots, slots[0][0]) for grid in ends)
     return found.figure(value, low, high, slots[0][0], slots[-1][1])
+
+
+def slacks(most: float) -> tuple[float, ...]:
+    """Return the slacks [h] that a plan tries, the whole one first, until one is reliable."""
+    return (most, *(slack for slack in NEARER_H if slack < most - TOLERANCE_H))
+
+
+def _followed(job: _Job, found: Outlook) -> tuple[Slots, Outcome | None, Quantity | None, bool]:
+    """Return the hours in one zone, the record of such plans, the share saved, and if reliable.
+
+    Of the whole slack where it is reliable, else of the longest nearer one that is.
+    """
+    tried: list[tuple[Slots, Outcome | None, Quantity | None, bool]] = []
+    length = job.profile.hours
+    for slack in slacks(job.deadline - job.earliest - length):
+        one = replace(job, deadline=job.earliest + length + slack) if tried else job
+        slots = one.best(found)
+        record = _record(one, found) if found.method != "annual" else None
+        saving, reliable = _in_time(one, found, slots, record)
+        tried.append((slots, record, saving, reliable))
+        if reliable:
+            return tried[-1]
+    return tried[0]
 
 
 def _in_time(

@@ -83,7 +83,8 @@ def make_plan(body: PlanBody) -> PlanDoc:
     """Return when and where a job would emit least, against starting at once.
 
     `reliable`: such plans have saved in nearly every week of the zone's past, and the whole range
-    of this saving is above 1 %; between zones the range alone decides.
+    of this saving is above 1 %, of the whole slack or else of the first 24 or 12 h of it; between
+    zones the range alone decides.
     """
     try:
         request = parse_plan_request(body.model_dump(exclude_none=True))

@@ -65,6 +65,9 @@ def test_energy_stands_beside_its_aims(replay):
     wall = {figure for name, figure in met if name == "wall"}
     assert wall >= {"range holds", "claims that are wrong", "answered", "90th percentile"}
     assert ("decode, workload out", "range holds") in met
+    missed = benchmark.missed_of_energy(replay)
+    assert len(missed) + len(met) == len(lines)
+    assert any(text.startswith("wall: savings above 20 % claimed") for text in missed)
 
 
 def test_the_systems_of_four_to_eight_gpus_are_47_pairs_both_ways():

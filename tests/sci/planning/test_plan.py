@@ -109,6 +109,16 @@ def test_a_saving_whose_range_reaches_zero_is_not_reliable():
     assert (notice["code"], notice["message"]) == said
 
 
+def test_where_three_days_are_not_reliable_the_coming_day_may_be():
+    """In weather that strong the noon of the next days is a guess, that of this day is not."""
+    history = solar_hours(depth=0.3, noise=0.3, until=NOW + timedelta(days=3))
+    answer = plan({"ES": data(history)}, now="2026-05-04T04:00Z", deadline="2026-05-07T08:00Z")
+    assert answer["reliable"] is True
+    assert datetime(2026, 5, 4, 8, tzinfo=UTC) <= start_of(answer)
+    assert start_of(answer) <= datetime(2026, 5, 4, 12, tzinfo=UTC)
+    assert answer["saving_ratio"]["low"] > 0.01
+
+
 def test_a_saving_that_is_small_for_certain_is_not_called_an_error_of_the_forecast():
     """Without weather, 08:00 to 12:00 is 0.4 % above the best hours of such a day."""
     answer = plan({"ES": data(solar_hours(depth=0.02, noise=0))}, now="2026-05-02T08:00Z")
