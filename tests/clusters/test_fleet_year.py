@@ -20,6 +20,7 @@ from gramwatt.service.operation.backfill import rescore_due
 from gramwatt.service.operation.factors import rescore_on_new_factors
 from tests.clusters.company_year import MONTHS, NOW, fill, hours, import_hours, opened
 
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning")
 OVERLAY = """
 [zones.DE]
 g_per_kwh = 311.0

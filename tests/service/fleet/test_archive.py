@@ -2,8 +2,10 @@
 
 import json
 import random
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -95,6 +97,16 @@ def read(place, sql):
     with duckdb.connect() as con:
         con.execute("SET TimeZone = 'UTC'")
         return con.execute(sql.format(f"'{place.path}/intervals/*/*.parquet'")).fetchall()
+
+
+def test_duckdbs_query_in_the_documents_sums_the_lines(filled, place):
+    archive_month(filled, MONTH, place)
+    page = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text()
+    [query] = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    found = duckdb.sql(query.replace("/srv/archive", str(place.path)).replace("2026-03", MONTH))
+    [(joules,)] = read(place, "SELECT sum(energy_j) FROM {}")
+    kwh = [kwh for _, kwh in found.fetchall()]
+    assert (len(kwh), close(sum(kwh), joules / 3.6e6)) == (2, True)
 
 
 def test_other_readers_find_the_lines_in_the_columns_of_the_journal(service, place):
