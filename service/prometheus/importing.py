@@ -76,6 +76,8 @@ class _Device:
     runs: list[_Run] = field(default_factory=list)
     covered_s: float = 0.0
     reserved_s: float = 0.0
+    cut_j: float = 0.0
+    """Energy between readings among which the job began or left the device [J]."""
     _steps: dict[tuple[float, float], Step] = field(default_factory=dict)
 
     def add(self, step: Step) -> None:
@@ -90,6 +92,7 @@ class _Device:
         for (start_s, end_s), step in sorted(self._steps.items()):
             length_s = end_s - start_s
             self.covered_s += length_s
+            self.cut_j += step.energy_j if step.cut else 0.0
             self.reserved_s += step.part * length_s
             while start_s < end_s:
                 until_s = min(end_s, (math.floor(start_s / STEP_S) + 1) * STEP_S)
@@ -260,6 +263,11 @@ def _notices(devices: Mapping[str, _Device]) -> Iterator[str]:
     """Yield what the samples of each board lack."""
     for name, device in devices.items():
         track = device.track
+        if device.cut_j > 0:
+            text = (
+                f"{name}: {device.cut_j:.3g} J are half of what lies between two scrapes at which"
+            )
+            yield f"meter-gap: {text} the job came or went; it is 0 to {2 * device.cut_j:.3g} J."
         if track and track.gaps:
             text = (
                 f"{name}: {track.gaps} gaps between scrapes, which come every {track.usual_s:g} s"

@@ -42,6 +42,9 @@ class Step(NamedTuple):
     kind: str
     part: float = 1.0
     """The job's part (0, 1] of the device."""
+    cut: bool = False
+    """True where the device changed hands at an unknown moment: the job has from none of the
+    energy between the two readings to twice this."""
 
 
 class Reading(NamedTuple):
@@ -103,7 +106,7 @@ def _divided(
         (after.parts, middle_s, after.at_s),
     ):
         for work, part in parts:
-            yield Step(work, start_s, end_s, joules * part / 2, "estimated", part)
+            yield Step(work, start_s, end_s, joules * part / 2, "estimated", part, cut=True)
 
 
 class Boards:

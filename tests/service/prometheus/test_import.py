@@ -90,6 +90,9 @@ def test_a_pods_board_is_measured_and_what_nobody_has_is_left_out(
     assert energy_j(job) == pytest.approx(WATTS * 1800)
     assert energy_j(job, "measured") == pytest.approx(WATTS * 1785)
     assert energy_j(job, "estimated") == pytest.approx(WATTS * 15)  # the halves at both ends
+    (cut,) = [text for text in job.head.notices if text.startswith("meter-gap")]
+    assert f"{WATTS * 15:.3g} J are half of" in cut
+    assert cut.endswith(f"it is 0 to {WATTS * 30:.3g} J.")
     assert answer["nobody_j"] == pytest.approx(WATTS * (3000 - 1800))
     head, (device,) = job.head, job.devices
     assert (head.reporter, head.project, head.zone) == ("prometheus", "team-a", "FR")
