@@ -95,12 +95,15 @@ def open_service(database_url: str | None = None) -> Iterator[Service]:
     used.
     """
     from gramwatt.service.container import Service
-    from gramwatt.service.fleet.restore import with_archive
 
     try:
-        service = with_archive(Service.open(service_config(database_url)))
+        service = Service.open(service_config(database_url))
     except ValueError as error:
         stop(2, str(error))
+    if service.config.archive_to:
+        from gramwatt.service.fleet.restore import with_archive
+
+        service = with_archive(service)
     try:
         with database_errors():
             yield service
