@@ -96,17 +96,21 @@ prepare() {
     # shellcheck disable=SC2086  # one word a package
     [ -z "$missing" ] || apt_install $missing
     make_venv
-    wanted=$(sha256sum <"$root/requirements/$1.txt")
     # The development lock holds everything of the demo's, at the same versions.
-    if ! stamped "$1" "$wanted" && ! { [ "$1" = demo ] &&
-        stamped development "$(sha256sum <"$root/requirements/development.txt")"; }; then
-        install_lock "$1"
-        printf '%s\n' "$wanted" >"$venv/.lock-$1"
-    fi
+    [ "$1" = demo ] && stamped development || ensure_lock "$1"
     install_project
 }
 
-stamped() { [ "$(cat "$venv/.lock-$1" 2>/dev/null)" = "$2" ]; }
+digest() { sha256sum <"$root/requirements/$1.txt"; }
+
+stamped() { [ "$(cat "$venv/.lock-$1" 2>/dev/null)" = "$(digest "$1")" ]; }
+
+# ensure_lock LOCK: make the environment hold requirements/LOCK.txt as well.
+ensure_lock() {
+    stamped "$1" && return
+    install_lock "$1"
+    digest "$1" >"$venv/.lock-$1"
+}
 
 pip_install() {
     quiet=--quiet

@@ -105,7 +105,7 @@ def missed_aims(replay: Replay) -> list[str]:
 
 
 def missed_of_energy(replay: Replay) -> list[str]:
-    """The aims of energy, on rows outside the fits, that the report says `no` to."""
+    """Return the aims of energy, on rows outside the fits, that the report answers with `no`."""
     return [
         f"{name}: {figure}: {value}, aim {aim}"
         for name, figure, value, aim, met in against_aims(replay.shipped)

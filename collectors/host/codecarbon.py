@@ -104,6 +104,7 @@ def starter(environ: Mapping[str, str]) -> Callable[[str], Process] | None:
 class Reading(NamedTuple):
     """Mean power of the whole host's components [W] over [start, end) of the timeline [ns].
 
+    `power_w` lacks a component without energy: nothing was measured of it.
     `load` is the host's mean load (0 to 1) meanwhile, None where it is not known.
     """
 
@@ -215,8 +216,9 @@ class Codecarbon:
             return None
         span_s = (end_ns - start_ns) / NS_PER_S
         power_w = {name: float(message[f"{name}_j"]) / span_s for name in (CPU, RAM)}
-        if not all(0 < watts < math.inf for watts in power_w.values()):
-            return None  # a counter that stands still is none; an interval it measured nothing in
+        if not all(0 <= watts < math.inf for watts in power_w.values()):
+            return None
+        power_w = {name: watts for name, watts in power_w.items() if watts > 0}
         load = message.get("load")
         known = isinstance(load, float) and 0 <= load <= 1
         return Reading(start_ns, end_ns, power_w, load if known else None)
@@ -228,8 +230,9 @@ class Codecarbon:
             self._compare(reading, self.counters)
         self._has_read = True
         for name, (_, kind) in self.counters.items():
-            span = Span(reading.start_ns, reading.end_ns, reading.power_w[name], kind)
-            self._spans.setdefault(name, []).append(span)
+            if name in reading.power_w:  # a counter that stands still is none
+                span = Span(reading.start_ns, reading.end_ns, reading.power_w[name], kind)
+                self._spans.setdefault(name, []).append(span)
         if not self.counters:
             self.end()
 

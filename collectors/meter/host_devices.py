@@ -214,9 +214,10 @@ class HostDevices:
             ours_w[RAM] = host_model.ram_power_w(memory_b)
         for name, own_w in ours_w.items():
             component = self._components[name]
-            if name in counted or not isinstance(component.source, CodecarbonSource):
+            theirs_w = reading.power_w.get(name)
+            is_compared = isinstance(component.source, CodecarbonSource) and name not in counted
+            if theirs_w is None or not is_compared:
                 continue
-            theirs_w = reading.power_w[name]
             self._opinions[name] = theirs_w, own_w
             range_ = uncertainty.relative_range("estimated", component.model.meter)
             low_w, high_w = range_.low * own_w, range_.high * own_w

@@ -132,7 +132,7 @@ class Owners:
     def _slurm_environ(self, pid: int) -> dict[str, str]:
         """Return the environment of a process or its nearest ancestor that knows its Slurm job.
 
-        A process that gives itself a title, as those of Ray do, writes over its own.
+        A process that sets its title (setproctitle) overwrites its own.
         """
         for _ in range(ANCESTORS_MOST):
             folder = self._proc / str(pid)

@@ -139,7 +139,7 @@ class ServerCounts:
         restarted = _restarted(watched.values, reading.samples)
         if restarted:
             watched.ways.clear()
-            self._report(server, "began its counters anew; what it did in the 5 s before is lost")
+            self._report(server, "restarted its counters; what it did in the 5 s before is lost")
         known = watched.at_ns and not restarted
         amounts = dict(_amounts(preset, watched, reading.samples))
         if watched.at_ns or self._began_within(watched, reading.samples):

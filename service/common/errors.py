@@ -123,7 +123,7 @@ class StillRunsError(UseCaseError):
 
 
 class IntervalsDeletedError(UseCaseError):
-    """What needs the intervals of a job, by its key, deleted after the time that they are kept."""
+    """A request needs the intervals of a job, by its key, which retention has deleted."""
 
     code = "intervals-deleted"
 

@@ -125,15 +125,17 @@ def restore_month(
 
 
 def _files(service: Service, place: Place, month: str, job_id: str | None) -> dict[str, list[Path]]:
-    """Return the files of a month, with an id of a job only those of its projects."""
+    """Return the files of a month; with the id of a job, the lines of its projects only."""
     manifest = require_month(place, month, store_id(service) or "none")
+    of_jobs = manifest.of("jobs")
+    found = {table: list[Path]() for table in TABLES}
+    found |= require_files(place, replace(manifest, files=tuple(of_jobs)))
+    others = [file for file in manifest.files if file not in of_jobs]
     if job_id is not None:
-        of_jobs = require_files(place, replace(manifest, files=tuple(manifest.of("jobs"))))
-        rows = read_columns("jobs", of_jobs.get("jobs", ()), "job_id, project")
+        rows = read_columns("jobs", found["jobs"], "job_id, project")
         mine = {project for archived, project in rows if archived == job_id}
-        kept = tuple(file for file in manifest.files if file.project in mine)
-        manifest = replace(manifest, files=kept)
-    return {table: [] for table in TABLES} | require_files(place, manifest)
+        others = [file for file in others if file.project in mine]
+    return found | require_files(place, replace(manifest, files=tuple(others)))
 
 
 def _to_restore(

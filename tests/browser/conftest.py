@@ -61,7 +61,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def signed_in(served: tuple[str, str]) -> Any:
-    """What a browser keeps that followed the link of `gramwatt serve`, which works once."""
+    """Return the cookies of a browser after the one-time sign-in link of `gramwatt serve`."""
     site, link = served
     with chromium() as browser:
         context = browser.new_context()
@@ -73,8 +73,8 @@ def signed_in(served: tuple[str, str]) -> Any:
 
 @pytest.fixture(scope="module")
 def browser(signed_in: Any) -> Iterator[Browser]:
-    """The browser of one file: while it is open, its event loop runs in this thread, and no test
-    of asyncio can.
+    """Return a browser for one file: its event loop runs in this thread, so that no test of
+    asyncio can while it is open.
     """
     with chromium() as made:
         yield made

@@ -216,12 +216,12 @@ def test_reports_of_a_server_are_rendered_in_a_child_that_is_replaced_when_it_di
             sizes.append(len(eventually(rendered, 300)))
 
         before = resident_mib(process.popen.pid)
-        threads = [threading.Thread(target=ask) for _ in range(4)]
+        threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(sizes) == 4
+        assert len(sizes) == 8
         assert len(set(sizes)) == 1
         assert resident_mib(process.popen.pid) - before < 60  # 227 MiB when threads rendered
         for child in children(process.popen.pid):

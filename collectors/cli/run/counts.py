@@ -27,7 +27,7 @@ from gramwatt.sci.journal.records import UNIT_PATTERN
 LARGEST_B = 64 * 2**20
 """Size of the largest file that is read."""
 _ADDRESS = re.compile(r"[^=/]+:(\d+(/|=|$)|.*@|//)", re.IGNORECASE)
-"""What is meant as a server: a unit has no colon."""
+"""A server without its scheme: a unit has no colon."""
 _Stamp = tuple[int, int, int] | None
 
 
@@ -54,7 +54,7 @@ class RunCounts:
         """Raises UsageError for an option without a meaning."""
         addresses = [text for text in count_from or () if text.startswith(SCHEMES)]
         self.servers: dict[str, Sequence[str]] = {}
-        """Return what the meter is told to read: `addresses` and `metrics`; empty for none."""
+        """Servers that the meter polls: `addresses` and `metrics`; empty for none."""
         self.serving = _serving(addresses, count_metric or ())
         """The preset of the servers, `other` without a named one; empty without a server."""
         if addresses:

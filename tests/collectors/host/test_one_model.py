@@ -98,7 +98,7 @@ def test_three_lengths_of_one_work_have_one_power(tmp_path: Path) -> None:
     # are read from a cold disk.
     assert max(powers["cpu"]) == pytest.approx(FULL_W, rel=0.05)
     assert min(powers["cpu"]) > 0.8 * max(powers["cpu"])
-    assert max(powers["ram"]) < 2 * min(powers["ram"])
+    assert max(powers["ram"]) < 1.5 * min(powers["ram"])
 
 
 @pytest.mark.parametrize("seconds", [3.0, 8.0, 12.0, 60.0, 600.0])

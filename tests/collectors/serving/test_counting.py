@@ -158,7 +158,7 @@ def test_a_counter_that_goes_back_began_anew_and_alone() -> None:
     counted.value(4, 106)  # one of two models was loaded again
     counted.value(5, 106)
     assert counted.images == 10 + 5 + 4 + 1 + 1
-    assert [text for text in counted.notices if "began its counters anew" in text]
+    assert [text for text in counted.notices if "restarted its counters" in text]
     assert counted.amounts()["service.known_s", None] == 10
 
 

@@ -127,7 +127,7 @@ def test_no_token_is_counted_twice_and_lost_is_what_a_death_takes(served: Served
     said = [n["message"] for n in served.final["notices"] if n["code"] == "server-counts"]
     assert len(said) == 2  # each once, though the meter that said it was killed
     assert "was running before" in said[1]  # its first reading is 100 s after the job's begin here
-    assert "began its counters anew" in said[0]
+    assert "restarted its counters" in said[0]
 
 
 def test_no_joule_is_lost_and_the_parts_add_up_to_the_devices_energy(served: Served) -> None:
