@@ -28,7 +28,7 @@ exec 9>"$cache.lock"
 flock 9
 if [ ! -x "$if_run" ]; then
     rm -rf "$cache.new"
-    npm install --prefix "$cache.new" --no-audit --no-fund --silent "@grnsft/if@$version" >&2
+    npm install --prefix "$cache.new" --no-audit --no-fund --loglevel=error "@grnsft/if@$version" >&2
     mv -T "$cache.new" "$cache"
 fi
 [ -x "$if_run" ] || { echo "ensure_if: $if_run was not installed" >&2; exit 1; }

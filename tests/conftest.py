@@ -63,6 +63,7 @@ def own_surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     for name in list(os.environ):
         if name.startswith(PREFIXES + RUNS) or name in NAMES:
             monkeypatch.delenv(name)
+    monkeypatch.setenv("TERM", "xterm")  # a terminal of a test is one, whatever runs the tests
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     for name in ("DATA", "CONFIG", "CACHE", "STATE"):

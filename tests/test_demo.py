@@ -53,7 +53,7 @@ def test_the_tracked_script_is_the_plain_one_with_track_added() -> None:
 
 
 def test_the_plain_script_trains_to_a_stated_accuracy(tmp_path: Path) -> None:
-    line = [sys.executable, str(flow.SCRIPT), "--seconds", "1"]
+    line = [sys.executable, str(flow.SCRIPT), "--seconds", "3"]
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 0, done.stderr
     # Ten spirals: guessing gives 0.1.
