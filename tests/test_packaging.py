@@ -87,6 +87,7 @@ def build(source: Path, out: Path, umask: int, *targets: str) -> dict[str, bytes
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
+@pytest.mark.long
 def test_two_builds_are_the_same_bytes_and_the_sdist_builds_the_wheel(tmp_path: Path) -> None:
     copies = [tmp_path / name / "gramwatt" for name in ("one", "other")]
     for copy in copies:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.packages import ROOT
 
+pytestmark = pytest.mark.long
+
 FETCHED = re.compile(r"<(?:script|img|link)\b[^>]*\b(?:src|href)=\"(?:https?:)?//")
 
 

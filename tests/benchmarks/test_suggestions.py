@@ -15,6 +15,8 @@ from benchmarks.suggestions.shipped import SYSTEMS, against_aims, held_out
 from gramwatt.sci.advice.prediction.measurements import measurements, pairs
 from gramwatt.sci.catalog.catalog import load_catalog
 
+pytestmark = pytest.mark.long
+
 CATALOG = load_catalog()
 
 

@@ -18,6 +18,8 @@ CHECK = """async rules => (await axe.run(
   {exclude: [".swagger-ui"]},
   {resultTypes: ["violations"], runOnly: rules})).violations.flatMap(
     found => found.nodes.map(node => `${found.id}: ${node.target} ${node.failureSummary}`))"""
+SOON = ("/", "/jobs", "/jobs/cluster", "/months/2026-05", "/planner")
+"""The pages that are looked at whenever anything is changed, the others with --long."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
@@ -26,7 +28,10 @@ def faults(page, rules):
     return page.evaluate(CHECK, rules)
 
 
-@pytest.mark.parametrize("address", EVERY)
+@pytest.mark.parametrize(
+    "address",
+    [pytest.param(address, marks=[] if address in SOON else pytest.mark.long) for address in EVERY],
+)
 def test_a_page_is_accessible_light_and_dark_and_at_a_phone_s_width(page, address):
     visit(page, address)
     page.evaluate(AXE)

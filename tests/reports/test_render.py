@@ -192,7 +192,12 @@ def test_hostile_texts_stay_texts(text):
     assert {tag for tag, _ in elements.found} <= ELEMENTS
     assert not [k for _, attrs in elements.found for k in attrs if k.startswith("on")]
     assert dense(clean(text)) in dense(elements.text)
-    data = pdf.render(made)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_stay_texts_in_print(text):
+    data = pdf.render(job.build(hostile_job(text), full=True))
     assert b"pdfuaid:part" in PdfReader(BytesIO(data)).trailer["/Root"]["/Metadata"].get_data()
     if all(character.isascii() for character in text):
         assert dense(clean(text)) in dense(pdf_text(data))

@@ -55,11 +55,13 @@ def test_nothing_is_published_before_every_group_of_tests_has_passed() -> None:
         for step in job["steps"]
         if "scripts/check" in step.get("run", "")
     }
-    assert {"scripts/check", "scripts/check --frameworks", "scripts/check --release"} == {*checks}
+    groups = ("", " --long", " --frameworks", " --release")
+    assert {f"scripts/check{group}" for group in groups} == {*checks}
     assert {*checks.values()} <= {*jobs["publish"]["needs"]}
     assert "publish" in jobs["release"]["needs"]
 
 
+@pytest.mark.long
 def test_more_energy_than_the_baseline_fails_and_the_summary_says_so(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environ = {**os.environ, "PATH": path, "GRAMWATT_ZONE": "FR", "GRAMWATT_HOST_SOURCE": "model"}

@@ -48,6 +48,7 @@ def metrics_of(address):
         return samples(answer.read().decode())
 
 
+@pytest.mark.long
 def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_postgres, tmp_path):
     url, temporary = new_postgres(), tmp_path / "tmp"
     temporary.mkdir()
@@ -149,6 +150,7 @@ def test_a_command_whose_database_is_away_ends_with_one_line(tmp_path, command):
     assert line.startswith("gramwatt: the database cannot be used: connection failed")
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(new_postgres, tmp_path):
     settings = {"GRAMWATT_DATABASE_URL": new_postgres(), "GRAMWATT_BIND": "127.0.0.1:0"}
     command = ("gunicorn", "--config", str(DEPLOY / "gunicorn.conf.py"))

@@ -78,6 +78,7 @@ def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
     assert line["time"].endswith("Z")
 
 
+@pytest.mark.long
 def test_a_client_that_keeps_its_connections_keeps_nobody_out(tmp_path):
     """As many as the server takes, and more: scripts that keep their answers keep connections."""
     with ExitStack() as stack:
@@ -197,6 +198,7 @@ def test_a_form_of_logs_that_does_not_exist_is_refused():
         from_environment({"GRAMWATT_LOG": "xml"})
 
 
+@pytest.mark.long
 def test_reports_of_a_server_are_rendered_in_a_child_that_is_replaced_when_it_dies(tmp_path):
     with serving(tmp_path) as (process, address):
         send(address, "job-1", body(journal()))

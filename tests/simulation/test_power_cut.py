@@ -6,12 +6,16 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.sci.journal.records import IntervalRecord, readable
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import upgrade
 from tests.simulation.power_cut import cuts, recorded
+
+pytestmark = pytest.mark.long
 
 SERVER = """
 import os, sys

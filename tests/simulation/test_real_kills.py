@@ -24,6 +24,8 @@ from gramwatt.sci.journal.records import IntervalRecord
 from tests.journals import body, journal
 from tests.service.processes import eventually, get, send, serving, start_postgres
 
+pytestmark = pytest.mark.long
+
 MINUTES = 400
 LINES_AT_ONCE = 4
 

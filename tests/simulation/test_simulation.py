@@ -40,6 +40,7 @@ def test_everything_holds_whatever_happens(on: Stage) -> None:
     assert expected <= faults.keys()
 
 
+@pytest.mark.long
 def test_a_seed_tells_the_same_story_in_every_process(on: Stage) -> None:
     """Also where Python orders sets and dictionaries of texts otherwise."""
     seeds = [3, 5, 8]

@@ -86,6 +86,12 @@ def begin(bench: HostBench, root: Path, counters: rapl.Counters) -> HostDevices:
     )
 
 
+def counted(bench: HostBench) -> tuple[float, float]:
+    """Energy [J] and length [s] of what the processor's counter has given so far."""
+    found = [i for name, i in bench.recorded if name == "cpu" and i.kind != "estimated"]
+    return sum(i.energy_j for i in found), sum(i.end_ns - i.start_ns for i in found) / 1e9
+
+
 def test_where_it_reads_a_counter_that_is_the_energy(
     powercap: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,11 +100,10 @@ def test_where_it_reads_a_counter_that_is_the_energy(
     bench = HostBench(clock=SystemClock())
     host = begin(bench, powercap, rapl.Counters((PACKAGE,), ()))
     until(host, lambda: bench.sources()[0] == ("codecarbon-rapl", "measured"))
-    until(host, lambda: host.ledgers[0].open is not None and host.ledgers[0].open.energy_j > 300)
+    until(host, lambda: counted(bench)[0] > 200)  # attributed while others are busy beside it
     host.stop(bench.timeline.now_ns())
-    counted = [i for name, i in bench.recorded if name == "cpu" and i.kind == "measured"]
-    span_s = sum(i.end_ns - i.start_ns for i in counted) / 1e9
-    assert sum(i.energy_j for i in counted) / span_s == pytest.approx(WATTS, rel=0.2)
+    energy_j, span_s = counted(bench)
+    assert energy_j / span_s == pytest.approx(WATTS, rel=0.2)
     cpu, ram = ({d["device_class"]: d for d in bench.devices}[name] for name in ("cpu", "ram"))
     assert (cpu["codecarbon_w"], cpu["model_w"]) == (None, None)
     assert (ram["meter"], ram["model_w"]) == ("gramwatt-ram-model", pytest.approx(64 * 0.19))

@@ -83,6 +83,7 @@ def mean_w(job: MergedJob, device_class: str) -> float:
     return (sum(interval.energy_j for interval in device.intervals) + others_j) / span_s
 
 
+@pytest.mark.long
 @pytest.mark.skipif(find_counters().usable, reason="this machine's counters can be read")
 def test_three_lengths_of_one_work_have_one_power(tmp_path: Path) -> None:
     jobs = {seconds: run(tmp_path, seconds) for seconds in SECONDS}

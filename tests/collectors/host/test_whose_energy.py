@@ -112,7 +112,14 @@ def span(document: dict[str, Any]) -> tuple[float, float]:
     return start, end
 
 
-@pytest.mark.parametrize(("length_s", "beside"), [(5, 0), (5, 2), (15, 2)])
+@pytest.mark.parametrize(
+    ("length_s", "beside"),
+    [
+        (5, 2),
+        pytest.param(5, 0, marks=pytest.mark.long),
+        pytest.param(15, 2, marks=pytest.mark.long),
+    ],
+)
 def test_jobs_at_once_and_strangers_add_up_to_the_host(
     tmp_path: Path, length_s: float, beside: int
 ) -> None:
@@ -135,6 +142,7 @@ def test_jobs_at_once_and_strangers_add_up_to_the_host(
         assert idle_j / 5 <= booked - DYNAMIC_W * used <= idle_j + DYNAMIC_W * 1.0
 
 
+@pytest.mark.long
 def test_a_sleep_costs_the_same_beside_busy_strangers(tmp_path: Path) -> None:
     watts = []
     for beside in (0, 2):

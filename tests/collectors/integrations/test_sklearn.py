@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import json, numpy
 from sklearn.linear_model import LogisticRegression
@@ -34,6 +36,7 @@ for job in jobs:
 """
 
 
+@pytest.mark.long
 def test_every_fit_counts_its_rows_also_in_workers(tmp_path: Path) -> None:
     environ = {**os.environ, "GRAMWATT_HOME": str(tmp_path), "GRAMWATT_ZONE": "FR"}
     line = [sys.executable, "-W", "ignore", "-c", SCRIPT]

@@ -163,6 +163,7 @@ def test_a_full_disk_leaves_no_torn_line_and_nothing_out_later(
     assert [(r.seq, r.energy_j) for r in records] == [(1, 5), (2, 6), (3, 7)]  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_a_disk_full_for_long_costs_resolution_and_no_energy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

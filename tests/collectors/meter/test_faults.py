@@ -50,7 +50,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     service.store.close()
 
 
-@pytest.mark.parametrize("first", range(0, STORIES, AT_ONCE))
+@pytest.mark.parametrize(
+    "first",
+    [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(AT_ONCE, STORIES, AT_ONCE))],
+)
 def test_no_joule_counts_twice_and_at_most_ten_seconds_are_lost(
     first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Service
 ) -> None:

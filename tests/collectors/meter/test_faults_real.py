@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder
@@ -25,6 +27,8 @@ from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
 from tests.collectors.rig import energy_j
 from tests.collectors.slowserver import SlowServer
+
+pytestmark = pytest.mark.long
 
 JOBS, AT_ONCE = 24, 8
 POWER_W = 300.0

@@ -30,6 +30,7 @@ def lives(rig: Rig, meter: Any, duration_s: int, step_s: int) -> None:
         meter.tick()
 
 
+@pytest.mark.long
 def test_a_job_of_90_days_keeps_a_small_journal_and_every_joule(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu())
     meter = rig.start()

@@ -19,6 +19,8 @@ from gramwatt.service.app import GROUPS
 from tests.journals import Writer, body, journal
 from tests.service.processes import KEYS, serving
 
+pytestmark = pytest.mark.long
+
 JSON, NDJSON = "application/json", "application/x-ndjson"
 PROBLEM = "application/problem+json"
 MEMORY_MOST_B = 300e6

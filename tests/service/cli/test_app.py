@@ -158,6 +158,7 @@ def test_a_month_says_what_it_lacks_on_stderr(home, two_jobs):
     )
 
 
+@pytest.mark.long
 def test_a_month_is_the_same_to_the_byte_whatever_python_hashes(home, two_jobs, tmp_path):
     made = set()
     for seed in ("1", "2", "3", "4"):

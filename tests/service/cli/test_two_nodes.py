@@ -73,6 +73,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_node_that_fails_first_neither_ends_the_job_nor_is_forgotten(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -274,7 +274,11 @@ TOGETHER = (
 ALONE = tuple((key,) for key in WRONG if not any(key in keys for keys in TOGETHER))
 
 
-@pytest.mark.parametrize("options", [(), (*WAITS, "--pause-above", "300", "--budget")])
+@pytest.mark.parametrize(
+    "options",
+    [(), pytest.param((*WAITS, "--pause-above", "300", "--budget"), marks=pytest.mark.long)],
+    ids=["no option", "every option"],
+)
 @pytest.mark.parametrize("keys", TOGETHER + ALONE, ids=",".join)
 def test_whatever_a_setting_says_the_command_starts(home, tmp_path, keys, options):
     line = [sys.executable, "-m", "gramwatt", "run", *options, "--", "echo", "ran"]

@@ -432,6 +432,7 @@ def sums_of_jobs(documents):
 numbers = count()
 
 
+@pytest.mark.long
 @settings(
     max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -155,7 +155,7 @@ def check_change(found, wanted):
         assert values[name] == pytest.approx(figure["value"], abs=1e-8 * scale), name
 
 
-@pytest.mark.parametrize(("seed", "count"), [(0, 3), (1, 12)])
+@pytest.mark.parametrize(("seed", "count"), [(0, 3), pytest.param(1, 12, marks=pytest.mark.long)])
 def test_random_months_equal_those_from_documents(light, seed, count):
     draw = random.Random(seed)
     jobs = dict(random_job(draw, number) for number in range(count))

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
@@ -48,6 +49,7 @@ def kept(service):
     return [json.loads(doc)["totals"]["total_g"]["value"] for doc in docs], sent
 
 
+@pytest.mark.long
 def test_jobs_scored_again_one_after_another_make_two_revisions_and_no_mixture(
     service, tmp_path, monkeypatch
 ):

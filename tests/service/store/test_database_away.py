@@ -138,6 +138,7 @@ def expect_503(answers: list[tuple[str, Any]]) -> None:
         assert int(answer.headers["Retry-After"]) > 0
 
 
+@pytest.mark.long
 def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
     proxy: tuple[Proxy, str], server: Server, tmp_path: Path
 ) -> None:

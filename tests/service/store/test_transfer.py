@@ -149,6 +149,7 @@ def test_a_copy_of_many_rows_needs_little_memory(light, tmp_path):
     assert grown_kib < 12_000
 
 
+@pytest.mark.long
 def test_a_backup_while_a_server_takes_records_is_whole(tmp_path):
     """Every job in the backup has all of its intervals, and it is restored to what was there."""
     with serving(tmp_path) as (process, address):

@@ -4,6 +4,7 @@ import signal
 import time
 from datetime import UTC, datetime
 
+import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.config import sqlite_url
@@ -36,6 +37,7 @@ def test_a_restart_after_an_hours_downtime_closes_no_running_job(tmp_path):
         assert process.end() == 0
 
 
+@pytest.mark.long
 def test_a_stopped_leader_is_replaced_and_notices_when_it_wakes(database_url, tmp_path):
     settings = {"GRAMWATT_DATABASE_URL": database_url}
     store = Store(database_url)

@@ -218,6 +218,7 @@ def exchange(port: int, head: str, data: bytes, *, end: bool = False) -> tuple[i
     return (int(got.split()[1]), json.loads(rest)) if answer else (0, None)
 
 
+@pytest.mark.long
 def test_a_real_server_bounds_rubbish_reads_chunks_and_keeps_what_it_acknowledged(
     server: Callable[[], tuple[subprocess.Popen[str], int]], tmp_path: Path
 ) -> None:
