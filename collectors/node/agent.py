@@ -7,6 +7,7 @@ next agent of this boot goes on from it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -41,7 +42,7 @@ STATE: dict[str, type | tuple[type, ...]] = {
     "cgroups": dict,
     "boards": dict,
 }
-"""The fields of the state file."""
+"""The fields of the state file, beside `sha256` of all of them."""
 STANDING = frozenset(
     {"meter-synthetic", "meter-source-absent", "energy-unmeasured", "pods-unknown"}
 )
@@ -193,7 +194,7 @@ class NodeAgent:
         }
         try:
             files.folder(self.state_path.parent)
-            files.replace_text(self.state_path, json.dumps(state, separators=(",", ":")))
+            files.replace_text(self.state_path, signed(state))
         except OSError as error:  # the lines wait in memory until there is room
             self._say(f"the state cannot be written, lines wait in memory: {error}")
             return
@@ -298,7 +299,8 @@ class NodeAgent:
     def _known(self) -> tuple[Mapping[str, Any] | None, str]:
         """Return the state of the last agent of this boot, and in words why it cannot be used.
 
-        A file that is none of this release's is set aside: its jobs end where their journals do.
+        A file that no agent wrote as it is, or one of another release, is set aside: its jobs end
+        where their journals do.
         """
         try:
             text = self.state_path.read_bytes()
@@ -308,6 +310,7 @@ class NodeAgent:
             state = json.loads(text)
             whole = all(isinstance(state[name], kind) for name, kind in STATE.items())
             whole = whole and all(job.keys() >= JOB_STATE for job in state["jobs"])
+            whole = whole and text.decode() == signed(state)
         except (AttributeError, KeyError, TypeError, ValueError):
             whole = False
         if whole:
@@ -322,6 +325,13 @@ class NodeAgent:
 def state_path(home: Path) -> Path:
     """Return where the agent of a home keeps what it knows."""
     return home / "node" / "state.json"
+
+
+def signed(state: Mapping[str, Any]) -> str:
+    """Return the state as JSON with a digest: each value is trusted where the digest is right."""
+    told = {name: value for name, value in state.items() if name != "sha256"}
+    text = json.dumps(told, separators=(",", ":"))
+    return f'{text[:-1]},"sha256":"{hashlib.sha256(text.encode()).hexdigest()}"}}'
 
 
 def _users(port: DevicePort, index: int) -> tuple[GpuUser, ...]:

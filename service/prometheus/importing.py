@@ -67,10 +67,11 @@ class _Run(NamedTuple):
 
 @dataclass(slots=True)
 class _Device:
-    """A device of a job: its class, labels and track, and what the job has of it."""
+    """A device of a job: its class and tracks, and what the job has of it."""
 
     device_class: str
-    track: Track | None = None
+    tracks: list[Track] = field(default_factory=list)
+    """One of a board, one for each pod of a processor."""
     share: float | None = None
     """The job's part where it is known; None for the mean of its steps."""
     runs: list[_Run] = field(default_factory=list)
@@ -78,7 +79,12 @@ class _Device:
     reserved_s: float = 0.0
     cut_j: float = 0.0
     """Energy between readings among which the job began or left the device [J]."""
+    gaps: int = 0
+    gap_j: float = 0.0
+    """Energy between readings with others missing in between [J]."""
     _steps: dict[tuple[float, float], Step] = field(default_factory=dict)
+    _places: dict[int, int] = field(default_factory=dict)
+    """Where in `runs` each five minutes are, of a processor."""
 
     def add(self, step: Step) -> None:
         """Add a step; those of several pods of the job over one span are summed."""
@@ -93,6 +99,8 @@ class _Device:
             length_s = end_s - start_s
             self.covered_s += length_s
             self.cut_j += step.energy_j if step.cut else 0.0
+            self.gaps += step.gap
+            self.gap_j += step.energy_j if step.gap else 0.0
             self.reserved_s += step.part * length_s
             while start_s < end_s:
                 until_s = min(end_s, (math.floor(start_s / STEP_S) + 1) * STEP_S)
@@ -107,6 +115,15 @@ class _Device:
         return min(1.0, max(1e-6, round(part if self.share is None else self.share, 9)))
 
     def _append(self, run: _Run) -> None:
+        if self.device_class != "gpu":  # several pods at once, each with gaps of its own
+            place = self._places.setdefault(_bucket(run.start_s), len(self.runs))
+            if place < len(self.runs):
+                start_s, end_s, energy_j, kind = self.runs[place]
+                start_s, end_s = min(start_s, run.start_s), max(end_s, run.end_s)
+                self.runs[place] = _Run(start_s, end_s, energy_j + run.energy_j, kind)
+            else:
+                self.runs.append(run)
+            return
         last = self.runs[-1] if self.runs else None
         joined = last and last.end_s == run.start_s and last.kind == run.kind
         if last and joined and run.start_s % STEP_S:
@@ -129,10 +146,13 @@ class _Jobs:
     def __init__(self) -> None:
         self.found: dict[str, _Found] = {}
 
-    def add(self, key: DeviceKey, device_class: str, step: Step, track: Track | None) -> None:
+    def add(self, key: DeviceKey, device_class: str, step: Step, track: Track) -> None:
         """Add a step to its job."""
         found = self.found.setdefault(step.work.job_id, _Found(step.work))
-        found.devices.setdefault(key, _Device(device_class, track)).add(step)
+        device = found.devices.setdefault(key, _Device(device_class))
+        if not any(one is track for one in device.tracks):
+            device.tracks.append(track)
+        device.add(step)
 
     def fold(self) -> None:
         """Take in what a chunk has brought."""
@@ -154,9 +174,9 @@ def import_range(
                 jobs.add((_node(track.labels["host"]), safe_id(uuid)), "gpu", step, track)
             jobs.fold()
     for series in server.chunks(POD_CPU, from_s, to_s):
-        for (host, device_class), step in pods.energy(series):
+        for (host, device_class), step, track in pods.energy(series):
             node = _node(host)
-            jobs.add((node, f"{node}-{device_class}"), device_class, step, None)
+            jobs.add((node, f"{node}-{device_class}"), device_class, step, track)
         jobs.fold()
     if pods.tracks:
         _set_shares(jobs, server, (from_s, to_s))
@@ -179,7 +199,7 @@ def _set_shares(jobs: _Jobs, server: Prometheus, span: tuple[int, int]) -> None:
     nobody = Work("", "", "", ())
     nodes = Pods(lambda labels: nobody)
     for series in server.chunks(NODE_CPU, *span):
-        for (host, device_class), step in nodes.energy(series):
+        for (host, device_class), step, _ in nodes.energy(series):
             if device_class == "cpu":
                 whole[_node(host)][_bucket(step.start_s)] += step.energy_j
     for found in jobs.found.values():
@@ -197,6 +217,8 @@ def _bucket(at_s: float) -> int:
 
 def _store(service: Service, found: _Found, place: Mapping[str, Any], answer: ImportAnswer) -> None:
     nodes = sorted({node for node, _ in found.devices})
+    for device in found.devices.values():
+        device.runs.sort()
     records = [record for node in nodes for record in _records(found, node, place)]
     taken = ingest(service, found.work.job_id, [encode(record).encode() for record in records])
     answer["rejected"] += taken["rejected"]
@@ -245,8 +267,7 @@ def _fields(name: str, device: _Device) -> dict[str, Any]:
     """Return the fields of a device's record."""
     kinds = {run.kind for run in device.runs}
     kind = next((k for k in ("measured", "attributed", "integrated") if k in kinds), "estimated")
-    labels = device.track.labels if device.track else {}
-    usual_s = device.track.usual_s if device.track else 0.0
+    labels, usual_s = device.tracks[0].labels, device.tracks[0].usual_s
     names = {"gpu": "unknown GPU", "cpu": "unknown CPU", "ram": "memory"}
     return {
         "device_id": name,
@@ -260,22 +281,31 @@ def _fields(name: str, device: _Device) -> dict[str, Any]:
 
 
 def _notices(devices: Mapping[str, _Device]) -> Iterator[str]:
-    """Yield what the samples of each board lack."""
+    """Yield what the samples of each device lack."""
     for name, device in devices.items():
-        track = device.track
+        usual_s = device.tracks[0].usual_s
         if device.cut_j > 0:
             text = (
                 f"{name}: {device.cut_j:.3g} J are half of what lies between two scrapes at which"
             )
             yield f"meter-gap: {text} the job came or went; it is 0 to {2 * device.cut_j:.3g} J."
-        if track and track.gaps:
-            text = (
-                f"{name}: {track.gaps} gaps between scrapes, which come every {track.usual_s:g} s"
-            )
-            yield f"meter-gap: {text}."
-        if track and track.resets:
-            text = f"{name}: its counter began anew {track.resets} times; that energy is not known"
+        if device.gaps:
+            text = f"{name}: {device.gaps} gaps between scrapes, which come every {usual_s:g} s"
+            yield f"meter-gap: {text}, hold {device.gap_j:.3g} J; {_gap_range(device)}."
+        if resets := sum(track.resets for track in device.tracks):
+            text = f"{name}: its counter began anew {resets} times; that energy is not known"
             yield f"meter-counter-reset: {text}."
+
+
+def _gap_range(device: _Device) -> str:
+    """Return in words between which bounds the energy in a device's gaps lies."""
+    if device.device_class != "gpu":
+        return (
+            f"the counter is the pod's own, but each hour may have 0 to {device.gap_j:.3g} J of it"
+        )
+    if any(run.kind == "integrated" for run in device.runs):
+        return "the power there is that of both ends, and its range is not known"
+    return f"it is 0 to {device.gap_j:.3g} J, as another job may have had the board"
 
 
 def _node(host: str) -> str:

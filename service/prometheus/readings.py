@@ -45,6 +45,8 @@ class Step(NamedTuple):
     cut: bool = False
     """True where the device changed hands at an unknown moment: the job has from none of the
     energy between the two readings to twice this."""
+    gap: bool = False
+    """True where readings are missing in between."""
 
 
 class Reading(NamedTuple):
@@ -62,7 +64,6 @@ class Track:
     labels: Mapping[str, str]
     last: Reading | None = None
     usual_s: float = 0.0
-    gaps: int = 0
     resets: int = 0
     nobody_j: float = 0.0
     """Energy that no rule gives to a job [J]."""
@@ -84,7 +85,6 @@ class Track:
                 self.resets += 1
                 continue
             gap = after.at_s - before.at_s > GAP * self.usual_s
-            self.gaps += gap
             self.nobody_j += joules
             for step in _divided(before, after, joules, kind, gap=gap):
                 self.nobody_j -= step.energy_j
@@ -99,7 +99,7 @@ def _divided(
         for work, part in before.parts:
             label = "attributed" if (part < 1 or gap) and kind == "measured" else kind
             label = "estimated" if gap and kind == "integrated" else label
-            yield Step(work, before.at_s, after.at_s, joules * part, label, part)
+            yield Step(work, before.at_s, after.at_s, joules * part, label, part, gap=gap)
         return
     for parts, start_s, end_s in (
         (before.parts, before.at_s, middle_s),
@@ -191,7 +191,7 @@ class Pods:
         self.tracks: dict[tuple[str, ...], Track] = {}
         self._work = work
 
-    def energy(self, series: list[Series]) -> Iterator[tuple[tuple[str, str], Step]]:
+    def energy(self, series: list[Series]) -> Iterator[tuple[tuple[str, str], Step, Track]]:
         """Yield steps by host and device class; a pod's counter begins with the pod."""
         for one in series:
             labels = named(one.labels)
@@ -204,4 +204,4 @@ class Pods:
             parts: Parts = ((work, 1.0),)
             readings = [Reading(at_s, value, parts) for at_s, value in one.samples]
             steps = track.steps(readings, lambda a, b: b.value - a.value, "attributed")
-            yield from (((labels["host"], device_class), step) for step in steps)
+            yield from (((labels["host"], device_class), step, track) for step in steps)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from gramwatt.collectors.node.agent import signed
 from gramwatt.collectors.node.owners import Owner, pod
 from gramwatt.collectors.node.pods import Reservation
 from gramwatt.sci.journal.merge import MergedJob
@@ -151,13 +153,41 @@ def test_a_driver_that_is_not_up_when_the_next_agent_starts_loses_nothing(tmp_pa
     assert energies(jobs, board(rig))["slurm-1"] == pytest.approx(rig.truth_j(), rel=1e-3)
 
 
+def of_another_release(state: dict[str, Any]) -> str:
+    state["jobs"][0].pop("last_ns")
+    return signed(state)
+
+
+def changed(*place: str | int, value: object) -> Callable[[dict[str, Any]], str]:
+    def change(state: dict[str, Any]) -> str:
+        inside: Any = state
+        for name in place[:-1]:
+            inside = next(iter(inside.values())) if name == "any" else inside[name]
+        inside[place[-1]] = value
+        return json.dumps(state)
+
+    return change
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{", '{"boot": "boot-1"}', "\xff", None],
-    ids=["empty", "list", "torn", "other", "no text", "job"],
+    "damage",
+    [
+        *(lambda _, text=text: text for text in ("", "[]", "{", '{"boot": "boot-1"}', "\xff")),
+        of_another_release,
+        changed("jobs", 0, "last_ns", value="soon"),
+        changed("jobs", 0, "reserved_s", value={"board": "long"}),
+        changed("jobs", 0, "owner", value=["slurm-1"] * 9),
+        changed("jobs", 0, "open", "any", value={"start_ns": None}),
+        changed("devices", "any", "mark", value=3),
+        changed("devices", "any", "counter_mj", value=[]),
+        changed("host", "cpu", value=5),
+        changed("boards", "any", value=True),
+        changed("cgroups", value={"slurm-1": 7}),
+        changed("offset_ns", value=10**30),
+    ],
 )
 def test_a_state_that_cannot_be_read_is_set_aside_with_a_notice(
-    tmp_path: Path, text: str | None
+    tmp_path: Path, damage: Callable[[dict[str, Any]], str]
 ) -> None:
     rig = NodeRig(tmp_path, gpu(SQUARE, processes=[process(7, 0, 400)]))
     rig.told.pids = {7: A}
@@ -165,8 +195,7 @@ def test_a_state_that_cannot_be_read_is_set_aside_with_a_notice(
     rig.run(43.7, agent)
     rig.kill(agent)
     path = agent.state_path
-    if text is None:
-        text = path.read_text().replace('"last_ns"', '"at_ns"')
+    text = damage(json.loads(path.read_text()))
     path.write_bytes(text.encode("latin-1"))
     agent = rig.start()
     rig.run(60, agent)

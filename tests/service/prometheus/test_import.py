@@ -162,7 +162,10 @@ def test_a_gap_a_reset_and_power_alone_are_told_apart(
     assert {i.kind for i in integrated.intervals} == {"integrated"}
     assert sum(i.energy_j for i in integrated.intervals) == pytest.approx(1800 * (WATTS + 0.5))
     texts = {notice.code: notice.message for notice in job.notices}
-    assert "1 gaps between scrapes, which come every 15 s" in texts["meter-gap"]
+    assert texts["meter-gap"].endswith(
+        f"1 gaps between scrapes, which come every 15 s, hold {WATTS * 600:.3g} J; it is 0 to "
+        f"{WATTS * 600:.3g} J, as another job may have had the board."
+    )
     assert "began anew 1 times" in texts["meter-counter-reset"]
 
 
@@ -184,6 +187,43 @@ def test_keplers_zones_are_not_summed_and_a_pod_has_its_part_of_the_host(
         assert found[name].record.share == pytest.approx(0.25)
     assert energy_j(job) == energy_j(job, "attributed")
     assert job.head.tags["pod"] == "0f8f5a52"
+
+
+def test_keplers_gaps_and_resets_are_notices_of_the_jobs_that_have_them(
+    light: Service, prometheus: Scripted, tmp_path: Path
+) -> None:
+    ways = {"gap": (range(0, 600, 30), range(1800, 3001, 30)), "whole": (range(0, 3001, 30),)}
+    for name, spans in ways.items():
+        pod = {"pod_name": name, "pod_namespace": "team-b", "pod_id": name, "node_name": "n1"}
+        values = {BEGIN + t: 40.0 * t for span in spans for t in span}
+        prometheus.add("kepler_pod_cpu_joules_total", {**pod, "zone": "package"}, values)
+        new = {BEGIN + t: 5.0 * (t % 1500) for t in range(0, 3000, 30)}
+        prometheus.add("kepler_pod_cpu_joules_total", {**pod, "zone": "dram"}, new)
+    found = jobs(light, load(light, prometheus, tmp_path))
+    assert energy_j(found["gap"]) == pytest.approx(40 * 3000 + 5 * 2 * 1470)
+    texts = [notice.message for notice in found["gap"].notices if notice.code == "meter-gap"]
+    assert [text.partition(": ")[2] for text in texts] == [
+        "1 gaps between scrapes, which come every 30 s, hold 4.92e+04 J; the counter is the pod's "
+        "own, but each hour may have 0 to 4.92e+04 J of it."
+    ]
+    assert [notice.code for notice in found["whole"].notices if notice.code == "meter-gap"] == []
+    for job in found.values():
+        (text,) = [one.message for one in job.notices if one.code == "meter-counter-reset"]
+        assert text.endswith("-ram: its counter began anew 1 times; that energy is not known.")
+
+
+def test_a_gap_of_one_of_a_jobs_pods_loses_no_energy_of_the_others(
+    light: Service, prometheus: Scripted, tmp_path: Path
+) -> None:
+    ways = {"gap": (range(0, 3000, 30), range(4500, 7201, 30)), "whole": (range(0, 7201, 30),)}
+    for name, spans in ways.items():  # the gap lies over the end of an hour that is asked for
+        pod = {"pod_name": name, "pod_namespace": "team-b", "pod_id": name, "node_name": "n1"}
+        values = {BEGIN + t: 40.0 * t for span in spans for t in span}
+        prometheus.add("kepler_pod_cpu_joules_total", {**pod, "zone": "package"}, values)
+    answer = load(light, prometheus, tmp_path, 7200, text="[[job]]\nby = ['namespace']")
+    document = job_document(light, answer["imported"][0]).document
+    assert document["energy_kwh"]["value"] * 3.6e6 == pytest.approx(2 * 40 * 7200)
+    assert "clock-set-back" not in {notice["code"] for notice in document["notices"]}
 
 
 def test_what_a_meter_measured_counts_there(
