@@ -10,6 +10,7 @@ usual shape alone. `python -m benchmarks.planning` compares both on real grids.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -26,6 +27,8 @@ FIT_DAYS = 120
 """History from which on the regression is fitted [d]."""
 RECENT_DAYS = 28
 """Whose errors say how wide ranges are now."""
+CACHE_SIZE = 64
+"""Forecasters and forecasts that are kept in memory, of the zones asked about last."""
 _EVERY_H, _JUDGED_H, _TINY = 5, 96, 1e-6
 _WIDENING = 0.5, 3.0
 """Ranges are at least half and at most three times as wide as those of the whole history."""
@@ -129,6 +132,19 @@ class Forecaster:
         inputs[:, 1:] = (inputs[:, 1:] - self._scale[0]) / self._scale[1]
         found: Floats = _repeated(shape) + inputs @ self._weights
         return found
+
+
+def fitted(past: Hours) -> Forecaster | None:
+    """Return a forecaster for a history; a long one is fitted once a week, up to its start."""
+    if len(past.values) >= (FIT_DAYS + 7) * DAY_H:
+        past = past.until(past.after - past.after % WEEK_H)
+    return _fitted(past.first, past.values.tobytes())
+
+
+@lru_cache(CACHE_SIZE)
+def _fitted(first: int, values: bytes) -> Forecaster | None:
+    """Return a forecaster for this history, kept in memory; None for too little of it."""
+    return Forecaster.fit(Hours(first, np.frombuffer(values)))
 
 
 def _solve(squares: Floats, products: Floats) -> Floats:

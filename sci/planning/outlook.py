@@ -17,11 +17,10 @@ import numpy as np
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.grid.zones import EXPECTED_SPREADS, UNIT, ZoneIntensity
-from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, Forecaster
+from gramwatt.sci.planning.forecast import CACHE_SIZE, HORIZON_H, Forecaster, fitted
 from gramwatt.sci.planning.hours import (
     DAY_H,
     LEAST,
-    WEEK_H,
     Floats,
     Hours,
     exact_hour,
@@ -33,8 +32,6 @@ from gramwatt.sci.planning.windows import Grid
 Method = Literal["forecast", "history-profile", "annual"]
 OLD_H = 2 * DAY_H
 """A history that ended longer ago says too little about today [h]."""
-CACHE_SIZE = 64
-"""Forecasters and forecasts that are kept in memory, of the zones asked about last."""
 HELD_H = 2
 """A forecast that begins so much after now has its first value until then [h]."""
 
@@ -105,19 +102,6 @@ def outlook(data: ZoneData, now: datetime, until: datetime, hours: float) -> Out
     own, forecaster = _own(data, hour_of(now))
     provided = _provided(data, own, forecaster, now) if data.issued else None
     return provided or own or _annual(data.annual, now, until, hours)
-
-
-@lru_cache(CACHE_SIZE)
-def _fitted(first: int, values: bytes) -> Forecaster | None:
-    """Return a forecaster for this history, kept in memory; None for too little of it."""
-    return Forecaster.fit(Hours(first, np.frombuffer(values)))
-
-
-def fitted(past: Hours) -> Forecaster | None:
-    """Return a forecaster for a history; a long one is fitted once a week, up to its start."""
-    if len(past.values) >= (FIT_DAYS + 7) * DAY_H:
-        past = past.until(past.after - past.after % WEEK_H)
-    return _fitted(past.first, past.values.tobytes())
 
 
 @lru_cache(CACHE_SIZE)

@@ -20,9 +20,10 @@ from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.planning.forecast import CACHE_SIZE
 from gramwatt.sci.planning.hours import DAY_H, Hours, exact_hour, moment_of, moment_text
 from gramwatt.sci.planning.issued import ForecastArchive, mean_of
-from gramwatt.sci.planning.outlook import CACHE_SIZE, Outlook, ZoneData, outlook
+from gramwatt.sci.planning.outlook import Outlook, ZoneData, outlook
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.sci.planning.replay import Outcome, replay
 from gramwatt.sci.planning.windows import (

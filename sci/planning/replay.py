@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, SHAPE_DAYS, Forecaster
+from gramwatt.sci.planning.forecast import FIT_DAYS, HORIZON_H, SHAPE_DAYS, Forecaster, fitted
 from gramwatt.sci.planning.hours import DAY_H, LEAST, WEEK_H, Floats, Hours
 from gramwatt.sci.planning.issued import LEAST_WEEKS, ForecastArchive, window_hours
 
@@ -99,7 +99,7 @@ def replay(
     if weeks < LEAST_WEEKS:
         return None
     start = len(filled.values) - weeks * WEEK_H
-    forecaster = Forecaster.fit(filled.until(filled.first + start))
+    forecaster = fitted(filled.until(filled.first + start))
     if forecaster is None:
         return None
     last = len(filled.values) - span

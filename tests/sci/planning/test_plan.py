@@ -119,6 +119,17 @@ def test_where_three_days_are_not_reliable_the_coming_day_may_be():
     assert answer["saving_ratio"]["low"] > 0.01
 
 
+def test_a_zone_is_fitted_once_for_the_forecast_and_once_for_every_record(monkeypatch):
+    """Neither slack, length nor the hour of the question is a reason to fit again."""
+    fitted = []
+    fit = Forecaster.fit
+    monkeypatch.setattr(Forecaster, "fit", lambda past: fitted.append(past.after) or fit(past))
+    history = solar_hours(days=290, noise=0.31, depth=0.3)
+    for now, hours in (("2026-05-01T10:00Z", 4), ("2026-05-01T15:00Z", 8)):
+        plan({"ES": data(history)}, now=now, deadline="2026-05-05T08:00Z", hours=hours)
+    assert len(fitted) == len(set(fitted)) == 2
+
+
 def test_a_saving_that_is_small_for_certain_is_not_called_an_error_of_the_forecast():
     """Without weather, 08:00 to 12:00 is 0.4 % above the best hours of such a day."""
     answer = plan({"ES": data(solar_hours(depth=0.02, noise=0))}, now="2026-05-02T08:00Z")
