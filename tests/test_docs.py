@@ -223,6 +223,15 @@ def test_no_help_has_a_bracket_that_the_terminal_takes_for_markup(cli: Any) -> N
     assert [(name, text) for name, text in texts if markup.search(text or "")] == []
 
 
+@pytest.mark.parametrize("name", ["suggest", "estimate", "run", "import prometheus"])
+def test_no_option_is_cut_in_a_help_of_eighty_columns(name: str) -> None:
+    line = [sys.executable, "-m", "gramwatt", *name.split(), "--help"]
+    environ = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(line, env=environ, capture_output=True, text=True)
+    assert "--help" in done.stdout
+    assert "\u2026" not in done.stdout
+
+
 def test_every_periodic_task_is_named() -> None:
     from gramwatt.service.tasks.table import TASKS
 

@@ -62,7 +62,8 @@ def command(
         bool | None, typer.Option("--host/--no-host", help="Count the host (default).")
     ] = None,
     unit: Annotated[
-        list[str] | None, typer.Option(help="UNIT=COUNT, such as token=1e9; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="UNIT=N", help="Such as token=1e9; may be repeated."),
     ] = None,
     model_parameters: Annotated[
         float | None, typer.Option(help="All parameters: N of 6 x N x D.")

@@ -76,7 +76,7 @@ def command(
     region: Annotated[str | None, typer.Option(help="Cloud region: aws:eu-west-1.")] = None,
     zone: Annotated[str | None, typer.Option(help="Grid zone: FR, DE, US-CAL-CISO.")] = None,
     candidate: Annotated[
-        list[str] | None, typer.Option(help="A part to judge; may be repeated.")
+        list[str] | None, typer.Option(metavar="PART", help="One to judge; may be repeated.")
     ] = None,
     constraint: Annotated[str | None, typer.Option(help="none, offline or edge.")] = None,
     lifetime_years: Annotated[float | None, typer.Option(help="Hardware life (years).")] = None,
@@ -88,7 +88,8 @@ def command(
     host_power_w: Annotated[float | None, typer.Option(help="Of all hosts together (W).")] = None,
     runs_per_year: Annotated[float | None, typer.Option(help="How often such a job runs.")] = None,
     unit: Annotated[
-        list[str] | None, typer.Option(help="UNIT=COUNT, such as token=1e9; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="UNIT=N", help="Such as token=1e9; may be repeated."),
     ] = None,
     own_file: Annotated[
         str | None, typer.Option("--own", help="Own calibration rows, as JSON lines.")

@@ -103,16 +103,23 @@ def _shown(server: str | None) -> RenderableType:
 
 
 def _follow(interval_s: float, server: str | None) -> None:
-    """Show the table again and again until q is typed."""
-    from rich.console import Group
+    """Show the table again and again until q is typed; each below the last on a dumb terminal."""
+    from rich.console import Console, Group
     from rich.live import Live
 
     def shown() -> RenderableType:
         return Group(_shown(server), KEYS)
 
-    with _typed() as typed, Live(shown(), screen=True, auto_refresh=False) as live:
-        while not typed(interval_s):
-            live.update(shown(), refresh=True)
+    console = Console()
+    with _typed() as typed:
+        if console.is_dumb_terminal:
+            console.print(shown())
+            while not typed(interval_s):
+                console.print(shown())
+            return
+        with Live(shown(), console=console, screen=True, auto_refresh=False) as live:
+            while not typed(interval_s):
+                live.update(shown(), refresh=True)
 
 
 @contextmanager

@@ -79,11 +79,16 @@ def test_a_requeued_job_is_one_job_with_what_each_attempt_cost(slurm: Slurm) -> 
     time.sleep(12)
     slurm.run("scontrol", "requeue", job)
 
+    def state() -> str:
+        return slurm.run("squeue", "-h", "-j", job, "-o", "%t").strip()
+
     def goes_on() -> bool:
         # Slurm lets a requeued job wait two minutes.
         slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")
-        return slurm.run("squeue", "-h", "-j", job, "-o", "%t").strip() not in ("PD", "CG")
+        return state() not in ("PD", "CG")
 
+    slurm.until(lambda: state() == "PD", "the end of the first attempt")
+    time.sleep(2)  # within the same second Slurm 22.05 starts it again without Prolog
     slurm.until(goes_on, "the second attempt")
     # The first attempt's meter has brought its lines; the last one's may still be at its end.
     slurm.until(lambda: "attempt 1" in windows(ended(slurm, job)), "the last meter's windows")

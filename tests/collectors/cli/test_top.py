@@ -129,8 +129,10 @@ def test_without_a_running_job_it_says_how_to_start_one(home):
     assert json.loads(top("--json").stdout) == {"jobs": []}
 
 
-@pytest.mark.parametrize("typed", [b"q", b"\x03"])
-def test_q_and_ctrl_c_end_it_with_code_0_and_the_terminal_as_it_was(home, typed):
+@pytest.mark.parametrize(
+    ("typed", "terminal"), [(b"q", "xterm"), (b"\x03", "xterm"), (b"q", "dumb")]
+)
+def test_q_and_ctrl_c_end_it_with_code_0_and_the_terminal_as_it_was(home, typed, terminal):
     def begin():
         # Whoever runs the tests may ignore SIGINT, as a shell does for what it starts in the
         # background, and children inherit that: Python would then not hear of Ctrl-C.
@@ -147,10 +149,11 @@ def test_q_and_ctrl_c_end_it_with_code_0_and_the_terminal_as_it_was(home, typed)
             stderr=theirs,
             start_new_session=True,
             preexec_fn=begin,
+            env={**os.environ, "TERM": terminal},
         )
         os.close(theirs)
         shown = b""
-        while b"600 W" not in shown:
+        while shown.count(b"600 W") < (2 if terminal == "dumb" else 1):
             shown += os.read(ours, 65536)
         time.sleep(0.2)
         os.write(ours, typed)
@@ -163,5 +166,6 @@ def test_q_and_ctrl_c_end_it_with_code_0_and_the_terminal_as_it_was(home, typed)
                 pass
     assert child.wait(60) == 0
     assert b"q quits" in shown
-    assert b"\x1b[?1049l" in shown  # back from the alternate screen
+    # Back from the alternate screen; a dumb terminal has none.
+    assert (b"\x1b[?1049l" in shown, b"\x1b" in shown) == (terminal != "dumb",) * 2
     assert b"Traceback" not in shown
