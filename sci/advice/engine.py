@@ -9,6 +9,7 @@ from functools import partial
 
 from gramwatt.sci.advice.actions.capacity import (
     leave_device,
+    needs_no_device,
     other_counts,
     other_regions,
     share,
@@ -206,7 +207,8 @@ def _actions(work: Work) -> list[Suggestion]:
     """Return what else would change the present run."""
     if not _is_comparable(work):
         return []
-    built = (build(work) for build in BUILDERS)
+    # Settings of a device say nothing of a job that makes no use of it.
+    built = (build(work) for build in (BUILDERS[:1] if needs_no_device(work) else BUILDERS))
     figures = [one for one in built if one is not None]
     return [*figures, *texts(work), *other_regions(work)]
 

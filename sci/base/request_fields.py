@@ -62,7 +62,8 @@ class Number:
                 f"{value:g} is {'below' if self.low_included else 'not above'} {self.low:g}"
             )
         if value > self.high:
-            raise ValueError(f"{value:g} is above {self.high:g}")
+            hint = ": a share from 0 to 1, not per cent" if self == SHARE else ""
+            raise ValueError(f"{value:g} is above {self.high:g}{hint}")
         if self.whole and value != int(value):
             raise ValueError(f"{value:g} is not a whole number")
         return float(value)

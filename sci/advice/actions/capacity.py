@@ -61,10 +61,12 @@ def other_counts(
 
     For serving, of which no time follows for another count, those that hold the model.
     """
-    if work.count < 2 or work.misfit or work.bottleneck.waits or work.classified.name == "small":
+    if work.count < 2 or work.misfit:
         return []
     if work.classified.name == "llm-serving":
         return _held_by_fewer(work, compared)
+    if work.bottleneck.waits or work.classified.name == "small":
+        return []
     found = [_fewer(work, one) for one in shown if one.board_energy and one.target]
     known = [one for one in found if one is not None and one.verdict in LISTED]
     known.sort(key=lambda one: one.carbon_ratio.value if one.carbon_ratio else 1.0)
@@ -74,7 +76,8 @@ def other_counts(
 def _held_by_fewer(work: Work, compared: Iterable[Suggestion]) -> list[Suggestion]:
     """Return parts for servers of which fewer hold the model, without a figure.
 
-    Those that were measured come first, then the newest.
+    Those that were measured come first, then the newest. Where the devices wait, it is the present
+    part alone.
     """
     found, measured = [], families_measured("llm-serving")
     for one in compared:
@@ -84,8 +87,9 @@ def _held_by_fewer(work: Work, compared: Iterable[Suggestion]) -> list[Suggestio
         part = work.catalog.hardware(board)
         if piece or not part.memory_gb or work.need.each_gib is not None:
             continue
-        count = float(work.need.devices(part.memory_gb))
-        if count < work.count and part.market == "current" and in_data_centre(part):
+        count, here = float(work.need.devices(part.memory_gb)), part.id == work.present_id
+        other = part.market == "current" and in_data_centre(part)
+        if count < work.count and (here if work.bottleneck.waits else other):
             how = (
                 f"{count:g} instead of {work.count:g} would hold the model; what that does to time "
                 "and energy was not measured"
@@ -148,13 +152,18 @@ def _fewer(work: Work, one: Suggestion) -> Suggestion | None:
     )
 
 
+def needs_no_device(work: Work) -> bool:
+    """Tell whether the library of the job computes on processors."""
+    return (work.request.framework or "").strip().lower() in ON_PROCESSORS
+
+
 def leave_device(work: Work) -> Suggestion | None:
     """Return the job without its devices, where they do no work for it; None elsewhere.
 
     What the devices draw and their share of embodied carbon goes; the host does the same work.
     """
-    busy, library = work.request.utilisation, (work.request.framework or "").strip().lower()
-    alone = library in ON_PROCESSORS
+    busy = work.request.utilisation
+    alone = needs_no_device(work)
     if work.part is None or (busy or 0.0) > UNUSED_BUSY:
         return None
     if not alone and busy is None:

@@ -134,8 +134,7 @@ def fitting_parts(work: Work, compared: Sequence[Suggestion]) -> tuple[list[Sugg
     large = sorted(feasible, key=lambda one: _order(work, one, newest=False))
     families = {_family(work, one): one for one in reversed(large)}  # the most measured of each
     large = sorted(families.values(), key=lambda one: _order(work, one, newest=True))
-    anywhere = work.request.constraint == "none"
-    few = _by_power(work, feasible) if anywhere and _is_little(work) else []
+    few = _by_power(work, feasible) if _is_little(work) else []
     shown: dict[str, Suggestion] = {}
     for one in (*few[: SHOWN // 2], *large):
         shown.setdefault(_family(work, one), one)
@@ -188,8 +187,12 @@ def _by_power(work: Work, feasible: Sequence[Suggestion]) -> list[Suggestion]:
 
 
 def _is_made_for(work: Work, part: Hardware, *, little: bool = False) -> bool:
-    """Tell whether a part is sold for such work, and not for a desk; little work suits all GPUs."""
-    if any(use in DESKS for use in part.intended_use):
+    """Tell whether a part is sold for such work, and not for a desk; little work suits all GPUs.
+
+    At one's own place that work may run at a desk.
+    """
+    desk = little and work.request.constraint == "offline"
+    if not desk and any(use in DESKS for use in part.intended_use):
         return False
     if work.request.constraint == "edge":
         return "edge" in part.intended_use
@@ -200,6 +203,8 @@ def _is_made_for(work: Work, part: Hardware, *, little: bool = False) -> bool:
 def _is_little(work: Work) -> bool:
     """Tell whether a small card holds the job and, as far as that is known, ends it in a month."""
     request, need = work.request, work.need
+    if request.constraint == "edge":
+        return False
     gib = (need.total_gib or need.each_gib) if need else None
     if gib is None or gib > LITTLE_GIB or (request.batch_size or 0.0) >= MANY_SEQUENCES:
         return False

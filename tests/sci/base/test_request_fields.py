@@ -71,7 +71,7 @@ def test_two_fields_that_exclude_each_other():
         (AMOUNT, float("nan"), "not a finite number"),
         (AMOUNT, "1", "not a finite number"),
         (SHARE, -0.1, "-0.1 is below 0"),
-        (SHARE, 1.1, "1.1 is above 1"),
+        (SHARE, 1.1, "1.1 is above 1: a share from 0 to 1, not per cent"),
         (Choice(("a", "b")), "c", "'c' is none of a, b"),
         (Flag(), 1, "not true or false"),
         (Counts(), [], "not an object"),
