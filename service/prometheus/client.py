@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from gramwatt.collectors.common.config import plain_address
 from gramwatt.collectors.common.http import exchange, new_session
 
 CHUNK_S = 3600
@@ -28,6 +29,7 @@ class Prometheus:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._url = url.rstrip("/")
+        self._shown = plain_address(self._url)
         self._session = new_session(token)
 
     def chunks(self, metric: str, from_s: int, to_s: int) -> Iterator[list[Series]]:
@@ -54,15 +56,19 @@ class Prometheus:
             )
             document: Any = answer.json()
         except (requests.RequestException, TimeoutError, ValueError) as error:
-            raise PrometheusError(f"{self._url} cannot be asked: {error}") from None
+            text = f"cannot be asked: {error}".replace(self._url, self._shown)
+            refused = isinstance(error, requests.ConnectionError)
+            if refused and not isinstance(error, requests.exceptions.SSLError):
+                text = "does not answer; see that the address is right and reached from here"
+            raise PrometheusError(f"{self._shown} {text}") from None
         if not isinstance(document, dict) or document.get("status") != "success":
             said = document.get("error") if isinstance(document, dict) else None
             text = said or f"HTTP {answer.status_code}"
-            raise PrometheusError(f"{self._url} refuses {query!r}: {text}")
+            raise PrometheusError(f"{self._shown} refuses {query!r}: {text}")
         try:
             return [
                 Series(dict(row["metric"]), [(float(t), float(v)) for t, v in row["values"]])
                 for row in document["data"]["result"]
             ]
         except (KeyError, TypeError, ValueError):
-            raise PrometheusError(f"{self._url} does not answer as Prometheus does") from None
+            raise PrometheusError(f"{self._shown} does not answer as Prometheus does") from None

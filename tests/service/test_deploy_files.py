@@ -12,6 +12,7 @@ import yaml
 from flask import Flask
 from flask.testing import FlaskClient
 from helm_python.chart import Chart, lint
+from helm_python.errors import HelmValuesError
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli.app import build_app
@@ -281,6 +282,21 @@ def test_the_chart_has_no_fault_and_its_objects_fit_kubernetes():
     for found in own:
         for version in ("1.28", "1.37"):
             kubernetes_validate.validate(found, version, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"node": {"enable": True}}, "enable"),
+        ({"node": {"enabled": "yes"}}, "boolean"),
+        ({"settings": {"GRAMWATT_WORKERS": 2}}, "string"),
+        ({"server": {"replicas": 0}}, "minimum"),
+        ({"nodes": {}}, "nodes"),
+    ],
+)
+def test_a_wrong_value_of_the_chart_is_refused_and_named(values, said):
+    with pytest.raises(HelmValuesError, match=said):
+        rendered(**values)
 
 
 def test_tables_are_upgraded_before_anything_of_a_release_starts():

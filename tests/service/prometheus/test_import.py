@@ -294,3 +294,10 @@ def test_the_command_imports_and_says_what_is_wrong(
     assert (code, "is not before" in said) == (2, True)
     code, _, said = gramwatt(*line, "--from", "soon", "--to", "2026-01-01")
     assert (code, "is no time" in said) == (2, True)
+    line[line.index("--url") + 1] = "prometheus:9090"
+    code, _, said = gramwatt(*line, *span)
+    assert (code, "write it as http://prometheus:9090" in said) == (2, True)
+    line[line.index("--url") + 1] = "http://me:secret@127.0.0.1:1"
+    code, _, said = gramwatt(*line, *span)
+    assert (code, "http://127.0.0.1:1 does not answer" in said) == (1, True)
+    assert "secret" not in said
