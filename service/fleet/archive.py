@@ -32,6 +32,7 @@ from gramwatt.service.fleet.manifest import (
     Manifest,
     leftovers,
     manifest_name,
+    months_in,
     next_revision,
     read_manifest,
     require_files,
@@ -78,7 +79,7 @@ def archive_month(
     with the revision before.
     """
     service = service.for_every_project()
-    totals = _complete(service, month)
+    totals = _complete(service, month, place)
     secret = _secret(service)
     store = archive_id(secret)
     with place.working() as folder, parquet.duckdb_errors():
@@ -137,10 +138,10 @@ def archive_ended_months(service: Service) -> int:
         return 0
     with service.for_every_project().store.read() as session:
         wanted = sa.select(JobMonth.month).distinct().where(JobMonth.month < service.month_now())
-        months = sorted(session.scalars(wanted))
+        ended = set(session.scalars(wanted))
     place, number = open_place(address), 0
     try:
-        for month in months:
+        for month in sorted(ended.union(months_in(place))):
             try:
                 number += archive_month(service, month, place).is_new
             except ArchiveError as error:
@@ -187,12 +188,16 @@ def _secret(service: Service) -> str:
     return service.store.transact(keep)
 
 
-def _complete(service: Service, month: str) -> Any:
+def _complete(service: Service, month: str, place: Place) -> Any:
     """Return the totals of a month; raises ArchiveError for one that is not over and complete."""
     try:
         document = month_report(service, month, None)
     except NoDataError as error:
-        raise ArchiveError(str(error)) from None
+        text = str(error)
+        if month in months_in(place):  # every job was deleted
+            name = manifest_name(month)
+            text += f"; delete {name} in {place.address}, and its files of {month}"
+        raise ArchiveError(text) from None
     if why := incomplete(document):
         raise ArchiveError(f"{month} is not complete, so it is not archived. {' '.join(why)}")
     return document["totals"]

@@ -157,11 +157,17 @@ def whole_files(place: Place, manifest: Manifest) -> Iterator[tuple[ArchivedFile
         path = place.local(file.name)
         if path is None:
             text = f"{file.name} is missing in {place.address}"
-            raise ArchiveError(f"{text}; take it from a backup")
+            raise ArchiveError(f"{text}; {_remedy(manifest)}")
         if path.stat().st_size != file.bytes or sha256_of(path) != file.sha256:
             text = f"{file.name} in {place.address} was changed or damaged after it was written"
-            raise ArchiveError(f"{text}; take it from a backup")
+            raise ArchiveError(f"{text}; {_remedy(manifest)}")
         yield file, path
+
+
+def _remedy(manifest: Manifest) -> str:
+    name, month = manifest_name(manifest.month), manifest.month
+    again = f"move {name} elsewhere and archive {month} again"
+    return f"take it from a backup, or while the store has all lines of the month {again}"
 
 
 def sha256_of(path: Path) -> str:

@@ -4,9 +4,11 @@ The server is Sail, which speaks Spark Connect without Java; GRAMWATT_SPARK name
 """
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -89,3 +91,23 @@ def test_a_year_restated_is_what_scoring_all_again_gives(engine, year, request):
         found_g = sorted(row["new_g"] for row in found["projects"])
         assert found_g == pytest.approx(sorted(projects.values()), rel=1e-9)
     opened_engine.close()
+
+
+def test_the_queries_of_pandas_and_spark_in_the_documents_are_the_month(year, spark):
+    from pyspark.sql import SparkSession
+
+    place, before, _ = year
+    page = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text()
+    with_pandas, with_spark = (
+        block.replace("/srv/archive", str(place.path)).replace("2026-03", MONTHS[2])
+        for block in re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    )
+    totals = before[MONTHS[2]]["totals"]
+    exec(with_pandas.replace("print(", "found = ("), of := {})
+    assert of["found"].sum() == pytest.approx(totals["energy_kwh"]["value"], rel=1e-9)
+    session = SparkSession.builder.remote(spark).create()
+    rows = with_spark.replace(".show()", ".collect()").replace("spark.sql", "found = spark.sql")
+    exec(rows, of := {"spark": session})
+    grams = sum(row["grams"] for row in of["found"])
+    assert grams == pytest.approx(totals["operational_g"]["value"], rel=1e-9)
+    session.stop()

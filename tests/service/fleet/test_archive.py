@@ -356,3 +356,31 @@ def test_refusals_say_what_is_wrong_and_change_nothing(filled, place, tmp_path, 
     assert archive_month(filled, MONTH, place).manifest.revision == 1
     assert other.read_text() == "of somebody else"
     verify(place, require_month(place, MONTH))
+
+
+def test_a_damaged_file_is_made_again_while_the_store_has_the_lines(filled, place, tmp_path, clock):
+    manifest = archive_month(filled, MONTH, place).manifest
+    damaged, before = place.path / manifest.of("intervals")[0].name, read(place, LINES)
+    damaged.write_bytes(b"")
+    with pytest.raises(ArchiveError, match=rf"damaged.*move (\S+) elsewhere and archive {MONTH}"):
+        archive_month(filled, MONTH, place)
+    named = place.path / manifest_name(MONTH)
+    named.rename(tmp_path / "elsewhere.json")
+    verify(place, archive_month(filled, MONTH, place).manifest)
+    assert read(place, LINES) == before
+    clock.turn(days=60)
+    delete_old_intervals(kept(filled))
+    damaged.write_bytes(b"")
+    named.rename(tmp_path / "elsewhere.json")
+    with pytest.raises(ArchiveError, match="are in another archive only"):
+        archive_month(filled, MONTH, place)
+    assert damaged.read_bytes() == b""
+
+
+def test_a_month_whose_jobs_were_all_deleted_is_named_until_it_is_gone(filled, place, caplog):
+    archive_month(filled, MONTH, place)
+    for job_id in ("job-a", "job-b", "job-c", "job-d"):
+        delete_job(filled, job_id, by="admin")
+    setting = replace(filled.config, archive_to=str(place.path))
+    assert archive_ended_months(replace(filled, config=setting)) == 0
+    assert f"delete {manifest_name(MONTH)} in {place.path}, and its files of {MONTH}" in caplog.text
