@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from gramwatt.collectors.common.catalogs import read_catalog
 from gramwatt.sci.base.days import month_span
@@ -17,9 +17,15 @@ from gramwatt.service.store.timestamps import to_us
 if TYPE_CHECKING:
     from gramwatt.sci.catalog.catalog import Catalog
 
-INGEST, READ, METRICS, ADMIN = "ingest", "read", "metrics", "admin"
-SCOPES = INGEST, READ, METRICS, ADMIN
-"""What a key may do: send records, read, ask for /metrics alone, or everything."""
+Scope = Literal["ingest", "read", "metrics", "admin"]
+INGEST, READ, METRICS, ADMIN = get_args(Scope)
+SCOPES: Mapping[str, str] = {
+    INGEST: "send records",
+    READ: "jobs and reports",
+    METRICS: "/metrics alone",
+    ADMIN: "everything",
+}
+"""What a key of each scope may do; which routes that opens is in `api/access.py`."""
 
 
 @dataclass(frozen=True, slots=True)

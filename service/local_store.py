@@ -6,9 +6,8 @@ without it.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from gramwatt.service.budgets.budgets import StandingAnswer
     from gramwatt.service.container import Service
     from gramwatt.service.intensity.over_time import IntensityAnswer
-
-_KNOWS_MORE = """
-    SELECT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?) OR EXISTS (SELECT 1 FROM intensity_series)
-"""
 
 
 def ingest(home: Path, job_id: str | None = None) -> list[str]:
@@ -66,21 +61,17 @@ def document(home: Path, job_id: str) -> JobDoc | None:
 def knows_more(home: Path, job_id: str) -> bool:
     """Tell whether the store has what a score from the spool alone would lack.
 
-    That is lines under the job's id, or intensity over time. Only a database in a file is looked
-    into, without what opens the store, which takes half a second: another is asked for the score.
+    Only a database in a file is looked into: another is asked for the score.
     """
+    from gramwatt.collectors.common.local_store import database_knows_more
     from gramwatt.service.config import ConfigError, from_environment, sqlite_url
 
-    path = home / "gramwatt.db"
     try:
-        if from_environment(home=home).database_url != sqlite_url(path):
+        if from_environment(home=home).database_url != sqlite_url(home / "gramwatt.db"):
             return True
-        if not path.exists():
-            return False
-        with closing(sqlite3.connect(path)) as connection:
-            return bool(connection.execute(_KNOWS_MORE, (job_id,)).fetchone()[0])
-    except (ConfigError, OSError, sqlite3.Error):  # opening the store says what is wrong
+    except ConfigError:  # opening the store says what is wrong
         return True
+    return database_knows_more(home, job_id)
 
 
 def plan(home: Path, request: Mapping[str, Any]) -> PlanDoc:

@@ -33,6 +33,7 @@ ARROWS = {
         "gramwatt.collectors.common.files",
         "gramwatt.collectors.common.http",
         "gramwatt.collectors.common.identity",
+        "gramwatt.collectors.common.local_store",
         "gramwatt.collectors.common.progress",
         "gramwatt.collectors.common.projects",
         "gramwatt.collectors.common.server_key",

@@ -3,9 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
+
+_KNOWS_MORE = """
+    SELECT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?) OR EXISTS (SELECT 1 FROM intensity_series)
+"""
+LOCKED_TIMEOUT_S = 0.2
+"""How long a database that another process has locked is waited for [s]."""
+
+
+def database_knows_more(home: Path, job_id: str) -> bool:
+    """Tell whether the database of `home` has what a score from the spool alone would lack.
+
+    That is lines under the job's id, or intensity over time. Looked into without what opens the
+    store, which takes half a second; True where it cannot be read.
+    """
+    path = home / "gramwatt.db"
+    if not path.exists():
+        return False
+    import sqlite3  # not every Python has it
+
+    try:
+        with closing(sqlite3.connect(path, timeout=LOCKED_TIMEOUT_S)) as connection:
+            return bool(connection.execute(_KNOWS_MORE, (job_id,)).fetchone()[0])
+    except (OSError, sqlite3.Error):
+        return True
 
 
 class LocalStore(Protocol):

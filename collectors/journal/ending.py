@@ -30,7 +30,8 @@ ZONE_HINT = (
     "such as DE or US-CAL-CISO"
 )
 
-LOCAL_ONLY = " (scored here; the server's score counts)"
+SERVER_COUNTS = " (scored here; the server's score counts)"
+STORE_COUNTS = " (scored from its journal alone; the store's score counts)"
 NOT_SCI = {"meter-synthetic": "synthetic meter", "zone-unknown": "no grid zone"}
 """Why a score is no SCI, in the words of the line, by the code of the notice."""
 
@@ -88,8 +89,18 @@ def lines(ended: Ended, document: Mapping[str, Any] | None = None) -> list[str]:
     document = job_document(folders, ended.config)
     if document is None:
         return [f"{ended.job_id} makes no score; see {see}"]
-    remark = LOCAL_ONLY if ended.config.server else ""
-    return [result_line(document, see, remark), *_remedies(ended, document)]
+    return [result_line(document, see, _remark(ended)), *_remedies(ended, document)]
+
+
+def _remark(ended: Ended) -> str:
+    """Return what scores the job with more than is known here; empty where nothing does."""
+    if ended.config.server:
+        return SERVER_COUNTS
+    if not has_service():
+        return ""
+    from gramwatt.collectors.common.local_store import database_knows_more
+
+    return STORE_COUNTS if database_knows_more(ended.config.home, ended.job_id) else ""
 
 
 def job_document(

@@ -11,6 +11,9 @@ from functools import cache
 from gramwatt.sci.base.csv_data import Row, rows
 from gramwatt.sci.base.quantity import Quantity
 
+MODEL = "embodied model v1"
+"""The name of the embodied models in sources; a change of a parameter is the next version."""
+
 
 class Parameters:
     """The figures of embodied_model.csv by key."""
@@ -28,7 +31,7 @@ class Parameters:
         line = self._lines[key]
         value, low, high = line.known("value"), line.number("low"), line.number("high")
         low, high = (value if end is None else end for end in (low, high))
-        source = f"embodied model v1, {key} ({', '.join(line.listing('source'))})"
+        source = f"{MODEL}, {key} ({', '.join(line.listing('source'))})"
         return Quantity(value, low, high, line.text("unit"), "estimated", source)
 
     def cpa_kg_per_cm2(self, process_nm: float) -> float:

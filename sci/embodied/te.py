@@ -22,7 +22,7 @@ from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG, cm2_from_mm2, g_from_kg
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
 from gramwatt.sci.catalog.embodied_facts import DeclaredTe, Dies, Study, Tier
-from gramwatt.sci.catalog.parameters import Parameters, parameters
+from gramwatt.sci.catalog.parameters import MODEL, Parameters, parameters
 
 BOARD_STAGES = "accelerator board or module, cradle to gate, host and use excluded"
 WAFER_STAGES = "wafer-scale system, cradle to gate, use excluded"
@@ -130,7 +130,7 @@ def _modelled_te(part: Hardware) -> Embodied | None:
     tier: Tier = "D" if inputs.assumed else "C"
     band = parameters()["band_d" if inputs.assumed else "band_c"]
     value_g = g_from_kg(kilograms / part.devices_per_board)
-    source = f"embodied model v1, tier {tier}" + (" (assumed inputs)" if inputs.assumed else "")
+    source = f"{MODEL}, tier {tier}" + (" (assumed inputs)" if inputs.assumed else "")
     source += f", overlay: {part.overlay}" if part.overlay else ""
     high_g = value_g * (inputs.high_factor or band)
     figure = Quantity(value_g, value_g / band, high_g, "gCO2e", "estimated", source)
@@ -264,7 +264,7 @@ def socket_te(cpu: Cpu | None) -> Embodied:
         mass, source, tier = given.quantity("cpu_base") + by_area, "by die area", "C"
     value_g = mass.scaled(G_PER_KG).value
     low_g, high_g = value_g * given["cpu_low_factor"], value_g * given["cpu_high_factor"]
-    text = f"embodied model v1, CPU {source}"
+    text = f"{MODEL}, CPU {source}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "estimated", text)
     return Embodied(figure, tier, f"packaged CPU, {MANUFACTURING}")
 

@@ -154,6 +154,7 @@ def _converted(count: CountRecord, factors: Mapping[str, ConversionDoc]) -> Coun
 
 
 def _counted(job: MergedJob) -> dict[str, float]:
+    """Return R by unit as counted: the sum over all ranks and nodes of the job."""
     counted: dict[str, float] = defaultdict(float)
     for count in job.counts:
         counted[count.unit] += count.amount

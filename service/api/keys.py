@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal
 
 from pydantic import Field
 
@@ -29,6 +28,7 @@ from gramwatt.service.access.sessions import (
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import Page, Text, service
+from gramwatt.service.container import Scope
 
 routes = Routes("keys")
 PATTERN = f"^{NAME.pattern}$"
@@ -41,7 +41,7 @@ class KeyBody(Strict):
     """
 
     name: str = Field(pattern=PATTERN)
-    scope: Literal["ingest", "read", "metrics", "admin"]
+    scope: Scope
     projects: list[Text] = Field(default_factory=list, min_length=1, max_length=PROJECTS_MOST)
     expires_days: float | None = Field(None, gt=0, le=36_500)
 

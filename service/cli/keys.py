@@ -59,7 +59,7 @@ def key_create(
     from gramwatt.service.container import SCOPES
 
     if scope not in SCOPES:
-        stop(2, f"--scope: {scope!r} is not one of ingest, read, metrics and admin")
+        stop(2, f"--scope: {scope!r} is not one of {', '.join(SCOPES)}")
     span = _span(expires)
     with admin_service(database_url) as service:
         try:

@@ -2,18 +2,20 @@
 
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from gramwatt.collectors.common import server_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
-from gramwatt.service.container import Service
+from gramwatt.service.container import SCOPES, Service
 from tests.service.cli.command import gramwatt
 
 
@@ -151,5 +153,12 @@ def test_another_user_of_the_machine_cannot_read_the_key(home):
 
 
 def test_a_scope_that_is_none_is_said_in_one_line(home):
-    wanted = "gramwatt: --scope: 'foo' is not one of ingest, read, metrics and admin\n"
+    wanted = "gramwatt: --scope: 'foo' is not one of ingest, read, metrics, admin\n"
     assert gramwatt("key", "create", "ci", "--scope", "foo") == (2, "", wanted)
+
+
+def test_help_and_documents_name_every_scope():
+    shown = gramwatt("key", "create", "--help")[1]
+    assert [scope for scope in SCOPES if f"{scope}:" not in shown] == []
+    table = (Path(__file__).parents[3] / "docs/access.md").read_text().split("| scope | may |")[1]
+    assert re.findall(r"^\| `(\w+)`", table.split("\n\n")[0], re.MULTILINE) == list(SCOPES)

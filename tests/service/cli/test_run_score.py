@@ -13,7 +13,8 @@ from gramwatt.collectors.cli.run import command as run_command
 from gramwatt.collectors.cli.run.measure import Outcome, Run
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.ending import job_document, result_line
+from gramwatt.collectors.journal.ending import STORE_COUNTS, Ended, job_document, result_line
+from gramwatt.collectors.journal.ending import lines as end_lines
 from gramwatt.service.local_store import document, ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
@@ -87,14 +88,31 @@ def test_so_it_is_for_a_journal_that_was_stored_before_its_line_was_made(home, c
     assert capsys.readouterr().err == line_of(stored)
 
 
-@pytest.mark.parametrize("minutes", [1, 37])
-def test_the_spool_makes_the_same_score_as_the_store_to_the_last_digit(home, minutes):
-    records = journal("job-1", minutes=minutes)
+def test_a_line_out_of_the_journal_says_that_the_store_has_the_intensity_of_the_hour(home, hourly):
+    """As that of `track`, whose process waits for no store."""
+    spooled(home, journal("job-1"))
+    config = resolve({"home": str(home)})
+    found = job_document(spool.folders(home, "job-1"), config)
+    wanted = result_line(found, "`gramwatt job job-1`", STORE_COUNTS)
+    assert end_lines(Ended("job-1", config, home))[0] == wanted
+    (home / "gramwatt.db").unlink()
+    assert STORE_COUNTS not in end_lines(Ended("job-1", config, home))[0]
+
+
+def spooled(home, records):
+    """The file of a job's journal that lies in the spool."""
     folder = home / "spool" / "job-1" / "node-1"
     folder.mkdir(parents=True)
-    (folder / f"{records[0].writer}.jsonl").write_bytes(b"\n".join(lines(records)) + b"\n")
+    path = folder / f"{records[0].writer}.jsonl"
+    path.write_bytes(b"\n".join(lines(records)) + b"\n")
+    return path
+
+
+@pytest.mark.parametrize("minutes", [1, 37])
+def test_the_spool_makes_the_same_score_as_the_store_to_the_last_digit(home, minutes):
+    path = spooled(home, journal("job-1", minutes=minutes))
     here = job_document(spool.folders(home, "job-1"), resolve({"home": str(home)}))
-    os.utime(folder / f"{records[0].writer}.jsonl", (0, 0))
+    os.utime(path, (0, 0))
     assert ingest(home) == ["job-1"]
     stored = document(home, "job-1")
     assert {name: here.get(name) for name in FIGURES} == {n: stored.get(n) for n in FIGURES}
