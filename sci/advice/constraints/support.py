@@ -29,7 +29,7 @@ FRAMEWORKS: Mapping[str, tuple[str, ...]] = {
     "cuda": ("CUDA",),
     "mlx": ("MLX",),
     "neuron": ("Neuron",),
-    "tflite": ("TFLite",),
+    **dict.fromkeys(("tflite", "android", "ios"), ("TFLite",)),
 }
 """Software stacks, as the catalog's column `software` names them, that run a framework (vendors'
 documentation)."""

@@ -97,6 +97,12 @@ def test_an_edge_chip_streams_small_models_and_no_large_one():
     assert large["verdict"] == "not-feasible"
 
 
+@pytest.mark.parametrize("framework", ["TFLite", "Android", "iOS"])
+def test_what_runs_on_phones_is_moved_to_no_data_centre(framework):
+    asked = {"hardware": "nvidia-l4", "kind": "inference", "framework": framework, "hours": 9}
+    assert judged(H100, **asked, model_parameters=5e6)["verdict"] == "not-feasible"
+
+
 def test_fp8_on_a_part_without_it_is_no_present_run():
     asked = {"hardware": A100, "kind": "training", "precision": "fp8", "zone": "DE", "hours": 9}
     first = ask(**asked, candidates=[H100])["suggestions"][0]
