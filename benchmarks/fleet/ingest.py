@@ -89,9 +89,8 @@ def _fill(url: str, folder: Path, jobs: int) -> int:
     """Store so many ended jobs of one device; return how many intervals they have."""
     service = Service.open(ServiceConfig(home=folder, database_url=url))
     upgrade(service.store)
-    rescore_on_new_factors(
-        service
-    )  # of no job, so that none waits for it and the month is complete
+    # Of no job yet, so that none waits for it and the month is complete.
+    rescore_on_new_factors(service)
     for number in range(PROJECTS):
         store_job(service, number, MINUTES_OF_JOB, devices=1)
     first = 1 + PROJECTS

@@ -194,7 +194,7 @@ class NodeAgent:
         }
         try:
             files.folder(self.state_path.parent)
-            files.replace_text(self.state_path, signed(state))
+            files.replace_text(self.state_path, with_digest(state))
         except OSError as error:  # the lines wait in memory until there is room
             self._say(f"the state cannot be written, lines wait in memory: {error}")
             return
@@ -310,7 +310,7 @@ class NodeAgent:
             state = json.loads(text)
             whole = all(isinstance(state[name], kind) for name, kind in STATE.items())
             whole = whole and all(job.keys() >= JOB_STATE for job in state["jobs"])
-            whole = whole and text.decode() == signed(state)
+            whole = whole and text.decode() == with_digest(state)
         except (AttributeError, KeyError, TypeError, ValueError):
             whole = False
         if whole:
@@ -327,7 +327,7 @@ def state_path(home: Path) -> Path:
     return home / "node" / "state.json"
 
 
-def signed(state: Mapping[str, Any]) -> str:
+def with_digest(state: Mapping[str, Any]) -> str:
     """Return the state as JSON with a digest: each value is trusted where the digest is right."""
     told = {name: value for name, value in state.items() if name != "sha256"}
     text = json.dumps(told, separators=(",", ":"))

@@ -52,6 +52,7 @@ def test_a_page_is_accessible_light_and_dark_and_at_a_phone_s_width(page, addres
         assert (width, outside) == (width, [])
 
 
+@pytest.mark.long
 def test_every_page_reads_without_script(browser, site, signed_in):
     context = browser.new_context(base_url=site, storage_state=signed_in, java_script_enabled=False)
     page = context.new_page()

@@ -169,6 +169,7 @@ def test_the_access_log_has_the_client_s_address_and_the_size_of_the_answer(clie
     assert (about["address"], about["bytes"]) == ("127.0.0.1", len(answer.data))
 
 
+@pytest.mark.long
 def test_a_scheduler_touches_its_file_as_long_as_it_works(tmp_path):
     alive = tmp_path / "alive"
     with running(tmp_path, "gramwatt", "scheduler", "--alive-file", str(alive)) as process:

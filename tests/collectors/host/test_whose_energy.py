@@ -112,14 +112,8 @@ def span(document: dict[str, Any]) -> tuple[float, float]:
     return start, end
 
 
-@pytest.mark.parametrize(
-    ("length_s", "beside"),
-    [
-        (5, 2),
-        pytest.param(5, 0, marks=pytest.mark.long),
-        pytest.param(15, 2, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("length_s", "beside"), [(5, 0), (5, 2), (15, 2)])
 def test_jobs_at_once_and_strangers_add_up_to_the_host(
     tmp_path: Path, length_s: float, beside: int
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.node.agent import signed
+from gramwatt.collectors.node.agent import with_digest
 from gramwatt.collectors.node.owners import Owner, pod
 from gramwatt.collectors.node.pods import Reservation
 from gramwatt.sci.journal.merge import MergedJob
@@ -155,7 +155,7 @@ def test_a_driver_that_is_not_up_when_the_next_agent_starts_loses_nothing(tmp_pa
 
 def of_another_release(state: dict[str, Any]) -> str:
     state["jobs"][0].pop("last_ns")
-    return signed(state)
+    return with_digest(state)
 
 
 def changed(*place: str | int, value: object) -> Callable[[dict[str, Any]], str]:

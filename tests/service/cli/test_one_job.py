@@ -124,6 +124,7 @@ def test_two_scripts_of_one_allocation_are_two_jobs_and_its_number_is_their_tag(
         assert [line[-len(job_id) - 1 : -1] for line in terminal] == [job_id]
 
 
+@pytest.mark.long
 def test_three_trials_of_one_process_are_three_jobs(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -164,6 +165,7 @@ def test_torchrun_twice_with_one_run_id_is_two_jobs_of_two_ranks(
     }
 
 
+@pytest.mark.long
 def test_ranks_that_lightning_starts_from_the_first_are_one_job(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -178,6 +180,7 @@ def test_ranks_that_lightning_starts_from_the_first_are_one_job(
         assert count(json.loads(text)) == ("sample", 4000)
 
 
+@pytest.mark.long
 def test_a_command_of_each_task_of_a_slurm_step_is_one_job_and_a_requeue_another(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -245,6 +245,7 @@ class Since:
 CAUSES = dict(zip(MONTHS, ("corrected", "late_records", "intensity", "deleted"), strict=True))
 
 
+@pytest.mark.long
 def test_four_months_of_a_company_agree_with_an_independent_calculation(
     light: Service, clock: Clock, client: FlaskClient, company: Company
 ) -> None:

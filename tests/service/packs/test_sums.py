@@ -331,6 +331,7 @@ def test_a_job_of_a_month_that_runs_for_a_moment_and_ends_as_before_is_packed(
     assert verify(content).wrong == []
 
 
+@pytest.mark.long
 def test_a_month_whose_jobs_never_rest_is_refused(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_a_database_without_an_encoding_holds_every_text(postgres_server, clock,
     store.close()
 
 
+@pytest.mark.long
 def test_several_processes_may_upgrade_at_once(database_url):
     code = (
         "import sys; from gramwatt.service.store.database import Store; "

@@ -16,6 +16,7 @@ from tests.journals import body, journal
 from tests.service.processes import eventually, get, running, send, serving
 
 
+@pytest.mark.long
 def test_a_restart_after_an_hours_downtime_closes_no_running_job(tmp_path):
     """The hour is made by setting the times in the store back, after the first server's death."""
     with serving(tmp_path) as (process, address):

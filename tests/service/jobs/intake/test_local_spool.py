@@ -190,6 +190,7 @@ def test_an_empty_journal_of_a_deleted_job_holds_up_no_other_job(home, other_liv
     assert document(home, "job-2")["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
 
 
+@pytest.mark.long
 def test_several_processes_ingest_the_same_spools_once(home):
     for number in range(6):
         spooled(home, f"job-{number}")

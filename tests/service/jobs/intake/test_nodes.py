@@ -367,6 +367,7 @@ def story(data):
     return records
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_any_order_and_split_of_arrival_gives_the_same_job(data, tmp_path_factory, sqlite_tables):
