@@ -32,11 +32,10 @@ sys.dont_write_bytecode = False
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = (
-    *("test_every_page", "test_pages", "test_run", "test_when_greenest", "test_run_end"),
-    *("test_contract", "test_demo", "test_end_to_end", "test_if", "test_simulation", "test_app"),
-    *("test_pausing", "test_one_job", "test_run_counts", "test_key_and_server", "test_charts"),
-    *("test_database_away", "test_month_sums", "test_hour_of_hardware", "test_children"),
-    *("test_packaging", "test_scheduler", "test_survival", "test_doctor", "test_serving"),
+    *("test_demo", "test_every_page", "test_run", "test_when_greenest", "test_run_end", "test_app"),
+    *("test_end_to_end", "test_if", "test_one_job", "test_run_counts", "test_key_and_server"),
+    *("test_hour_of_hardware", "test_children", "test_packaging", "test_survival", "test_doctor"),
+    *("test_archive", "test_erasure", "test_render", "test_sums", "test_serving"),
 )
 """Files that begin first, so that none of them runs on alone when all others have ended."""
 

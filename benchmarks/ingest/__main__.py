@@ -75,10 +75,9 @@ def databases(kind: str, folder: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def serving(database_url: str, home: Path, **settings: str) -> Iterator[tuple[int, int, str]]:
+def serving(database_url: str, home: Path) -> Iterator[tuple[int, int, str]]:
     """Process id, port and key of `gramwatt serve` on the database."""
     environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_DATABASE_URL": database_url}
-    environ |= settings
     command = [sys.executable, "-m", "gramwatt", "serve", "--port", "0"]
     with (home / "log").open("w+") as log:
         process = subprocess.Popen(command, env=environ, stderr=log)

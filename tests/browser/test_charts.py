@@ -8,6 +8,8 @@ import pytest
 
 from tests.service.processes import get
 
+pytestmark = pytest.mark.long
+
 VEGA = "/static/vega/vega.min.js"
 
 

@@ -10,6 +10,8 @@ from tests.browser.addresses import visit
 from tests.browser.world import LONG_ID, MANY, SCRIPT, UNBROKEN
 from tests.service.processes import DIRECT, get
 
+pytestmark = pytest.mark.long
+
 SHOWN = SCRIPT.replace("\u202e", "")
 TEXTS = (
     ", ".join(
@@ -171,7 +173,6 @@ def test_a_month_of_one_project_keeps_its_project_in_every_form(page, site):
     assert get(f"{site}{link}")["project"] == "a&b=c#d"
 
 
-@pytest.mark.long
 def test_every_link_of_the_pages_works(page, site):
     links = set()
     lists = ("/jobs", "/compare?after=cluster", "/projects", "/models", "/months")

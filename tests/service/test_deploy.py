@@ -88,6 +88,7 @@ def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_po
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.long
 def test_gunicorn_started_while_the_database_is_away_answers_once_it_is_there(
     new_postgres, tmp_path
 ):

@@ -31,6 +31,7 @@ from tests.journals import body, journal, lines
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send, serving
 
 
+@pytest.mark.long
 def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
     """The request's second half is sent after SIGTERM; a new connection is refused meanwhile.
 
@@ -246,6 +247,7 @@ def children(pid):
     return [int(line.split()[0]) for line in found if not line.split()[1].startswith("Z")]
 
 
+@pytest.mark.long
 def test_a_report_that_takes_too_long_or_is_killed_is_given_up_and_the_next_one_is_rendered(
     light, monkeypatch
 ):

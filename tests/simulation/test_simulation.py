@@ -15,6 +15,8 @@ from tests.simulation.planted import BUGS, Bug
 from tests.simulation.runner import run, stage
 from tests.simulation.story import Stage
 
+pytestmark = pytest.mark.long
+
 SEEDS = range(32)
 SEEDS_FOR_A_BUG = 150
 """A bug that is not found by the seed named beside it must be found by one of so many."""
@@ -40,7 +42,6 @@ def test_everything_holds_whatever_happens(on: Stage) -> None:
     assert expected <= faults.keys()
 
 
-@pytest.mark.long
 def test_a_seed_tells_the_same_story_in_every_process(on: Stage) -> None:
     """Also where Python orders sets and dictionaries of texts otherwise."""
     seeds = [3, 5, 8]

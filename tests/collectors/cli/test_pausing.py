@@ -24,6 +24,8 @@ import pytest
 from gramwatt import track
 from gramwatt.collectors.cli.run.pausing import Limits, PauseRecord
 
+pytestmark = pytest.mark.long
+
 HIGH, LOW = 500.0, 100.0
 LIMIT_S = 60.0
 
@@ -239,7 +241,6 @@ def test_a_signal_reaches_a_paused_command_and_ends_its_pause(
 LATEST = re.compile(r"resumes at (\S+ \S+) UTC at the latest")
 
 
-@pytest.mark.long
 def test_no_pause_outlasts_the_deadline(environ: dict[str, str], grid: Callable[..., Grid]) -> None:
     """12 s from now less the 4 s that the command takes: it runs on after 8 s."""
     deadline = datetime.now(UTC) + timedelta(seconds=12)
@@ -297,7 +298,6 @@ with track(on_pause=saved, on_resume=restored) as job:
 """Works until a second after the last of the calls it expects."""
 
 
-@pytest.mark.long
 def test_trackers_save_before_a_pause_and_load_after_it(
     environ: dict[str, str], grid: Callable[..., Grid]
 ) -> None:

@@ -241,6 +241,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(args=st.dictionaries(st.sampled_from([*PARSERS, "default_name", "odd"]), ANYTHING))
 def test_no_value_of_any_key_raises(args: dict[str, Any]) -> None:

@@ -65,6 +65,7 @@ def test_no_wave_is_taken_for_a_difference(
     assert not findings(tmp_path, 1200, waveform=wave, power=sensor)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sensor", SENSORS)
 def test_no_random_wave_is_taken_for_a_difference(tmp_path: Path, sensor: str) -> None:
     for number, wave in enumerate(random_waves(20)):

@@ -395,6 +395,7 @@ def ram_model_w() -> float:
     return float(RAM(tracking_mode="machine").total_power().W)
 
 
+@pytest.mark.long
 def test_codecarbon_itself_gives_energy_and_writes_no_file(tmp_path: Path) -> None:
     """The contract with the real package: a run of a few seconds, PUE and settings ignored."""
     environ = {**os.environ, "CODECARBON_PUE": "3"}

@@ -135,6 +135,7 @@ def test_no_length_changes_the_power(seconds: float, monkeypatch: pytest.MonkeyP
 GARBAGE = [b"7", b"null", b'"text"', b"[1, 2]", b"true", b"nan", b"\xff\xfe", b"{", b"[" * 5_000]
 
 
+@pytest.mark.long
 def test_a_codecarbon_that_prints_anything_leaves_the_meter_alone(tmp_path: Path) -> None:
     printed = b"\n".join(GARBAGE) + b"\n"
     (tmp_path / "codecarbon.py").write_text(

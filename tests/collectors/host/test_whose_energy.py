@@ -247,6 +247,7 @@ def test_a_meter_that_joins_late_bears_what_others_have_borne_until_then(
     assert others_j == pytest.approx(thread_j, rel=0.02)
 
 
+@pytest.mark.long
 def test_memory_is_billed_by_use(tmp_path: Path) -> None:
     """A job that holds 200 MB is billed those, and what its interpreters have, not the host's."""
     hold = "import time; held = bytearray(200_000_000); time.sleep(6)"

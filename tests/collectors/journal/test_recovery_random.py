@@ -15,6 +15,8 @@ from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from tests.collectors.rig import Rig, energy_j, gpu
 
+pytestmark = pytest.mark.long
+
 SLACK_J = 80.0
 """One counter period (0.1 s x 700 W) and the rounding of edges."""
 RAM_W = 64 * 0.19

@@ -144,6 +144,7 @@ def test_a_device_whose_power_is_sampled_is_cut_too(tmp_path: Path, more: dict[s
     assert booked_j(rig, line, slack_s=0.02) == pytest.approx(250 * 8.4, rel=0.01)
 
 
+@pytest.mark.long
 def test_a_tight_loop_of_windows_keeps_the_journal_small(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu())
     meter = rig.start()

@@ -70,6 +70,7 @@ def jobs(root: Path) -> dict[str, MergedJob]:
     return {one.job_id: merge([decode(line) for line in one.lines()]) for one in folders}
 
 
+@pytest.mark.long
 def test_a_node_measures_pods_and_slurm_jobs_over_a_restart(
     tmp_path: Path, slurm_task: subprocess.Popen[bytes]
 ) -> None:

@@ -284,6 +284,7 @@ with track(unit='image') as job:
     assert "completed" in {state for state, _, _ in states(found)}
 
 
+@pytest.mark.long
 def test_killed_meters_lose_no_count(environ: dict[str, str], tmp_path: Path) -> None:
     body = f"""
 counted = 0

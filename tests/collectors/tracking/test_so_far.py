@@ -12,6 +12,8 @@ import pytest
 
 from tests.collectors.tracking.test_end_to_end import POWER_W, environ
 
+pytestmark = pytest.mark.long
+
 __all__ = ["environ"]
 
 J_PER_KWH = 3.6e6

@@ -250,6 +250,7 @@ def test_what_makes_no_plan_is_refused(change, code):
     assert refused.value.code == code
 
 
+@pytest.mark.long
 def test_intervals_hold_eight_in_ten():
     history = solar_hours(days=500)
     cut = 300 * 24

@@ -23,6 +23,8 @@ from tests.journals import body, journal, lines
 from tests.months import alike, month_document
 from tests.service.keyed import key_of
 
+pytestmark = pytest.mark.long
+
 NDJSON = "application/x-ndjson"
 
 any_json = st.recursive(
@@ -65,7 +67,7 @@ load_all_checks()
 # A cursor's text, or a question's meaning, says more than a schema can: 422 is right there.
 LEFT_OUT = {"positive_data_acceptance", "use_after_free", "ensure_resource_availability"}
 CHOSEN = [check for check in CHECKS.get_all() if check.__name__ not in LEFT_OUT]
-CASES = int(os.environ.get("GRAMWATT_CONTRACT_CASES", "5"))
+CASES = int(os.environ.get("GRAMWATT_CONTRACT_CASES", "10"))
 """Cases of each operation and mode; docs/contributing.md has the command of the long run."""
 FEW = settings(
     max_examples=CASES, deadline=None, database=None, suppress_health_check=[*HealthCheck]

@@ -145,6 +145,7 @@ for rate in (0.1, 0.01, 0.001):
     assert len(terminal) == len(listed(environ, "--tag", "slurm=4343")) == 3
 
 
+@pytest.mark.long
 def test_torchrun_twice_with_one_run_id_is_two_jobs_of_two_ranks(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ def run(*options, home, **settings):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_the_job_begins_with_the_command_in_its_window(home, planner):
     server = planner(8)
     code, out, err = run(*WAITS, "--server", server.url, "--project", "vision", home=home)

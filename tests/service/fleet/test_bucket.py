@@ -29,6 +29,7 @@ def kept(monkeypatch):
         yield content
 
 
+@pytest.mark.long
 def test_late_lines_and_corrections_come_into_the_next_revision(
     light, clock, kept, monkeypatch, caplog
 ):

@@ -176,6 +176,7 @@ def rests(at: tuple[str, str]) -> bool:
     return done == set(TASKS) and all(run["outcome"] != "running" for run in runs)
 
 
+@pytest.mark.long
 def test_a_database_that_refuses_is_answered_for(proxy: tuple[Proxy, str], tmp_path: Path) -> None:
     """The process says every half second that it listens; that this fails is no news."""
     settings = {"GRAMWATT_DATABASE_URL": proxy[1], "GRAMWATT_SILENT_AFTER_S": "3"}

@@ -126,6 +126,7 @@ def test_a_copy_needs_a_current_source_and_two_databases(filled, tmp_path):
     assert code == 2
 
 
+@pytest.mark.long
 def test_a_copy_of_many_rows_needs_little_memory(light, tmp_path):
     """60 000 intervals are about 30 MB as rows; the copy may not keep them."""
     ingest(light, "job-1", lines(journal()))

@@ -46,6 +46,7 @@ def test_threads_of_the_leading_process_all_lead(service):
     leader.resign()
 
 
+@pytest.mark.long
 def test_the_death_of_a_leader_frees_the_lead(service):
     url = service.store.url.render_as_string(hide_password=False)
     code = (

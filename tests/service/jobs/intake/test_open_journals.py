@@ -196,6 +196,7 @@ def test_a_journal_for_a_server_is_left_to_it(light):
     assert create_app(service=light).test_client().get("/v1/jobs").json["jobs"] == []
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(
     steps=st.lists(
