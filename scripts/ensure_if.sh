@@ -26,6 +26,9 @@ fi
 mkdir -p "$(dirname "$cache")"
 exec 9>"$cache.lock"
 flock 9
+# Node.js has its own list of certificate authorities; a proxy's is often in the system's alone.
+system=/etc/ssl/certs/ca-certificates.crt
+[ ! -r "$system" ] || export NODE_EXTRA_CA_CERTS="${NODE_EXTRA_CA_CERTS:-$system}"
 if [ ! -x "$if_run" ]; then
     rm -rf "$cache.new"
     npm install --prefix "$cache.new" --no-audit --no-fund --loglevel=error "@grnsft/if@$version" >&2

@@ -8,8 +8,9 @@ import select
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -111,15 +112,13 @@ def _follow(interval_s: float, server: str | None) -> None:
         return Group(_shown(server), KEYS)
 
     console = Console()
-    with _typed() as typed:
-        if console.is_dumb_terminal:
-            console.print(shown())
-            while not typed(interval_s):
-                console.print(shown())
-            return
-        with Live(shown(), console=console, screen=True, auto_refresh=False) as live:
-            while not typed(interval_s):
-                live.update(shown(), refresh=True)
+    live = Live(console=console, screen=True, auto_refresh=False)
+    dumb = console.is_dumb_terminal
+    show = console.print if dumb else partial(live.update, refresh=True)
+    with _typed() as typed, nullcontext() if dumb else live:
+        show(shown())
+        while not typed(interval_s):
+            show(shown())
 
 
 @contextmanager

@@ -208,7 +208,8 @@ def _actions(work: Work) -> list[Suggestion]:
     if not _is_comparable(work):
         return []
     # Settings of a device say nothing of a job that makes no use of it.
-    built = (build(work) for build in (BUILDERS[:1] if needs_no_device(work) else BUILDERS))
+    builders = (leave_device,) if needs_no_device(work) else BUILDERS
+    built = (build(work) for build in builders)
     figures = [one for one in built if one is not None]
     return [*figures, *texts(work), *other_regions(work)]
 

@@ -248,7 +248,7 @@ def import_prometheus(
     if span[0] >= span[1]:
         stop(2, f"--from {start} is not before --to {end}")
     if not url.startswith(("http://", "https://")):
-        stop(2, f"--url {url!r} is no address; write it as http://prometheus:9090")
+        stop(2, f"--url {url!r} is not an HTTP address; write it as http://prometheus:9090")
     try:
         rules = read_mapping(mapping)
         token = token_file.read_text("utf-8").strip() if token_file else None

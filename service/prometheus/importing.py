@@ -70,8 +70,8 @@ class _Device:
     """A device of a job: its class and tracks, and what the job has of it."""
 
     device_class: str
-    tracks: list[Track] = field(default_factory=list)
-    """One of a board, one for each pod of a processor."""
+    tracks: dict[int, Track] = field(default_factory=dict)
+    """One of a board, one for each pod of a processor, by `id`."""
     share: float | None = None
     """The job's part where it is known; None for the mean of its steps."""
     runs: list[_Run] = field(default_factory=list)
@@ -85,6 +85,11 @@ class _Device:
     _steps: dict[tuple[float, float], Step] = field(default_factory=dict)
     _places: dict[int, int] = field(default_factory=dict)
     """Where in `runs` each five minutes are, of a processor."""
+
+    @property
+    def track(self) -> Track:
+        """Return the first of its tracks, whose labels and period stand for all."""
+        return next(iter(self.tracks.values()))
 
     def add(self, step: Step) -> None:
         """Add a step; those of several pods of the job over one span are summed."""
@@ -150,8 +155,7 @@ class _Jobs:
         """Add a step to its job."""
         found = self.found.setdefault(step.work.job_id, _Found(step.work))
         device = found.devices.setdefault(key, _Device(device_class))
-        if not any(one is track for one in device.tracks):
-            device.tracks.append(track)
+        device.tracks.setdefault(id(track), track)
         device.add(step)
 
     def fold(self) -> None:
@@ -267,33 +271,32 @@ def _fields(name: str, device: _Device) -> dict[str, Any]:
     """Return the fields of a device's record."""
     kinds = {run.kind for run in device.runs}
     kind = next((k for k in ("measured", "attributed", "integrated") if k in kinds), "estimated")
-    labels, usual_s = device.tracks[0].labels, device.tracks[0].usual_s
     names = {"gpu": "unknown GPU", "cpu": "unknown CPU", "ram": "memory"}
     return {
         "device_id": name,
         "device_class": device.device_class,
-        "name": labels.get("modelName") or names[device.device_class],
+        "name": device.track.labels.get("modelName") or names[device.device_class],
         "meter": "dcgm-exporter" if device.device_class == "gpu" else "kepler",
         "kind": kind,
         "share": device.mean_share(),
-        "update_period_s": usual_s if usual_s > 0 else None,
+        "update_period_s": device.track.usual_s or None,
     }
 
 
 def _notices(devices: Mapping[str, _Device]) -> Iterator[str]:
     """Yield what the samples of each device lack."""
     for name, device in devices.items():
-        usual_s = device.tracks[0].usual_s
         if device.cut_j > 0:
             text = (
                 f"{name}: {device.cut_j:.3g} J are half of what lies between two scrapes at which"
             )
             yield f"meter-gap: {text} the job came or went; it is 0 to {2 * device.cut_j:.3g} J."
         if device.gaps:
-            text = f"{name}: {device.gaps} gaps between scrapes, which come every {usual_s:g} s"
+            every = f"which come every {device.track.usual_s:g} s"
+            text = f"{name}: {device.gaps} gaps between scrapes, {every}"
             yield f"meter-gap: {text}, hold {device.gap_j:.3g} J; {_gap_range(device)}."
-        if resets := sum(track.resets for track in device.tracks):
-            text = f"{name}: its counter began anew {resets} times; that energy is not known"
+        if resets := sum(track.resets for track in device.tracks.values()):
+            text = f"{name}: its counter was reset {resets} times; the energy there is not known"
             yield f"meter-counter-reset: {text}."
 
 

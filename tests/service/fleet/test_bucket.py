@@ -21,7 +21,7 @@ PLACE = "s3://reports/may"
 
 @pytest.fixture
 def kept(monkeypatch):
-    """What a bucket has, by its path."""
+    """Return the content of a bucket by path."""
     with bucket() as (content, url):
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)

@@ -166,7 +166,7 @@ def test_a_gap_a_reset_and_power_alone_are_told_apart(
         f"1 gaps between scrapes, which come every 15 s, hold {WATTS * 600:.3g} J; it is 0 to "
         f"{WATTS * 600:.3g} J, as another job may have had the board."
     )
-    assert "began anew 1 times" in texts["meter-counter-reset"]
+    assert "was reset 1 times" in texts["meter-counter-reset"]
 
 
 def test_keplers_zones_are_not_summed_and_a_pod_has_its_part_of_the_host(
@@ -209,7 +209,7 @@ def test_keplers_gaps_and_resets_are_notices_of_the_jobs_that_have_them(
     assert [notice.code for notice in found["whole"].notices if notice.code == "meter-gap"] == []
     for job in found.values():
         (text,) = [one.message for one in job.notices if one.code == "meter-counter-reset"]
-        assert text.endswith("-ram: its counter began anew 1 times; that energy is not known.")
+        assert text.endswith("-ram: its counter was reset 1 times; the energy there is not known.")
 
 
 def test_a_gap_of_one_of_a_jobs_pods_loses_no_energy_of_the_others(
