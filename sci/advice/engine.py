@@ -27,7 +27,7 @@ from gramwatt.sci.advice.actions.settings import (
 )
 from gramwatt.sci.advice.actions.texts import effort_of, texts
 from gramwatt.sci.advice.constraints.availability import rented_only
-from gramwatt.sci.advice.constraints.slices import Slice, slice_of, split_name
+from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import OwnRow
@@ -148,9 +148,8 @@ def _candidates(work: Work) -> list[Hardware | Slice]:
         return [part for part in every if _is_present(work, part) or _is_option(work, part)]
     found: dict[str, Hardware | Slice] = {}
     for name in work.request.candidates:
-        board, piece = split_name(name)
-        part = work.catalog.hardware(board)
-        one = slice_of(part, piece) if piece else part
+        part, piece = find_part(work.catalog, name)
+        one = piece or part
         found.setdefault(one.id, one)
     return list(found.values())
 

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
-from gramwatt.sci.advice.constraints.slices import Slice, slice_of, split_name
+from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.advice.constraints.support import lacks_fp8
 from gramwatt.sci.advice.prediction.bottleneck import Bottleneck, find_bottleneck, impossible_power
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
@@ -271,9 +271,7 @@ def resolve(
         instance = catalog.instance(request.instance)
         name, count = instance.hardware, instance.devices(request.count)
         request = replace(request, instance=instance.id)
-    board, piece = split_name(name or "")
-    part = catalog.hardware(board) if board else None
-    on_slice = slice_of(part, piece) if part and piece else None
+    part, on_slice = find_part(catalog, name) if name else (None, None)
     if part and on_slice:  # the power of a slice is a share of the board's
         part = replace(part, memory_gb=on_slice.memory_gib)
         request = replace(request, mean_power_w=None)

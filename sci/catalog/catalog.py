@@ -47,6 +47,7 @@ __all__ = [
 
 NAMED_MOST = 8
 """Most parts of a service that its sentence lists."""
+LISTS = "`gramwatt catalog hardware` lists accelerators, `gramwatt catalog cpus` processors"
 
 
 class Catalog:
@@ -102,6 +103,8 @@ class Catalog:
                 found = [self._instances[one] for one in members]
                 error.reason = self._of_instances(name, found).reason
             meant = None if ambiguous else self.resolution(name) or self._of_cpu(name)
+            if meant is None and not error.close:
+                meant = self._of_cpu(name, close=True) or Resolution((), (), LISTS)
             if meant is None:
                 raise
             raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
@@ -156,13 +159,13 @@ class Catalog:
             raise LookupFailed("hardware", name)  # "NPU" is a kind, though one maker has just one
         return self._hardware_names.find(name)
 
-    def _of_cpu(self, name: str) -> Resolution | None:
-        """Return that a name is that of processors; None where the catalog has none of it."""
+    def _of_cpu(self, name: str, *, close: bool = False) -> Resolution | None:
+        """Return that a name is, or is close to, that of processors; None where it is of none."""
         try:
             found: Sequence[str] = (self._cpu_names.find(name),)
-        except AmbiguousName as error:
-            found = error.choices
-        except LookupFailed:
+        except LookupFailed as error:
+            found = error.close if close or isinstance(error, AmbiguousName) else ()
+        if not found:
             return None
         reason = (
             f"{name} is a processor, not an accelerator: `gramwatt catalog cpus` has "

@@ -19,7 +19,8 @@ from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import HOURS_PER_YEAR
-from gramwatt.sci.catalog.catalog import Catalog, Instance
+from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
+from gramwatt.sci.catalog.slices import find_part
 from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.zones import USUAL_HOURS, AnnualIntensity
@@ -71,7 +72,7 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: AnnualIntens
     """Answer a request; raises LookupFailed for unknown names, ScoreError for an impossible one."""
     machine = catalog.instance(request.instance) if request.instance else None
     name = machine.hardware if machine else request.hardware
-    hardware = catalog.hardware(name) if name else None
+    hardware = _board(catalog, name) if name else None
     request = placed(request, machine)
     served = machine is not None or in_data_centre(hardware)
     place = _place(request, catalog, served)
@@ -101,6 +102,18 @@ def estimate(request: EstimateRequest, catalog: Catalog, intensity: AnnualIntens
         "notices": [notice.to_doc() for notice in notices],
         "method": _method(work, inputs),
     }
+
+
+def _board(catalog: Catalog, name: str) -> Hardware:
+    """Return a board; raises LookupFailed, or ScoreError for a slice."""
+    board, piece = find_part(catalog, name)
+    if piece:
+        text = (
+            f"no measurement tells the power of a MIG slice: estimate the board, {board.id}, with "
+            f"device_hours times {piece.share:.2f}, the slice's share of its processors"
+        )
+        raise ScoreError(text, code="unknown-slice")
+    return board
 
 
 def _method(work: Assumptions, inputs: Mapping[str, Quantity]) -> EstimateMethod:

@@ -9,7 +9,7 @@ from functools import cache
 from gramwatt.sci.advice.actions.texts import LONG_JOB_DEVICE_HOURS
 from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.constraints.memory import estimated_need, shortfall
-from gramwatt.sci.advice.constraints.slices import split_name
+from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.advice.constraints.support import refusals
 from gramwatt.sci.advice.prediction.bottleneck import NEAR_RATED
 from gramwatt.sci.advice.prediction.measurements import table

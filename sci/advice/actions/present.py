@@ -14,7 +14,7 @@ from typing import Any
 
 from gramwatt.sci.advice.actions.texts import by_rule
 from gramwatt.sci.advice.constraints.memory import memory_need
-from gramwatt.sci.advice.constraints.slices import split_name
+from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.advice.documents import Suggestion
 from gramwatt.sci.advice.prediction.predict import families_measured
 from gramwatt.sci.advice.prediction.ratio_range import unchanged
@@ -105,7 +105,7 @@ def _smaller(work: Work) -> list[str]:
     for name, change in LESS_MEMORY_TRAINING if trains else LESS_MEMORY_ELSEWHERE:
         need = memory_need(replace(request, **change))
         if need is not None and need.fits(part.memory_gb, work.count):
-            reasons.append(f"{name} needs {need.total_gib or 0.0:.1f} GiB and would fit")
+            reasons.append(f"with {name} it needs {need.total_gib or 0.0:.1f} GiB and would fit")
     return reasons
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gramwatt.sci.advice.constraints.availability import rented_only
-from gramwatt.sci.advice.constraints.slices import split_name
+from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.advice.constraints.support import porting_notes
 from gramwatt.sci.advice.documents import Action, EffortDoc, Suggestion, verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import unchanged

@@ -5,6 +5,7 @@ expressions, which are sought line by line, `exit` is the exit status (0).
 """
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def test_question(
     question: dict[str, Any], command: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
-    answer = CliRunner().invoke(command, question["ask"].split())
+    answer = CliRunner().invoke(command, shlex.split(question["ask"]))
     assert answer.exit_code == question.get("exit", 0), answer.output
     for wanted in question.get("says", []):
         assert re.search(wanted, answer.output, re.MULTILINE), (wanted, answer.output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.sci.advice.constraints.slices import fitting_slice, slices_of
+from gramwatt.sci.catalog.slices import fitting_slice, slices_of
 from gramwatt.sci.base.errors import ScoreError
 from tests.sci.advice.requests import A100, CATALOG, T4, ask, judged
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.base.errors import AmbiguousName, ScoreError
+from gramwatt.sci.catalog.catalog import Catalog, Hardware
 
 NAME = re.compile(r"(?P<board>.+?)[\s:]+(?:MIG\s+)?(?P<slice>[1-7]g\.\d+gb)", re.IGNORECASE)
 EIGHTHS: Mapping[int, float] = {1: 1 / 8, 2: 2 / 8, 3: 4 / 8, 4: 4 / 8, 7: 1.0}
@@ -41,6 +41,23 @@ def split_name(name: str) -> tuple[str, str | None]:
     """Return board and slice of a name such as "A100-SXM4-80GB MIG 1g.10gb"; else no slice."""
     found = NAME.fullmatch(name.strip())
     return (found["board"], found["slice"].lower()) if found else (name, None)
+
+
+def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
+    """Return a board and, if the name has one, its slice.
+
+    Raises LookupFailed, with the names of slices where a slice's board is ambiguous, or ScoreError.
+    """
+    board, piece = split_name(name)
+    try:
+        part = catalog.hardware(board)
+    except AmbiguousName as error:
+        if piece is None:
+            raise
+        boards = [catalog.hardware(choice) for choice in error.choices]
+        fit = [one for one in boards if piece in {each.name for each in slices_of(one)}] or boards
+        raise AmbiguousName("hardware", name, [f"{one.id} MIG {piece}" for one in fit]) from None
+    return part, slice_of(part, piece) if piece else None
 
 
 def slices_of(part: Hardware) -> list[Slice]:
