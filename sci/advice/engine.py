@@ -27,7 +27,6 @@ from gramwatt.sci.advice.actions.settings import (
 )
 from gramwatt.sci.advice.actions.texts import effort_of, texts
 from gramwatt.sci.advice.constraints.availability import rented_only
-from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import OwnRow
@@ -39,6 +38,7 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.request_fields import Span
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
+from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.grid.zones import AnnualIntensity
 

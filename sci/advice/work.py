@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 
 from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
-from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.advice.constraints.support import lacks_fp8
 from gramwatt.sci.advice.prediction.bottleneck import Bottleneck, find_bottleneck, impossible_power
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
@@ -22,6 +21,7 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR, kwh_from_j, s_from_h
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
+from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.embodied.te import accelerator_te, host_share_te
 from gramwatt.sci.estimate.estimate import EstimateDoc
 from gramwatt.sci.estimate.model import DECLARED, HOST_SHARE

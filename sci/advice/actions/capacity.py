@@ -10,7 +10,6 @@ from gramwatt.sci.advice.actions.host_power import with_host
 from gramwatt.sci.advice.actions.ownership import judge, kept
 from gramwatt.sci.advice.actions.texts import IN_TURN, by_rule
 from gramwatt.sci.advice.constraints.memory import fit_notes
-from gramwatt.sci.catalog.slices import fitting_slice, split_name
 from gramwatt.sci.advice.documents import Suggestion, Verdict
 from gramwatt.sci.advice.prediction.bottleneck import NEAR_RATED
 from gramwatt.sci.advice.prediction.predict import families_measured
@@ -20,6 +19,7 @@ from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware, Region
+from gramwatt.sci.catalog.slices import fitting_slice, split_name
 from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre
 
 COUNTS_SHOWN = 3

@@ -13,7 +13,6 @@ from gramwatt.sci.advice.actions.ownership import judge
 from gramwatt.sci.advice.actions.present import fewest_devices
 from gramwatt.sci.advice.constraints.availability import availability_notes, rental_notes
 from gramwatt.sci.advice.constraints.memory import fit_notes, shortfall
-from gramwatt.sci.catalog.slices import Slice
 from gramwatt.sci.advice.constraints.support import porting_notes, precision_notes, refusals
 from gramwatt.sci.advice.documents import Suggestion, Verdict
 from gramwatt.sci.advice.prediction.bottleneck import same_rate
@@ -40,6 +39,7 @@ from gramwatt.sci.advice.prediction.workload import (
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.catalog.slices import Slice
 from gramwatt.sci.score.location import in_data_centre
 
 POWERED_VENDORS = ("NVIDIA", "AMD", "Intel")

@@ -9,7 +9,6 @@ from functools import cache
 from gramwatt.sci.advice.actions.texts import LONG_JOB_DEVICE_HOURS
 from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.constraints.memory import estimated_need, shortfall
-from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.advice.constraints.support import refusals
 from gramwatt.sci.advice.prediction.bottleneck import NEAR_RATED
 from gramwatt.sci.advice.prediction.measurements import table
@@ -22,6 +21,7 @@ from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.csv_data import read_as
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.catalog.slices import split_name
 
 FULL_MEMORY = 0.95
 """Share of memory above which a job is about to run out of it (rule 55)."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from gramwatt.sci.advice.actions.texts import by_rule
 from gramwatt.sci.advice.constraints.memory import memory_need
-from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.advice.documents import Suggestion
 from gramwatt.sci.advice.prediction.predict import families_measured
 from gramwatt.sci.advice.prediction.ratio_range import unchanged
@@ -25,6 +24,7 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import G_PER_KG
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.grid.zones import AnnualIntensity
 

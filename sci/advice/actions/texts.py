@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gramwatt.sci.advice.constraints.availability import rented_only
-from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.advice.constraints.support import porting_notes
 from gramwatt.sci.advice.documents import Action, EffortDoc, Suggestion, verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import unchanged
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.slices import split_name
 
 IN_TURN = ("llama.cpp", "mlx", "ollama")
 """Frameworks for one user, which put layers on several devices that work one after another."""
