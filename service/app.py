@@ -85,8 +85,8 @@ def create_app(service: Service) -> Flask:
     access.install(app)
     app.after_request(_add_security_headers)
     for group in GROUPS:
-        group.install(app)
-    routes.install(app)
+        app.register_blueprint(group.blueprint)
+    app.register_blueprint(routes.pages)
     _add_openapi(app, GROUPS)
     problems.install(app)
     return app
@@ -122,4 +122,4 @@ def _add_openapi(app: Flask, groups: Iterable[Routes]) -> None:
         return tagged(json_response(document()))
 
     app.add_url_rule("/openapi.json", "openapi", openapi_document)
-    access.declare(app, "openapi", Access.READ)
+    access.declared(app)["openapi"] = Access.READ

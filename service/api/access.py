@@ -14,6 +14,7 @@ from threading import Lock
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, g, request
+from flask.sansio.app import App
 
 from gramwatt.service import container
 from gramwatt.service.access import audit, sessions
@@ -81,13 +82,8 @@ _SCOPES = {
 }
 
 
-def declare(app: Flask, endpoint: str, access: Access) -> None:
-    """Say who may call an endpoint."""
-    declared(app)[endpoint] = access
-
-
-def declared(app: Flask) -> dict[str, Access]:
-    """Return who may call each endpoint of the app."""
+def declared(app: App) -> dict[str, Access]:
+    """Return who may call each endpoint of the app; the dictionary in which a blueprint says it."""
     found: dict[str, Access] = app.extensions.setdefault(_DECLARED, {})
     return found
 

@@ -70,7 +70,9 @@ _ETAG = {"ETag": {"schema": {"type": "string"}, "description": "Identifies this 
 
 def document(groups: Iterable[Routes]) -> dict[str, Any]:
     """Return the description of all routes of the groups."""
-    pairs = [(group.tag, operation) for group in groups for operation in group.operations]
+    pairs = [
+        (group.blueprint.name, operation) for group in groups for operation in group.operations
+    ]
     refs, schemas = _schemas(operation for _, operation in pairs)
     paths: dict[str, dict[str, Any]] = {}
     for tag, operation in pairs:

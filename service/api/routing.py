@@ -10,14 +10,15 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import Any, TypeVar, get_origin, get_type_hints
 from urllib.parse import unquote_to_bytes
 
-from flask import Flask, Response, request
+from flask import Blueprint, Response, request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gramwatt.sci.base.request_fields import RepeatedName, once
-from gramwatt.service.api.access import Access, declare
+from gramwatt.service.api.access import Access, declared
 from gramwatt.service.api.conditional import IF_NONE_MATCH, tagged
 from gramwatt.service.api.problems import Problem, from_validation, invalid
 
@@ -88,94 +89,62 @@ class Operation:
         return tagged(found) if self.method == "GET" else found
 
 
-@dataclass(frozen=True, slots=True)
 class Routes:
-    """The operations of one subject; `install` puts them on an app."""
+    """The operations of one subject, on a blueprint of its name."""
 
-    tag: str
-    operations: list[Operation] = field(default_factory=list)
+    def __init__(self, subject: str) -> None:
+        self.blueprint = Blueprint(subject, __name__)
+        self.operations: list[Operation] = []
 
-    def get(
-        self,
-        rule: str,
-        *problems: str,
-        access: Access,
-        media: Mapping[str, type | None] | None = None,
-    ) -> Callable[[View], View]:
-        """Declare a GET route, who may call it, the problems it may answer with, its media."""
-        return self._declare("GET", rule, problems, access, media, headers=(IF_NONE_MATCH,))
-
-    def post(
-        self,
-        rule: str,
-        *problems: str,
-        access: Access,
-        lines: bool = False,
-        status: int = 200,
-        headers: tuple[str, ...] = (),
-    ) -> Callable[[View], View]:
-        """Declare a POST route; with `lines` its body is NDJSON, which the view reads itself.
-
-        `headers` are those that the view reads.
-        """
-        return self._declare(
-            "POST", rule, problems, access, lines=lines, status=status, headers=headers
-        )
-
-    def put(
-        self, rule: str, *problems: str, access: Access, media: Mapping[str, type | None]
-    ) -> Callable[[View], View]:
-        """Declare a PUT route with a JSON body; it answers 201 where it made something."""
-        return self._declare("PUT", rule, problems, access, media)
-
-    def patch(
-        self, rule: str, *problems: str, access: Access, headers: tuple[str, ...] = ()
-    ) -> Callable[[View], View]:
-        """Declare a PATCH route with a JSON body; `headers` are those that the view reads."""
-        return self._declare("PATCH", rule, problems, access, headers=headers)
-
-    def delete(
-        self, rule: str, *problems: str, access: Access, headers: tuple[str, ...] = ()
-    ) -> Callable[[View], View]:
-        """Declare a DELETE route; `headers` are those that the view reads."""
-        return self._declare("DELETE", rule, problems, access, headers=headers)
-
-    def _declare(
+    def _route(
         self,
         method: str,
         rule: str,
-        problems: tuple[str, ...],
+        *problems: str,
         access: Access,
         media: Mapping[str, type | None] | None = None,
-        *,
         lines: bool = False,
         status: int = 200,
         headers: tuple[str, ...] = (),
     ) -> Callable[[View], View]:
+        """Declare a route, who may call it, and the problems it may answer with.
+
+        `media` are its answers by media type, JSON of what the view returns by default. With
+        `lines` its body is NDJSON, which the view reads itself; `headers` are those it reads.
+        """
+
         def register(view: View) -> View:
             hints = get_type_hints(view)
-            answers = media or {JSON: hints.pop("return", None)}
-            hints.pop("return", None)
-            self.operations.append(
-                Operation(
-                    method, rule, view, answers, problems, access, lines, status, headers, hints
-                )
+            made = hints.pop("return", None)
+            operation = Operation(
+                method,
+                rule,
+                view,
+                media or {JSON: made},
+                problems,
+                access,
+                lines,
+                status,
+                headers,
+                hints,
             )
+            self.operations.append(operation)
+            # A name with two slashes is another one: it is not led to that with one.
+            merge = "<path:" not in rule
+            self.blueprint.add_url_rule(
+                rule, view.__name__, operation.respond, methods=[method], merge_slashes=merge
+            )
+            name = f"{self.blueprint.name}.{view.__name__}"
+            self.blueprint.record(lambda state: declared(state.app).update({name: access}))
             return view
 
         return register
 
-    def install(self, app: Flask) -> None:
-        """Put the operations on the app."""
-        for operation in self.operations:
-            name = f"{self.tag}.{operation.view.__name__}"
-            # A name with two slashes is another one: it is not led to that with one.
-            merge = "<path:" not in operation.rule
-            methods = [operation.method]
-            app.add_url_rule(
-                operation.rule, name, operation.respond, methods=methods, merge_slashes=merge
-            )
-            declare(app, name, operation.access)
+    get = partialmethod(_route, "GET", headers=(IF_NONE_MATCH,))
+    post = partialmethod(_route, "POST")
+    put = partialmethod(_route, "PUT")
+    patch = partialmethod(_route, "PATCH")
+    delete = partialmethod(_route, "DELETE")
 
 
 def json_response(document: object, status: int = 200) -> Response:

@@ -2,5 +2,5 @@
 
 One file a subject; `frame` has what they share, `filters` the filters of the templates. Without
 script they are whole pages; htmx, carried along, shows anew what changes by itself.
-`routes.install` puts them on the app.
+`routes.pages` is their blueprint.
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from flask import Flask, Response
+from flask import Response
 from pydantic import Field
 
 from gramwatt.reports.misquoted import misquoted
@@ -17,7 +17,7 @@ from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Strict
 from gramwatt.service.api.support import service
-from gramwatt.service.pages.frame import add, page, query
+from gramwatt.service.pages.frame import page, query, route
 
 Kind = Literal["hardware", "cpus", "instances", "regions", "intensity", "misquoted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -45,11 +45,7 @@ class Listing:
     """Columns of words; the others are figures."""
 
 
-def install(app: Flask) -> None:
-    """Put the pages on the app."""
-    add(app, "/catalog", catalog, Access.READ)
-
-
+@route("/catalog", Access.READ)
 def catalog() -> Response:
     """Return the rows of a kind, or the figures that are often printed wrong."""
     chosen = query(CatalogQuery)

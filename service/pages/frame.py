@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flask import Flask, Response, g, render_template, request
+from flask import Blueprint, Response, g, render_template, request
 
 from gramwatt.reports.model import MARK_LEGEND
 from gramwatt.service.api import problems
-from gramwatt.service.api.access import Access, declare, whole_service
+from gramwatt.service.api.access import Access, declared, whole_service
 from gramwatt.service.api.routing import Model, from_strings
 from gramwatt.service.container import ADMIN
 from gramwatt.service.pages.filters import FILTERS
@@ -25,21 +25,21 @@ HTML = "text/html; charset=utf-8"
 PER_PAGE = 50
 View = Callable[..., Response]
 
-
-def install(app: Flask) -> None:
-    """Put the frame's filters, and the pages of problems, on the app."""
-    app.jinja_env.filters.update(FILTERS)
-    app.context_processor(_about_the_reader)
-    app.after_request(_problem_page)
-    declare(app, "static", Access.READ)
+pages = Blueprint("page", __name__)
+pages.record(lambda state: state.app.jinja_env.filters.update(FILTERS))
+pages.record(lambda state: declared(state.app).update(static=Access.READ))
 
 
-def add(app: Flask, rule: str, view: View, access: Access, *methods: str) -> None:
-    """Put a page on the app, for those who may see it; GET unless methods are given."""
-    name = f"page.{view.__name__}"
-    taken = list(methods or ("GET",))
-    app.add_url_rule(rule, name, view, methods=taken, provide_automatic_options=False)
-    declare(app, name, access)
+def route(rule: str, access: Access, method: str = "GET") -> Callable[[View], View]:
+    """Declare a page, and who may see it."""
+
+    def register(view: View) -> View:
+        pages.add_url_rule(rule, view_func=view, methods=[method], provide_automatic_options=False)
+        name = f"{pages.name}.{view.__name__}"
+        pages.record(lambda state: declared(state.app).update({name: access}))
+        return view
+
+    return register
 
 
 def page(template: str, *, policy: str = PAGE_POLICY, **values: object) -> Response:
@@ -62,6 +62,7 @@ def query(model: type[Model]) -> Model:
     return from_strings(model, given, "query")
 
 
+@pages.app_context_processor
 def _about_the_reader() -> dict[str, object]:
     """Return what the frame shows of the reader: the name, and which pages of the operation are
     theirs.
@@ -76,6 +77,7 @@ def _about_the_reader() -> dict[str, object]:
     }
 
 
+@pages.after_app_request
 def _problem_page(response: Response) -> Response:
     """Turn a problem document into a page for a reader who prefers HTML."""
     is_page = (request.endpoint or "page.").startswith("page.")

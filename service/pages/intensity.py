@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from urllib.parse import urlencode
 
-from flask import Flask, Response, request
+from flask import Response, request
 from pydantic import Field
 
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
@@ -21,7 +21,7 @@ from gramwatt.service.api.support import service
 from gramwatt.service.intensity.accuracy import compare_forecasts
 from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 from gramwatt.service.intensity.plans import plan
-from gramwatt.service.pages.frame import add
+from gramwatt.service.pages.frame import route
 from gramwatt.service.pages.jobs import framed
 from gramwatt.service.rendering.reports import render_intensity
 
@@ -34,11 +34,7 @@ class IntensityQuery(SpanQuery):
     hours: float | None = Field(None, gt=0, le=168)
 
 
-def install(app: Flask) -> None:
-    """Put the page on the app."""
-    add(app, "/intensity/<zone>", intensity, Access.READ)
-
-
+@route("/intensity/<zone>", Access.READ)
 def intensity(zone: str) -> Response:
     """Intensity of a zone from three days ago to four days ahead, or over the wanted span."""
     from_strings(ZonePath, {"zone": zone}, "path")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
-from flask import Flask, Response, redirect, render_template, request
+from flask import Response, redirect, render_template, request
 from markupsafe import Markup
 from pydantic import Field
 
@@ -28,7 +28,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.comparison import earlier_runs
 from gramwatt.service.jobs.documents import job_document, job_summary
 from gramwatt.service.jobs.lists import list_jobs, project_names
-from gramwatt.service.pages.frame import PER_PAGE, add, page, query
+from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
 REPORT_POLICY = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -52,14 +52,7 @@ class CompareQuery(Strict):
     unit: str | None = Field(None, max_length=64)
 
 
-def install(app: Flask) -> None:
-    """Put the pages on the app."""
-    add(app, "/jobs", jobs, Access.READ)
-    add(app, "/jobs/<job_id>", job, Access.READ)
-    add(app, "/jobs/<job_id>/live", live, Access.READ)
-    add(app, "/compare", comparison, Access.READ)
-
-
+@route("/jobs", Access.READ)
 def jobs() -> Response:
     """Return the list of jobs: filtered, sorted, searched, page by page."""
     given = request.args.to_dict(flat=False)
@@ -91,6 +84,7 @@ def jobs() -> Response:
     )
 
 
+@route("/jobs/<job_id>", Access.READ)
 def job(job_id: str) -> Response:
     """Return one job: its report, with links to its other forms; a running one shows itself
     anew.
@@ -116,6 +110,7 @@ def _link(address: str, parameters: Mapping[str, str]) -> str:
     return f"{address}?{urlencode(parameters)}" if parameters else address
 
 
+@route("/jobs/<job_id>/live", Access.READ)
 def live(job_id: str) -> Response:
     """Return the part of a job's page that changes while it runs; it asks for itself again."""
     from_strings(JobPath, {"job_id": job_id}, "path")
@@ -148,6 +143,7 @@ def framed(response: Response, links: dict[str, str], *, tab: str, live: str = "
     return response
 
 
+@route("/compare", Access.READ)
 def comparison() -> Response:
     """Runs of two versions per unit of work: the ratio with its range, and what moved the score."""
     chosen = query(CompareQuery)

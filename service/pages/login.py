@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 
-from flask import Flask, Response, redirect, render_template, request
+from flask import Response, redirect, render_template, request
 
 from gramwatt.service.access import oidc
 from gramwatt.service.access.sessions import (
@@ -19,7 +19,7 @@ from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.support import service
 from gramwatt.service.common.errors import LoginError
 from gramwatt.service.config import OidcConfig
-from gramwatt.service.pages.frame import ENTRY_POLICY, add
+from gramwatt.service.pages.frame import ENTRY_POLICY, route
 
 STATE_COOKIE = "gramwatt-sign-in"
 USED = (
@@ -28,14 +28,7 @@ USED = (
 )
 
 
-def install(app: Flask) -> None:
-    """Put the pages on the app."""
-    add(app, "/login", login, Access.LOGIN, "GET")
-    add(app, "/login/callback", callback, Access.LOGIN, "GET")
-    add(app, "/logout", logout, Access.READ, "POST")
-    add(app, "/logout/backchannel", backchannel, Access.LOGIN, "POST")
-
-
+@route("/login", Access.LOGIN)
 def login() -> Response:
     """Exchange the link's token for a cookie; without one, go to the provider if there is one."""
     token = request.args.get("token", "")
@@ -64,6 +57,7 @@ def _to_provider(provider: OidcConfig) -> Response:
     return response
 
 
+@route("/login/callback", Access.LOGIN)
 def callback() -> Response:
     """Take what the provider sent the browser back with, and open a session."""
     provider, state = whole_service().config.oidc, request.args.get("state", "")
@@ -87,6 +81,7 @@ def _callback_url() -> str:
     return f"{request.scheme}://{request.host}/login/callback"
 
 
+@route("/logout", Access.READ, method="POST")
 def logout() -> Response:
     """End the session."""
     if cookie := request.cookies.get(cookie_name()):
@@ -96,6 +91,7 @@ def logout() -> Response:
     return response  # type: ignore[return-value]
 
 
+@route("/logout/backchannel", Access.LOGIN, method="POST")
 def backchannel() -> Response:
     """End the sessions that the provider's logout token names."""
     provider = whole_service().config.oidc

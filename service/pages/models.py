@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from flask import Flask, Response
+from flask import Response
 from pydantic import Field
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import Page, service
 from gramwatt.service.jobs.lists import jobs_page
 from gramwatt.service.jobs.lists.models import models_page
-from gramwatt.service.pages.frame import PER_PAGE, add, page, query
+from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
 PERSONAS = {
     "provider": "Making the model",
@@ -24,11 +24,7 @@ class ModelsQuery(Page):
     model: str | None = Field(None, min_length=1, max_length=512, pattern=r"^[^\x00]+$")
 
 
-def install(app: Flask) -> None:
-    """Put the pages on the app."""
-    add(app, "/models", models, Access.READ)
-
-
+@route("/models", Access.READ)
 def models() -> Response:
     """Return every model with its jobs; of one, the sums of making it and of using it, apart."""
     chosen = query(ModelsQuery)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from flask import Flask, Response, redirect, request
+from flask import Response, redirect, request
 
 from gramwatt.reports.glossary import TERMS
 from gramwatt.service.access.audit import audit_page
@@ -19,7 +19,7 @@ from gramwatt.service.api.support import service
 from gramwatt.service.container import SCOPES
 from gramwatt.service.jobs.lists import project_names
 from gramwatt.service.operation.settings import effective_settings
-from gramwatt.service.pages.frame import PER_PAGE, add, page, query
+from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 from gramwatt.service.tasks import runs
 
 DOCS_POLICY = (
@@ -29,18 +29,7 @@ DOCS_POLICY = (
 ACTS_SHOWN = 20
 
 
-def install(app: Flask) -> None:
-    """Put the pages on the app."""
-    add(app, "/schedules", schedules, Access.READ_ALL)
-    add(app, "/keys", keys, Access.ADMIN_ALL)
-    add(app, "/keys/new", new_key, Access.ADMIN_ALL, "POST")
-    add(app, "/keys/revoke", revoked_key, Access.ADMIN_ALL, "POST")
-    add(app, "/sessions/end", ended_session, Access.ADMIN_ALL, "POST")
-    add(app, "/settings", settings, Access.ADMIN_ALL)
-    add(app, "/docs", docs, Access.READ)
-    add(app, "/glossary", glossary, Access.READ)
-
-
+@route("/schedules", Access.READ_ALL)
 def schedules() -> Response:
     """Return the periodic tasks and their runs."""
     chosen = query(SchedulesQuery)
@@ -49,11 +38,13 @@ def schedules() -> Response:
     return page("schedules.html", found=found, chosen=chosen)
 
 
+@route("/keys", Access.ADMIN_ALL)
 def keys() -> Response:
     """Return every key, a form for another, and what was done last."""
     return _keys_page(None)
 
 
+@route("/keys/new", Access.ADMIN_ALL, method="POST")
 def new_key() -> Response:
     """Make the key of the form; this answer is the only one that shows it."""
     given = {name: request.form.get(name, "").strip() for name in ("name", "scope", "expires_days")}
@@ -67,6 +58,7 @@ def new_key() -> Response:
     return answer
 
 
+@route("/keys/revoke", Access.ADMIN_ALL, method="POST")
 def revoked_key() -> Response:
     """Revoke the key of the form, and show those that are left."""
     wanted = from_strings(KeyPath, {"name": request.form.get("name", "")}, "form")
@@ -75,6 +67,7 @@ def revoked_key() -> Response:
     return redirect("/keys", 303)  # type: ignore[return-value]
 
 
+@route("/sessions/end", Access.ADMIN_ALL, method="POST")
 def ended_session() -> Response:
     """End the session of the form, or all of a person, and show those that are left."""
     if person := request.form.get("person", ""):
@@ -97,16 +90,19 @@ def _keys_page(made: NewKey | None) -> Response:
     )
 
 
+@route("/settings", Access.ADMIN_ALL)
 def settings() -> Response:
     """Return the settings that hold, and where each comes from; no secret. Then quotas in use."""
     return page("settings.html", settings=effective_settings(service()), uses=uses(service()))
 
 
+@route("/glossary", Access.READ)
 def glossary() -> Response:
     """Return what the words of the pages mean."""
     return page("glossary.html", terms=TERMS)
 
 
+@route("/docs", Access.READ)
 def docs() -> Response:
     """Return the API's documentation, by the Swagger UI that the package carries."""
     return page("frame/docs.html", policy=DOCS_POLICY)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from flask import Flask, Response
+from flask import Response
 from pydantic import Field
 
 from gramwatt.reports.glossary import TERMS
@@ -21,7 +21,7 @@ from gramwatt.service.jobs.lists.projects import project_names
 from gramwatt.service.months.overview import Bar, month_overview, project_bars
 from gramwatt.service.months.pending import energy_so_far
 from gramwatt.service.months.report import MONTH
-from gramwatt.service.pages.frame import PER_PAGE, add, page, query
+from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
 OUTCOMES = {
     "completed": "Completed work",
@@ -54,13 +54,7 @@ class Shape:
     estimated: bool = False
 
 
-def install(app: Flask) -> None:
-    """Put the pages on the app."""
-    add(app, "/", overview, Access.READ)
-    add(app, "/running", running, Access.READ)
-    add(app, "/projects", projects, Access.READ)
-
-
+@route("/", Access.READ)
 def overview() -> Response:
     """This month beside the one before, its budget and the year; what runs now."""
     chosen = query(OverviewQuery)
@@ -106,6 +100,7 @@ def _only(names: list[str]) -> str | None:
     return next((name for name in names if name in projects), min(projects))
 
 
+@route("/running", Access.READ)
 def running() -> Response:
     """Return the part of the first page that shows what runs now; it asks for itself again."""
     project = query(ProjectQuery).project
@@ -127,6 +122,7 @@ def _following(month: str) -> str:
     return f"{year + 1:04d}-01" if number == 12 else f"{year:04d}-{number + 1:02d}"
 
 
+@route("/projects", Access.READ)
 def projects() -> Response:
     """Return every project: its jobs, and what it emitted this month."""
     chosen = query(Page)

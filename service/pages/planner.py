@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Response, request
 
 from gramwatt.sci.base.errors import GramwattError, LookupFailed, ScoreError
 from gramwatt.sci.planning.plan import PlanDoc
@@ -14,23 +14,19 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.support import service
 from gramwatt.service.intensity.plans import plan
-from gramwatt.service.pages.frame import add, page
+from gramwatt.service.pages.frame import page, route
 
 FIELDS = ("hours", "zone", "zones", "earliest", "deadline", "power_w", "interruptible")
 NUMBERS, MOMENTS = ("hours", "power_w"), ("earliest", "deadline")
 
 
-def install(app: Flask) -> None:
-    """Put the pages on the app."""
-    add(app, "/planner", planner, Access.READ)
-    add(app, "/planner/plan", planned, Access.READ, "POST")
-
-
+@route("/planner", Access.READ)
 def planner() -> Response:
     """Return the form; parameters of the address fill it in."""
     return page("planner.html", given=_texts(request.args), found=None, refusal=None)
 
 
+@route("/planner/plan", Access.READ, method="POST")
 def planned() -> Response:
     """Return the plan for the form, or what is wrong with it, under the form as it was filled
     in.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from flask import Flask, Response
+from flask import Response
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.reports import month_response
@@ -13,7 +13,7 @@ from gramwatt.service.api.support import MonthPath, ProjectQuery, caller, servic
 from gramwatt.service.jobs.lists import project_names
 from gramwatt.service.months.report import months_with_data
 from gramwatt.service.months.revisions import kept_reports
-from gramwatt.service.pages.frame import add, page, query
+from gramwatt.service.pages.frame import page, query, route
 from gramwatt.service.pages.jobs import framed
 
 
@@ -23,12 +23,7 @@ class MonthPageQuery(ProjectQuery):
     full: bool = False
 
 
-def install(app: Flask) -> None:
-    """Put the pages on the app."""
-    add(app, "/months", months, Access.READ)
-    add(app, "/months/<month_name>", month, Access.READ)
-
-
+@route("/months", Access.READ)
 def months() -> Response:
     """Return the months that have data, of all projects or one, and which reports of them are
     kept.
@@ -49,6 +44,7 @@ def months() -> Response:
     )
 
 
+@route("/months/<month_name>", Access.READ)
 def month(month_name: str) -> Response:
     """Return one month: page one of its report, with links to the rest and to its other forms."""
     from_strings(MonthPath, {"month": month_name}, "path")

@@ -1,12 +1,7 @@
-"""Puts every page on the app."""
+"""Every page: the blueprint of `frame`, with the views that these modules put on it."""
 
-from __future__ import annotations
-
-from flask import Flask
-
-from gramwatt.service.pages import (
+from gramwatt.service.pages import (  # noqa: F401
     catalog,
-    frame,
     intensity,
     jobs,
     login,
@@ -16,20 +11,4 @@ from gramwatt.service.pages import (
     planner,
     reports,
 )
-
-
-def install(app: Flask) -> None:
-    """Put the pages, their filters and the pages of problems on the app."""
-    for part in (
-        frame,
-        login,
-        overview,
-        jobs,
-        models,
-        reports,
-        planner,
-        intensity,
-        catalog,
-        operation,
-    ):
-        part.install(app)
+from gramwatt.service.pages.frame import pages as pages

@@ -201,7 +201,7 @@ def test_a_compressed_body_is_refused_but_for_records(client, light):
 
 def test_a_bug_is_a_problem_document_without_its_words(light, caplog):
     app = create_app(service=light)
-    access.declare(app, "bug", access.Access.READ)
+    access.declared(app)["bug"] = access.Access.READ
 
     @app.get("/bug")
     def bug():
