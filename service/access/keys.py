@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Any, TypedDict, cast
+from typing import TypedDict
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -28,12 +28,6 @@ SERVER = "server"
 SHOWN = "gw_"
 """How the visible part of a key begins."""
 PROJECTS_MOST = 100
-_KEYS = cast(sa.Table, ApiKey.__table__)
-# Made once, and of plain columns: every request asks it.
-_BY_PREFIX = sa.select(_KEYS).where(_KEYS.c.prefix == sa.bindparam("prefix"))
-_USED = (
-    sa.update(_KEYS).where(_KEYS.c.id == sa.bindparam("key")).values(used_us=sa.bindparam("now_us"))
-)
 _NOTE_USE_EVERY_US = 60_000_000
 """How exact `last_used_at` is [us]: noting each use would make every read a write."""
 
@@ -202,7 +196,7 @@ def authenticate(service: Service, key: str, address: str) -> Caller | None:
         return Caller(SERVER, address, ADMIN)
     prefix = key.split("_", 2)[1] if key.count("_") >= 2 else ""
     with service.store.read() as session:
-        row = session.connection().execute(_BY_PREFIX, {"prefix": prefix}).one_or_none()
+        row = session.scalars(sa.select(ApiKey).where(ApiKey.prefix == prefix)).one_or_none()
     matches = hmac.compare_digest(row.digest if row else "", digest(key))
     now_us = service.now_us()
     if row is None or not matches or _is_over(row, now_us):
@@ -211,17 +205,17 @@ def authenticate(service: Service, key: str, address: str) -> Caller | None:
     return Caller(row.name, address, row.scope, projects_of(row.projects))
 
 
-def _note_use(service: Service, row: sa.Row[Any], now_us: int) -> None:
+def _note_use(service: Service, row: ApiKey, now_us: int) -> None:
     if row.used_us is not None and now_us - row.used_us < _NOTE_USE_EVERY_US:
         return
     try:
         with service.store.write() as session:
-            session.connection().execute(_USED, {"key": row.id, "now_us": now_us})
+            session.execute(sa.update(ApiKey).where(ApiKey.id == row.id).values(used_us=now_us))
     except SQLAlchemyError:  # a note for people; the request itself says what is wrong
         return
 
 
-def _is_over(row: ApiKey | sa.Row[Any], now_us: int) -> bool:
+def _is_over(row: ApiKey, now_us: int) -> bool:
     return row.expires_us is not None and row.expires_us <= now_us
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute, Session
@@ -86,12 +86,10 @@ def change_audit(
     for entry in session.scalars(wanted):
         actor, subject = without(entry)
         if (actor, subject) != (entry.actor, entry.subject):
-            changed.append({"key": entry.id, "actor": actor, "subject": subject})
+            changed.append({"id": entry.id, "actor": actor, "subject": subject})
             last = entry.hash
     if changed:
-        table = cast(sa.Table, AuditEntry.__table__)
-        update = sa.update(table).where(table.c.id == sa.bindparam("key"))
         with audit_unlocked(session.connection()):
-            session.connection().execute(update, changed)
+            session.execute(sa.update(AuditEntry), changed)
     action, subject, by = act
     audit.record(session, service, action, subject, by, cut_hash=last)

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -110,29 +110,6 @@ def keep(
     return len(rows)
 
 
-_DAYS = (
-    sa.select(
-        IntensitySeries.id,
-        *(getattr(IntensitySeries, name) for name in SeriesName._fields),
-        IntensityDay.day,
-        IntensityDay.step_s,
-        IntensityDay.quality,
-        IntensityDay.points,
-    )
-    .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
-    .where(
-        IntensitySeries.zone.in_(sa.bindparam("zones", expanding=True)),
-        IntensitySeries.signal == sa.bindparam("signal"),
-        IntensitySeries.basis == sa.bindparam("basis"),
-        IntensitySeries.provider != OWN,
-        IntensityDay.day.between(sa.bindparam("first"), sa.bindparam("last")),
-        IntensityDay.quality.in_(sa.bindparam("qualities", expanding=True)),
-    )
-    .order_by(IntensityDay.fetched_us)
-)
-"""Made once: each score asks it, and to put it together takes longer than to run it."""
-
-
 def days_of(
     service: Service,
     zone: str,
@@ -155,16 +132,20 @@ def days_of_zones(
     qualities: Collection[Quality] = QUALITIES,
 ) -> dict[str, list[DayOfPoints]]:
     """As `days_of` for each of several zones, in one question to the store."""
-    first, last = _day_numbers(start, end)
-    values = {"zones": list(zones), "signal": signal, "basis": basis, "first": first, "last": last}
-    with service.store.read() as session:
-        rows = session.execute(_DAYS, {**values, "qualities": sorted(qualities)}).all()
-    names = {row[0]: SeriesName(*row[1:7]) for row in rows}
+    wanted = (
+        sa.select(IntensitySeries, IntensityDay)
+        .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
+        .where(IntensitySeries.zone.in_(zones), IntensitySeries.provider != OWN)
+        .where(IntensitySeries.signal == signal, IntensitySeries.basis == basis)
+        .where(IntensityDay.day.between(*_day_numbers(start, end)))
+        .where(IntensityDay.quality.in_(sorted(qualities)))
+        .order_by(IntensityDay.fetched_us)
+    )
     found: dict[str, list[DayOfPoints]] = {zone: [] for zone in zones}
-    for row in rows:
-        series = names[row[0]]
-        day, step_s, quality, points = row[7:]
-        found[series.zone].append(_day(series, day, step_s, quality, points))
+    with service.store.read() as session:
+        for series, day in session.execute(wanted):
+            name = SeriesName(*(getattr(series, field) for field in SeriesName._fields))
+            found[name.zone].append(_day(name, day))
     for zone, days in found.items():
         chain = service.config.intensity.chain(zone)
         days.sort(key=lambda day: _trust(day, chain))
@@ -228,7 +209,7 @@ def _series_key(session: Session, series: SeriesName) -> int:
     return row.id
 
 
-def _day(series: SeriesName, day: int, step_s: int, quality: Quality, points: bytes) -> DayOfPoints:
-    values = array("d")
-    values.frombytes(points)
-    return DayOfPoints(series, date.fromordinal(day), step_s, quality, values)
+def _day(series: SeriesName, row: IntensityDay) -> DayOfPoints:
+    values, quality = array("d"), cast(Quality, row.quality)
+    values.frombytes(row.points)
+    return DayOfPoints(series, date.fromordinal(row.day), row.step_s, quality, values)

@@ -29,26 +29,6 @@ from gramwatt.service.store.models import Deletion, Job, Provisional, Score
 from gramwatt.service.store.timestamps import text_from_us
 
 T = TypeVar("T")
-_NAMED = sa.select(Job).where(Job.job_id == sa.bindparam("job_id"))
-# Made once: to put a statement together takes as long as to run it.
-_VERSION = (
-    sa.select(Score.revision, Score.made_us)
-    .where(Score.job == sa.bindparam("job"))
-    .where(Score.revision == sa.bindparam("revision"))
-)
-_WHOLE = _VERSION.add_columns(Score.doc, Score.series)
-_PROVISIONAL_VERSION = sa.select(Provisional.version, Provisional.made_us).where(
-    Provisional.job == sa.bindparam("job")
-)
-_PROVISIONAL = _PROVISIONAL_VERSION.add_columns(Provisional.doc, Provisional.series)
-_KEYED_LOCKED = sa.select(Job).where(Job.id == sa.bindparam("job")).with_for_update()
-_DELETION = (
-    sa.select(Deletion)
-    .where(Deletion.job_id == sa.bindparam("job_id"))
-    .order_by(Deletion.deleted_us.desc())
-    .limit(1)
-)
-
 CLOSE_IDS, COMPARED_IDS = 3, 50
 """How many ids an unknown one is answered with, and how many of the newest are compared with it:
 a comparison takes up to 0.05 ms."""
@@ -138,11 +118,12 @@ def find_job(session: Session, job_id: str) -> Job:
 
 def find_known_job(session: Session, job_id: str) -> Job | None:
     """Return the job's row, None for no such job; raises DeletedJobError or AmbiguousJobError."""
-    jobs = session.scalars(_NAMED, {"job_id": job_id}).all()
+    jobs = session.scalars(sa.select(Job).where(Job.job_id == job_id)).all()
     if len(jobs) > 1:
         raise AmbiguousJobError(job_id, [job.project for job in jobs])
     if not jobs:
-        record = session.scalars(_DELETION, {"job_id": job_id}).one_or_none()
+        deleted = sa.select(Deletion).where(Deletion.job_id == job_id)
+        record = session.scalar(deleted.order_by(Deletion.deleted_us.desc()).limit(1))
         if record is not None:
             raise deleted_error(record)
     return jobs[0] if jobs else None
@@ -150,8 +131,7 @@ def find_known_job(session: Session, job_id: str) -> Job | None:
 
 def locked_job(session: Session, key: int, job_id: str) -> Job:
     """Return a job's row by its key, locked; raises as `find_job` does where it was deleted."""
-    job = session.scalars(_KEYED_LOCKED, {"job": key}).one_or_none()
-    return job or find_job(session, job_id)
+    return session.get(Job, key, with_for_update=True) or find_job(session, job_id)
 
 
 def deleted_error(record: Deletion) -> DeletedJobError:
@@ -204,17 +184,20 @@ def _document_row(
     session: Session, job: Job, revision: int | None, *, texts: bool
 ) -> tuple[str, ...]:
     """Return the version of a document, and its texts."""
-    wanted: sa.Executable
-    table, wanted = "Score", _WHOLE if texts else _VERSION
+    table: type[Score | Provisional] = Score
+    wanted = sa.select(Score.revision, Score.made_us)
+    wanted = wanted.where(Score.job == job.id, Score.revision == (revision or job.revision))
     if revision is None and job.state == "running":
-        table, wanted = "Provisional", _PROVISIONAL if texts else _PROVISIONAL_VERSION
-    values = {"job": job.id, "revision": revision or job.revision}
-    row = session.execute(wanted, values).one_or_none()
+        table = Provisional
+        wanted = sa.select(Provisional.version, Provisional.made_us)
+        wanted = wanted.where(Provisional.job == job.id)
+    if texts:
+        wanted = wanted.add_columns(table.doc, table.series)
+    row = session.execute(wanted).one_or_none()
     if row is None:
         there = f"revisions 1 to {job.revision}" if job.revision else "no revision yet"
         raise UnknownRevisionError(f"job {job.job_id!r} has {there}, not {revision}")
-    found, made_us, *columns = row
-    return (f"{table} {job.id} {found} {made_us}", *columns)
+    return (f"{table.__name__} {job.id} {row[0]} {row[1]}", *row[2:])
 
 
 def wait_until_ended(service: Service, job_id: str, timeout_s: float) -> bool:

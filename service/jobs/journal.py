@@ -45,19 +45,10 @@ from gramwatt.service.store.models import (
 )
 from gramwatt.service.store.timestamps import from_us, text_from_us, to_us
 
-_OF_JOB: sa.BindParameter[int] = sa.bindparam("job")
-# Made once: to put a statement together takes as long as to run it.
-_CORRECTIONS = (
-    sa.select(models.Correction)
-    .where(models.Correction.job == _OF_JOB)
-    .order_by(models.Correction.id)
-)
-_LINES = sa.select(Statement.line).join(Writer).where(Writer.job == _OF_JOB).order_by(Writer.id)
 _COUNTS = (
     sa.select(Writer.node, Writer.writer, Count.seq, Count.at_us)
     .add_columns(Count.unit, Count.amount, Count.phase, Count.extra)
     .join(Writer, Writer.id == Count.writer)
-    .where(Writer.job == _OF_JOB)
 )
 _INTERVALS = (
     sa.select(Device.node, Device.device_id, Interval.writer, Interval.seq)
@@ -65,20 +56,7 @@ _INTERVALS = (
     .add_columns(Interval.utilisation_mean, Interval.utilisation_max)
     .add_columns(Interval.memory_peak_b, Interval.power_max_w, Interval.profile, Interval.extra)
     .join(Device, Device.id == Interval.device)
-    .where(Device.job == _OF_JOB)
     .order_by(Interval.device, Interval.start_us)
-)
-_INTERVALS_AT = _INTERVALS.where(
-    Device.device_id.in_(sa.bindparam("devices", expanding=True)),
-    Interval.start_us.in_(sa.bindparam("starts", expanding=True)),
-)
-_LINES_NUMBERED = sa.select(Statement.line).where(
-    Statement.writer.in_(sa.bindparam("writers", expanding=True)),
-    Statement.seq.in_(sa.bindparam("numbers", expanding=True)),
-)
-_COUNTS_NUMBERED = _COUNTS.where(
-    Count.writer.in_(sa.bindparam("writers", expanding=True)),
-    Count.seq.in_(sa.bindparam("numbers", expanding=True)),
 )
 
 _STATED = (JobRecord.TYPE, DeviceRecord.TYPE, EndRecord.TYPE)
@@ -144,7 +122,8 @@ def _journaled(session: Session, job: Job) -> tuple[list[AnyRecord], int]:
 
 def lines_of(session: Session, job: Job) -> Sequence[str]:
     """Return the lines of the job, its devices, ends and windows as they were journaled."""
-    return session.scalars(_LINES, {"job": job.id}).all()
+    lines = sa.select(Statement.line).join(Writer).where(Writer.job == job.id)
+    return session.scalars(lines.order_by(Writer.id)).all()
 
 
 def _classes(statements: Sequence[AnyRecord]) -> dict[str, str]:
@@ -174,6 +153,7 @@ def _with_notice(statements: Sequence[AnyRecord], refused: int) -> list[AnyRecor
 
 def corrections_of(session: Session, job: Job) -> list[Correction]:
     """Return what was declared after the job, oldest first."""
+    declared = sa.select(models.Correction).where(models.Correction.job == job.id)
     return [
         Correction(
             row.field,
@@ -183,7 +163,7 @@ def corrections_of(session: Session, job: Job) -> list[Correction]:
             from_us(row.made_us),
             row.reason,
         )
-        for row in session.scalars(_CORRECTIONS, {"job": job.id})
+        for row in session.scalars(declared.order_by(models.Correction.id))
     ]
 
 
@@ -326,7 +306,7 @@ def _no_figures() -> JobHead:
 
 def counts_of(session: Session, job: Job) -> Iterator[CountRecord]:
     """Return the counts of the job that are no windows."""
-    return _counts(job.job_id, session.execute(_COUNTS, {"job": job.id}))
+    return _counts(job.job_id, session.execute(_COUNTS.where(Writer.job == job.id)))
 
 
 def lines_numbered(
@@ -341,10 +321,12 @@ def lines_numbered(
         return
     writers = sorted({keys[record.node, record.writer] for record in like})
     numbers = sorted({record.seq for record in like})
-    both = {"writers": writers, "numbers": [*numbers, *(-number for number in numbers)]}
-    yield from readable(session.scalars(_LINES_NUMBERED, both))
-    wanted = {"job": job, "writers": writers, "numbers": numbers}
-    yield from _counts(like[0].job_id, session.execute(_COUNTS_NUMBERED, wanted))
+    both = [*numbers, *(-number for number in numbers)]
+    lines = sa.select(Statement.line)
+    lines = lines.where(Statement.writer.in_(writers), Statement.seq.in_(both))
+    yield from readable(session.scalars(lines))
+    counts = _COUNTS.where(Writer.job == job, Count.writer.in_(writers), Count.seq.in_(numbers))
+    yield from _counts(like[0].job_id, session.execute(counts))
 
 
 def _counts(job_id: str, rows: Iterable[Any]) -> Iterator[CountRecord]:
@@ -364,7 +346,7 @@ def _counts(job_id: str, rows: Iterable[Any]) -> Iterator[CountRecord]:
 
 def intervals_of(session: Session, job: Job) -> Iterator[IntervalRecord]:
     """Return the intervals of the job by device and time."""
-    return _intervals(job.job_id, session.execute(_INTERVALS, {"job": job.id}))
+    return _intervals(job.job_id, session.execute(_INTERVALS.where(Device.job == job.id)))
 
 
 def intervals_at(
@@ -375,8 +357,10 @@ def intervals_at(
         return
     devices = sorted({record.device_id for record in like})
     starts = sorted({to_us(record.start) for record in like})
-    wanted = {"job": job, "devices": devices, "starts": starts}
-    yield from _intervals(like[0].job_id, session.execute(_INTERVALS_AT, wanted))
+    wanted = _INTERVALS.where(
+        Device.job == job, Device.device_id.in_(devices), Interval.start_us.in_(starts)
+    )
+    yield from _intervals(like[0].job_id, session.execute(wanted))
 
 
 def _intervals(job_id: str, rows: Iterable[Any]) -> Iterator[IntervalRecord]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -36,21 +36,6 @@ WHOLE_NODES = "sacct"
 LATE_US = 86_400_000_000
 """How long before the last score of a running job its lines of today may lie [us]: a day."""
 LAST_US = 2**62
-
-# Plain statements on the connection: better jobs count whatever projects the caller sees.
-_JOBS, _DEVICES = cast(sa.Table, Job.__table__), cast(sa.Table, Device.__table__)
-_ANY = sa.select(sa.literal(1)).where(_JOBS.c.reporter.is_not(None)).limit(1)
-_LINES = (
-    sa.select(Statement.line)
-    .join(Writer, Writer.id == Statement.writer)
-    .where(Writer.job == sa.bindparam("job"))
-    .order_by(Writer.id)
-)
-_SPANS = (
-    sa.select(Interval.start_us, Interval.end_us)
-    .where(Interval.device == sa.bindparam("device"))
-    .order_by(Interval.start_us)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +71,34 @@ def outdated(session: Session, job: Job, *, since_us: int = 0) -> list[int]:
     With `since_us` only those that run or ended after it [us]. Where the store has no lesser job,
     this is one look into an empty index.
     """
-    if session.connection().execute(_ANY).scalar() is None:
+    connection = session.connection()  # lesser jobs count whatever projects the session sees
+    anyone = sa.select(Job.id).where(Job.reporter.is_not(None)).limit(1)
+    if connection.scalar(anyone) is None:
         return []
-    known = session.connection().execute(
-        sa.select(Device.node, Device.device_id).where(Device.job == job.id)
-    )
+    known = connection.execute(sa.select(Device.node, Device.device_id).where(Device.job == job.id))
     labels = sa.select(JobLabel.label).where(JobLabel.job == job.id, _is_work(JobLabel.label))
     meets = sa.or_(
-        _JOBS.c.id.in_(sa.select(_DEVICES.c.job).where(_same_device(known.all()))),
-        _JOBS.c.id.in_(sa.select(JobLabel.job).where(JobLabel.label.in_(labels))),
+        Job.id.in_(sa.select(Device.job).where(_same_device(known.all()))),
+        Job.id.in_(sa.select(JobLabel.job).where(JobLabel.label.in_(labels))),
     )
     wanted = (
-        sa.select(_JOBS.c.id)
-        .where(_JOBS.c.reporter.is_not(None), _JOBS.c.id != job.id)
-        .where(_JOBS.c.reporter.in_(lesser_reporters(job.reporter, REPORTERS)))
-        .where(_JOBS.c.intervals_deleted_us.is_(None), *_overlaps(job, since_us), meets)
-        .order_by(_JOBS.c.reporter, _JOBS.c.id)
+        sa.select(Job.id)
+        .where(Job.reporter.is_not(None), Job.id != job.id)
+        .where(Job.reporter.in_(lesser_reporters(job.reporter, REPORTERS)))
+        .where(Job.intervals_deleted_us.is_(None), *_overlaps(job, since_us), meets)
+        .order_by(Job.reporter, Job.id)
         .with_for_update()
     )
-    keys = list(session.connection().execute(wanted).scalars())
+    keys = list(connection.scalars(wanted))
     if keys:
-        changed = sa.update(_JOBS).where(_JOBS.c.id.in_(keys))
-        session.connection().execute(changed.values(version=_JOBS.c.version + 1))
+        changed = sa.update(Job).where(Job.id.in_(keys))
+        connection.execute(changed.values(version=Job.version + 1))
     return keys
 
 
 def _better_jobs(session: Session, job: Job) -> Iterable[_Better]:
     """Yield the better jobs of a lesser one's time that have one of its devices, or its work."""
-    connection = session.connection()
+    connection = session.connection()  # better jobs count whatever projects the session sees
     own = connection.execute(
         sa.select(Device.node, Device.device_id).where(Device.job == job.id)
     ).all()
@@ -121,25 +106,29 @@ def _better_jobs(session: Session, job: Job) -> Iterable[_Better]:
     same_work = sa.select(JobLabel.job).where(JobLabel.label.in_(labels))
     worse = (job.reporter, *lesser_reporters(job.reporter, REPORTERS))
     wanted = (
-        sa.select(_JOBS.c.id, _JOBS.c.started_us, _JOBS.c.ended_us, _JOBS.c.intervals_deleted_us)
-        .add_columns(_JOBS.c.id.in_(same_work))
-        .where(sa.or_(_JOBS.c.reporter.is_(None), _JOBS.c.reporter.not_in(worse)))
-        .where(_JOBS.c.id != job.id, *_overlaps(job))
+        sa.select(Job.id, Job.started_us, Job.ended_us, Job.intervals_deleted_us)
+        .add_columns(Job.id.in_(same_work))
+        .where(sa.or_(Job.reporter.is_(None), Job.reporter.not_in(worse)))
+        .where(Job.id != job.id, *_overlaps(job))
         .where(
             sa.or_(
-                _JOBS.c.id.in_(sa.select(_DEVICES.c.job).where(_same_device(own))),
-                _JOBS.c.id.in_(same_work),
+                Job.id.in_(sa.select(Device.job).where(_same_device(own))),
+                Job.id.in_(same_work),
             )
         )
-        .order_by(_JOBS.c.id)
+        .order_by(Job.id)
     )
     for key, started_us, ended_us, deleted_us, is_same in connection.execute(wanted).all():
-        lines = list(readable(connection.execute(_LINES, {"job": key}).scalars()))
+        stated = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
+        stated = stated.where(Writer.job == key).order_by(Writer.id)
+        lines = list(readable(connection.scalars(stated)))
         heads = [line for line in lines if isinstance(line, JobRecord)]
         described = {(d.node, d.device_id): d for d in lines if isinstance(d, DeviceRecord)}
         devices = []
         for row in connection.execute(sa.select(Device).where(Device.job == key)).all():
-            spans: Sequence[Any] = connection.execute(_SPANS, {"device": row.id}).all()
+            of_device = sa.select(Interval.start_us, Interval.end_us)
+            of_device = of_device.where(Interval.device == row.id).order_by(Interval.start_us)
+            spans: Sequence[Any] = connection.execute(of_device).all()
             if deleted_us is not None:
                 spans = [(started_us, ended_us)]
             if record := described.get((row.node, row.device_id)):
@@ -151,8 +140,8 @@ def _overlaps(job: Job, since_us: int = 0) -> tuple[sa.ColumnElement[bool], ...]
     """Return the condition of jobs whose time meets that of `job`, and that did not end before."""
     ended_us = LAST_US if job.ended_us is None else job.ended_us
     return (
-        _JOBS.c.started_us < ended_us,
-        sa.or_(_JOBS.c.ended_us.is_(None), _JOBS.c.ended_us > max(job.started_us, since_us)),
+        Job.started_us < ended_us,
+        sa.or_(Job.ended_us.is_(None), Job.ended_us > max(job.started_us, since_us)),
     )
 
 
@@ -161,8 +150,8 @@ def _same_device(own: Iterable[Any]) -> sa.ColumnElement[bool]:
     pairs = [(node, device_id) for node, device_id in own if not is_unique(device_id)]
     ids = sorted({device_id for _, device_id in own if is_unique(device_id)})
     return sa.or_(
-        _DEVICES.c.device_id.in_(ids),
-        sa.tuple_(_DEVICES.c.node, _DEVICES.c.device_id).in_(pairs),
+        Device.device_id.in_(ids),
+        sa.tuple_(Device.node, Device.device_id).in_(pairs),
     )
 
 

@@ -39,18 +39,6 @@ if TYPE_CHECKING:  # the engine is loaded where a job is scored
 
 _log = logging.getLogger("gramwatt.service")
 
-# Made once: to put a statement together takes as long as to run it.
-_OF_KEY = sa.select(Job).where(Job.id == sa.bindparam("key"))
-_OF_KEY_LOCKED = _OF_KEY.with_for_update()
-_OF_REVISION = sa.select(Score).where(
-    Score.job == sa.bindparam("key"), Score.revision == sa.bindparam("revision")
-)
-_LEFT_BY_RUNNING = [
-    sa.delete(cast(sa.Table, model.__table__)).where(model.job == sa.bindparam("key"))
-    for model in (Provisional, OpenJournal)
-]
-
-
 VERSIONS: tuple[Literal["engine_version", "catalog_version"], ...] = (
     "engine_version",
     "catalog_version",
@@ -77,7 +65,7 @@ def score_when_closed(service: Service, key: int, reason: str = "ended") -> bool
     report says why.
     """
     with service.store.read() as session:
-        job = _of_key(session, key)
+        job = session.get(Job, key)
     if job is None or job.state == "running":
         return False
     if job.scored_version == job.version:
@@ -100,7 +88,7 @@ def score_job(service: Service, key: int, reason: str, *, force: bool = False) -
     """
     while True:
         with service.store.read() as session:
-            job = _of_key(session, key)
+            job = session.get(Job, key)
             if job is None or (job.scored_version == job.version and not force):
                 return
             seen = _snapshot(session, job)
@@ -124,7 +112,7 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
     now_us = service.now_us()
     oldest_us = now_us - span_us(service.config.provisional_every)
     with service.store.read() as session:
-        job, known = _of_key(session, key), session.get(Provisional, key)
+        job, known = session.get(Job, key), session.get(Provisional, key)
         if job is None:
             return
         if known and (known.version == job.version or (known.made_us > oldest_us and not fresh)):
@@ -134,7 +122,7 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
     document = _score(service, seen)
 
     def store(session: Session) -> None:
-        job = _locked(session, key)
+        job = session.get(Job, key, with_for_update=True)
         if job is None or job.state != "running":
             return
         outdated(session, job, since_us=known.made_us - LATE_US if known else 0)
@@ -170,7 +158,7 @@ def made_now(service: Service, key: int, stored: JobDoc) -> JobDoc | None:
     Nothing is written. None for a job that cannot be scored again; raises ScoreError.
     """
     with service.store.read() as session:
-        job = _of_key(session, key)
+        job = session.get(Job, key)
         if job is None or job.state == "running" or job.intervals_deleted_us is not None:
             return None
         seen = _snapshot(session, job)
@@ -248,22 +236,12 @@ def _snapshot(session: Session, job: Job) -> _Snapshot:
 
 def _newest(session: Session, job: Job) -> Score | None:
     """Return the newest revision of a job; None before its first."""
-    wanted = {"key": job.id, "revision": job.revision}
-    return session.scalars(_OF_REVISION, wanted).one_or_none()
+    newest = sa.select(Score).where(Score.job == job.id, Score.revision == job.revision)
+    return session.scalars(newest).one_or_none()
 
 
 def _score(service: Service, seen: _Snapshot) -> JobDoc:
     return score_records(service, seen.records, seen.revision + 1, seen.corrections)
-
-
-def _of_key(session: Session, key: int) -> Job | None:
-    """Return the job's row; None when it was deleted."""
-    return session.scalars(_OF_KEY, {"key": key}).one_or_none()
-
-
-def _locked(session: Session, key: int) -> Job | None:
-    """Return the job's row, locked; None when it was deleted meanwhile."""
-    return session.scalars(_OF_KEY_LOCKED, {"key": key}).one_or_none()
 
 
 def _store_revision(
@@ -281,15 +259,15 @@ def _store_revision(
     parts = _parts(document)
 
     def store(session: Session) -> list[int] | None:
-        job = _locked(session, key)
+        job = session.get(Job, key, with_for_update=True)
         if job is None or (job.version, job.revision) != (seen.version, seen.revision):
             return None
         scored = _stored_alike(session, job, document) or document
         if scored is document:
             session.add(_revision(key, document, reason, service.now_us()))
         if job.scored_version != seen.version:  # it ran since its last revision
-            for left in _LEFT_BY_RUNNING:
-                session.connection().execute(left, {"key": key})
+            session.execute(sa.delete(Provisional).where(Provisional.job == key))
+            session.execute(sa.delete(OpenJournal).where(OpenJournal.job == key))
         job.revision = scored["revision"]
         job.scored_version = seen.version
         if job.rescore_us == seen.rescore_us:  # else points arrived after those of this score

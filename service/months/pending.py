@@ -18,11 +18,6 @@ from gramwatt.service.store.documents import read_head
 from gramwatt.service.store.models import Deletion, Device, Interval, Job, JobMonth, is_pending
 from gramwatt.service.store.timestamps import text_from_us
 
-_PENDING = sa.select(Job.id, Job.started_us).where(is_pending())
-_DELETED = sa.select(Deletion).where(
-    Deletion.started_us.between(sa.bindparam("start_us"), sa.bindparam("last_us"))
-)
-_DELETED_OF = _DELETED.where(Deletion.project == sa.bindparam("project"))
 DAY_US = 86_400_000_000
 KEYS_AT_ONCE = 500
 
@@ -33,7 +28,8 @@ def pending_keys(session: Session) -> dict[int, int]:
     The index of these jobs alone answers. The rest is asked by key: PostgreSQL takes most jobs
     for pending and would read all, SQLite would go through those of a project or a month.
     """
-    return {key: started_us for key, started_us in session.execute(_PENDING)}
+    found = session.execute(sa.select(Job.id, Job.started_us).where(is_pending()))
+    return {key: started_us for key, started_us in found}
 
 
 def _portions(keys: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -137,9 +133,10 @@ def deleted_jobs(
 ) -> list[DeletedRow]:
     """Return the deleted jobs that started in the month, in order of their deletion."""
     start_us, end_us = service.month_span_us(month)
-    wanted = _DELETED if project is None else _DELETED_OF
-    values = {"start_us": start_us, "last_us": end_us - 1, "project": project}
-    found = session.scalars(wanted.order_by(Deletion.deleted_us, Deletion.job_id), values)
+    wanted = sa.select(Deletion).where(Deletion.started_us.between(start_us, end_us - 1))
+    if project is not None:
+        wanted = wanted.where(Deletion.project == project)
+    found = session.scalars(wanted.order_by(Deletion.deleted_us, Deletion.job_id))
     return [_deleted(row, month) for row in found]
 
 

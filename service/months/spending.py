@@ -27,12 +27,6 @@ from gramwatt.service.store.models import Job, Provisional
 
 EVERY_MONTH = ""
 """How the store writes the month of a budget that holds for every month."""
-_BUDGETS = (
-    sa.select(Budget)
-    .where(Budget.month.in_((sa.bindparam("month"), EVERY_MONTH)))
-    .order_by(Budget.month)
-)
-_BUDGETS_OF = _BUDGETS.where(Budget.project == sa.bindparam("project"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +83,11 @@ def budget_uses(
     service: Service, session: Session, month: str, project: str | None
 ) -> list[BudgetUse]:
     """Return how much of each budget of the month its project used, by project."""
-    wanted = _BUDGETS if project is None else _BUDGETS_OF
     # A month's own budget comes after the one for every month, and replaces it.
-    found = session.scalars(wanted, {"month": month, "project": project})
-    budgets = {row.project: row for row in found}
+    wanted = sa.select(Budget).where(Budget.month.in_((month, EVERY_MONTH))).order_by(Budget.month)
+    if project is not None:
+        wanted = wanted.where(Budget.project == project)
+    budgets = {row.project: row for row in session.scalars(wanted)}
     if not budgets:
         return []
     scopes = {name: scope_of(budgets[name]) for name in sorted(budgets)}

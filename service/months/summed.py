@@ -28,10 +28,8 @@ if TYPE_CHECKING:  # numpy is loaded where sums are made
     from gramwatt.service.months.sums.earlier import Earlier
     from gramwatt.service.months.sums.month import MonthSums
 
-_NEWEST = (
-    sa.select(Score.job, Score.doc)
-    .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
-    .where(Job.id.in_(sa.bindparam("keys", expanding=True)))
+_NEWEST = sa.select(Score.job, Score.doc).join(
+    Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision)
 )
 _WHOLE = _NEWEST.add_columns(Score.series)
 
@@ -84,7 +82,7 @@ def _advised(
         if (row["hardware"], row["work"], row["action"]) not in idle
     ]
     hourly = [key for key in largest if key in documents and _by_the_hour(documents[key])]
-    known = [read_job(*texts) for _, *texts in session.execute(_WHOLE, {"keys": hourly})]
+    known = [read_job(*texts) for _, *texts in session.execute(_WHOLE.where(Job.id.in_(hourly)))]
     greener = greener_hours(service, known, shares, counts)
     return {
         "factors": with_publishers(service, session, month, fields["factors"]),
@@ -152,7 +150,7 @@ def _first_days(
                 kept.append(row)
             elif of_row & among:
                 cut[row[0]] = row
-        found = session.execute(_WHOLE, {"keys": sorted(cut)}) if cut else ()
+        found = session.execute(_WHOLE.where(Job.id.in_(sorted(cut)))) if cut else ()
         for key, *texts in found:
             part = part_until(read_job(*texts), month, days)
             kept.append(PartRow(*cut[key][:3], part.texts, part.numbers))
@@ -175,5 +173,5 @@ def _share_in(job: JobDoc, month: str) -> float:
 
 def _documents(session: Session, keys: Collection[int]) -> dict[int, JobDoc]:
     """Return the newest documents of these jobs, without what changes over time."""
-    found = session.execute(_NEWEST, {"keys": sorted(keys)})
+    found = session.execute(_NEWEST.where(Job.id.in_(sorted(keys))))
     return {key: read_job(text) for key, text in found}

@@ -25,14 +25,6 @@ REASON = "intensity"
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY_US = DAY_S * 1_000_000
 
-_ARRIVALS = sa.select(IntensityArrival).order_by(IntensityArrival.id)
-_DUE = (
-    sa.select(Job.id)
-    .where(Job.rescore_us.is_not(None), Job.rescore_us <= sa.bindparam("now_us"))
-    .where(Job.state != "running", Job.revision > 0)
-    .where(Job.intervals_deleted_us.is_(None))
-    .order_by(Job.rescore_us, Job.id)
-)
 
 _log = logging.getLogger("gramwatt.service")
 
@@ -65,7 +57,7 @@ def _note_arrivals(service: Service) -> None:
     """
 
     def note(session: Session) -> None:
-        for row in session.scalars(_ARRIVALS):
+        for row in session.scalars(sa.select(IntensityArrival).order_by(IntensityArrival.id)):
             _make_due(session, service, row)
             session.delete(row)
 
@@ -95,5 +87,12 @@ def _labels(service: Service, zone: str) -> list[str]:
 
 
 def _due(service: Service) -> list[int]:
+    due = (
+        sa.select(Job.id)
+        .where(Job.rescore_us.is_not(None), Job.rescore_us <= service.now_us())
+        .where(Job.state != "running", Job.revision > 0)
+        .where(Job.intervals_deleted_us.is_(None))
+        .order_by(Job.rescore_us, Job.id)
+    )
     with service.store.read() as session:
-        return list(session.scalars(_DUE, {"now_us": service.now_us()}))
+        return list(session.scalars(due))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.service.config import ServiceConfig
@@ -18,18 +17,6 @@ from gramwatt.service.store.timestamps import span_us
 from gramwatt.service.store.upserts import upsert
 
 _ROW = 1
-_LISTENING = sa.select(Listening).where(Listening.id == _ROW)
-_NOW_US = sa.bindparam("now_us", type_=sa.BigInteger)
-_BEAT = (
-    sa.update(Listening.__table__)  # type: ignore[arg-type]  # a plain table
-    .where(Listening.__table__.c.id == _ROW)
-    .values(
-        since_us=sa.case(
-            (Listening.beat_us < sa.bindparam("broken_us"), _NOW_US), else_=Listening.since_us
-        ),
-        beat_us=sa.case((Listening.beat_us < _NOW_US, _NOW_US), else_=Listening.beat_us),
-    )
-)
 
 
 def beat_period(config: ServiceConfig) -> timedelta:
@@ -44,9 +31,13 @@ def beat(service: Service) -> None:
     now_us = service.now_us()
     broken_us = now_us - 2 * span_us(beat_period(service.config))
     with service.store.write() as session:
-        times = {"now_us": now_us, "broken_us": broken_us}
-        if not session.connection().execute(_BEAT, times).rowcount:
+        known = session.get(Listening, _ROW, with_for_update=True)
+        if known is None:
             upsert(session, Listening, [{"id": _ROW, "since_us": now_us, "beat_us": now_us}])
+            return
+        if known.beat_us < broken_us:
+            known.since_us = now_us
+        known.beat_us = max(known.beat_us, now_us)
 
 
 def expect(service: Service) -> None:
@@ -62,7 +53,7 @@ def silent_limit_us(service: Service, session: Session) -> int | None:
     Silence is counted up to the last beat, from the start of the present listening at the earliest.
     A store that no server or scheduler ever used has no beats, and all time counts.
     """
-    known = session.scalars(_LISTENING).one_or_none()
+    known = session.get(Listening, _ROW)
     now_us, silent_us = service.now_us(), span_us(service.config.silent_after)
     if known is None:
         return now_us - silent_us

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from typing import cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -20,13 +19,6 @@ from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.store.upserts import upsert
 
-_KNOWN = sa.select(JobLabel.label, JobLabel.started_us).where(JobLabel.job == sa.bindparam("job"))
-_LABELS = cast(sa.Table, JobLabel.__table__)
-_OF_JOB = _LABELS.c.job == sa.bindparam("of_job")
-_MOVED = sa.update(_LABELS).where(_OF_JOB).values(started_us=sa.bindparam("to_us"))
-_STALE = sa.delete(_LABELS).where(
-    _OF_JOB, _LABELS.c.label.in_(sa.bindparam("labels", expanding=True))
-)
 TAG, HARDWARE, ZONE = "tag", "hardware", "zone"
 DIGEST = "sha256:"
 """Before the digest of a text that is too long."""
@@ -70,13 +62,15 @@ def update_list_columns(
 def _replace(session: Session, job: Job, wanted: set[str], kinds: Collection[str]) -> None:
     """Make `wanted` the job's labels of these kinds, and its start that of all its labels."""
     key, started_us = job.id, job.started_us
-    starts_us = {label: start_us for label, start_us in session.execute(_KNOWN, {"job": key})}
+    of_job = JobLabel.job == key
+    found = session.execute(sa.select(JobLabel.label, JobLabel.started_us).where(of_job))
+    starts_us = {label: start_us for label, start_us in found}
     known = set(starts_us)
     if any(start_us != started_us for start_us in starts_us.values()):
-        session.connection().execute(_MOVED, {"of_job": key, "to_us": started_us})
+        session.execute(sa.update(JobLabel).where(of_job).values(started_us=started_us))
     stale = {label for label in known - wanted if label.partition(":")[0] in kinds}
     if stale:
-        session.connection().execute(_STALE, {"of_job": key, "labels": sorted(stale)})
+        session.execute(sa.delete(JobLabel).where(of_job, JobLabel.label.in_(sorted(stale))))
     new = sorted(wanted - known)
     rows = [{"job": key, "label": label, "started_us": started_us} for label in new]
     upsert(session, JobLabel, rows)

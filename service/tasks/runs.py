@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TypedDict, cast
+from typing import TypedDict
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,22 +20,6 @@ KEPT = 100
 """Runs kept of each task."""
 RETRY = timedelta(minutes=5)
 """When a task that failed is tried again, unless its next run comes sooner."""
-
-_RUNS = cast(sa.Table, TaskRun.__table__)
-# Made once: to put a statement together takes as long as to run it.
-_BEGUN = sa.insert(_RUNS).returning(_RUNS.c.id)
-_OLDEST_KEPT = (
-    sa.select(_RUNS.c.id)
-    .where(_RUNS.c.task == sa.bindparam("task"))
-    .order_by(_RUNS.c.id.desc())
-    .offset(KEPT)
-    .limit(1)
-)
-_ENDED = (
-    sa.update(_RUNS)
-    .where(_RUNS.c.id == sa.bindparam("key"), _RUNS.c.outcome == "running")
-    .values({name: sa.bindparam(f"new_{name}") for name in ("ended_us", "outcome", "error")})
-)
 
 
 class RunAnswer(TypedDict):
@@ -71,26 +55,26 @@ class SchedulesAnswer(TypedDict):
 def begin(service: Service, task: str, host: str) -> int:
     """Record that a run starts now, and forget the oldest runs of the task; the run's key."""
     with service.store.write() as session:
-        connection = session.connection()
-        run = {"task": task, "host": host, "started_us": service.now_us(), "outcome": "running"}
-        key: int = connection.execute(_BEGUN, run).scalar_one()
-        oldest = connection.scalar(_OLDEST_KEPT, {"task": task})
+        run = TaskRun(task=task, host=host, started_us=service.now_us(), outcome="running")
+        session.add(run)
+        session.flush()
+        of_task = sa.select(TaskRun.id).where(TaskRun.task == task).order_by(TaskRun.id.desc())
+        oldest = session.scalar(of_task.offset(KEPT).limit(1))
         if oldest is not None:
-            old = (_RUNS.c.task == task, _RUNS.c.id <= oldest)
-            connection.execute(sa.delete(_RUNS).where(*old))
-        return key
+            session.execute(sa.delete(TaskRun).where(TaskRun.task == task, TaskRun.id <= oldest))
+        return run.id
 
 
 def end(service: Service, key: int, error: str | None) -> None:
     """Record that a run ended now; one that a new leader called interrupted stays that."""
     values = {
-        "key": key,
-        "new_ended_us": service.now_us(),
-        "new_outcome": "failed" if error else "done",
-        "new_error": error[:512] if error else None,
+        "ended_us": service.now_us(),
+        "outcome": "failed" if error else "done",
+        "error": error[:512] if error else None,
     }
+    runs = sa.update(TaskRun).where(TaskRun.id == key, TaskRun.outcome == "running")
     with service.store.write() as session:
-        session.connection().execute(_ENDED, values)
+        session.execute(runs.values(values))
 
 
 def interrupt(service: Service) -> None:
