@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gramwatt.service.months.sums.part import SUMMED
 from gramwatt.service.store import models
 from gramwatt.service.store.database import Store
+from gramwatt.service.store.postgres import unlimited
 
 TABLES = ("Job", "JobLabel", "Writer", "Statement", "Device", "Interval", "Count", "Score")
 """What a scored job has rows in, parents first, beside its months."""
@@ -38,7 +39,7 @@ class Clone(NamedTuple):
 
 def copy_jobs(store: Store, clones: Iterator[Clone]) -> None:
     """Store these copies; each original has one writer, one device and one score."""
-    with store.engine.connect() as connection:
+    with store.engine.connect() as connection, unlimited(connection):
         driver: Any = connection.connection.driver_connection
         if store.is_sqlite:
             driver.execute("PRAGMA foreign_keys = OFF")
@@ -46,7 +47,7 @@ def copy_jobs(store: Store, clones: Iterator[Clone]) -> None:
             driver.execute("BEGIN")
         else:
             # Keys are right by construction; without this each row would be looked up.
-            driver.execute("SET session_replication_role = replica; SET statement_timeout = 0")
+            driver.execute("SET session_replication_role = replica")
         driver.execute("CREATE TEMPORARY TABLE originals AS " + _originals())
         driver.execute(
             "CREATE TEMPORARY TABLE clones (id BIGINT PRIMARY KEY, job_id TEXT, original TEXT,"

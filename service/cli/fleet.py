@@ -146,6 +146,8 @@ def archive_list(place: PlaceName, as_json: AsJson = False) -> None:
 
     with _place(place) as opened:
         found = [require_month(opened, month) for month in months_in(opened)]
+    if not found:
+        stop(1, f"{place} has no archive")
     if as_json:
         print_json({"months": [asdict(manifest) for manifest in found]})
         return
@@ -154,8 +156,6 @@ def archive_list(place: PlaceName, as_json: AsJson = False) -> None:
         size_mb = sum(file.bytes for file in manifest.files) / 1e6
         about = f"{jobs} jobs, {lines} intervals, {size_mb:.1f} MB, {manifest.made_at[:19]}Z"
         print(f"{manifest.month}  revision {manifest.revision}  {about}")
-    if not found:
-        print(f"{place} has no archive")
 
 
 def archive_restore(
@@ -245,7 +245,12 @@ def fleet_restate(
     )
     if factors == NewFactors():
         stop(2, "name what is new: --intensity, --hours, --pue, --lifetime-years or --contract")
-    found = _computed(source, month, engine, lambda opened: opened.restated(factors))
+    zones, found = set[str](), []
+    for seen, row in _computed(source, month, engine, lambda m: (m.zones(), m.restated(factors))):
+        zones |= seen
+        found.append(row)
+    if unknown := sorted(factors.zones() - zones):
+        stop(1, f"no energy was used in {', '.join(unknown)}, but in {', '.join(sorted(zones))}")
     if as_json:
         print_json(found[0] if len(found) == 1 else {"months": found})
         return

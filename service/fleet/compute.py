@@ -152,6 +152,11 @@ class NewFactors:
     contract: Mapping[str, float] = field(default_factory=dict)
     lifetime_years: float | None = None
 
+    def zones(self) -> set[str]:
+        """Return the zones that are named."""
+        hourly = {zone for zone, _ in self.hourly}
+        return {*self.annual, *hourly, *self.pue, *self.contract} - {ALL_ZONES}
+
 
 class ArchivedMonth:
     """A month of an archive on an engine; `names` are those of projects by their ids."""
@@ -175,7 +180,12 @@ class ArchivedMonth:
 
     def summed(self) -> FleetSum:
         """Return the totals, and the lines by project."""
-        return {**self._about, "totals": self.totals(), "projects": list(self.lines())}
+        lines = sorted(self.lines(), key=lambda row: row["project"])
+        return {**self._about, "totals": self.totals(), "projects": lines}
+
+    def zones(self) -> set[str]:
+        """Return the zones in which energy was used."""
+        return {zone for (zone,) in self._engine.rows("SELECT DISTINCT zone FROM energy")}
 
     def lines(self) -> Iterator[ProjectLines]:
         """Yield how many lines each project has, and their energy."""

@@ -14,6 +14,10 @@ from gramwatt.service.fleet.parquet import duckdb_errors, load_duckdb
 from gramwatt.service.fleet.places import ArchiveError
 
 DUCKDB = "duckdb"
+CONNECT_S = 10
+"""How long a server of Spark Connect may take to answer at first [s]; its client waits for ten
+minutes, also for what is no such server.
+"""
 
 
 class Engine(Protocol):
@@ -83,15 +87,22 @@ class Spark:
 
     def __init__(self, address: str) -> None:
         try:
+            import grpc
             from pyspark.errors import PySparkException
             from pyspark.sql import SparkSession
+            from pyspark.sql.connect.client import DefaultChannelBuilder
         except ImportError:
             text = "an engine of Spark Connect needs its client: pip install pyspark-client"
             raise ArchiveError(text, code="fleet-missing") from None
         self.name, self._errors = address, (PySparkException, OSError, RuntimeError)
         try:
+            with DefaultChannelBuilder(address).toChannel() as channel:
+                grpc.channel_ready_future(channel).result(timeout=CONNECT_S)
             self._session = SparkSession.builder.remote(address).create()
             self._session.conf.set("spark.sql.session.timeZone", "UTC")
+        except grpc.FutureTimeoutError:
+            text = f"{address} did not answer within {CONNECT_S} s; is that a Spark Connect server?"
+            raise ArchiveError(text) from None
         except Exception as error:  # gRPC raises its own classes, by the release of the client
             raise ArchiveError(f"{address} did not answer: {_first_line(error)}") from None
 

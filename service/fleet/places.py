@@ -58,6 +58,11 @@ class Place(Protocol):
 
 def open_place(address: str, environ: Mapping[str, str] | None = None) -> Place:
     """Return the place of an address, DIR or s3://bucket/prefix; raises ArchiveError."""
+    scheme, is_url, rest = address.partition("://")
+    if is_url and (scheme != "s3" or not rest.strip("/")):
+        raise ArchiveError(
+            f"{address} is no place of archives; write a folder or s3://BUCKET/PREFIX"
+        )
     address = archive_address(address)
     if not address.startswith("s3://"):
         return Folder(Path(address))

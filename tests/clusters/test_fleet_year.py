@@ -5,6 +5,7 @@ The server is Sail, which speaks Spark Connect without Java; GRAMWATT_SPARK name
 
 import os
 import re
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +17,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.fleet.archive import archive_ended_months
 from gramwatt.service.fleet.compute import ArchivedMonth, NewFactors
 from gramwatt.service.fleet.engines import open_engine
-from gramwatt.service.fleet.places import Folder
+from gramwatt.service.fleet.places import ArchiveError, Folder
 from gramwatt.service.months.report import month_report
 from gramwatt.service.operation.backfill import rescore_due
 from gramwatt.service.operation.factors import rescore_on_new_factors
@@ -113,3 +114,11 @@ def test_the_queries_of_pandas_and_spark_in_the_documents_are_the_month(year, sp
     grams = sum(row["grams"] for row in of["found"])
     assert grams == pytest.approx(totals["operational_g"]["value"], rel=1e-9)
     session.stop()
+
+
+def test_what_is_no_server_of_spark_connect_is_refused_in_seconds(monkeypatch):
+    monkeypatch.setattr("gramwatt.service.fleet.engines.CONNECT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ArchiveError, match="did not answer within 1 s"):
+            open_engine(address)
