@@ -14,6 +14,7 @@ from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
 from gramwatt.sci.base.document import (
     CorrectionDoc,
     JobDoc,
+    ServiceDoc,
     WindowDoc,
 )
 from gramwatt.sci.base.formatting import (
@@ -26,7 +27,8 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.records import parse_time
 
 WINDOWS_SHOWN = 20
@@ -55,6 +57,7 @@ def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
         span = f"  ({span})" if span else ""
         figure = f"{value_text(row['g_per_unit'])}{span}, R = {count_text(row['count'])}"
         rows.append((f"SCI per {row['unit']}", figure))
+    rows += _service(document["service"])
     rows.append(("Data quality", document["data_quality"]["grade"]))
     rows.append(("Conformance", "; ".join([document["conformance"], *document["deviations"]])))
     tags = ", ".join(f"{key}={value}" for key, value in sorted(document["tags"].items()))
@@ -66,6 +69,16 @@ def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
         remedy = f"gramwatt job {document['job_id']} --set zone=DE"
         rows.append(("To do", f"declare where it ran, such as: {remedy}"))
     return _aligned(rows, width)
+
+
+def _service(service: ServiceDoc | None) -> list[tuple[str, str]]:
+    """Return what the energy of a service was for; nothing of a job that is none."""
+    rows = []
+    for part in service["total"]["parts"] if service else ():
+        joules = part["energy_j"]
+        energy = Quantity.from_doc(joules).scaled(1 / J_PER_KWH, "kWh").to_doc() if joules else None
+        rows.append((f"For {part['part']}", f"{text(energy)}, {text(part['total_g'])}"))
+    return rows
 
 
 def _correction(row: CorrectionDoc) -> str:

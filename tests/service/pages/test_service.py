@@ -8,7 +8,10 @@ from datetime import UTC, datetime
 import pytest
 from flask.testing import FlaskClient
 
+from gramwatt.sci.base.formatting import plain, text
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.budgets.budgets import NewBudget, set_budget
+from gramwatt.service.cli.terminal import job_lines
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
@@ -51,6 +54,19 @@ def test_the_list_and_the_page_show_a_service_that_is_up(
     assert "Prefill (prompt tokens computed)" in page
     assert "2026-05-01, so far 100 5 000" in page
     assert "2026-04-30 80 4 000" in page
+
+
+def test_the_job_on_a_terminal_says_what_the_energy_was_for(serving: Service) -> None:
+    document = job_document(serving, "job-1").document
+    assert document["service"] is not None
+    rows = [line for line in job_lines(document) if line.startswith("For ")]
+    parts = document["service"]["total"]["parts"]
+    assert [row.split()[1] for row in rows] == ["prefill", "decode", "idle"]
+    for row, part in zip(rows, parts, strict=True):
+        energy = part["energy_j"]
+        assert energy is not None
+        kwh = Quantity.from_doc(energy).scaled(1 / 3.6e6, "kWh")
+        assert row.endswith(plain(f"{text(kwh.to_doc())}, {text(part['total_g'])}"))
 
 
 def test_days_of_a_running_service_close(serving: Service) -> None:
