@@ -261,7 +261,7 @@ class Accounts:
         source = "energy times the intensity of contracts, as tags of the jobs declare them"
         return {
             "jobs": len(with_contract),
-            "market_g": market.sourced(source, "declared").to_doc(),
+            "market_g": market.sourced(source).of_kind("declared").to_doc(),
             "location_g": sums.operational_g.to_doc(),
         }
 
@@ -365,7 +365,7 @@ def _pue(members, sums):
         return None
     sources = sorted({source for m in members for source in pue_sources(m.job)})
     kind = weakest(m.job["method"]["pue"]["kind"] for m in members)
-    found = Quantity.exact(kwh / energy.value, "1", kind, "; ".join(sources))
+    found = Quantity.exact(kwh / energy.value, "1", kind, "all").sourced(*sources)
     if not (_above(grams) and grams.relative and energy.relative):
         return found
     ratio = grams.over(energy, "1").uncertainty.effects
@@ -392,8 +392,8 @@ def _method(members, sums):
         own = Uncertainty({n: effects[n] for n in effects if n not in sources}).ends()
         value = ratio.value / pue.value
         unit, kind = "gCO2e/kWh", sums.operational_g.kind
-        source = "; ".join(sorted(texts)) or sums.operational_g.source
-        intensity = Quantity.exact(value, unit, kind, source)
+        intensity = Quantity.exact(value, unit, kind, "all")
+        intensity = intensity.sourced(*(sorted(texts) or sums.operational_g.sources))
         intensity = intensity.ranged(math.exp(own.low), math.exp(own.high))
     excluded = {text for method in methods for text in method["boundary_excluded"]}
     lives = [method["lifetime_years"] for method in methods]

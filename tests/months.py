@@ -5,7 +5,6 @@ It is slow and simple, and reads every document, as releases before the parts di
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from gramwatt.sci.base.quantity import (
     Quantity,
     QuantityDoc,
     kind_of_sum,
+    sources_of,
     total,
 )
 from gramwatt.sci.grid.zones import at_equal_grid
@@ -122,10 +122,10 @@ def month_document(
         "jobs": [],
         "sources": sorted(
             {
-                source.replace("\0", "; ")
+                source
                 for job in documents
                 for row in job["method"]["inputs"]
-                for source in re.sub(r"; (?=[^()]*\))", "\0", row["figure"]["source"]).split("; ")
+                for source in sources_of(row["figure"])
             }
         ),
     }
@@ -203,7 +203,7 @@ def _energy(parts: Sequence[tuple[_Member, Quantity | None]]) -> Quantity | None
             amounts[kind] += share * read.value if read else 0.0  # type: ignore[index]
     if whole is None or not sum(amounts.values()) > 0:
         return whole
-    return whole.sourced(whole.source, kind_of_sum(amounts))
+    return whole.of_kind(kind_of_sum(amounts))
 
 
 def _until(members: Sequence[_Member], days: int | None) -> list[_Member]:

@@ -41,7 +41,7 @@ def scicsv(*documents: JobDoc) -> str:
     An unknown figure is an empty cell, never 0.
     """
     target = io.StringIO()
-    writer = csv.DictWriter(target, COLUMNS, lineterminator="\r\n")
+    writer = csv.DictWriter(target, COLUMNS, extrasaction="ignore", lineterminator="\r\n")
     writer.writeheader()
     for document in documents:
         same = {"job_id": document["job_id"], "revision": document["revision"]}

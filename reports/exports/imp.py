@@ -23,7 +23,7 @@ from gramwatt.reports.exports.yaml import Data, to_yaml
 from gramwatt.sci.analysis.audit import self_audit
 from gramwatt.sci.base.document import EmbodiedTermDoc, JobDoc
 from gramwatt.sci.base.formatting import all_digits
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc, sources_of
 from gramwatt.sci.base.units import HOURS_PER_YEAR, h_from_s, kwh_from_j
 from gramwatt.sci.journal.corrections import declared_counts
 from gramwatt.sci.score.sci_for_ai import rationale
@@ -248,7 +248,7 @@ def _carbon_intensity(document: JobDoc) -> dict[str, Data]:
         "signal": method["intensity_signal"],
         "basis": method["intensity_basis"],
         "resolution_by_energy": resolution or None,
-        "data_sources": _named(figure["source"].split("; "), "grid-data", f"intensity of {place}"),
+        "data_sources": _named(sources_of(figure), "grid-data", f"intensity of {place}"),
         "regional_breakdown": [
             {
                 "region": place,
@@ -264,9 +264,7 @@ def _embodied_emissions(document: JobDoc) -> dict[str, Data]:
     """M with TE, EL, TiR and the resource share of each device and host."""
     figure = document["embodied_g"]
     terms = document["embodied_terms"]
-    sources = dict.fromkeys(
-        source for term in terms for source in term["te_g"]["source"].split("; ")
-    )
+    sources = dict.fromkeys(source for term in terms for source in sources_of(term["te_g"]))
     return {
         **_ranged(figure),
         "unit": "gCO2eq",

@@ -25,7 +25,7 @@ from gramwatt.sci.analysis.documents import (
 )
 from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc, sources_of
 from gramwatt.sci.score.method import NOT_JUDGED, OTHER_RUNS
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, persona, rationale
 
@@ -328,9 +328,6 @@ def _intensity(runs: _Runs, mean: float | None) -> dict[str, Any]:
     }
 
 
-def sources_of(figure: QuantityDoc) -> list[str]:
-    """Return the sources of a figure."""
-    return figure["source"].split("; ")
 
 
 def _dated(sources: Iterable[str], runs: _Runs) -> str:

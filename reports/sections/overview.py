@@ -39,7 +39,14 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.quantity import METERED, Quantity, QuantityDoc, is_estimate, total
+from gramwatt.sci.base.quantity import (
+    METERED,
+    Quantity,
+    QuantityDoc,
+    is_estimate,
+    sources_of,
+    total,
+)
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.corrections import declared_counts
 
@@ -284,6 +291,6 @@ def obtained_blocks(document: JobDoc) -> list[Block]:
 def _sources(figure: QuantityDoc | None) -> str:
     if figure is None:
         return "not known: the notices say why"
-    parts = figure["source"].split("; ")
+    parts = sources_of(figure)
     left = len(parts) - MAX_SOURCES
     return "; ".join(parts[:MAX_SOURCES]) + (f"; and {left} more" if left > 0 else "")

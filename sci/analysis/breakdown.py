@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -18,7 +19,7 @@ from gramwatt.sci.base.document import (
     Term,
     figure,
 )
-from gramwatt.sci.base.propagation import Uncertainty
+from gramwatt.sci.base.propagation import NONE
 from gramwatt.sci.base.quantity import Quantity, of_uncertainty, total
 from gramwatt.sci.base.uncertainty import Sensors, energy
 from gramwatt.sci.journal.records import ACCELERATORS
@@ -135,11 +136,9 @@ def _less_one(pue: Quantity) -> tuple[float, float, float]:
 def _intensity(job: JobDoc, grams: Quantity, read: Quantity) -> Quantity:
     """Return 1 with the uncertainty of the intensity: what moves O, and neither E nor PUE."""
     others = {*read.uncertainty.effects, *pue_sources(job)}
-    effects = {
-        name: effect for name, effect in grams.uncertainty.effects.items() if name not in others
-    }
+    known = replace(grams.uncertainty.without(others), nonlinear=NONE)
     source = job["method"]["intensity_g_per_kwh"]["source"]
-    return of_uncertainty(1.0, Uncertainty(effects), "1", grams.kind, source)
+    return of_uncertainty(1.0, known, "1", grams.kind, source)
 
 
 def pue_sources(job: JobDoc) -> list[str]:

@@ -149,7 +149,7 @@ def energy_of(jobs: Sequence[JobDoc]) -> Quantity | None:
             amounts[kind] += share * read.value  # type: ignore[index]
     if whole is None or not sum(amounts.values()) > 0:
         return whole
-    return whole.sourced(whole.source, kind_of_sum(amounts))
+    return whole.of_kind(kind_of_sum(amounts))
 
 
 def _method(job: JobDoc) -> Method:

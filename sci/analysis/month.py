@@ -70,7 +70,7 @@ class Pending:
         found = total(energy(joules, kind, "intervals so far") for kind, joules in by_kind.items())
         if found is None:
             return None
-        return found.sourced(found.source, kind_of_sum(by_kind)).scaled(1 / J_PER_KWH, "kWh")
+        return found.of_kind(kind_of_sum(by_kind)).scaled(1 / J_PER_KWH, "kWh")
 
 
 def previous_month(month: str) -> str:
@@ -157,7 +157,7 @@ class Part:
         if found is None or not kinds:
             return found
         kind = kind_of_sum(kinds) if term == "energy_kwh" else weakest(kinds)
-        return found.sourced(whole.source, kind)
+        return found.of_kind(kind)
 
 
 def _own_ends(of_day: QuantityDoc, whole: Quantity) -> Effect | None:
@@ -176,7 +176,7 @@ def _fitted(whole: Quantity, ends: Effect | None) -> Quantity:
     if ends is None:
         return whole
     known = whole.uncertainty.fitted(ends)
-    return of_uncertainty(whole.value, known, whole.unit, whole.kind, whole.source)
+    return of_uncertainty(whole.value, known, whole.unit, whole.kind, *whole.sources)
 
 
 def months_of(job: JobDoc) -> dict[str, Part]:
@@ -219,5 +219,5 @@ def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
     whole = total(energy_kwh for _, energy_kwh in known if energy_kwh)
     amounts = {kind: fsum(job.joules.get(kind, 0.0) for job in jobs) for kind in KINDS}
     if whole and sum(amounts.values()) > 0:
-        whole = whole.sourced(whole.source, kind_of_sum(amounts))
+        whole = whole.of_kind(kind_of_sum(amounts))
     return {"jobs": len(jobs), "energy_kwh": doc(whole), "named": named}

@@ -34,7 +34,7 @@ from gramwatt.sci.analysis.compare import (
 )
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, of_sources
 
 RUNS_MOST = 50
 """Runs of one side."""
@@ -190,7 +190,7 @@ def _both(measured: Quantity, repeated: Quantity | None) -> Quantity:
     if repeated is None:
         return measured
     low, high = repeated.low / repeated.value, repeated.high / repeated.value
-    scatter = Quantity(1.0, low, high, "1", measured.kind, measured.source)
+    scatter = of_sources(1.0, low, high, "1", measured.kind, measured.sources)
     return measured.times(scatter.named("repetition"), "1")
 
 
@@ -198,7 +198,8 @@ def _sentence(ratio: Quantity, found: str, moved: str | None, compares: Compared
     """Return the verdict in words, with what it rests on."""
     equal = AT_EQUAL if compares == "equal-intensity" else ""
     hours = f"; {CARBON_UNKNOWN}" if equal else ""
-    span = f"{ratio.value - 1:+.0%} ({ratio.low - 1:+.0%} to {ratio.high - 1:+.0%})"
+    ends = f"({ratio.low - 1:+.0%} to {ratio.high - 1:+.0%})"
+    span = f"{ratio.value - 1:+.0%} {ends}"
     if found == "unknown":
         return (
             f"Whether carbon per unit{equal} differs is not known: {span} by the meters alone. How "
@@ -209,7 +210,7 @@ def _sentence(ratio: Quantity, found: str, moved: str | None, compares: Compared
     size = f"{abs(ratio.value - 1):.0%}"
     why = f"; what moved most is {moved}" if moved else ""
     what = f"Carbon per unit{equal} is {size} {found}"
-    return f"{what} {span.partition(' ')[2]}{why}{hours}."
+    return f"{what} {ends}{why}{hours}."
 
 
 def _runs_doc(runs: Sequence[Side], whole: Side) -> RunsDoc:

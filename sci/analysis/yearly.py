@@ -19,7 +19,7 @@ from gramwatt.sci.analysis.documents import (
     TermsDoc,
 )
 from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, join_sources, weakest
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, join_sources, of_sources, weakest
 from gramwatt.sci.score.assess import worst_status
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
@@ -96,8 +96,7 @@ def added(figures: Sequence[QuantityDoc | None]) -> QuantityDoc | None:
         return None
     value, low, high = (sum(getattr(one, end) for one in known) for end in ("value", "low", "high"))
     kind = weakest(one.kind for one in known)
-    source = join_sources(one.source for one in known)
-    return Quantity(value, low, high, known[0].unit, kind, source).to_doc()
+    return of_sources(value, low, high, known[0].unit, kind, join_sources(known)).to_doc()
 
 
 def year_totals(months: Sequence[MonthDoc]) -> TermsDoc:

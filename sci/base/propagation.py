@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from statistics import NormalDist
@@ -57,11 +57,16 @@ SIMPSON = tuple(
 """Nodes [standard deviations] and weights of Simpson's rule over half a normal distribution."""
 
 
-class UncertaintyDoc(TypedDict):
+class _HoursDoc(TypedDict, total=False):
+    hours_of: dict[str, str]
+
+
+class UncertaintyDoc(_HoursDoc):
     """An `Uncertainty` as JSON.
 
     `inputs` has the changes of the figure's natural logarithm with each input at its low and at its
-    high end, `interplay` the cumulants that sums of inputs add.
+    high end, `interplay` the cumulants that sums of inputs add. `hours_of` names, of an input that
+    is what some hours have of their own, the annual value that it is of; it is left out without.
     """
 
     inputs: dict[str, list[float]]
@@ -185,10 +190,13 @@ class Uncertainty:
     """The relative uncertainty of a figure: the effect of each input on its logarithm.
 
     `nonlinear` are cumulants that sums of uncertain parts add to those of the single effects.
+    `hours_of` has, of each input that is what some hours have of their own, the name of the annual
+    value that they differ from.
     """
 
     effects: Mapping[str, Effect]
     nonlinear: Cumulants = NONE
+    hours_of: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_input(cls, name: str, value: float, low: float, high: float) -> Uncertainty:
@@ -214,7 +222,7 @@ class Uncertainty:
             joint = Effect(mine.low + sign * low, mine.high + sign * high)
             if max(map(abs, joint)) > 1e-12:
                 effects[name] = joint
-        return Uncertainty(effects, nonlinear)
+        return Uncertainty(effects, nonlinear, {**self.hours_of, **other.hours_of})
 
     def renamed(self, name: str) -> Uncertainty:
         """Return the same of an input of this name; a computed figure counts as one input."""
@@ -225,7 +233,7 @@ class Uncertainty:
         left = dict(self.effects)
         for name in names:
             left.pop(name, None)
-        return Uncertainty(left, self.nonlinear)
+        return replace(self, effects=left)
 
     def fitted(self, ends: Effect) -> Uncertainty:
         """Return the same inputs with effects as much greater or smaller as `ends` asks for.
@@ -247,7 +255,8 @@ class Uncertainty:
         }
         mean, variance, third = self.nonlinear
         both = (below + above) / 2
-        return Uncertainty(effects, Cumulants(mean * both, variance * both**2, third * both**3))
+        nonlinear = Cumulants(mean * both, variance * both**2, third * both**3)
+        return replace(self, effects=effects, nonlinear=nonlinear)
 
     def condensed(self, rest: str) -> Uncertainty:
         """Return the same with the small inputs as one of the name `rest`, to be stored."""
@@ -259,18 +268,23 @@ class Uncertainty:
         if small:
             low = math.sqrt(math.fsum(effect.low**2 for effect in small))
             effects[rest] = Effect(-low, math.sqrt(math.fsum(effect.high**2 for effect in small)))
-        return Uncertainty(effects, self.nonlinear)
+        return replace(self, effects=effects)
 
     def to_doc(self) -> UncertaintyDoc:
         """Return the effects of all inputs, and what sums add to them, as JSON-ready data."""
         rounded = {name: [round(end, 6) for end in ends] for name, ends in self.effects.items()}
-        return {"inputs": rounded, "interplay": [round(part, 9) for part in self.nonlinear]}
+        doc: UncertaintyDoc = {
+            "inputs": rounded,
+            "interplay": [round(part, 9) for part in self.nonlinear],
+        }
+        hours_of = {name: of for name, of in self.hours_of.items() if name in rounded}
+        return {**doc, "hours_of": hours_of} if hours_of else doc
 
     @classmethod
     def from_doc(cls, doc: UncertaintyDoc) -> Uncertainty:
         """Return what `to_doc` wrote."""
         effects = {name: Effect(*ends) for name, ends in doc["inputs"].items()}
-        return cls(effects, Cumulants(*doc["interplay"]))
+        return cls(effects, Cumulants(*doc["interplay"]), doc.get("hours_of", {}))
 
     def ends(self) -> Effect:
         """Return the logarithms of low/value and high/value of the range.
@@ -308,7 +322,8 @@ def of_sum(parts: Sequence[tuple[float, Uncertainty]]) -> Uncertainty:
     effects = _effects(parts)
     common = set.intersection(*(set(part.effects) for _, part in parts))
     groups = [_group(members, common) for members in _grouped(parts, common)]
-    return Uncertainty(effects, _nonlinear(groups, effects))
+    hours_of = {name: of for _, part in parts for name, of in part.hours_of.items()}
+    return Uncertainty(effects, _nonlinear(groups, effects), hours_of)
 
 
 def _effects(parts: Sequence[tuple[float, Uncertainty]]) -> dict[str, Effect]:

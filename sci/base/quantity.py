@@ -9,7 +9,7 @@ sum is narrower than the sum of its parts' ranges.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict, get_args
 
@@ -29,10 +29,16 @@ ESTIMATES: frozenset[str] = frozenset(("derived", "estimated"))
 METERED: tuple[Kind, ...] = ("measured", "integrated", "attributed")
 """Kinds of energy that a meter read."""
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
+SEPARATOR = "; "
+"""Between several sources in the text of them all, which is for people: code reads `sources`."""
 
 
-class QuantityDoc(TypedDict):
-    """A `Quantity` as JSON."""
+class _SourcesDoc(TypedDict, total=False):
+    sources: list[str]
+
+
+class QuantityDoc(_SourcesDoc):
+    """A `Quantity` as JSON; `sources` has those that `source` names together, where it does."""
 
     value: float
     low: float
@@ -40,6 +46,11 @@ class QuantityDoc(TypedDict):
     unit: str
     kind: Kind
     source: str
+
+
+def sources_of(figure: QuantityDoc) -> list[str]:
+    """Return each source of a figure."""
+    return figure.get("sources") or [figure["source"]]
 
 
 def is_estimate(figure: QuantityDoc | None) -> bool:
@@ -70,12 +81,9 @@ def kind_of_sum(amounts: Mapping[Kind, float]) -> Kind:
     raise QuantityError("no kind to choose from")
 
 
-def join_sources(sources: Iterable[str]) -> str:
-    """Return each distinct source once, in order of first appearance, separated by '; '."""
-    seen: dict[str, None] = {}
-    for source in dict.fromkeys(sources):
-        seen.update(dict.fromkeys(part for part in source.split("; ") if part))
-    return "; ".join(seen)
+def join_sources(figures: Iterable[Quantity]) -> list[str]:
+    """Return each distinct source of figures once, in order of first appearance."""
+    return list(dict.fromkeys(source for figure in figures for source in figure.sources))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,8 @@ class Quantity:
     source: str
     _derived: Uncertainty | None = field(default=None, compare=False, repr=False)
     """Its uncertainty by inputs, where it was computed; None for an input."""
+    _sources: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The sources that `source` names together; none where it is one."""
 
     def __post_init__(self) -> None:
         if not all(map(math.isfinite, (self.value, self.low, self.high))):
@@ -123,6 +133,11 @@ class Quantity:
         assert summed is not None  # there are two
         return summed
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return each source of the figure."""
+        return self._sources or (self.source,)
+
     def named(self, name: str) -> Quantity:
         """Return this figure as one input: only figures of that name share its error."""
         return replace(self, _derived=self.uncertainty.renamed(name))
@@ -132,7 +147,7 @@ class Quantity:
         if not names or not self.relative:
             return self
         left = self.uncertainty.without(names)
-        return of_uncertainty(self.value, left, self.unit, self.kind, self.source)
+        return of_uncertainty(self.value, left, self.unit, self.kind, *self.sources)
 
     @property
     def computed(self) -> bool:
@@ -149,14 +164,15 @@ class Quantity:
     def ranged(self, low: float, high: float) -> Quantity:
         """Return this value with another range, given as multiples of it."""
         ends = (min(low, 1.0) * self.value, max(high, 1.0) * self.value)
-        return Quantity(self.value, *ends, self.unit, self.kind, self.source)
+        return of_sources(self.value, *ends, self.unit, self.kind, self.sources)
 
     def scaled(self, factor: float, unit: str | None = None) -> Quantity:
         """Return this figure times an exact number, in `unit` (default: unchanged)."""
         ends = (self.low * factor, self.high * factor)
         value, unit = self.value * factor, unit or self.unit
         derived = self._uncertainty_or_none() if factor > 0 else None
-        return Quantity(value, min(ends), max(ends), unit, self.kind, self.source, derived)
+        low, high = min(ends), max(ends)
+        return of_sources(value, low, high, unit, self.kind, self.sources, derived)
 
     def times(self, other: Quantity, unit: str) -> Quantity:
         """Return this figure times another, in `unit`."""
@@ -179,18 +195,20 @@ class Quantity:
     def complement(self, unit: str) -> Quantity:
         """Return 1 less this share or ratio, in `unit`: what a ratio of carbon saves."""
         ends = (1 - self.value, 1 - self.high, 1 - self.low)
-        return Quantity(*ends, unit, self.kind, self.source)
+        return of_sources(*ends, unit, self.kind, self.sources)
 
-    def sourced(self, source: str, kind: Kind | None = None) -> Quantity:
-        """Return this figure with another source text, and with another kind where one is given."""
-        derived = self._uncertainty_or_none()
-        return Quantity(
-            self.value, self.low, self.high, self.unit, kind or self.kind, source, derived
-        )
+    def sourced(self, *sources: str) -> Quantity:
+        """Return this figure with other sources."""
+        ends, derived = (self.low, self.high), self._uncertainty_or_none()
+        return of_sources(self.value, *ends, self.unit, self.kind, sources, derived)
+
+    def of_kind(self, kind: Kind) -> Quantity:
+        """Return this figure as one of another kind."""
+        return replace(self, kind=kind, _derived=self._uncertainty_or_none())
 
     def to_doc(self) -> QuantityDoc:
         """Return this figure as JSON-ready data."""
-        return {
+        doc: QuantityDoc = {
             "value": self.value,
             "low": self.low,
             "high": self.high,
@@ -198,6 +216,7 @@ class Quantity:
             "kind": self.kind,
             "source": self.source,
         }
+        return {**doc, "sources": list(self._sources)} if self._sources else doc
 
     @classmethod
     def from_doc(cls, doc: QuantityDoc, known: UncertaintyDoc | None = None) -> Quantity:
@@ -207,7 +226,8 @@ class Quantity:
         """
         unit, kind, source = doc["unit"], doc["kind"], doc["source"]
         derived = Uncertainty.from_doc(known) if known else None
-        return cls(doc["value"], doc["low"], doc["high"], unit, kind, source, derived)
+        sources = tuple(doc.get("sources", ()))
+        return cls(doc["value"], doc["low"], doc["high"], unit, kind, source, derived, sources)
 
     @property
     def relative(self) -> bool:
@@ -218,21 +238,36 @@ class Quantity:
         return self.uncertainty if self.relative else None
 
     def _combined(self, other: Quantity, value: float, derived: Uncertainty, unit: str) -> Quantity:
-        kind, source = weakest((self.kind, other.kind)), join_sources((self.source, other.source))
-        return of_uncertainty(value, derived, unit, kind, source)
+        kind, sources = weakest((self.kind, other.kind)), join_sources((self, other))
+        return of_uncertainty(value, derived, unit, kind, *sources)
 
     def _spanning(self, other: Quantity, value: float, ends: list[float], unit: str) -> Quantity:
         """Return every combination of the ends: for figures that may be zero or below."""
-        kind, source = weakest((self.kind, other.kind)), join_sources((self.source, other.source))
-        return Quantity(value, min(*ends, value), max(*ends, value), unit, kind, source)
+        kind, sources = weakest((self.kind, other.kind)), join_sources((self, other))
+        return of_sources(value, min(*ends, value), max(*ends, value), unit, kind, sources)
 
 
 def of_uncertainty(
-    value: float, uncertainty: Uncertainty, unit: str, kind: Kind, source: str
+    value: float, uncertainty: Uncertainty, unit: str, kind: Kind, *sources: str
 ) -> Quantity:
     """Return a figure above zero with the range of an uncertainty."""
     low, high = (value * math.exp(end) for end in uncertainty.ends())
-    return Quantity(value, min(low, value), max(high, value), unit, kind, source, uncertainty)
+    ends = min(low, value), max(high, value)
+    return of_sources(value, *ends, unit, kind, sources, uncertainty)
+
+
+def of_sources(
+    value: float,
+    low: float,
+    high: float,
+    unit: str,
+    kind: Kind,
+    sources: Sequence[str],
+    derived: Uncertainty | None = None,
+) -> Quantity:
+    """Return a figure that comes from one or several sources."""
+    several = tuple(sources) if len(sources) > 1 else ()
+    return Quantity(value, low, high, unit, kind, SEPARATOR.join(sources), derived, several)
 
 
 def total(parts: Iterable[Quantity]) -> Quantity | None:
@@ -246,14 +281,14 @@ def total(parts: Iterable[Quantity]) -> Quantity | None:
     units = {part.unit for part in items}
     if len(units) > 1:
         raise QuantityError(f"cannot add {' and '.join(sorted(units))}")
-    kind, source = weakest(part.kind for part in items), join_sources(p.source for p in items)
+    kind, sources = weakest(part.kind for part in items), join_sources(items)
     value, unit = math.fsum(part.value for part in items), items[0].unit
     parts = [part for part in items if part.low or part.high]
     if parts and all(part.relative for part in parts):
         shares = [(part.value / value, part.uncertainty) for part in parts]
-        return of_uncertainty(value, of_sum(shares), unit, kind, source)
+        return of_uncertainty(value, of_sum(shares), unit, kind, *sources)
     low, high = (math.fsum(ends) for ends in zip(*((p.low, p.high) for p in items), strict=True))
-    return Quantity(value, min(low, value), max(high, value), unit, kind, source)
+    return of_sources(value, min(low, value), max(high, value), unit, kind, sources)
 
 
 def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:

@@ -18,7 +18,7 @@ from functools import lru_cache, reduce
 from operator import add
 from typing import Any
 
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Quantity, of_sources
 from gramwatt.sci.base.units import G_PER_KG, cm2_from_mm2, g_from_kg
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
 from gramwatt.sci.catalog.embodied_facts import DeclaredTe, Dies, Study, Tier
@@ -248,7 +248,7 @@ def seen_host_te(
     if server and _sockets(cpu, size.threads).low < 1:
         value = max(value, usual.te_g.value)
     low, high = min(low, usual.te_g.low), max(value, high, usual.te_g.high)
-    figure = Quantity(value, low, high, "gCO2e", "estimated", seen.te_g.source)
+    figure = of_sources(value, low, high, "gCO2e", "estimated", seen.te_g.sources)
     return replace(seen, te_g=figure)
 
 

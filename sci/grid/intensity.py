@@ -19,7 +19,7 @@ from operator import mul, sub
 from typing import Literal, NamedTuple, Protocol, overload
 
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Quantity, of_sources
 
 Quality = Literal["measured", "hourly", "estimated", "forecast", "profile", "annual", "world"]
 """How a point is known, best first: published or derived from what was generated; imported by the
@@ -74,7 +74,7 @@ class Provenance:
             return figure
         ratio = value / figure.value
         ends = figure.low * ratio, figure.high * ratio
-        return Quantity(value, *ends, figure.unit, figure.kind, figure.source)
+        return of_sources(value, *ends, figure.unit, figure.kind, figure.sources)
 
 
 SAME = 1e-9

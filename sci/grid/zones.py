@@ -45,10 +45,6 @@ USUAL_HOURS = 24.0
 SAME_HOURS = 3
 """In a zone without a trace, jobs in the same so many hours of the day share their own part: a grid
 repeats itself daily."""
-OWN = ", in the hours "
-"""Within the name of an input: after it, the hours whose own part of the range it is."""
-USUAL = "that it ran"
-"""After `OWN`: by how much these hours usually differ from the year."""
 HOURLY_SPREAD = 0.1
 """Relative range of an hour's value as published; stated, not fitted, because no two publishers'
 lifecycle values of the same hours were at hand. Of 23 years of zones, later editions of the same
@@ -106,13 +102,15 @@ class ZoneIntensity:
         if hours >= LONG_HOURS:
             shared = ends
         shared = max(shared[0], ends[0]), min(shared[1], ends[1])
-        effects = {figure.source: Effect(*map(math.log, shared))}
+        own: dict[str, Effect] = {}
         if hours < LONG_HOURS:
-            own = Effect(*(_beyond(end, long) for end, long in zip(ends, shared, strict=True)))
-            effects[f"{figure.source}{OWN}{_when(hours, start, usual=usual is not None)}"] = own
+            beyond = Effect(*(_beyond(end, long) for end, long in zip(ends, shared, strict=True)))
+            own[_when(hours, start, usual=usual is not None)] = beyond
         if usual is not None:
-            effects[f"{figure.source}{OWN}{USUAL}"] = Effect(math.log(usual), math.log(usual))
-        known = Uncertainty(effects)
+            own["that it ran"] = Effect(math.log(usual), math.log(usual))
+        of_hours = {f"{figure.source}, in the hours {when}": part for when, part in own.items()}
+        effects = {figure.source: Effect(*map(math.log, shared)), **of_hours}
+        known = Uncertainty(effects, hours_of=dict.fromkeys(of_hours, figure.source))
         return of_uncertainty(figure.value, known, UNIT, figure.kind, figure.source)
 
     def to_doc(self) -> dict[str, Any]:
@@ -321,7 +319,9 @@ def at_equal_grid(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity
     Annual values say nothing about the hours of either; what differs between the figures then is
     what the jobs did.
     """
-    names = [set(figure.uncertainty.effects) for figure in (before, after)]
-    shared = set.intersection(*({name.split(OWN)[0] for name in own} for own in names))
-    hours = {n for own in names for n in own if OWN in n and n.split(OWN)[0] in shared}
-    return before.with_exact(hours), after.with_exact(hours)
+    both = before.uncertainty, after.uncertainty
+    hours_of = {**both[0].hours_of, **both[1].hours_of}
+    of_each = ({hours_of.get(name, name) for name in known.effects} for known in both)
+    shared = set.intersection(*of_each)
+    own = [name for name, annual in hours_of.items() if annual in shared]
+    return before.with_exact(own), after.with_exact(own)

@@ -183,7 +183,12 @@ def _point_doc(point: IntensityPoint) -> dict[str, Any]:
     if point.quality not in ANNUAL and figure.relative and figure.uncertainty != _own(figure):
         known = figure.uncertainty
         effects = {name: list(effect) for name, effect in known.effects.items()}
-        found["uncertainty"] = {"inputs": effects, "interplay": list(known.nonlinear)}
+        hours_of = {"hours_of": dict(known.hours_of)} if known.hours_of else {}
+        found["uncertainty"] = {
+            "inputs": effects,
+            "interplay": list(known.nonlinear),
+            **hours_of,
+        }
     return found
 
 

@@ -166,10 +166,10 @@ class JobEnergy:
         sources = [
             text
             for (meter, _, _), rows in terms.items()
-            for text in (meter, *(known.figure.source for known, _, _ in rows))
+            for text in (meter, *join_sources(known.figure for known, _, _ in rows))
         ]
-        factors = [pues[number].source for _, _, number in terms]
-        return emitted.sourced(join_sources([*sources, *factors]))
+        factors = join_sources(pues[number] for _, _, number in terms)
+        return emitted.sourced(*dict.fromkeys([*sources, *factors]))
 
     @cached_property
     def pue(self) -> Quantity:
@@ -388,4 +388,4 @@ def _energy_j(
     by_kind: dict[Kind, float] = defaultdict(float)
     for (_, kind), joules in sums.items():
         by_kind[kind] += joules
-    return figure.sourced(figure.source, kind_of_sum(by_kind))
+    return figure.of_kind(kind_of_sum(by_kind))

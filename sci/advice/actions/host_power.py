@@ -144,7 +144,7 @@ def with_host(
     now, power = work.part, work.power_w
     rated = now.tdp_w if now else None
     if now is None or power is None or not rated or not target.tdp_w:
-        return board.sourced(f"{board.source}; host power not known")
+        return board.sourced(*board.sources, "host power not known")
     growth = target.tdp_w / rated if moves else 1.0
     declared = work.request.host_power_w
 

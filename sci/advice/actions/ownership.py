@@ -80,7 +80,7 @@ def judge(
     operational, embodied = work.operational_g_h, work.embodied_g_h
     place = moved(work, target)
     if energy is not None and place is not None:
-        energy = energy.times(place, "1").sourced(f"{energy.source}; {place.source}")
+        energy = energy.times(place, "1").sourced(*energy.sources, *place.sources)
     payback = break_even(work, target, energy, devices)
     if energy is None or operational is None or embodied is None or made is None:
         reasons = _unknown(work, target, energy)

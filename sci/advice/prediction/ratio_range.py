@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gramwatt.sci.advice.documents import Basis
-from gramwatt.sci.base.quantity import Quantity, join_sources, weakest
+from gramwatt.sci.base.quantity import Quantity, join_sources, of_sources, weakest
 
 ONE_SIDED = 0.842 / 1.282
 """Normal quantile of 80 % over that of 90 %: beyond the outer one of two ratios that lie far apart
@@ -60,8 +60,8 @@ def ratio_of(formula: Formula, inputs: Mapping[str, Quantity], source: str = "")
         up += max(0.0, *moves) ** 2
     low, high = (middle * math.exp(-math.sqrt(down)), middle * math.exp(math.sqrt(up)))
     kind = weakest(figure.kind for figure in inputs.values())
-    text = source or join_sources(figure.source for figure in inputs.values())
-    return Quantity(middle, min(low, middle), max(high, middle), "1", kind, text)
+    sources = [source] if source else join_sources(inputs.values())
+    return of_sources(middle, min(low, middle), max(high, middle), "1", kind, sources)
 
 
 def other_factor(product: Quantity, factor: Quantity) -> Quantity:

@@ -26,7 +26,7 @@ from gramwatt.sci.analysis.month_rows import (
     MonthMethodDoc,
 )
 from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, weakest
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, of_sources, weakest
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.method import APPROACH, FORMULA, INCLUDED, STANDARD
 from gramwatt.service.months.sums.arrays import Parts, grouped, values
@@ -117,13 +117,13 @@ class Accounts:
             return None
         known = [self._parts.traits[n]["pue"] for n in np.unique(self._parts.trait[jobs])]
         sources = sorted({source for _, of_job in known for source in of_job})
-        kind, source = weakest(kind for kind, _ in known), "; ".join(sources)
+        kind = weakest(kind for kind, _ in known)
         spread = factor(totals.operational_g, totals.energy_kwh, cell, sources, only=True)
         value = facility_kwh / energy.value
         if spread is None or not spread.value > 0:
-            return Quantity.exact(value, "1", kind, source)
+            return of_sources(value, value, value, "1", kind, sources)
         ends = (spread.low / spread.value, spread.high / spread.value)
-        return Quantity.exact(value, "1", kind, source).ranged(*ends)
+        return of_sources(value, value, value, "1", kind, sources).ranged(*ends)
 
     def method(self) -> MonthMethodDoc | None:
         """Return by what the month's jobs are scored, with means over the month; None for no job.
@@ -141,7 +141,7 @@ class Accounts:
         lives = {to_text(trait["life"]): trait["life"] for trait in traits}
         if intensity is not None:
             used = {row[2] for trait in traits for row in trait["intensity"]}
-            intensity = intensity.sourced("; ".join(sorted(used)) or intensity.source)
+            intensity = intensity.sourced(*(sorted(used) or intensity.sources))
 
         def said(number: int) -> str:
             return "; ".join(sorted({trait["method"][number] for trait in traits}))
@@ -322,7 +322,7 @@ class Accounts:
         market = energy.scaled(float(contract_g[jobs].sum()) / energy.value, "gCO2e")
         return {
             "jobs": len(jobs),
-            "market_g": market.sourced(CONTRACTS, "declared").to_doc(),
+            "market_g": market.sourced(CONTRACTS).of_kind("declared").to_doc(),
             "location_g": location.to_doc(),
         }
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramwatt.sci.base.quantity import Kind
 from gramwatt.service.months.sums.figures import Figures, Floats, Ints, Uncertainties, spans
 from gramwatt.service.months.sums.part import (
     COUNT,
@@ -69,6 +70,10 @@ class Names:
         return int(found[0])
 
 
+Label = tuple[Kind, *tuple[str, ...]]
+"""Kind and sources of figures."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Amounts of jobs: the job's place, the day of a count, what it is by number, and how much."""
@@ -107,7 +112,7 @@ class Parts:
     counts: Rows
     quality: Rows
     hours: Rows
-    labels: list[tuple[str, str]]
+    labels: list[Label]
     units: list[str]
     keys_of_quality: list[tuple[str, str]]
     totals: dict[Any, Any] = field(default_factory=dict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -41,8 +40,6 @@ from gramwatt.service.months.sums.sites import sites
 from gramwatt.service.months.sums.totals import Sums, Totals, by_day, by_job, change
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
-_BETWEEN = re.compile(r"; (?![^()]*\))")
-"""Between the sources of a figure, not within one's remark in parentheses."""
 _WEIGHTS = {"energy": 0, "intensity": 0, "embodied": 2}
 """The term whose value weights each block of the quality of a job's data."""
 
@@ -357,9 +354,8 @@ class MonthSums:
         return np.bincount(self._parts.trait, minlength=len(self._parts.traits))
 
     def _sources(self) -> list[str]:
-        """Return each source once, also of those that a figure has together."""
-        found = {source for trait in self._parts.traits for source in trait["sources"]}
-        return sorted({one for together in found for one in _BETWEEN.split(together)})
+        """Return each source once."""
+        return sorted({source for trait in self._parts.traits for source in trait["sources"]})
 
     def _notices(self) -> list[NoticeDoc]:
         unique = {(code, text) for trait in self._parts.traits for code, text in trait["notices"]}

@@ -13,9 +13,10 @@
 - quality: key, share, of the quality of its data and of its breakdown (`analysis/breakdown.py`);
   amounts of emission factors (`analysis/factors.py`);
 - hours: hour since 1970, share of the part's energy in it;
-- for each effect, as 64-bit integers, the input's name and the base of that name (`name_number`).
+- for each effect, as 64-bit integers, the input's name, and that of the annual value whose hours'
+  own part it is, else the same again (`name_number`).
 
-Labels (kind and source of a figure), units and keys of quality are numbered in `texts`.
+Labels (kind and sources of a figure), units and keys of quality are numbered in `texts`.
 """
 
 from __future__ import annotations
@@ -49,8 +50,7 @@ from gramwatt.sci.analysis.month import TERMS, Part, months_of
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import QuantityError
 from gramwatt.sci.base.propagation import Uncertainty
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.grid.zones import OWN
+from gramwatt.sci.base.quantity import Quantity, sources_of
 from gramwatt.sci.score.sci_for_ai import persona
 from gramwatt.service.store.documents import to_text
 
@@ -208,7 +208,7 @@ class _Writer:
 
     def _add_figure(self, day: int, term: int, figure: Quantity) -> None:
         self._figures += [
-            *(day, term, self._labels.of((figure.kind, figure.source))),
+            *(day, term, self._labels.of((figure.kind, *figure.sources))),
             *(self._uncertainty(figure), figure.value, figure.low, figure.high),
         ]
 
@@ -221,7 +221,8 @@ class _Writer:
             self._nonlinear += known.nonlinear
             for name, effect in known.effects.items():
                 self._effects += [number, *effect]
-                self._names.extend((name_number(name), name_number(name.split(OWN)[0])))
+                annual = known.hours_of.get(name, name)
+                self._names.extend((name_number(name), name_number(annual)))
         return self._uncertain[key]
 
     def _texts(self) -> dict[str, Any]:
@@ -254,7 +255,9 @@ class _Writer:
             "labels": list(self._labels.found),
             "quality": list(self._keys.found),
             "notices": sorted({(n["code"], n["message"]) for n in job["notices"]}),
-            "sources": sorted({row["figure"]["source"] for row in job["method"]["inputs"]}),
+            "sources": sorted(
+                {one for row in job["method"]["inputs"] for one in sources_of(row["figure"])}
+            ),
         }
 
 

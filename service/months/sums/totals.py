@@ -18,14 +18,15 @@ from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.propagation import Uncertainty
 from gramwatt.sci.base.quantity import (
     KINDS,
+    SEPARATOR,
     Kind,
     Quantity,
     QuantityDoc,
-    join_sources,
     kind_of_sum,
+    of_sources,
     weakest,
 )
-from gramwatt.service.months.sums.arrays import Names, Parts
+from gramwatt.service.months.sums.arrays import Label, Names, Parts
 from gramwatt.service.months.sums.figures import (
     Figures,
     Floats,
@@ -45,7 +46,7 @@ _ENERGY, _OPERATIONAL, _EMBODIED = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """One term summed by cell, with kind and source of each sum; None where nothing is known.
+    """One term summed by cell, with kind and sources of each sum; None where nothing is known.
 
     `uncertain` is None once nothing asks for it any more: it is long where jobs have own inputs.
     """
@@ -53,7 +54,7 @@ class Sums:
     unit: str
     figures: Figures
     uncertain: Uncertainties | None
-    labels: Sequence[tuple[Kind, str] | None]
+    labels: Sequence[Label | None]
     names: Names
 
     @property
@@ -72,7 +73,8 @@ class Sums:
             float(column[cell])
             for column in (self.figures.value, self.figures.low, self.figures.high)
         )
-        return Quantity(value, low, high, self.unit, *label)
+        kind, *sources = label
+        return of_sources(value, low, high, self.unit, kind, sources)
 
     def doc(self, cell: int) -> QuantityDoc | None:
         """Return the sum of a cell as JSON-ready data."""
@@ -184,14 +186,13 @@ def factor(
     unit = f"{above.unit}/{below.unit}"
     value = above.value / below.value
     if not (above.relative and below.relative):
-        return Quantity.exact(value, unit, above.kind, above.source)
+        return of_sources(value, value, value, unit, above.kind, above.sources)
     moved, low, high = _difference(_inputs(product, cell), _inputs(by, cell))
     chosen = np.isin(moved, [name_number(name) for name in names]) == only
     both = ends(low[chosen], high[chosen], np.zeros(3))
     edges = value * math.exp(both.low), value * math.exp(both.high)
-    return Quantity(
-        value, min(edges[0], value), max(edges[1], value), unit, above.kind, above.source
-    )
+    low_end, high_end = min(edges[0], value), max(edges[1], value)
+    return of_sources(value, low_end, high_end, unit, above.kind, above.sources)
 
 
 def change(after: Sums, before: Sums, cells: tuple[int, int] = (0, 0)) -> Quantity | None:
@@ -209,10 +210,10 @@ def change(after: Sums, before: Sums, cells: tuple[int, int] = (0, 0)) -> Quanti
     inputs = [_inputs(sums, cell) for sums, cell in zip((after, before), cells, strict=True)]
     shared = np.intersect1d(inputs[0].bases, inputs[1].bases)
     low, high, nonlinear = _quotient(*(one.without_hours(shared) for one in inputs))
-    kind, source = _joined([after.labels[cells[0]], before.labels[cells[1]]])
+    kind, *sources = _joined([after.labels[cells[0]], before.labels[cells[1]]])
     value, both = above.value / below.value, ends(low, high, nonlinear)
     edges = (value * math.exp(both.low), value * math.exp(both.high))
-    return Quantity(value, min(edges[0], value), max(edges[1], value), "1", kind, source)
+    return of_sources(value, min(edges[0], value), max(edges[1], value), "1", kind, sources)
 
 
 class _Inputs(NamedTuple):
@@ -268,7 +269,7 @@ def _summed(parts: Parts, term: int, rows: Ints, cell: Ints, cells: int) -> Sums
     if term == _ENERGY:
         kinds = _kinds_of_energy(parts, rows, cell, cells)
         labels = [
-            (kind, label[1]) if label and kind else label
+            (kind, *label[1:]) if label and kind else label
             for kind, label in zip(kinds, labels, strict=True)
         ]
     unit = ENERGY_UNIT if term == _ENERGY else CARBON_UNIT
@@ -284,8 +285,9 @@ def _with_plain(sums: Sums) -> Sums:
         return sums
     rows = []
     for cell in map(int, plain):
-        _, source = sums.labels[cell] or ("", "")
+        _, *sources = sums.labels[cell] or ("", "")
         value, low, high = (c[cell] for c in (figures.value, figures.low, figures.high))
+        source = SEPARATOR.join(sources)
         (effect,) = Uncertainty.of_input(source, value, low, high).effects.values()
         rows.append((sums.names.of(source), *effect))
     added = np.array(rows)
@@ -323,7 +325,7 @@ def _kinds_of_energy(parts: Parts, rows: Ints, cell: Ints, cells: int) -> list[K
             shares[KINDS.index(kind), parts.quality.job[mine]] = parts.quality.amount[mine]
     reached = np.cumsum(shares, axis=0)
     of_job = np.argmax(reached >= 0.9 * reached[-1], axis=0)
-    of_label = np.array([KINDS.index(kind) for kind, _ in parts.labels], np.int64)
+    of_label = np.array([KINDS.index(kind) for kind, *_ in parts.labels], np.int64)
     own, job, energy = of_label[parts.label[rows]], parts.job[rows], parts.figures.value[rows]
     alike = of_job[job] == own
     by_kind = [
@@ -336,7 +338,7 @@ def _kinds_of_energy(parts: Parts, rows: Ints, cell: Ints, cells: int) -> list[K
 
 def _labels(
     parts: Parts, label: Ints, job: Ints, cell: Ints, cells: int
-) -> list[tuple[Kind, str] | None]:
+) -> list[Label | None]:
     """Return the weakest kind of each cell, and its sources in the order of the jobs."""
     if not len(cell):
         return [None] * cells
@@ -344,12 +346,13 @@ def _labels(
     found, place = numbered(cell * stride + label, cells * stride)
     first = np.full(len(found), len(parts.keys))
     np.minimum.at(first, place, job)
-    met: list[list[tuple[Kind, str]]] = [[] for _ in range(cells)]
+    met: list[list[Label]] = [[] for _ in range(cells)]
     for key in found[np.lexsort((first, found // stride))]:
         met[key // stride].append(parts.labels[key % stride])
     return [_joined(of_cell) if of_cell else None for of_cell in met]
 
 
-def _joined(labels: Iterable[tuple[Kind, str] | None]) -> tuple[Kind, str]:
+def _joined(labels: Iterable[Label | None]) -> Label:
     known = [label for label in labels if label is not None]
-    return weakest(kind for kind, _ in known), join_sources(source for _, source in known)
+    sources = dict.fromkeys(source for _, *of_label in known for source in of_label)
+    return weakest(kind for kind, *_ in known), *sources

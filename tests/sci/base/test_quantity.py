@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.sci.base.errors import QuantityError
-from gramwatt.sci.base.quantity import KINDS, Quantity, join_sources, kind_of_sum, total, weakest
+from gramwatt.sci.base.quantity import (
+    KINDS,
+    Quantity,
+    join_sources,
+    kind_of_sum,
+    sources_of,
+    total,
+    weakest,
+)
 
 FIGURES = st.floats(min_value=0, max_value=1e9, allow_nan=False)
 
@@ -120,7 +128,20 @@ def test_the_weakest_kind_and_each_source_once():
     assert mixed.kind == "estimated"
     assert (mixed + mixed).source == "nvml; model"
     assert weakest(["catalog", "measured"]) == "catalog"
-    assert join_sources(["a; b", "b", "c"]) == "a; b; c"
+    assert join_sources([mixed, Quantity.exact(1, "J", "measured", "a; b"), mixed]) == [
+        "nvml",
+        "model",
+        "a; b",
+    ]
+
+
+def test_a_document_names_several_sources_one_by_one():
+    one = Quantity.exact(1, "J", "measured", "NVML (a; b)")
+    both = one + Quantity.exact(1, "J", "estimated", "model")
+    assert "sources" not in one.to_doc()
+    assert sources_of(one.to_doc()) == ["NVML (a; b)"]
+    assert sources_of(both.to_doc()) == ["NVML (a; b)", "model"]
+    assert (Quantity.from_doc(both.to_doc()) + one).source == "NVML (a; b); model"
 
 
 def test_a_sum_is_called_by_the_kind_that_nine_tenths_of_it_reach():
