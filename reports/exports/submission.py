@@ -328,8 +328,6 @@ def _intensity(runs: _Runs, mean: float | None) -> dict[str, Any]:
     }
 
 
-
-
 def _dated(sources: Iterable[str], runs: _Runs) -> str:
     """Return sources with the year of the last run where they state none; empty for none."""
     text = "; ".join(sources)

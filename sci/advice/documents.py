@@ -12,6 +12,8 @@ from gramwatt.sci.advice.suggest_request import OWNERSHIPS, Ownership
 from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.catalog.slices import Slice
 from gramwatt.sci.estimate.estimate import EstimateDoc
 
 Action = Literal[
@@ -142,8 +144,8 @@ class JobAdviceDoc(AdviceDoc):
 class Suggestion:
     """One suggestion before it is written; see `SuggestionDoc`.
 
-    Without `by_ownership` the verdict is the same however the hardware is had. `board_energy` is
-    the ratio of the devices alone, for further suggestions.
+    Without `by_ownership` the verdict is the same however the hardware is had. `on` is the part or
+    slice of `target`, `board_energy` the ratio of the devices alone, for further suggestions.
     """
 
     action: Action
@@ -151,6 +153,7 @@ class Suggestion:
     basis: Basis
     count: float
     target: str | None = None
+    on: Hardware | Slice | None = None
     time_ratio: Quantity | None = None
     energy_ratio: Quantity | None = None
     carbon_ratio: Quantity | None = None
@@ -163,6 +166,11 @@ class Suggestion:
     operating_point: str = ""
     reasons: Sequence[str] = ()
     sources: Sequence[str] = ()
+
+    @property
+    def board(self) -> Hardware | None:
+        """Return the part that it is about: of a slice its board."""
+        return self.on.board if isinstance(self.on, Slice) else self.on
 
     def to_doc(self) -> SuggestionDoc:
         """Return this suggestion as JSON-ready data."""

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from gramwatt.sci.base.errors import AmbiguousName, ScoreError
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 
-NAME = re.compile(r"(?P<board>.+?)[\s:]+(?:MIG\s+)?(?P<slice>[1-7]g\.\d+gb)", re.IGNORECASE)
+_NAME = re.compile(
+    r"(?P<board>.+?)[\s:]+(?:MIG\s+)?(?P<slice>(?:\dc\.)?[1-7]g\.\d+gb(?:\+\w+)?)", re.IGNORECASE
+)
+"""How drivers and users name a slice: by its board, and what it has of that."""
 EIGHTHS: Mapping[int, float] = {1: 1 / 8, 2: 2 / 8, 3: 4 / 8, 4: 4 / 8, 7: 1.0}
 """Share of the memory by sevenths of the processors."""
 QUARTERS: Mapping[int, float] = {1: 1 / 4, 2: 2 / 4, 4: 1.0}
@@ -38,8 +41,11 @@ class Slice:
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """Return board and slice of a name such as "A100-SXM4-80GB MIG 1g.10gb"; else no slice."""
-    found = NAME.fullmatch(name.strip())
+    """Return board and slice of a driver's or a user's "A100-SXM4-80GB MIG 1g.10gb".
+
+    No slice for any other name.
+    """
+    found = _NAME.fullmatch(name.strip())
     return (found["board"], found["slice"].lower()) if found else (name, None)
 
 

@@ -16,6 +16,7 @@ from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import Kind, Quantity
 from gramwatt.sci.base.units import gib_from_bytes
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware
+from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.embodied.te import (
     Embodied,
     Size,
@@ -201,8 +202,7 @@ def _identify(record: DeviceRecord, catalog: Catalog, life: Quantity | None) -> 
     try:
         if record.device_class == "cpu":
             return replace(usual, row=catalog.cpu(record.name))
-        # A slice is named for its board, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
-        board = catalog.hardware(record.name.split(" MIG ")[0])
+        board = catalog.hardware(split_name(record.name)[0])
     except AmbiguousName as error:
         return replace(usual, choices=tuple(error.choices))
     except LookupFailed:

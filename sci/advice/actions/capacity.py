@@ -19,7 +19,7 @@ from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware, Region
-from gramwatt.sci.catalog.slices import fitting_slice, split_name
+from gramwatt.sci.catalog.slices import fitting_slice
 from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre
 
 COUNTS_SHOWN = 3
@@ -67,7 +67,7 @@ def other_counts(
         return _held_by_fewer(work, compared)
     if work.bottleneck.waits or work.classified.name == "small":
         return []
-    found = [_fewer(work, one) for one in shown if one.board_energy and one.target]
+    found = [_fewer(work, one) for one in shown]
     known = [one for one in found if one is not None and one.verdict in LISTED]
     known.sort(key=lambda one: one.carbon_ratio.value if one.carbon_ratio else 1.0)
     return known[:COUNTS_SHOWN]
@@ -81,11 +81,10 @@ def _held_by_fewer(work: Work, compared: Iterable[Suggestion]) -> list[Suggestio
     """
     found, measured = [], families_measured("llm-serving")
     for one in compared:
-        if one.verdict == "not-feasible" or one.target is None or work.need is None:
+        part = one.on
+        if one.verdict == "not-feasible" or not isinstance(part, Hardware) or work.need is None:
             continue
-        board, piece = split_name(one.target)
-        part = work.catalog.hardware(board)
-        if piece or not part.memory_gb or work.need.each_gib is not None:
+        if not part.memory_gb or work.need.each_gib is not None:
             continue
         count, here = float(work.need.devices(part.memory_gb)), part.id == work.present_id
         other = part.market == "current" and in_data_centre(part)
@@ -98,6 +97,7 @@ def _held_by_fewer(work: Work, compared: Iterable[Suggestion]) -> list[Suggestio
             entry = Suggestion(
                 action=one.action,
                 target=one.target,
+                on=part,
                 count=count,
                 verdict="unknown",
                 basis="rule",
@@ -112,8 +112,10 @@ def _held_by_fewer(work: Work, compared: Iterable[Suggestion]) -> list[Suggestio
 
 def _fewer(work: Work, one: Suggestion) -> Suggestion | None:
     """Return the same part in the number that does the work in about the same time."""
-    part, time, board = work.catalog.hardware(one.target or ""), one.time_ratio, one.board_energy
-    if time is None or board is None or not part.memory_gb or work.need is None:
+    part, time, board = one.on, one.time_ratio, one.board_energy
+    if not isinstance(part, Hardware) or time is None or board is None:
+        return None
+    if not part.memory_gb or work.need is None:
         return None
     turns = (work.request.framework or "").lower() in IN_TURN and work.classified.name == "decode"
     count = 1.0 if turns else max(1.0, float(math.ceil(work.count * time.value)))

@@ -63,6 +63,7 @@ def compare(work: Work, target: Hardware | Slice) -> Suggestion:
     unjudged = Suggestion(
         action="change-hardware",
         target=target.id,
+        on=target,
         count=count,
         verdict="unknown",
         basis="none",
@@ -149,6 +150,7 @@ def _present(work: Work, target: Hardware | Slice) -> Suggestion:
     return Suggestion(
         action="change-hardware",
         target=target.id,
+        on=target,
         count=work.count,
         verdict="not-feasible" if work.misfit else "no-reliable-difference",
         basis="rule" if work.misfit else "direct",
@@ -223,6 +225,7 @@ def _judged(
     return Suggestion(
         action="change-hardware",
         target=target.id,
+        on=target,
         count=work.count,
         verdict=judgement.verdict,
         by_ownership=judgement.by_ownership,

@@ -24,7 +24,7 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import G_PER_KG
 from gramwatt.sci.catalog.catalog import Hardware
-from gramwatt.sci.catalog.slices import split_name
+from gramwatt.sci.catalog.slices import Slice
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.grid.zones import AnnualIntensity
 
@@ -132,12 +132,12 @@ def fitting_parts(work: Work, compared: Sequence[Suggestion]) -> tuple[list[Sugg
     """
     feasible = [one for one in compared if one.verdict != "not-feasible"]
     large = sorted(feasible, key=lambda one: _order(work, one, newest=False))
-    families = {_family(work, one): one for one in reversed(large)}  # the most measured of each
+    families = {_family(one): one for one in reversed(large)}  # the most measured of each
     large = sorted(families.values(), key=lambda one: _order(work, one, newest=True))
     few = _by_power(work, feasible) if _is_little(work) else []
     shown: dict[str, Suggestion] = {}
     for one in (*few[: SHOWN // 2], *large):
-        shown.setdefault(_family(work, one), one)
+        shown.setdefault(_family(one), one)
     listed = list(shown.values())[:SHOWN]
     order = "those made for such work first, measured ones before others, the newest first"
     if few:
@@ -154,7 +154,7 @@ def fitting_parts(work: Work, compared: Sequence[Suggestion]) -> tuple[list[Sugg
 
 
 def _order(work: Work, one: Suggestion, *, newest: bool) -> tuple[bool, bool, bool, bool, int, int]:
-    part = work.catalog.hardware(one.target or "")
+    part = _part(one)
     count, year = _measured(work, part), part.release_year or 0
     last = (-year, -count) if newest else (-count, -year)
     suited = _is_made_for(work, part)
@@ -167,9 +167,14 @@ def _measured(work: Work, part: Hardware) -> int:
     return sum(families_measured(name).get(part.id, 0) for name in names)
 
 
-def _family(work: Work, one: Suggestion) -> str:
+def _part(one: Suggestion) -> Hardware:
+    assert one.board is not None  # a compared part is one
+    return one.board
+
+
+def _family(one: Suggestion) -> str:
     """Return the name of a part up to its first number: its memory and board do not count."""
-    part = work.catalog.hardware(one.target or "")
+    part = _part(one)
     found = re.match(r"\D*\d\w*", part.name)
     return f"{part.vendor} {found[0] if found else part.name}"
 
@@ -179,7 +184,7 @@ def _by_power(work: Work, feasible: Sequence[Suggestion]) -> list[Suggestion]:
     alone = [
         (part.tdp_w, one)
         for one in feasible
-        if one.count == 1 and (part := work.catalog.hardware(one.target or "")).tdp_w
+        if one.count == 1 and (part := _part(one)).tdp_w
         if part.memory_gb and part.market == "current" and _measured(work, part)
         if _is_made_for(work, part, little=True)
     ]
@@ -226,7 +231,7 @@ def with_hours(work: Work, compared: Sequence[Suggestion]) -> list[Suggestion]:
 
 
 def _hours(work: Work, one: Suggestion) -> list[str]:
-    if split_name(one.target or "")[1]:
+    if isinstance(one.on, Slice):
         return []  # of a slice there is no estimate
     asked = work.request.estimate(hardware=one.target)
     try:

@@ -12,7 +12,6 @@ from gramwatt.sci.advice.documents import Action, EffortDoc, Suggestion, verdict
 from gramwatt.sci.advice.prediction.ratio_range import unchanged
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.catalog.slices import split_name
 
 IN_TURN = ("llama.cpp", "mlx", "ollama")
 """Frameworks for one user, which put layers on several devices that work one after another."""
@@ -106,7 +105,8 @@ def effort_of(work: Work, one: Suggestion) -> EffortDoc:
         return EFFORTS[one.action]
     if one.target == work.present_id and one.count == work.count:
         return EFFORTS["keep"]
-    target = work.catalog.hardware(split_name(one.target or "")[0])
+    target = one.board
+    assert target is not None  # the action changes to it
     if porting_notes(work.request, target, work.part):
         return EffortDoc(level="high", reason="the program has to run on other software")
     if work.ownership == "to-buy":

@@ -336,9 +336,7 @@ def _kinds_of_energy(parts: Parts, rows: Ints, cell: Ints, cells: int) -> list[K
     return [kind_of_sum(known) if sum(known.values()) > 0 else None for known in amounts]
 
 
-def _labels(
-    parts: Parts, label: Ints, job: Ints, cell: Ints, cells: int
-) -> list[Label | None]:
+def _labels(parts: Parts, label: Ints, job: Ints, cell: Ints, cells: int) -> list[Label | None]:
     """Return the weakest kind of each cell, and its sources in the order of the jobs."""
     if not len(cell):
         return [None] * cells

@@ -162,8 +162,9 @@ def test_a_name_that_is_asked_back_leaves_its_choices_until_an_overlay_decides()
 
 
 def test_a_slice_of_a_board_is_found_under_the_boards_name() -> None:
-    doc = scored(load_catalog(), "NVIDIA A100-SXM4-40GB MIG 1g.5gb")
-    assert doc["devices"][0]["hardware"] == "nvidia-a100-sxm4-40"
+    for piece in ("1g.5gb", "1c.3g.20gb", "1g.5gb+me"):
+        doc = scored(load_catalog(), f"NVIDIA A100-SXM4-40GB MIG {piece}")
+        assert doc["devices"][0]["hardware"] == "nvidia-a100-sxm4-40"
 
 
 def test_a_zone_without_a_value_says_that_its_countrys_is_used() -> None:
