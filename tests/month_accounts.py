@@ -403,6 +403,7 @@ def _method(members, sums):
         **{name: methods[0][name] for name in same},
         **{name: "; ".join(sorted({method[name] for method in methods})) for name in joined},
         "boundary_excluded": sorted(excluded),
+        "supplies": sorted({name for method in methods for name in method["supplies"]}),
         "zones": sorted({zone for method in methods for zone in method["zones"]}),
         "lifetime_years": lives[0] if all(life == lives[0] for life in lives) else None,
         "pue": doc(pue),

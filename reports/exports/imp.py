@@ -26,6 +26,7 @@ from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.quantity import QuantityDoc, sources_of
 from gramwatt.sci.base.units import HOURS_PER_YEAR, h_from_s, kwh_from_j
 from gramwatt.sci.journal.corrections import declared_counts
+from gramwatt.sci.score.method import reason_of
 from gramwatt.sci.score.sci_for_ai import rationale
 
 SCHEMA_VERSION = "1.0.0"
@@ -163,14 +164,16 @@ def _boundary(document: JobDoc) -> dict[str, Data]:
         }
         for device in document["devices"]
     ]
-    excluded: list[Data] = []
-    for text in document["method"]["boundary_excluded"]:
-        component, _, rationale = text.partition(": ")
-        row = {"component": component, "description": component, "rationale": rationale or None}
-        excluded.append(row)
     return {
         "included": included,
-        "excluded": excluded,
+        "excluded": [
+            {
+                "component": row["component"],
+                "description": row["component"],
+                "rationale": reason_of(row),
+            }
+            for row in document["method"]["exclusions"]
+        ],
         "shared_infrastructure": _shared_infrastructure(document),
     }
 

@@ -26,7 +26,7 @@ from gramwatt.sci.analysis.documents import (
 from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.quantity import QuantityDoc, sources_of
-from gramwatt.sci.score.method import NOT_JUDGED, OTHER_RUNS
+from gramwatt.sci.score.method import OTHER_RUNS
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, persona, rationale
 
 TAGS = (
@@ -71,6 +71,7 @@ class _Runs:
     texts: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     tags: dict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
     devices: dict[tuple[str, str], None] = field(default_factory=dict)
+    excluded: dict[tuple[str, str | None], None] = field(default_factory=dict)
     shares: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     pues: set[float] = field(default_factory=set)
     lives: set[float] = field(default_factory=set)
@@ -129,7 +130,6 @@ class _Runs:
             self.tags[tag].add(job["tags"].get(tag))
         self.tags["rationale"].add(rationale(unit, job["kind"], job["tags"]) if unit else None)
         for name, found in (
-            ("excluded", method["boundary_excluded"]),
             ("formula", [method["formula"]]),
             ("intensity", sources_of(method["intensity_g_per_kwh"])),
             ("pue", [method["pue"]["source"]]),
@@ -139,6 +139,8 @@ class _Runs:
             ("sources", [row["figure"]["source"] for row in method["inputs"]]),
         ):
             self.texts[name].update(dict.fromkeys(found))
+        for row in method["exclusions"]:
+            self.excluded[row["component"], row["reason"]] = None
 
     def tag(self, name: str) -> str | None:
         """Return what all runs say; None where one says nothing, or another thing."""
@@ -154,7 +156,8 @@ def of_model(totals: ModelDoc, documents: Iterable[JobDoc]) -> dict[str, dict[st
         row = rows[0] if len(rows) == 1 else None
         unit = row["unit"] if row else None
         runs = _gathered(_of_part(documents, part), unit, None)
-        runs.texts["excluded"].pop(OTHER_RUNS, None)  # all of them are in the sums
+        # All of them are in the sums.
+        runs.excluded = {row: None for row in runs.excluded if row[0] != OTHER_RUNS}
         about = {"software_name": totals["model_id"]}
         limits = [] if totals["complete"] else totals["missing"]
         score = row["g_per_unit"] if row else None
@@ -264,7 +267,6 @@ def _about(runs: _Runs, about: Mapping[str, str | None]) -> dict[str, str | None
 
 
 def _boundary(runs: _Runs) -> dict[str, Any]:
-    excluded = [text.partition(": ") for text in runs.texts["excluded"]]
     return {
         "included": [
             {
@@ -275,8 +277,7 @@ def _boundary(runs: _Runs) -> dict[str, Any]:
             for kind, name in runs.devices
         ],
         "excluded": [
-            {"component": name, "reason": None if why in ("", NOT_JUDGED) else why}
-            for name, _, why in excluded
+            {"component": component, "reason": reason} for component, reason in runs.excluded
         ],
         "shared_infrastructure": [
             {"component": label, "allocation": f"{_span(shares)} %: resources reserved over total"}

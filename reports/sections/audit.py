@@ -26,9 +26,8 @@ def audit_blocks(document: JobDoc) -> list[Block]:
 
 def _row(row: AuditDoc) -> tuple[str, ...]:
     # Only a calculation has an expected figure; a check of a range has none.
-    calculated = row["limit"].endswith("%")
-    expected = _figure(row["expected"]) if calculated else ""
-    limit = f"within {row['limit']}" if calculated else row["limit"]
+    expected = _figure(row["expected"]) if row["calculated"] else ""
+    limit = f"within {row['limit']}" if row["calculated"] else row["limit"]
     return (row["check"], expected, _figure(row["found"]), limit, "yes" if row["passed"] else "no")
 
 

@@ -13,7 +13,6 @@ from gramwatt.sci.base.quantity import QuantityDoc, is_change
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
 MANY_TIMES = 10.0
 """From here on a change is printed as a multiple, not in percent."""
-TIMES = " times as much"
 NO_DIFFERENCE = "no reliable difference"
 MINUS = "\N{MINUS SIGN}"
 
@@ -86,8 +85,9 @@ def change(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc 
         return Pair(UNKNOWN, "")
     if ratio is None:
         return Pair("from nothing", "") if new["value"] > 0 else Pair(NO_DIFFERENCE, "")
-    low, high = _percent(ratio["low"]), _percent(ratio["high"])
-    span = f"{low.removesuffix(TIMES) if high.endswith(TIMES) else low} to {high}"
+    # The words once, where both ends are many times as much.
+    low = ratio["low"]
+    span = f"{number(low, 2) if low >= MANY_TIMES else _percent(low)} to {_percent(ratio['high'])}"
     if not is_change(ratio["low"], ratio["high"]):
         return Pair(NO_DIFFERENCE, span if ratio["low"] < ratio["high"] else "")
     return Pair(_percent(ratio["value"]), span)
@@ -98,15 +98,16 @@ def against(
 ) -> str:
     """Return the change as a phrase; `days` are those of both months that are compared."""
     found = change(new, old, ratio)
-    if found.text == UNKNOWN:
+    if new is None or old is None:
         return f"change against the previous month{days} not known"
-    than = "as in" if found.text.endswith(TIMES) else "against"
+    many = ratio is not None and ratio["value"] >= MANY_TIMES and found.text != NO_DIFFERENCE
+    than = "as in" if many else "against"
     return f"{found.text} {than} the previous month{days}"
 
 
 def _percent(ratio: float) -> str:
     if ratio >= MANY_TIMES:
-        return f"{number(ratio, 2)}{TIMES}"
+        return f"{number(ratio, 2)} times as much"
     share = ratio - 1
     return _signed(share, f"{number(abs(share) * 100, 2)}{NARROW_SPACE}%")
 

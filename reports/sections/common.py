@@ -249,7 +249,7 @@ def method_blocks(method: MethodDoc | MonthMethodDoc) -> list[Block]:
         ),
         ("Signal and basis", f"{method['intensity_signal']}, {method['intensity_basis']}"),
         ("Approach", method["intensity_approach"]),
-        ("Supply", "; ".join(SUPPLIES[name] for name in method["supply"].split("; "))),
+        ("Supply", "; ".join(SUPPLIES[name] for name in method["supplies"])),
         ("PUE", f"{text(pue)}: {pue['source']}" if pue else UNKNOWN),
         ("Hardware lifetime", text(life) if life else "several: each job's report has its own"),
         ("Engine", f"gramwatt {__version__}, method version {method['engine_version']}"),

@@ -23,11 +23,12 @@ INTENSITY_RANGE = (0.0, 2000.0)
 class AuditDoc(TypedDict):
     """One check: what was compared, both figures, the limit, and whether it held.
 
-    For a calculation `expected` is what it must give and the limit is relative; for a range
+    Of what is `calculated`, `expected` is what it must give and the limit is relative; for a range
     `expected` is None and the limit names the range.
     """
 
     check: str
+    calculated: bool
     expected: float | None
     found: float | None
     limit: str
@@ -78,6 +79,7 @@ def _dates(document: JobDoc) -> AuditDoc:
     passed = ended is not None and started <= ended
     return {
         "check": "the period has ended and ends after it starts",
+        "calculated": False,
         "expected": None,
         "found": document["duration_s"],
         "limit": "start <= end",
@@ -100,6 +102,7 @@ def _equal(check: str, expected: float, found: float) -> AuditDoc:
     passed = gap <= CALCULATION_LIMIT * abs(expected)  # false for an unknown figure
     return {
         "check": check,
+        "calculated": True,
         "expected": _known(expected),
         "found": _known(found),
         "limit": f"{CALCULATION_LIMIT:.0%}",
@@ -112,6 +115,7 @@ def _within(check: str, found: float, low: float, high: float, *, above: bool = 
     upper = "" if math.isinf(high) else f", at most {high:g}"
     return {
         "check": check,
+        "calculated": False,
         "expected": None,
         "found": _known(found),
         "limit": f"{'above' if above else 'at least'} {low:g}{upper}",

@@ -280,7 +280,7 @@ class _DaysDoc(TypedDict, total=False):
 class ScoredByDoc(_DaysDoc):
     """Method, versions, boundary and place of a score, or of a month's scores together.
 
-    `time_zone` is that of the days, where it is not UTC.
+    `time_zone` is that of the days, where it is not UTC; `supply` has the `supplies` in one text.
     """
 
     standard: str
@@ -293,12 +293,24 @@ class ScoredByDoc(_DaysDoc):
     intensity_basis: str
     intensity_approach: str
     supply: str
+    supplies: list[str]
     zones: list[str]
 
 
-class MethodDoc(ScoredByDoc):
-    """Method and inputs of the score of a job: what is needed to repeat it."""
+class ExclusionDoc(TypedDict):
+    """What the boundary leaves out, and why; None where the job did not say."""
 
+    component: str
+    reason: str | None
+
+
+class MethodDoc(ScoredByDoc):
+    """Method and inputs of the score of a job: what is needed to repeat it.
+
+    `exclusions` are those of `boundary_excluded`.
+    """
+
+    exclusions: list[ExclusionDoc]
     conversions: list[ConversionDoc]
     sci_for_ai: AiDoc
     lifetime_years: QuantityDoc

@@ -40,9 +40,13 @@ class QuantityError(GramwattError, ValueError):
 
 
 class RecordError(GramwattError, ValueError):
-    """A journal line that cannot be accepted."""
+    """A journal line that cannot be accepted; `field` is the one that is refused, if one is."""
 
     code = "bad-record"
+
+    def __init__(self, message: str, *, code: str | None = None, field: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.field = field
 
 
 class ScoreError(GramwattError, ValueError):

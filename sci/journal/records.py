@@ -313,7 +313,8 @@ def _build(cls: type[AnyRecord], doc: dict[str, Any]) -> AnyRecord:
     except RecordError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
-        raise RecordError(f"field {name[:64]!r}: {error}", code="bad-field") from None
+        text = f"field {name[:64]!r}: {error}"
+        raise RecordError(text, code="bad-field", field=name) from None
     if extra:
         values["extra"] = extra
     if missing := [name for name in _REQUIRED[cls.TYPE] if name not in values]:

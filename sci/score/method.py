@@ -17,7 +17,14 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Literal, get_args
 
-from gramwatt.sci.base.document import InputDoc, MemoDoc, MethodDoc, SensitivityDoc, doc
+from gramwatt.sci.base.document import (
+    ExclusionDoc,
+    InputDoc,
+    MemoDoc,
+    MethodDoc,
+    SensitivityDoc,
+    doc,
+)
 from gramwatt.sci.base.host_model import (
     CPU_MODEL,
     DRAM_W_PER_GIB,
@@ -46,11 +53,14 @@ INCLUDED = (
     "embodied carbon of accelerators and host",
 )
 NOT_JUDGED = "no job measures it, and whether it is material was not said (tag of that name)"
-OTHER_RUNS = "other runs of the same model: each is a job of its own"
-EXCLUDED = (
-    "network and shared storage: no meter and no catalog figure yet",
-    OTHER_RUNS,
-    "end-user devices: a training or batch job has none",
+OTHER_RUNS = "other runs of the same model"
+EXCLUDED: tuple[ExclusionDoc, ...] = (
+    {
+        "component": "network and shared storage",
+        "reason": "no meter and no catalog figure yet",
+    },
+    {"component": OTHER_RUNS, "reason": "each is a job of its own"},
+    {"component": "end-user devices", "reason": "a training or batch job has none"},
 )
 LIFETIMES_YEARS = (3.0, 4.0, 5.0, 6.0)
 """The lives that published footprints assume; see docs/methodology.md."""
@@ -66,6 +76,7 @@ METER_SOURCE = f"processor time x {FULL_W_PER_THREAD} W, memory x {DRAM_W_PER_GI
 def method(scored: ScoredJob, inputs: list[InputDoc]) -> MethodDoc:
     """Return the method block of a job's document."""
     track, job = scored.energy.track, scored.job
+    exclusions = [*EXCLUDED, *stages(job.head.kind, job.head.tags)]
     own = meter_energy_j(job.meter_cpu_s, job.meter_rss_b, job.duration_s)
     found: MethodDoc = {
         "standard": STANDARD,
@@ -73,11 +84,13 @@ def method(scored: ScoredJob, inputs: list[InputDoc]) -> MethodDoc:
         "engine_version": ENGINE_VERSION,
         "catalog_version": scored.context.catalog.version,
         "boundary_included": list(INCLUDED),
-        "boundary_excluded": [*EXCLUDED, *stages(job.head.kind, job.head.tags)],
+        "boundary_excluded": [f"{row['component']}: {reason_of(row)}" for row in exclusions],
+        "exclusions": exclusions,
         "intensity_signal": track.signal,
         "intensity_basis": track.basis,
         "intensity_approach": APPROACH,
         "supply": scored.place.supply,
+        "supplies": [scored.place.supply],
         "zones": list(scored.place.zones),
         "conversions": list(scored.conversions),
         "sci_for_ai": for_ai(job.head.kind, scored.counts, job.head.tags),
@@ -95,14 +108,21 @@ def method(scored: ScoredJob, inputs: list[InputDoc]) -> MethodDoc:
     return found
 
 
-def stages(kind: str, tags: Mapping[str, str]) -> list[str]:
-    """Return whether the stages of a model that no job measures matter, and why.
+def reason_of(row: ExclusionDoc) -> str:
+    """Return why something is left out, or that nobody said so."""
+    return row["reason"] or NOT_JUDGED
+
+
+def stages(kind: str, tags: Mapping[str, str]) -> list[ExclusionDoc]:
+    """Return the stages of a model that no job measures, and what was said of whether they matter.
 
     SCI for AI counts inception for the provider and retirement for both where they are material.
     """
     who = persona(kind)
     asked = {PROVIDER: ("inception", "retirement"), CONSUMER: ("retirement",)}.get(who or "", ())
-    return [f"{stage} of the model: {tags.get(stage) or NOT_JUDGED}" for stage in asked]
+    return [
+        {"component": f"{stage} of the model", "reason": tags.get(stage) or None} for stage in asked
+    ]
 
 
 def largest_uncertainty(scored: ScoredJob) -> str | None:

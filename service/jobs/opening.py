@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,9 +66,8 @@ def _checked(line: Mapping[str, Any]) -> JobRecord:
     try:
         record = decode(json.dumps(line))
     except RecordError as error:
-        named = re.match(r"field '(\w+)'", error.message)
         # What else a job's record refuses is its only time.
-        raise CorrectionError(named[1] if named else "started_at", error.message) from None
+        raise CorrectionError(error.field or "started_at", error.message) from None
     assert isinstance(record, JobRecord)  # the type of the line
     return record
 

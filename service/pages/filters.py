@@ -30,25 +30,27 @@ from gramwatt.service.tasks.table import period
 
 def change(ratio: QuantityDoc | None) -> str:
     """Return a ratio of after over before as "12 % less"; `UNKNOWN` for None."""
-    return UNKNOWN if ratio is None else _change(ratio["value"])
+    return UNKNOWN if ratio is None else "".join(_change(ratio["value"]))
 
 
 def change_range(ratio: QuantityDoc | None) -> str:
     """Return the range of such a ratio, "20 % less to 3 % more"; "" for an exact one."""
     if ratio is None or ratio["low"] == ratio["high"]:
         return ""
-    low, high = _change(ratio["low"]), _change(ratio["high"])
-    amount, _, words = low.partition(" ")
+    (amount, way), (most, other) = _change(ratio["low"]), _change(ratio["high"])
     # The words once, where both ends go the same way.
-    return f"{amount} to {high}" if words == high.partition(" ")[2] else f"{low} to {high}"
+    return f"{amount} to {most}{other}" if way == other else f"{amount}{way} to {most}{other}"
 
 
-def _change(ratio: float) -> str:
+def _change(ratio: float) -> tuple[str, str]:
+    """Return how much a ratio changes, and which way in words."""
     if ratio >= 2:
-        return f"{number(ratio, 2)} times as much"
+        return number(ratio, 2), " times as much"
     share = abs(ratio - 1)
-    text = f"{number(share * 100, 2 if share >= 0.1 else 1)}{NARROW_SPACE}%"
-    return f"{text} {'less' if ratio < 1 else 'more'}" if share >= 0.0005 else "the same"
+    if share < 0.0005:
+        return "the same", ""
+    amount = f"{number(share * 100, 2 if share >= 0.1 else 1)}{NARROW_SPACE}%"
+    return amount, " less" if ratio < 1 else " more"
 
 
 def measured(shares: Mapping[str, float]) -> str:

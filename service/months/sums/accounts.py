@@ -146,6 +146,7 @@ class Accounts:
         def said(number: int) -> str:
             return "; ".join(sorted({trait["method"][number] for trait in traits}))
 
+        supplies = sorted({trait["supply"] for trait in traits})
         found: MonthMethodDoc = {
             "standard": STANDARD,
             "formula": FORMULA,
@@ -156,7 +157,8 @@ class Accounts:
             "intensity_signal": said(2),
             "intensity_basis": said(3),
             "intensity_approach": APPROACH,
-            "supply": "; ".join(sorted({trait["supply"] for trait in traits})),
+            "supply": "; ".join(supplies),
+            "supplies": supplies,
             "zones": sorted({zone for trait in traits for zone in trait["zones"]}),
             "lifetime_years": next(iter(lives.values())) if len(lives) == 1 else None,
             "pue": doc(pue),
