@@ -143,7 +143,7 @@ def test_a_mig_slice_is_understood_and_not_compared():
     assert "1g.10gb is a slice of nvidia-a100-sxm4-80" in said["reasons"][0]
     with pytest.raises(LookupFailed) as refused:
         ask(hardware="A100 1g.10gb", zone="DE")
-    assert "nvidia-a100-sxm4-80" in refused.value.names["choices"]
+    assert "nvidia-a100-sxm4-80 MIG 1g.10gb" in refused.value.names["choices"]
 
 
 def test_sharing_names_the_slice_that_holds_the_job():
