@@ -88,7 +88,7 @@ def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> Compariso
     require_comparable(before, after)
     first, second = (side.g_per_unit for side in sides)
     ratio, by_hour = ratios(first, second)
-    compares, ratio_by_hour = compared_as(ratio, by_hour)
+    compares, ratio, ratio_by_hour = compared_as(ratio, by_hour)
     effects = effects_of(*sides)
     return {
         "unit": chosen,
@@ -121,16 +121,18 @@ def ratios(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity]:
     return second.over(first, "1"), after.over(before, "1")
 
 
-def compared_as(ratio: Quantity, by_hour: Quantity) -> tuple[Compared, QuantityDoc | None]:
-    """Return what the ratio compares: carbon, where the range by hour says the same or is its own.
+def compared_as(
+    ratio: Quantity, by_hour: Quantity
+) -> tuple[Compared, Quantity, QuantityDoc | None]:
+    """Return what is compared, its ratio, and the ratio by hour where it says less.
 
-    With it, the ratio by hour where it says less.
+    It is carbon, whose range is that by hour, where this says the same or is the ratio's own.
     """
     ends = zip((ratio.low, ratio.high), (by_hour.low, by_hour.high), strict=True)
     alike = all(math.isclose(*pair, rel_tol=1e-4) for pair in ends)
     if alike or verdict(ratio) == verdict(by_hour) != "no-reliable-difference":
-        return "carbon", None
-    return "equal-intensity", by_hour.to_doc()
+        return "carbon", ratio if alike else by_hour, None
+    return "equal-intensity", ratio, by_hour.to_doc()
 
 
 def verdict(ratio: Quantity) -> str:

@@ -92,8 +92,9 @@ def compare_runs(
     one, other = (together(runs) for runs in sides)
     measured, by_hour = ratios(one.g_per_unit, other.g_per_unit)
     repeated = repetition(measured, sides[0], sides[1], _earlier(before[0], history, chosen))
-    ratio = _both(measured, repeated)
-    compares, ratio_by_hour = compared_as(ratio, _both(by_hour, repeated))
+    compares, ratio, ratio_by_hour = compared_as(
+        _both(measured, repeated), _both(by_hour, repeated)
+    )
     effects = effects_of(one, other)
     moved, found = moved_most(effects), verdict(ratio) if repeated else "unknown"
     return {

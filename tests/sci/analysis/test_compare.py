@@ -44,14 +44,16 @@ def test_annual_intensity_claims_carbon_only_where_the_range_by_hour_allows_it()
     for energy in (0.7, 0.1):
         ratio, by_hour = ratios(noon, evening.scaled(energy))
         assert verdict(ratio) == "lower"
-        answers[energy] = compared_as(ratio, by_hour)
-    compares, known = answers[0.7]
-    assert compares == "equal-intensity"
+        answers[energy] = compared_as(ratio, by_hour), ratio, by_hour
+    (compares, shown, known), ratio, _ = answers[0.7]
+    assert (compares, shown) == ("equal-intensity", ratio)
     assert known is not None
     assert known["low"] < 1 < known["high"]
-    assert answers[0.1] == ("carbon", None)
+    found, ratio, by_hour = answers[0.1]
+    assert found == ("carbon", by_hour, None)
+    assert by_hour.high - by_hour.low > 10 * (ratio.high - ratio.low)
     same = ratios(noon, noon.scaled(0.7))
-    assert compared_as(*same) == ("carbon", None)
+    assert compared_as(*same) == ("carbon", same[0], None)
 
 
 @pytest.mark.parametrize(
