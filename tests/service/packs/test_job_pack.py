@@ -199,17 +199,24 @@ def test_an_altered_pack_is_exit_1_with_the_part(pack: bytes, tmp_path: Path) ->
     assert (code, out) == (1, "")
 
 
-@pytest.mark.parametrize("form", ["forms/impact-framework.yml", "tables/figures.csv"])
+@pytest.mark.parametrize(
+    ("form", "figure"),
+    [
+        ("forms/impact-framework.yml", b"0.03"),
+        ("tables/figures.csv", b"0.03"),
+        ("forms/model-card.md", b"emissions: 4"),
+    ],
+)
 def test_a_form_under_another_release_number_is_compared_as_data(
-    pack: bytes, form: str, tmp_path: Path
+    pack: bytes, form: str, figure: bytes, tmp_path: Path
 ) -> None:
     """A forger replaces a form or the report and names another release, which wrote them so."""
     files = members(light(pack))
     about = json.loads(files["pack.json"]) | {"made_by": "gramwatt 0.0.9"}
     files |= {"pack.json": json.dumps(about).encode(), "report.pdf": b"%PDF- of somebody"}
-    # The energy of the job, or with PUE, stands in both.
-    assert b"0.03" in files[form]
-    other = files | {form: files[form].replace(b"0.03", b"0.02")}
+    # The energy of the job, or with PUE, or its emissions.
+    assert figure in files[form]
+    other = files | {form: files[form].replace(figure, figure[:-1] + b"1")}
     (tmp_path / "other.zip").write_bytes(sealed(other))
     code, _, err = gramwatt("verify", str(tmp_path / "other.zip"))
     assert code == 1
@@ -223,6 +230,7 @@ def test_a_form_under_another_release_number_is_compared_as_data(
     said = [line for line in out.splitlines() if line.startswith("not compared ")]
     assert [line.split()[2].rstrip(":") for line in said] == ["forms/model-card.md", "report.pdf"]
     assert out.splitlines()[1:3] == said
+    assert "equal        8 forms, tables and reports follow from the score\n" in out
 
 
 def test_a_running_job_has_no_pack(world: Path) -> None:
