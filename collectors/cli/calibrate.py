@@ -37,11 +37,6 @@ Device = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="The row as JSON on stdout.")]
 
 
-def add_calibrate(app: typer.Typer) -> None:
-    """Add the `calibrate` command to the product's command."""
-    app.command(name="calibrate")(command)
-
-
 def command(seconds: Seconds = SECONDS, device: Device = None, as_json: AsJson = False) -> None:
     """Measure an NVIDIA GPU here for two minutes, for suggestions.
 

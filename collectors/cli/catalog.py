@@ -29,9 +29,10 @@ Name = Annotated[str | None, typer.Argument(help="Id, name or alias; all rows wi
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of row: how to list all, how to find one, and the columns of its table."""
+    """One kind of row: its command, how to list all and to find one, and its table's columns."""
 
     command: str
+    help: str
     rows: Callable[[Catalog], Sequence[Doc]]
     find: Callable[[Catalog, str], Doc]
     columns: Mapping[str, Callable[[Doc], str]]
@@ -40,33 +41,16 @@ class Kind:
 def add_catalog(app: typer.Typer) -> None:
     """Add the `catalog` command with its five kinds to the product's command."""
     catalog = typer.Typer(no_args_is_help=True, help="Look up hardware, regions and intensity.")
-
-    @catalog.command()
-    def hardware(name: Name = None, as_json: AsJson = False) -> None:
-        """Accelerators, per device as the driver lists them."""
-        show(HARDWARE, name, as_json)
-
-    @catalog.command()
-    def cpus(name: Name = None, as_json: AsJson = False) -> None:
-        """CPUs, per socket."""
-        show(CPUS, name, as_json)
-
-    @catalog.command()
-    def instances(name: Name = None, as_json: AsJson = False) -> None:
-        """Cloud instances as PROVIDER:NAME, or the members of a family."""
-        show(INSTANCES, name, as_json)
-
-    @catalog.command()
-    def regions(name: Name = None, as_json: AsJson = False) -> None:
-        """Cloud regions as PROVIDER:REGION, with grid zone and PUE."""
-        show(REGIONS, name, as_json)
-
-    @catalog.command()
-    def intensity(name: Name = None, as_json: AsJson = False) -> None:
-        """Annual grid intensity by ISO 3166 code or Electricity Maps zone."""
-        show(INTENSITY, name, as_json)
-
+    for kind in (HARDWARE, CPUS, INSTANCES, REGIONS, INTENSITY):
+        catalog.command(kind.command, help=kind.help)(_command(kind))
     app.add_typer(catalog, name="catalog")
+
+
+def _command(kind: Kind) -> Callable[..., None]:
+    def command(name: Name = None, as_json: AsJson = False) -> None:
+        show(kind, name, as_json)
+
+    return command
 
 
 def show(kind: Kind, name: str | None, as_json: bool) -> None:
@@ -205,6 +189,7 @@ def _region_doc(catalog: Catalog, name: str) -> Doc:
 
 HARDWARE = Kind(
     "hardware",
+    "Accelerators, per device as the driver lists them.",
     lambda catalog: [hardware_doc(part) for part in catalog.all_hardware()],
     lambda catalog, name: hardware_doc(catalog.hardware(name)),
     {
@@ -218,6 +203,7 @@ HARDWARE = Kind(
 )
 CPUS = Kind(
     "cpus",
+    "CPUs, per socket.",
     lambda catalog: [cpu_doc(cpu) for cpu in catalog.all_cpus()],
     lambda catalog, name: cpu_doc(catalog.cpu(name)),
     {
@@ -231,6 +217,7 @@ CPUS = Kind(
 )
 INSTANCES = Kind(
     "instances",
+    "Cloud instances as PROVIDER:NAME, or the members of a family.",
     lambda catalog: [found.to_doc() for found in catalog.all_instances()],
     lambda catalog, name: catalog.instance(name).to_doc(),
     {
@@ -245,6 +232,7 @@ INSTANCES = Kind(
 )
 REGIONS = Kind(
     "regions",
+    "Cloud regions as PROVIDER:REGION, with grid zone and PUE.",
     lambda catalog: [_region_doc(catalog, region.id) for region in catalog.all_regions()],
     _region_doc,
     {
@@ -257,6 +245,7 @@ REGIONS = Kind(
 )
 INTENSITY = Kind(
     "intensity",
+    "Annual grid intensity by ISO 3166 code or Electricity Maps zone.",
     lambda catalog: [zone.to_doc() for zone in (*catalog.all_zones(), catalog.world())],
     _zone_doc,
     {

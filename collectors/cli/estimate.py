@@ -9,6 +9,8 @@ import typer
 
 from gramwatt.collectors.cli.options import (
     AsJson,
+    Source,
+    Units,
     counts,
     ranged,
     read_document,
@@ -27,15 +29,8 @@ OTHER = ("source", "intensity", "power", "unit", "as_json")
 """Parameters of the command that are no field of the request by that name."""
 
 
-def add_estimate(app: typer.Typer) -> None:
-    """Add the `estimate` command to the product's command."""
-    app.command(name="estimate")(command)
-
-
 def command(
-    source: Annotated[
-        str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
-    ] = None,
+    source: Source = None,
     hardware: Annotated[str | None, typer.Option(help="Catalog id or name.")] = None,
     instance: Annotated[str | None, typer.Option(help="Cloud instance: aws:p4d.24xlarge.")] = None,
     count: Annotated[float | None, typer.Option(help="Devices, as the driver lists them.")] = None,
@@ -61,10 +56,7 @@ def command(
     host: Annotated[
         bool | None, typer.Option("--host/--no-host", help="Count the host (default).")
     ] = None,
-    unit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="UNIT=N", help="Such as token=1e9; may be repeated."),
-    ] = None,
+    unit: Units = None,
     model_parameters: Annotated[
         float | None, typer.Option(help="All parameters: N of 6 x N x D.")
     ] = None,

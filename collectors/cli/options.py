@@ -15,6 +15,13 @@ from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.request_fields import once
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Source = Annotated[
+    str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
+]
+Units = Annotated[
+    list[str] | None,
+    typer.Option(metavar="UNIT=N", help="Such as token=1e9; may be repeated."),
+]
 
 
 def read_document(source: str | None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import typer
 
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.common.files import why
+from gramwatt.collectors.common.proc import process_start_ns
 from gramwatt.collectors.common.projects import project_of_tags
 from gramwatt.collectors.tracking.child_client import ChildClient
 from gramwatt.collectors.tracking.messages import print_message
@@ -230,12 +231,8 @@ def running_steps(
 
 def _began_ns(pid: int) -> int:
     """Return when a process began, by the monotonic clock [ns]; now where it has ended."""
-    now_ns = time.monotonic_ns()
-    with suppress(OSError, IndexError, ValueError):
-        cells = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        since_boot_ns = int(cells[19]) * 10**9 // os.sysconf("SC_CLK_TCK")
-        return now_ns - max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - since_boot_ns)
-    return now_ns
+    now_ns, clock_ns = time.monotonic_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return now_ns - max(0, clock_ns - (process_start_ns(pid) or clock_ns))
 
 
 def read_names(path: Path) -> dict[str, str]:

@@ -12,6 +12,8 @@ import typer
 
 from gramwatt.collectors.cli.options import (
     AsJson,
+    Source,
+    Units,
     counts,
     read_document,
     refuse,
@@ -41,15 +43,8 @@ FIRST = ("hardware-unstated", "memory-disagrees", "input-implausible", "provider
 """Notices that say how to read the whole answer."""
 
 
-def add_suggest(app: typer.Typer) -> None:
-    """Add the `suggest` command to the product's command."""
-    app.command(name="suggest")(command)
-
-
 def command(
-    source: Annotated[
-        str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
-    ] = None,
+    source: Source = None,
     hardware: Annotated[str | None, typer.Option(help="Present part: catalog id or name.")] = None,
     instance: Annotated[str | None, typer.Option(help="Cloud instance: aws:p4d.24xlarge.")] = None,
     count: Annotated[float | None, typer.Option(help="Devices, as the driver lists them.")] = None,
@@ -87,10 +82,7 @@ def command(
     pue: Annotated[float | None, typer.Option(help="PUE of the facility.")] = None,
     host_power_w: Annotated[float | None, typer.Option(help="Of all hosts together (W).")] = None,
     runs_per_year: Annotated[float | None, typer.Option(help="How often such a job runs.")] = None,
-    unit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="UNIT=N", help="Such as token=1e9; may be repeated."),
-    ] = None,
+    unit: Units = None,
     own_file: Annotated[
         str | None, typer.Option("--own", help="Own calibration rows, as JSON lines.")
     ] = None,

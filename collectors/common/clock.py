@@ -6,7 +6,6 @@ value at the job's start plus the elapsed duration, so that a clock that jumps c
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Protocol
 
@@ -84,39 +83,6 @@ class Timeline:
         """Return a client's mark on this timeline [ns]; never later than now."""
         now = self.clock.now_ns()
         return _whole(min(now, mono_ns + now - self.clock.mono_ns()) + self.offset_ns)
-
-
-def boot_id() -> str:
-    """Return the kernel's id of this boot; empty without one, so that nothing is resumed."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-            return stream.read().strip()
-    except OSError:
-        return ""
-
-
-def process_start_ns(pid: int) -> int | None:
-    """Return when a process began by the boot clock [ns]; None for one that cannot be read."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stream:
-            fields = stream.read().rpartition(")")[2].split()  # from field 3 of proc(5) stat on
-        ticks = int(fields[19])
-    except (OSError, ValueError, IndexError):
-        return None
-    if fields[0] in "ZX":  # ended, and not collected by its parent yet
-        return None
-    return ticks * NS_PER_S // os.sysconf("SC_CLK_TCK")
-
-
-def process_exists(pid: int) -> bool:
-    """Tell whether this process is there, also another user's or one just ended."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _whole(time_ns: int) -> int:

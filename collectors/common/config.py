@@ -31,6 +31,7 @@ PREFIX = "GRAMWATT_"
 TAGS_MAX = 64
 """Tags of one job, of all places together."""
 PROJECT_FILE = "gramwatt.toml"
+ENVIRONMENT = "environment"
 SECRETS = frozenset({"api_key"})
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
@@ -110,6 +111,10 @@ class Layer:
     problems: tuple[str, ...] = ()
     trust: Trust = Trust.CALLER
 
+    def origin_of(self, key: str) -> str:
+        """Return where a value comes from, for people."""
+        return f"{self.origin} {PREFIX}{key.upper()}" if self.origin == ENVIRONMENT else self.origin
+
 
 def resolve(
     args: Mapping[str, Any] | None = None,
@@ -186,7 +191,7 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
     values = {
         key: environ[PREFIX + key.upper()] for key in PARSERS if environ.get(PREFIX + key.upper())
     }
-    return Layer("environment", values, tuple(_unknown_variables(environ)))
+    return Layer(ENVIRONMENT, values, tuple(_unknown_variables(environ)))
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
@@ -229,7 +234,7 @@ def _merged(layers: list[Layer], base: Config, user_folder: Path) -> Config:
         if layer.trust is Trust.PROJECT_FILE and accepted.pop("allow_http", False):
             text = f"{layer.origin}: allow_http is ignored: a repository may not allow it"
             problems.append((text, "allow_http"))
-        _overlay(values, origins, accepted, _origin(layer))
+        _overlay(values, origins, accepted, layer)
         trusts |= dict.fromkeys(accepted, layer.trust)
         if address := accepted.get("server"):
             servers[address] = max(layer.trust, servers.get(address, layer.trust))
@@ -317,28 +322,22 @@ def is_loopback(server: str) -> bool:
         return False
 
 
-def _origin(layer: Layer) -> Callable[[str], str]:
-    if layer.origin == "environment":
-        return lambda key: f"environment {PREFIX}{key.upper()}"
-    return lambda _key: layer.origin
-
-
 def _overlay(
     values: dict[str, Any],
     origins: dict[str, str],
     accepted: dict[str, Any],
-    origin: Callable[[str], str],
+    layer: Layer,
 ) -> None:
     # A place given closer to the job replaces the whole place: a region on the command line must
     # not be scored with the zone of a file.
     for key, other in (("zone", "region"), ("region", "zone")):
         if key in accepted and other not in accepted and other in values:
             del values[other]
-            origins[other] = f"default ({origin(key)} gives the {key})"
+            origins[other] = f"default ({layer.origin_of(key)} gives the {key})"
     if "tags" in accepted:
         accepted["tags"] = {**values.get("tags", {}), **accepted["tags"]}
     values.update(accepted)
-    origins.update({key: origin(key) for key in accepted})
+    origins.update({key: layer.origin_of(key) for key in accepted})
 
 
 def _text(value: Any) -> str:

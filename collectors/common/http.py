@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from gramwatt.collectors.common.background import in_background
 
 if TYPE_CHECKING:
     import requests
@@ -108,13 +108,12 @@ def within(limit_s: float, work: Callable[[], Result]) -> Result:
     results: SimpleQueue[tuple[Result | None, Exception | None]] = SimpleQueue()
 
     def run() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             results.put((work(), None))
         except Exception as error:
             results.put((None, error))
 
-    Thread(target=run, daemon=True).start()
+    in_background(run)
     try:
         result, error = results.get(timeout=limit_s)
     except Empty:

@@ -9,6 +9,8 @@ import os
 import time
 from binascii import crc32
 
+from gramwatt.collectors.common.proc import boot_id, pid_namespace, text_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,19 +60,17 @@ def safe_id(text: str) -> str:
     return f"{clean[: ID_LENGTH - 9]}-{crc32(text.encode('utf-8', 'surrogateescape')):08x}"
 
 
-def rank(environ: Mapping[str, str] | None = None) -> int | None:
+def rank(env: Mapping[str, str]) -> int | None:
     """Return this process's rank in the whole job, None when nothing says so."""
-    env = os.environ if environ is None else environ
     found = (_whole(env.get(name)) for name in _RANK_NAMES)
     return next((value for value in found if value >= 0), None)
 
 
-def scheduler_ids(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def scheduler_ids(env: Mapping[str, str]) -> dict[str, str]:
     """Return what Slurm, Kubernetes and torchrun call this job, as texts for the journal.
 
     Node names are left out: host names are stored only when the user allows it.
     """
-    env = os.environ if environ is None else environ
     names: dict[str, str] = {}
     if env.get("SLURM_JOB_ID"):
         names.update(_SLURM)
@@ -109,12 +109,12 @@ def node_id(allow_host_names: bool = False) -> str:
     """
     if allow_host_names:
         return safe_id(host_name() or "unnamed")
-    return hashed("n-", " ".join((_boot() or _machine(), host_name(), _namespace())))
+    return hashed("n-", " ".join((boot_id() or _machine(), host_name(), pid_namespace())))
 
 
 def kernel_id() -> str:
     """Return a short hashed id of this machine until its next boot, alike in its containers."""
-    return hashed("k-", _boot() or _machine())
+    return hashed("k-", boot_id() or _machine())
 
 
 def machine_id() -> str:
@@ -132,20 +132,8 @@ def hashed(prefix: str, text: str) -> str:
     return prefix + sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _boot() -> str:
-    return first_line("/proc/sys/kernel/random/boot_id")
-
-
-def _namespace() -> str:
-    """Return which processes this one sees: namespaces(7)."""
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
-
-
 def _machine() -> str:
-    return first_line("/etc/machine-id") or host_name() or "unnamed"
+    return text_of("/etc/machine-id").partition("\n")[0].strip() or host_name() or "unnamed"
 
 
 def user_id(allow_names: bool = False) -> str:
@@ -169,15 +157,6 @@ def host_name() -> str:
     try:
         return os.uname().nodename
     except (AttributeError, OSError):
-        return ""
-
-
-def first_line(path: str) -> str:
-    """Return the first line of a file of the system; empty where there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            return stream.readline().strip()
-    except OSError:
         return ""
 
 

@@ -22,7 +22,15 @@ from __future__ import annotations
 import os
 import sys
 
-from gramwatt.collectors.common.identity import first_line, hashed, new_job_id, pod_uid, safe_id
+from gramwatt.collectors.common.identity import hashed, new_job_id, pod_uid, safe_id
+from gramwatt.collectors.common.proc import (
+    BEGAN,
+    boot_id,
+    environ_of,
+    fields_of,
+    parent_of,
+    pid_namespace,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,8 +48,6 @@ REPORTER = "GRAMWATT_REPORTER"
 FIRST_SPECIAL_STEP = 0xFFFF_FFF0
 """Slurm numbers batch scripts, interactive shells and the like from here on (slurm.h): they are no
 launch of tasks."""
-_FIELD_STARTED = 19
-"""Index of the start time among the fields of proc(5) stat behind the process's name."""
 
 
 def job_id(place: str = "", environ: Mapping[str, str] | None = None) -> tuple[str, str]:
@@ -58,9 +64,9 @@ def job_id(place: str = "", environ: Mapping[str, str] | None = None) -> tuple[s
     return (name, origin) if agreed is None else (agreed, "launch")
 
 
-def enclosing_job(environ: Mapping[str, str] | None = None) -> str | None:
+def enclosing_job() -> str | None:
     """Return the running job whose `run` or `track` started this process; None without one."""
-    env = os.environ if environ is None else environ
+    env = os.environ
     name = env.get(WITHIN, "").partition(" ")[0]
     return name if name and name == env.get(JOB_ID) and not _has_ended(env) else None
 
@@ -97,14 +103,11 @@ def restart_id(name: str, place: str) -> str:
     )
 
 
-def scheduler_tags(
-    environ: Mapping[str, str] | None = None, allow_names: bool = False
-) -> dict[str, str]:
+def scheduler_tags(env: Mapping[str, str], allow_names: bool = False) -> dict[str, str]:
     """Return the tags by which jobs of one allocation, torchrun run or pod are found and summed.
 
     None of a job that is measured from outside: an array's task is known to itself only.
     """
-    env = os.environ if environ is None else environ
     if env.get(REPORTER):
         return {}
     from gramwatt.collectors.common.orchestrators import run_tags  # the meter alone asks
@@ -189,16 +192,10 @@ def _launcher(variable: str, pid: int) -> str | None:
     A launcher gives it to the ranks that it starts. Lightning's first rank is the launcher of the
     others, and sets it for itself only later. None where every process has it, as in a container.
     """
-    start = f"\0{variable}=".encode()
     while pid > 0:
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as stream:
-                began_with_it = start in b"\0" + stream.read()
-        except OSError:  # another user's process, or no /proc
-            began_with_it = False
-        if not began_with_it:
+        if not any(text.startswith(f"{variable}=") for text in environ_of(pid)):
             return _mark(pid)
-        pid = _parent(pid)
+        pid = parent_of(pid)
     return None
 
 
@@ -208,24 +205,9 @@ def _mark(pid: int) -> str:
     The number alone where it has ended.
     """
     # A process id is unique only together with its namespace, its start time and the boot.
-    try:
-        space = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        space = ""
-    boot = first_line("/proc/sys/kernel/random/boot_id")
-    fields = _stat(pid)
-    started = fields[_FIELD_STARTED] if len(fields) > _FIELD_STARTED else ""
-    return f"{boot} {space} {pid}.{started}"
-
-
-def _parent(pid: int) -> int:
-    fields = _stat(pid)
-    return int(fields[1]) if len(fields) > 1 else 0
-
-
-def _stat(pid: int) -> list[str]:
-    """Return the fields of a process behind its name, which may hold spaces (proc(5) stat)."""
-    return first_line(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    fields = fields_of(pid)
+    started = fields[BEGAN] if len(fields) > BEGAN else ""
+    return f"{boot_id()} {pid_namespace()} {pid}.{started}"
 
 
 def _agreed(place: str, name: str) -> str | None:

@@ -7,7 +7,6 @@ these systems, and each try is a job of its own, with the run and the attempt as
 
 from __future__ import annotations
 
-import os
 import re
 from typing import NamedTuple
 
@@ -78,10 +77,10 @@ ORCHESTRATORS = (
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
-def run_name(environ: Mapping[str, str] | None = None) -> str:
+def run_name(environ: Mapping[str, str]) -> str:
     """Return the name that what runs this command has for it; empty without."""
-    found = _found(os.environ if environ is None else environ)
-    return _filled(found.name, os.environ if environ is None else environ) if found else ""
+    found = _found(environ)
+    return _filled(found.name, environ) if found else ""
 
 
 def run_tags(environ: Mapping[str, str], *, allow_names: bool = False) -> dict[str, str]:

@@ -26,13 +26,9 @@ class DeviceLocks:
     def __init__(self, home: Path, job_id: str, node: str = "") -> None:
         """`node` names the job's part on this node, where each node has a lock of its own."""
         self._folder, self._job = home / "boards", safe_id(job_id)
-        self._part = safe_id(f"{job_id}.{node}")
-        self._held: dict[Path, int] = {}
-
-    @property
-    def part(self) -> str:
+        self.part = safe_id(f"{job_id}.{node}")
         """The name of the job's part on this node."""
-        return self._part
+        self._held: dict[Path, int] = {}
 
     def beside(self, device_id: str) -> Path:
         """Return the path of a file that the jobs of a device have in common."""
@@ -42,7 +38,7 @@ class DeviceLocks:
         """Lock the device's file of this job, or `by_node` of this job on this node. Where files
         cannot be locked the job holds none, and the other jobs do not see it.
         """
-        path = self._folder / safe_id(device_id) / (self._part if by_node else self._job)
+        path = self._folder / safe_id(device_id) / (self.part if by_node else self._job)
         for _ in range(TRIES):
             try:
                 files.folder(path.parent)
@@ -54,13 +50,6 @@ class DeviceLocks:
                 return
             time.sleep(PAUSE_S)
 
-    def others(self, device_id: str) -> int:
-        """Return the number of other jobs, or parts of jobs by node, that measure the device now.
-
-        The files of dead jobs are removed.
-        """
-        return len(self.living(device_id))
-
     def living(self, device_id: str) -> set[str]:
         """Return the names of other jobs, or parts of jobs by node, that measure the device now.
 
@@ -68,7 +57,7 @@ class DeviceLocks:
         """
         folder, living = self._folder / safe_id(device_id), set[str]()
         try:
-            names = set(os.listdir(folder)) - {self._job, self._part}
+            names = set(os.listdir(folder)) - {self._job, self.part}
         except OSError:
             return living
         for name in names:

@@ -10,13 +10,14 @@ or reserved stays unallocated.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import TRUE_WORDS
 from gramwatt.collectors.common.launches import JOB_ID
+from gramwatt.collectors.common.proc import environ_of, parent_of
 from gramwatt.collectors.devices.locks import DeviceLocks
 from gramwatt.collectors.devices.port import Billed, DevicePort, GpuUser, Notify
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
@@ -96,13 +97,13 @@ class Processes:
     """Recognises the job's processes, by descent and by the job's id in their environment."""
 
     def __init__(
-        self, roots: Callable[[], Iterable[int]], job_id: str, proc: Path = Path("/proc")
+        self, roots: Callable[[], Iterable[int]], job_id: str, proc: str = "/proc"
     ) -> None:
         self._roots, self._job_id, self._proc = roots, job_id, proc
 
     def visible(self, pid: int) -> bool:
         """Return whether the process can be seen from here; in a container others often cannot."""
-        return (self._proc / str(pid)).is_dir()
+        return os.path.isdir(f"{self._proc}/{pid}")
 
     def ours(self, pid: int) -> bool:
         """Return whether the process is the job's: by descent from a client, or by its id."""
@@ -112,21 +113,8 @@ class Processes:
                 return True
             if at <= 1:
                 break
-            at = self._parent(at)
-        return f"{JOB_ID}={self._job_id}".encode() in self._environ(pid)
-
-    def _parent(self, pid: int) -> int:
-        try:
-            text = (self._proc / str(pid) / "stat").read_bytes()
-            return int(text.rpartition(b")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            return 0
-
-    def _environ(self, pid: int) -> list[bytes]:
-        try:
-            return (self._proc / str(pid) / "environ").read_bytes().split(b"\0")
-        except OSError:
-            return []
+            at = parent_of(at, self._proc)
+        return f"{JOB_ID}={self._job_id}" in environ_of(pid, self._proc)
 
 
 class SharedLedger(Ledger):
@@ -190,7 +178,7 @@ class SharedLedger(Ledger):
         boards = self._boards
         if now_ns >= self._jobs_at_ns:
             self._jobs_at_ns = now_ns + JOBS_EVERY_NS
-            self._other_jobs = boards.locks.others(self._board.uuid)
+            self._other_jobs = len(boards.locks.living(self._board.uuid))
             self._set_shared(boards.declared or self._other_jobs > 0)
         if self._shared and now_ns >= self._users_at_ns:
             self._users_at_ns = now_ns + USERS_EVERY_NS

@@ -20,7 +20,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.common.clock import NS_PER_S, SystemClock, Timeline
+from gramwatt.collectors.common.json_lines import encoded
 from gramwatt.collectors.host.model import ModelSource, mean_load, read_load
 from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.collectors.host.source import CPU, RAM, WAIT_NS, Span
@@ -364,11 +365,13 @@ def _counters(cpu: Any) -> dict[str, tuple[str, str]]:
 def _output_handler(every_s: float) -> Any:
     from codecarbon.output_methods.base_output import BaseOutput
 
+    clock = SystemClock()
+
     class Handler(BaseOutput):
         """Writes each interval's energy. Never raises: that would stop the tracker for good."""
 
         def __init__(self) -> None:
-            self._since_ns, self._load = _now_ns(), read_load()
+            self._since_ns, self._load = clock.now_ns(), read_load()
             self._cpu_kwh = self._ram_kwh = 0.0
             self._calls = 0
 
@@ -379,7 +382,7 @@ def _output_handler(every_s: float) -> Any:
             Calls that were held up come together, all energy in the first: one for all of them.
             """
             try:
-                now_ns, since_ns = _now_ns(), self._since_ns
+                now_ns, since_ns = clock.now_ns(), self._since_ns
                 if now_ns - since_ns < every_s * NS_PER_S / 2:
                     return
                 load = mean_load(self._load, now := read_load())
@@ -400,13 +403,9 @@ def _output_handler(every_s: float) -> Any:
     return Handler()
 
 
-def _now_ns() -> int:
-    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
 def _write(message: dict[str, Any]) -> None:
     try:
-        os.write(1, json.dumps(message).encode() + b"\n")
+        os.write(1, encoded(message))
     except OSError:  # the meter has ended
         os._exit(0)
 

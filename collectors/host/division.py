@@ -26,13 +26,13 @@ from typing import Any, NamedTuple, Protocol
 
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.proc import pid_namespace
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.model import CpuModel
 from gramwatt.collectors.host.processes import (
     JobTime,
     Reader,
     Strays,
-    namespace,
     used_b,
 )
 from gramwatt.sci.base.host_model import FULL_W_PER_THREAD, IDLE_W_PER_THREAD
@@ -87,7 +87,7 @@ class _Shared:
     def parse(cls, text: bytes) -> _Shared:
         try:
             state = json.loads(text)
-            jobs = {name: JobTime.restored(one) for name, one in state.pop("jobs").items()}
+            jobs = {name: JobTime(**one) for name, one in state.pop("jobs").items()}
             return cls(**state, jobs=jobs)
         except (ValueError, LookupError, TypeError, AttributeError):
             return cls()  # new, or torn by a full disk: the sums begin anew
@@ -186,9 +186,9 @@ class Division:
             if state and self._name in shared.jobs:
                 self.start = Moment(*state["now"])
             else:
-                job = JobTime(began_ns / NS_PER_S, [], namespace())
+                job = JobTime(began_ns / NS_PER_S, [], pid_namespace())
                 if state:
-                    job, began_ns = JobTime.restored(state["job"]), Moment(*state["now"]).at_ns
+                    job, began_ns = JobTime(**state["job"]), Moment(*state["now"]).at_ns
                 before_s, shared.jobs[self._name] = job.own_s, job
                 self._refresh(roots, used_before_s)
                 own_s = shared.jobs[self._name].own_s - before_s
@@ -199,7 +199,7 @@ class Division:
                     self.joined_ns = now_ns
             self._take()
 
-    def look(self, roots: set[int], used_before_s: Mapping[int, float] = {}) -> None:
+    def look(self, roots: set[int], used_before_s: Mapping[int, float]) -> None:
         """Take in what the processes of all jobs have used up to now."""
         with self._locked() as shared:
             shared.jobs.setdefault(self._name, self._job)
@@ -234,7 +234,7 @@ class Division:
         shared.advance(self._now_ns(), self._busy_s())
 
     def _refresh(self, roots: set[int], used_before_s: Mapping[int, float]) -> None:
-        shared, table, space = self._shared, self._read(), namespace()
+        shared, table, space = self._shared, self._read(), pid_namespace()
         if mine := shared.jobs.get(self._name):
             strays = self._strays.found(table, mine.began_s)
             mine.roots = sorted({*mine.roots, *roots, *strays, os.getpid()})
@@ -317,7 +317,27 @@ class Divided(Protocol):
         """Begin the next span at the last look."""
 
 
-class CpuDivision:
+class _OfMoments:
+    """Divides a component by what `division` has seen between two moments."""
+
+    def __init__(self, division: Division, machine: Machine) -> None:
+        self._division, self._machine = division, machine
+        self._since: Moment | None = None
+
+    def part(self) -> Part | None:
+        """Return the job's part since `recorded` was last called; None where no time has passed."""
+        before, now = self._since or self._division.start, self._division.now
+        return self._part(before, now) if now.at_ns > before.at_ns else None
+
+    def recorded(self) -> None:
+        """Begin the next span at the last look."""
+        self._since = self._division.now
+
+    def _part(self, before: Moment, now: Moment) -> Part:
+        raise NotImplementedError
+
+
+class CpuDivision(_OfMoments):
     """The processor: dynamic energy by processor time, idle energy equally among jobs.
 
     Of what a cgroup reserves the job bears all, with the other jobs that it reserves it for.
@@ -325,16 +345,12 @@ class CpuDivision:
 
     def __init__(self, division: Division, machine: Machine, model: CpuModel) -> None:
         """`model` has the processor's load since energy was last recorded."""
-        self._division, self._machine, self._model = division, machine, model
-        self._since: Moment | None = None
+        super().__init__(division, machine)
+        self._model = model
 
-    def part(self) -> Part | None:
-        """Return the job's part since `recorded` was last called; None where no time has passed."""
-        before, now = self._since or self._division.start, self._division.now
+    def _part(self, before: Moment, now: Moment) -> Part:
         threads, reserved = self._machine.threads, self._machine.cpu_share < 1
         span_s = (now.at_ns - before.at_ns) / NS_PER_S
-        if span_s <= 0:
-            return None
         jobs_s = now.jobs_s - before.jobs_s
         if threads:
             self._model.least_load = jobs_s / threads / span_s
@@ -346,10 +362,6 @@ class CpuDivision:
         if reserved:  # processes of nobody measured run on what is the jobs' own
             return Part(part.own + (part.others or 0.0), None, part.reserved)
         return part
-
-    def recorded(self) -> None:
-        """Begin the next span at the last look."""
-        self._since = self._division.now
 
 
 def cpu_part(before: Moment, now: Moment, threads: float, load: float | None) -> Part:
@@ -372,20 +384,11 @@ def cpu_part(before: Moment, now: Moment, threads: float, load: float | None) ->
     return Part(min(1.0, own), dynamic_w * others_s / whole_j, idle)
 
 
-class RamDivision:
+class RamDivision(_OfMoments):
     """Memory: what is reserved, which jobs in one cgroup divide equally; else what is used."""
 
-    def __init__(self, division: Division, machine: Machine) -> None:
-        self._division, self._machine = division, machine
-        self._since: Moment | None = None
-
-    def part(self) -> Part | None:
-        """Return the job's part since `recorded` was last called; None where no time has passed."""
-        before, now = self._since or self._division.start, self._division.now
-        span_s = (now.at_ns - before.at_ns) / NS_PER_S
-        if span_s <= 0:
-            return None
-        machine = self._machine
+    def _part(self, before: Moment, now: Moment) -> Part:
+        span_s, machine = (now.at_ns - before.at_ns) / NS_PER_S, self._machine
         equal = min(1.0, max(0.0, (now.idle_s - before.idle_s) / span_s))
         if machine.memory_share < 1:
             alone = machine.usage is None
@@ -398,5 +401,5 @@ class RamDivision:
 
     def recorded(self) -> None:
         """Begin the next span at the last look."""
-        self._since = self._division.now
+        super().recorded()
         self._division.forget_used()

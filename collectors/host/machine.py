@@ -6,8 +6,10 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.host.source import RAM
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 _VERSION_1 = ("cpu,cpuacct", "cpu", "cpuset", "memory")
@@ -44,6 +46,17 @@ class Machine:
             return f"-{self.usage.stat().st_ino}"
         except OSError:
             return "-limited"
+
+    def facts(self, component: str) -> dict[str, Any]:
+        """Return what the device record of `cpu` or `ram` says of it."""
+        if component == RAM:
+            return {"name": "memory", "memory_b": self.memory_b}
+        return {
+            "name": self.cpu_name or "unknown CPU",
+            "units": self.threads,
+            "units_total": self.threads_total,
+            "virtual": self.virtual,
+        }
 
     @property
     def cpu_share(self) -> float:

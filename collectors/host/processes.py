@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gramwatt.collectors.common.launches import JOB_ID, REPORTER
+from gramwatt.collectors.common.proc import environ_of, text_of
 
 PROC = Path("/proc")
 
@@ -83,19 +84,14 @@ class JobTime:
 
     began_s: float
     roots: list[int]
-    space: int = 0
-    """Number of the namespace that the process numbers belong to."""
+    space: str = ""
+    """The namespace that the process numbers belong to."""
     own_s: float = 0.0
     before_s: float = 0.0
     """Processor time that members had used before the job [s]."""
     gone_s: float = 0.0
     """That of members which ended without a parent to wait for them [s]."""
     members: dict[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> JobTime:
-        """Return the one whose fields `state` has, as JSON."""
-        return cls(**state)
 
     def look(self, table: Table, used_before_s: Mapping[int, float]) -> bool:
         """Take in a table of processes.
@@ -140,14 +136,12 @@ class Strays:
     title, so that all that they start is the job's.
     """
 
-    def __init__(
-        self, job_id: str, proc: Path = PROC, environ: Mapping[str, str] = os.environ
-    ) -> None:
-        self._sign, self._proc = f"{JOB_ID}={job_id}".encode(), proc
-        slurm_job = environ.get("SLURM_JOB_ID") if environ.get(REPORTER) else None
+    def __init__(self, job_id: str) -> None:
+        self._sign = f"{JOB_ID}={job_id}"
+        slurm_job = os.environ.get("SLURM_JOB_ID") if os.environ.get(REPORTER) else None
         # Debian's is called slurmstepd-wlm.
         title = rf"slurmstepd\S*: \[{re.escape(slurm_job)}\." if slurm_job else ""
-        self._step = re.compile(title.encode()) if title else None
+        self._step = re.compile(title) if title else None
         self._known: set[int] = set()
 
     def found(self, table: Table, began_s: float) -> list[int]:
@@ -161,18 +155,6 @@ class Strays:
         return [pid for pid in asked if self._is_ours(pid)]
 
     def _is_ours(self, pid: int) -> bool:
-        folder = self._proc / str(pid)
-        try:
-            if self._step and self._step.match((folder / "cmdline").read_bytes()):
-                return True
-            return self._sign in (folder / "environ").read_bytes().split(b"\0")
-        except OSError:
-            return False
-
-
-def namespace() -> int:
-    """Return the number of this process's namespace of process numbers; 0 where there is none."""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        return 0
+        if self._step and self._step.match(text_of(f"/proc/{pid}/cmdline")):
+            return True
+        return self._sign in environ_of(pid)

@@ -144,10 +144,10 @@ class RaplSource:
     meter, kind = "rapl", "measured"
 
     def __init__(
-        self, domains: Sequence[Domain], now_ns: int, report_gap: Callable[[], None]
+        self, domains: Sequence[Domain], now_ns: int, notify: Callable[[str, str], None]
     ) -> None:
-        """Take the first reading, at `now_ns` [ns]; `report_gap` is called for spans not known."""
-        self._domains, self._report_gap = domains, report_gap
+        """Take the first reading, at `now_ns` [ns]; spans not known leave a notice."""
+        self._domains, self._notify = domains, notify
         self._last = Reading(now_ns, read_counters(domains))
         self._power_w: float | None = None
         self._tried_ns = now_ns
@@ -172,7 +172,8 @@ class RaplSource:
         each_w = self._power_w / len(self._domains) if self._power_w else None
         step = energy_step(self._domains, last.values_uj, now.values_uj, span_s, each_w)
         if step is None:
-            self._report_gap()
+            component = self._domains[0].component
+            self._notify("meter-gap", f"RAPL gave no {component} energy for a while.")
             return [Span(since_ns, now_ns, None, "estimated")]
         power_w, kind = step.energy_j / span_s, "estimated"
         if step.sure:

@@ -9,7 +9,7 @@ takes 0.1 s and 8 MB.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -103,13 +103,8 @@ def _remark(ended: Ended) -> str:
     return STORE_COUNTS if database_knows_more(ended.config.home, ended.job_id) else ""
 
 
-def job_document(
-    folders: Sequence[spool.SpoolFolder], config: Config, more: Iterable[bytes] = ()
-) -> JobDoc | None:
-    """Return the document of a job's spool folders; None when their lines make no score.
-
-    `more` are further lines of the job, which are in none of its files.
-    """
+def job_document(folders: Sequence[spool.SpoolFolder], config: Config) -> JobDoc | None:
+    """Return the document of a job's spool folders; None when their lines make no score."""
     from gramwatt.collectors.common.catalogs import user_catalog
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.journal.merge import merge
@@ -119,7 +114,7 @@ def job_document(
 
     try:
         context = annual_context(user_catalog(config), config.lifetime_years)
-        journal = chain(more, *(folder.lines() for folder in folders))
+        journal = chain.from_iterable(folder.lines() for folder in folders)
         return score(merge(readable(journal)), context)  # the store reports what it refuses
     except GramwattError:
         return None

@@ -136,12 +136,9 @@ class Interval:
         }
 
     @classmethod
-    def restored(cls, state: Any) -> Interval | None:
-        """Return the interval that `state` describes.
-
-        None without one, and for the state of an older release: what it held is in its open file.
-        """
-        if not isinstance(state, dict):
+    def restored(cls, state: dict[str, Any] | None) -> Interval | None:
+        """Return the interval that `state` describes; None without one."""
+        if state is None:
             return None
         profile = {name: Samples(**samples) for name, samples in state["profile"].items()}
         utilisation = Samples(**state["utilisation"])

@@ -9,7 +9,6 @@ from typing import Any
 
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.identity import safe_id
-from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, WriterFile, acquire, open_counts
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.base.notices import CODES
@@ -68,8 +67,6 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
         raise RecordError("no line says when it ran")
     start = job.started_at if job else last
     state = dead.state or {}
-    if "totals" in state:
-        raise RecordError("a build before the first release has counted in it")
     notices = tuple(str(text) for text in state.get("notices", ()))
     opening: dict[str, Any] = {"started_at": start, "role": "recovery", "resumes": dead.writer}
     if job is not None:
@@ -93,11 +90,8 @@ def unjournaled_counts(folder: SpoolFolder) -> list[CountRecord]:
 def _count_records(
     folder: SpoolFolder, writers: Sequence[WriterFile], client: str | None
 ) -> list[CountRecord]:
-    found = []
-    for count in open_counts(writers, client):
-        fields = count._asdict() | {"job_id": folder.job_id, "node": folder.node}
-        found.append(CountRecord(at=moment(fields.pop("at_ns")), **fields))
-    return found
+    place: dict[str, Any] = {"job_id": folder.job_id, "node": folder.node}
+    return [CountRecord(**place, **count.fields()) for count in open_counts(writers, client)]
 
 
 def _last_seen(records: list[AnyRecord]) -> datetime | None:

@@ -1,22 +1,19 @@
 """The figures of a job that still runs, from its journal up to now.
 
-Who wants them touches the file REQUEST in the job's folders, and every meter there saves what it
-knows (gramwatt.collectors.meter.peers). Nothing is closed, moved or stored.
+Who wants them touches the file REQUEST in the job's folders, and every meter there ends its open
+intervals and saves, so that the journal has everything up to the request. Nothing is closed, moved
+or stored.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.journal.ending import job_document
-from gramwatt.collectors.journal.recovery import unjournaled_counts
 from gramwatt.collectors.journal.spool import SpoolFolder, folders, usable_home
-from gramwatt.sci.journal.records import encode
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc
@@ -33,18 +30,33 @@ def document_so_far(config: Config, job_id: str) -> JobDoc | None:
     It knows what is journaled in this home: all ranks of this machine, other nodes where they share
     it. Intensity is the annual one.
     """
+    from gramwatt.collectors.journal.live import scored_so_far  # not in a meter's memory
+
     try:
         found = folders(usable_home(config.home), job_id)
         if not any(folder.is_live() for folder in found):
             return None
         _have_saved(found, time.monotonic() + SAVED_TIMEOUT_S)
-        counts = chain.from_iterable(map(unjournaled_counts, found))
-        return job_document(found, config, [encode(count).encode() for count in counts])
+        scored = scored_so_far(found, config)
     except OSError:
         return None
+    return scored and scored[1]
 
 
-def changed_ns(path: Path) -> int:
+class Requests:
+    """Requests for the figures so far of the job whose lines are in this folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / REQUEST
+        self._seen = _changed_ns(self._path)
+
+    def is_new(self) -> bool:
+        """Say whether figures have been asked for since the last call."""
+        before, self._seen = self._seen, _changed_ns(self._path)
+        return self._seen != before
+
+
+def _changed_ns(path: Path) -> int:
     """Return when a file was changed last, in Unix time [ns]; 0 where there is none."""
     try:
         return path.stat().st_mtime_ns
@@ -55,7 +67,7 @@ def changed_ns(path: Path) -> int:
 def _have_saved(folders: Sequence[SpoolFolder], deadline: float) -> None:
     """Have the living meters save what they know; wait until `deadline` [s] (monotonic)."""
     waiting = {
-        path: changed_ns(path)
+        path: _changed_ns(path)
         for folder in folders
         for path in (one.path.with_suffix(".open") for one in folder.writers() if one.live)
     }
@@ -66,4 +78,4 @@ def _have_saved(folders: Sequence[SpoolFolder], deadline: float) -> None:
             return
     while waiting and time.monotonic() < deadline:
         time.sleep(POLL_S)
-        waiting = {path: ns for path, ns in waiting.items() if changed_ns(path) == ns}
+        waiting = {path: ns for path, ns in waiting.items() if _changed_ns(path) == ns}

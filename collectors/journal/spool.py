@@ -20,8 +20,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common import clock, files, identity
+from gramwatt.collectors.common import files, identity, proc
 from gramwatt.collectors.common.config import plain_address
+from gramwatt.collectors.common.json_lines import decoded
+from gramwatt.collectors.journal.intervals import moment
 from gramwatt.sci.journal.records import INTERVAL_BEGINS
 
 LOCK = "lock"
@@ -67,6 +69,11 @@ class CountLine(NamedTuple):
     phase: str | None
     amount: float
     at_ns: int
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a CountRecord."""
+        found = self._asdict()
+        return {"at": moment(found.pop("at_ns")), **found}
 
 
 def spool_root(home: Path) -> Path:
@@ -135,7 +142,7 @@ class SpoolFolder:
 
     def size_b(self) -> int:
         """Return the size of the folder's files [B]."""
-        return sum(_size(path) for path in _entries(self.path))
+        return sum(_stat(entry, "st_size") for entry in _scanned(os.fspath(self.path)))
 
     def may_be_resumed(self) -> bool:
         """Say whether a client lives here whose meter died without an end, not long ago.
@@ -150,12 +157,11 @@ class SpoolFolder:
 
     def sizes_b(self) -> dict[str, int]:
         """Return the sizes of the files with lines [B], which tell that a folder changes."""
-        kept = [path for path in _entries(self.path) if path.suffix in (".jsonl", ".open")]
-        return {path.name: _size(path) for path in kept}
+        return {path.name: _size(path) for path in self._files(".jsonl", ".open")}
 
     def is_live(self) -> bool:
         """Say whether a living process writes here, as far as this machine can tell."""
-        journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
+        journals = self._files(".jsonl")
         if any(_held(path) for path in journals):
             return True
         now = time.time()
@@ -173,8 +179,8 @@ class SpoolFolder:
     def _is_recent(self) -> bool:
         """Say whether a meter has written here within FOREIGN_QUIET_S."""
         # Not by the other files: who delivers the folder writes there as well.
-        kept = (path for path in _entries(self.path) if path.suffix in (".jsonl", ".open"))
-        return time.time() - max(map(_mtime, kept), default=0.0) < FOREIGN_QUIET_S
+        newest = max(map(_mtime, self._files(".jsonl", ".open")), default=0.0)
+        return time.time() - newest < FOREIGN_QUIET_S
 
     def _is_of_this_machine(self, journals: list[Path]) -> bool:
         """Say whether it was written here, perhaps in another container or before the last boot,
@@ -185,41 +191,37 @@ class SpoolFolder:
         states = filter(None, map(_state_of, journals))
         return any(state.get("machine") == identity.machine_id() for state in states)
 
+    def _files(self, *suffixes: str) -> list[Path]:
+        found = (Path(entry.path) for entry in _scanned(os.fspath(self.path)))
+        return sorted((p for p in found if p.suffix in suffixes), key=attrgetter("name"))
+
     def lines(self) -> Iterator[bytes]:
         """Yield final lines of all writers, then open lines; a torn last line is left out."""
-        for path in _entries(self.path):
-            if path.suffix == ".jsonl":
-                yield from _whole_lines(path)
+        for path in self._files(".jsonl"):
+            yield from _whole_lines(path)
         yield from self.open_lines()
 
     def open_lines(self) -> Iterator[bytes]:
         """Yield the intervals that all writers have open, without the state."""
-        for path in _entries(self.path):
-            if path.suffix == ".open":
-                yield from (ln for ln in _whole_lines(path) if not ln.startswith(b'{"state"'))
+        for path in self._files(".open"):
+            yield from (ln for ln in _whole_lines(path) if not ln.startswith(b'{"state"'))
 
     def server(self) -> str | None:
         """Return the address of the server the records belong to; None for the local store."""
         try:
-            address = _parsed((self.path / SERVER).read_bytes()).get("server")
+            address = decoded((self.path / SERVER).read_bytes()).get("server")
         except OSError:
             return None
         return address if isinstance(address, str) and address else None
 
     def writers(self) -> list[WriterFile]:
         """Return every writer's files, in the order of writer ids."""
-        journals = [path for path in _entries(self.path) if path.suffix == ".jsonl"]
-        return [_writer_file(path) for path in journals]
+        return [_writer_file(path) for path in self._files(".jsonl")]
 
     def live_states(self, but: str) -> list[dict[str, Any]]:
         """Return the states of living writers other than `but`."""
-        opens = [p for p in _entries(self.path) if p.suffix == ".open" and p.stem != but]
-        states = [
-            _state_of(path.with_suffix(".jsonl"))
-            for path in opens
-            if _held(path.with_suffix(".jsonl"))
-        ]
-        return [state for state in states if state is not None]
+        journals = [path for path in self._files(".jsonl") if path.stem != but and _held(path)]
+        return [state for path in journals if (state := _state_of(path)) is not None]
 
     def unclosed(self) -> list[WriterFile]:
         """Return the dead writers without an end of their own or of one that resumes them."""
@@ -369,22 +371,24 @@ def _scanned(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _stat(entry: os.DirEntry[str], name: str) -> int:
+def _stat(entry: os.DirEntry[str] | Path, name: str) -> int:
+    """Return a figure of a file or folder; 0 for one that is gone."""
     try:
         return int(getattr(entry.stat(), name))
-    except OSError:  # removed meanwhile
+    except OSError:
         return 0
+
+
+def _size(path: Path) -> int:
+    return _stat(path, "st_size")
+
+
+def _mtime(path: Path) -> float:
+    return _stat(path, "st_mtime_ns") / 1e9
 
 
 def _changed_at(folder: str) -> float:
     return max((_stat(entry, "st_mtime_ns") for entry in _scanned(folder)), default=0) / 1e9
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir(), key=attrgetter("name"))
-    except OSError:
-        return []
 
 
 def _held(path: Path) -> bool:
@@ -419,7 +423,7 @@ def _writer_file(path: Path) -> WriterFile:
         lines += 1
         if line.startswith(INTERVAL_BEGINS):  # of which nothing is asked here
             continue
-        doc = _parsed(line)
+        doc = decoded(line)
         kind = doc.get("type")
         ended = ended or kind == "end"
         resumes = _text(doc.get("resumes")) or resumes if kind == "job" else resumes
@@ -456,9 +460,9 @@ def _client_lives(state: dict[str, Any]) -> bool:
     Not known for one of another machine or container, and so False.
     """
     pid, began_ns = state.get("parent_pid"), state.get("parent_began_ns")
-    if not (pid and began_ns and state.get("boot") == clock.boot_id()):
+    if not (pid and began_ns and state.get("boot") == proc.boot_id()):
         return False
-    return bool(clock.process_start_ns(int(pid)) == began_ns)
+    return bool(proc.process_start_ns(int(pid)) == began_ns)
 
 
 def _text(value: Any) -> str | None:
@@ -467,29 +471,7 @@ def _text(value: Any) -> str | None:
 
 def _state_of(path: Path) -> dict[str, Any] | None:
     for line in _whole_lines(path.with_suffix(".open")):
-        state = _parsed(line).get("state")
+        state = decoded(line).get("state")
         if isinstance(state, dict):
             return state
     return None
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        doc = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return doc if isinstance(doc, dict) else {}
-
-
-def _mtime(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -18,7 +18,6 @@ from typing import Any
 from gramwatt.collectors.common import files
 from gramwatt.collectors.journal.spool import is_at, lock_folder
 from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, encode
-from gramwatt.sci.journal.telemetry import joined
 
 Draft = tuple[type[AnyRecord], dict[str, Any]]
 """A record without its sequence number, which is only known when it is written."""
@@ -28,22 +27,19 @@ SYNC_SHARE = 100.0
 """fsync at most every 10 s, and never for more than 1 % of the time: on a disk where it takes a
 second, every 100 s. It guards against power cuts; a killed process loses nothing without it."""
 COPY_B = 1 << 20
-PENDING_MAX = 256
-"""Lines kept for a disk that does not take them before neighbouring intervals are merged."""
 
 
 class Journal:
     """One writer's files in the spool folder of its job and node.
 
-    Nothing here raises for a disk that is full, gone or read-only: lines wait in memory, thinned
-    when they are many, and every later flush tries again.
+    Nothing here raises for a disk that is full, gone or read-only: lines wait in memory, and every
+    later flush tries again.
     """
 
     def __init__(self, folder: Path, base: dict[str, Any], log: Callable[[str], None]) -> None:
         self.folder = folder
         self.base = base
         self.seq = 0
-        self.thinned = False
         self.pending: list[Draft] = []
         self._log = log
         self._file: int | None = None
@@ -66,9 +62,6 @@ class Journal:
     def put(self, record: type[AnyRecord], /, **fields: Any) -> None:
         """Add a final record for the next flush; `writer` and `seq` may be another's."""
         self.pending.append((record, fields))
-        if len(self.pending) > PENDING_MAX and self._failing:
-            self.pending, before = thinned(self.pending), len(self.pending)
-            self.thinned = self.thinned or len(self.pending) < before
 
     def flush(self) -> bool:
         """Append all waiting records; False when the disk did not take them."""
@@ -146,9 +139,6 @@ class Journal:
     def _made(self, before: int | None) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(self.path, flags, 0o600)
-        if before is not None and os.path.samestat(os.fstat(before), os.fstat(descriptor)):
-            os.close(descriptor)  # the folder has just been put back
-            return before
         with contextlib.suppress(OSError):  # no locks on this file system: the folder's age decides
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
@@ -233,50 +223,3 @@ def _copy(source: int, target: int) -> None:
         at_b += len(part)
         if os.write(target, part) != len(part):
             raise OSError("the disk took a part of the lines only")
-
-
-def thinned(drafts: list[Draft]) -> list[Draft]:
-    """Return the same energy in fewer lines: neighbours of a device and kind become one.
-
-    Within the hour, so that the join with hourly intensity stays right; nothing else is touched.
-    """
-    kept: list[Draft] = []
-    latest: dict[tuple[str, str], int] = {}
-    for kind, fields in drafts:
-        key = (fields.get("device_id", ""), fields.get("kind", ""))
-        place = latest.get(key) if kind is IntervalRecord else None
-        if place is not None:
-            _, before = kept[place]
-            if _neighbours(before, fields):
-                kept[place] = (kind, _joined(before, fields))
-                continue
-        if kind is IntervalRecord:
-            latest[key] = len(kept)
-        kept.append((kind, fields))
-    return kept
-
-
-def _neighbours(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    same_hour = (first["start"].date(), first["start"].hour) == (
-        second["start"].date(),
-        second["start"].hour,
-    )
-    return bool(first["end"] == second["start"] and same_hour)
-
-
-def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    highest = ("utilisation_max", "memory_peak_b", "power_max_w")
-    known = {name: [f[name] for f in (first, second) if f[name] is not None] for name in highest}
-    spans_s = [(f["end"] - f["start"]).total_seconds() for f in (first, second)]
-    means = [f["utilisation_mean"] for f in (first, second)]
-    mean = None
-    if None not in means:
-        mean = sum(m * s for m, s in zip(means, spans_s, strict=True)) / sum(spans_s)
-    return {
-        **first,
-        "end": second["end"],
-        "energy_j": first["energy_j"] + second["energy_j"],
-        "utilisation_mean": mean,
-        **{name: max(values, default=None) for name, values in known.items()},
-        "profile": joined([f.get("profile", {}) for f in (first, second)], spans_s),
-    }

@@ -7,8 +7,7 @@ have in lines of their state, stands in the state too; so a killed meter loses a
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gramwatt.collectors.meter.count_buffer import CountBuffer
@@ -51,14 +50,15 @@ class ChildCounts:
 
     def read(self, now_ns: int, handle: Callable[[dict[str, Any]], None]) -> None:
         """Take what is new at `now_ns` [ns]: amounts into lines, other messages to `handle`."""
+        if (file := self._file) is None:
+            return
         self._now_ns = now_ns
-        self._look(handle)
-        for place, amount in self._amounts():
-            before = self._taken[place]
-            if amount > before:
+        self._look(file, handle)
+        for place, (unit, phase) in self._units.items():
+            amount, before = file.amount(place), self._taken[place]
+            if amount is not None and amount > before:
                 self._taken[place] = amount
                 self._unmarked.add(place)
-                unit, phase = self._units[place]
                 self._lines.add(unit, amount - before, phase)
         self._lines.add_up()
         self._lines.send(self._put)
@@ -85,9 +85,7 @@ class ChildCounts:
         if self._file is not None:
             self._file.remove()
 
-    def _look(self, handle: Callable[[dict[str, Any]], None]) -> None:
-        if (file := self._file) is None:
-            return
+    def _look(self, file: CountFile, handle: Callable[[dict[str, Any]], None]) -> None:
         for place, message in file.new_records():
             journaled = file.journaled(place)
             if message.get("cmd") == "count":
@@ -98,13 +96,6 @@ class ChildCounts:
                 self._unmarked.add(place)
                 handle(message)
 
-    def _amounts(self) -> Iterator[tuple[int, float]]:
-        if (file := self._file) is None:
-            return
-        for place in self._units:
-            if (amount := file.amount(place)) is not None:
-                yield place, amount
-
-    def _put(self, line: bytes) -> bool:
-        self._buffer.add(json.loads(line), self._writer)
+    def _put(self, line: dict[str, Any]) -> bool:
+        self._buffer.add(line, self._writer)
         return True

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.spool import CountLine
 from gramwatt.sci.journal.records import UNIT_PATTERN, CountRecord
 
@@ -80,8 +79,7 @@ class CountBuffer:
                 self._closed[writer] = max(seq, self._closed.get(writer, 0))
         for (writer, seq), line in sorted(self._lines.items()):
             if self._put.get(writer, 0) < seq <= self._closed.get(writer, 0):
-                fields = line._asdict()
-                put(CountRecord, at=moment(fields.pop("at_ns")), **fields)
+                put(CountRecord, **line.fields())
         self._put |= self._closed
 
     def state(self) -> list[CountLine]:

@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gramwatt.collectors.common.clock import Clock, SystemClock, boot_id, process_start_ns
+from gramwatt.collectors.common.clock import Clock, SystemClock
+from gramwatt.collectors.common.proc import boot_id, process_start_ns
 from gramwatt.collectors.devices.port import DevicePort, Place
 from gramwatt.collectors.host.codecarbon import Process
 from gramwatt.collectors.host.machine import Machine, this_machine

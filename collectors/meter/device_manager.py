@@ -42,9 +42,8 @@ class DeviceManager:
         self._job = NodeJob(
             node, timeline, Schedule(timeline.start_ns), dependencies.random, put, notify
         )
-        home, self._job_id = folder.parents[2], folder.parent.name
-        job_id = self._job_id
-        self._locks = DeviceLocks(home, job_id, node)
+        self._job_id = job_id = folder.parent.name
+        self._locks = DeviceLocks(folder.parents[2], job_id, node)
         processes = Processes(lambda: self.pids, job_id)
         self._boards = SharedBoards(self._locks, processes, dependencies.environ, put, notify)
         self._groups: list[DeviceGroup] = []

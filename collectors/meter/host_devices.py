@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 from gramwatt.collectors.common import identity
@@ -177,9 +176,7 @@ class HostDevices:
     ) -> HostComponent:
         source: HostSource = model
         if domains := counters.of(name):
-            gap = f"RAPL gave no {name} energy for a while."
-            report = partial(self._job.notify, "meter-gap", gap)
-            source = RaplSource(domains, self._job.timeline.now_ns(), report)
+            source = RaplSource(domains, self._job.timeline.now_ns(), self._job.notify)
         elif self._codecarbon:
             source = CodecarbonSource(name, self._codecarbon, model)
         ledger = Ledger(f"{self._job.node}-{name}", self._job.schedule, self._job.emit)
@@ -233,16 +230,6 @@ class HostDevices:
 
         The share that other jobs left of it is known at the end.
         """
-        machine = self._machine
-        facts: dict[str, dict[str, Any]] = {
-            CPU: {
-                "name": machine.cpu_name or "unknown CPU",
-                "units": machine.threads,
-                "units_total": machine.threads_total,
-                "virtual": machine.virtual,
-            },
-            RAM: {"name": "memory", "memory_b": machine.memory_b},
-        }
         for name, component in self._components.items():
             meter, kind = component.source.meter, component.source.kind
             share = component.mean_share if final else component.share
@@ -260,5 +247,5 @@ class HostDevices:
                 share=share,
                 codecarbon_w=codecarbon_w,
                 model_w=model_w,
-                **facts[name],
+                **self._machine.facts(name),
             )

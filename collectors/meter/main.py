@@ -9,20 +9,20 @@ docs/measuring.md describes the protocol.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gramwatt.collectors.common.catalogs import consistent
-from gramwatt.collectors.common.clock import NS_PER_S, process_exists
+from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config, for_own_process, resolve
 from gramwatt.collectors.common.installation import has_service
+from gramwatt.collectors.common.json_lines import decoded, encoded
+from gramwatt.collectors.common.proc import process_exists
 from gramwatt.collectors.host.codecarbon import starter
 from gramwatt.collectors.journal.ending import (
     Ended,
@@ -70,12 +70,12 @@ class ClientChannel:
         except OSError:
             self.ended = True
         *lines, self._buffer = b"".join(parts)[-LINE_LIMIT_B:].split(b"\n")
-        return [command for line in lines if (command := _parsed(line)) is not None]
+        return [command for line in lines if (command := decoded(line))]
 
     def reply(self, message: dict[str, Any]) -> bool:
         """Send one line; False for a client that is gone or does not read: nothing waits for it."""
         try:
-            os.write(1, json.dumps(message).encode() + b"\n")
+            os.write(1, encoded(message))
         except OSError:
             return False
         return True
@@ -333,30 +333,22 @@ def _first_command(channel: ClientChannel) -> tuple[dict[str, Any] | None, list[
 
 def _config(start: dict[str, Any]) -> Config:
     try:
-        environ = dict(os.environ)
-        return _placed(consistent(resolve(start.get("args") or {}, environ, _cwd())), environ)
+        return _placed(consistent(resolve(start.get("args") or {})))
     except Exception:  # a setting must not cost the job its measurement
         return Config()
 
 
-def _placed(config: Config, environ: dict[str, str]) -> Config:
+def _placed(config: Config) -> Config:
     """Return the configuration with the cloud's region, if no place is given and it is allowed."""
     if config.zone or config.region or not config.cloud_metadata:
         return config
     from gramwatt.collectors.common.cloud import cloud_region
 
-    region = cloud_region(environ)
+    region = cloud_region(os.environ)
     if region is None:
         return config
     tags = {"region_source": "cloud metadata", **config.tags}
     return replace(config, region=region, tags=tags)
-
-
-def _cwd() -> Path | None:
-    try:
-        return Path.cwd()
-    except OSError:
-        return None
 
 
 def _close_inherited() -> None:
@@ -377,14 +369,6 @@ def _pidfd(pid: int | None) -> int | None:
         return os.pidfd_open(pid) if pid else None
     except (AttributeError, OSError):
         return None
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        command = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return command if isinstance(command, dict) else None
 
 
 if __name__ == "__main__":

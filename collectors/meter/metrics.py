@@ -8,17 +8,17 @@ OpenTelemetry's conventions for hardware (semconv 1.44, hw.energy and hw.power) 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from gramwatt import __version__
+from gramwatt.collectors.common.background import SWITCH_S, in_background
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.http import exchange, new_session
 from gramwatt.collectors.common.metrics_setting import Metrics
@@ -29,8 +29,6 @@ KEPT_S = 5.0
 REQUEST_TIMEOUT_S = SEND_TIMEOUT_S = 5.0
 SEND_EVERY_MS = 60_000
 """OTEL_METRIC_EXPORT_INTERVAL's default [ms] (OpenTelemetry specification)."""
-SWITCH_S = 0.0005
-"""Longest that a thread of this module keeps the interpreter from the loop [s]."""
 TYPES = {"ram": "memory"}
 """`hw.type` of a class of devices whose name is another."""
 SUFFIXES = {"J": "_joules", "W": "_watts", "g/h": "_grams_per_hour", "1": ""}
@@ -194,7 +192,7 @@ class Exporter:
         if "otlp" in metrics.words:
             self._endpoint = self._otlp_endpoint()
             if self._endpoint:
-                _in_background(self._send_always)
+                in_background(self._send_always)
 
     def last(self) -> list[Instrument]:
         """Return the figures at the job's end for `send`; none where none are sent."""
@@ -254,7 +252,7 @@ class Exporter:
             why = f"{error.strerror}; set GRAMWATT_METRICS to another port"
             self._failed(f"no figures are served at {host}:{port}", why)
             return
-        _in_background(server.serve_forever)
+        in_background(server.serve_forever)
 
     def _otlp_endpoint(self) -> str | None:
         own = self._environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
@@ -294,14 +292,6 @@ def start_exporter(
         return None
     figures = JobFigures(folder, config, names="names" in config.metrics.words)
     return Exporter(figures, config.metrics, os.environ, notify)
-
-
-def _in_background(work: Callable[[], object]) -> None:
-    def run() -> None:  # a signal is for the loop, whose wait it ends
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        work()
-
-    Thread(target=run, daemon=True).start()
 
 
 def _pairs(text: str | None) -> dict[str, str]:

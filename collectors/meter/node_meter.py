@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.launches import REPORTER, scheduler_tags
 from gramwatt.collectors.devices.boundaries import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import moment
+from gramwatt.collectors.journal.so_far import Requests
 from gramwatt.collectors.journal.spool import (
     LOCK,
     SpoolFolder,
@@ -37,8 +39,7 @@ from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.meter.log import Log
-from gramwatt.collectors.meter.notices import NOTICES_MAX, is_advice
-from gramwatt.collectors.meter.peers import SETTLE_NS, Requests, joined_notice
+from gramwatt.collectors.meter.notices import NOTICES_MAX, is_advice, joined_notice
 from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.collectors.meter.self_usage import own_usage
 from gramwatt.collectors.meter.windows import WindowRecorder
@@ -50,10 +51,14 @@ from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.journal.records import REPORTERS, SERVERS, EndRecord, JobRecord
 
 OPEN_EVERY_NS = 10 * NS_PER_S
+SETTLE_NS = NS_PER_S * 3 // 10
+"""How long after a boundary its readings are complete [ns]: the search for a counter's update."""
 RELAY_EVERY_NS = RETRY_EVERY_NS = NS_PER_S
 RANKS_EVERY_NS, RANKS_LATER_NS, RANKS_EARLY_NS = NS_PER_S, 10 * NS_PER_S, 30 * NS_PER_S
 """Other ranks, which may see other GPUs, mostly join in the first half minute."""
 SIZE_EVERY_NS = 600 * NS_PER_S
+PENDING_MAX = 256
+"""Lines that wait for a disk that does not take them before further ones are made coarser."""
 LEAST_FREE_B = 1_000_000
 """Room that a home must have for a job to begin there [B]: some hours of journal."""
 _SAME_NAME = (
@@ -218,13 +223,13 @@ class NodeMeter:
             self._try_to_lead(fresh=False)
         stop_ns = self._time_ns(command)
         if self.devices is not None:
-            self._guarded("the final reading", lambda: self._stop_lead(stop_ns))
+            self._guarded("the final reading", self._stop_lead, self.devices, stop_ns)
         self.child_counts.end()
         self._read_counts(stop_ns, last=True)
         self.counts.flush(self.journal.put, ended=True)
         self.windows.close(self.timeline.at_mono, stop_ns)
         if software := command.get("software"):
-            self._guarded("the list of software", lambda: self._put_job(None, software))
+            self._guarded("the list of software", self._put_job, None, software)
         if self.place_unchecked:
             self._guarded("the check of the zone", self.check_place)
         cpu_s, rss_b = own_usage()
@@ -272,10 +277,9 @@ class NodeMeter:
         return [text for text in found if is_advice(text) and first_notice_today(self.home, text)]
 
     def _read_counts(self, now_ns: int, *, last: bool = False) -> None:
-        take, handle = self.child_counts.read, self._handle_of_child
-        self._guarded("the reading of children's counts", lambda: take(now_ns, handle))
-        read, at_mono = self.server_counts.read, self.timeline.at_mono
-        self._guarded("the reading of servers' counters", lambda: read(at_mono, last=last))
+        children, servers = self.child_counts.read, self.server_counts.read
+        self._guarded("the reading of children's counts", children, now_ns, self._handle_of_child)
+        self._guarded("the reading of servers' counters", servers, self.timeline.at_mono, last)
 
     def _handle_of_child(self, message: dict[str, Any]) -> None:
         """Act on a child's message, which may be old: its windows are no boundaries of readings."""
@@ -302,7 +306,7 @@ class NodeMeter:
         """Read the devices at a boundary of a window, and journal the window at its end."""
         start_ns = self.timeline.at_mono(int(command["start_ns"]))
         end_ns = self._time_ns(command) if "mono_ns" in command else None
-        if self.devices is not None:
+        if self.devices is not None and len(self.journal.pending) <= PENDING_MAX:
             self.devices.add_boundary(start_ns if end_ns is None else end_ns)
         self.windows.record(command, start_ns, end_ns)
 
@@ -316,11 +320,8 @@ class NodeMeter:
 
         `declared` is what a `track` in a command says of it instead.
         """
-        config, environ, software = (
-            declared or self.config,
-            self.dependencies.environ,
-            software or {},
-        )
+        config, environ = declared or self.config, self.dependencies.environ
+        software = software or {}
         versions = {"gramwatt": __version__, "python": sys.version.split()[0]}
         versions |= {str(k)[:64]: str(v)[:64] for k, v in software.get("versions", {}).items()}
         framework = str(software["framework"])[:64] if software.get("framework") else None
@@ -354,7 +355,7 @@ class NodeMeter:
                 return
         except OSError as error:  # no lock to be had: two sets of lines merge into one later
             self.log.write(f"leads without a lock: {error}")
-        self._guarded("the first reading", lambda: self._begin_lead(fresh))
+        self._guarded("the first reading", self._begin_lead, fresh)
         self.save_soon()
 
     def _take_over(self) -> None:
@@ -382,10 +383,7 @@ class NodeMeter:
         mark_ns = self.job_start_ns if fresh else timeline.now_ns()
         self.devices.begin(state, mark_ns)
 
-    def _stop_lead(self, stop_ns: int) -> None:
-        devices = self.devices
-        if devices is None:
-            return
+    def _stop_lead(self, devices: DeviceManager, stop_ns: int) -> None:
         devices.stop(stop_ns)
         resolution_s = 2 * (devices.coarsest_period_s() or LONGEST_PERIOD_NS / NS_PER_S)
         if devices.driver and (stop_ns - self.job_start_ns) / NS_PER_S < resolution_s:
@@ -404,8 +402,6 @@ class NodeMeter:
         self._read_counts(now_ns)
         if self._disk_takes_lines:
             self.counts.flush(self.journal.put)
-        if self.journal.thinned:
-            self.notify("spool-resolution", CODES["spool-resolution"])
         if not self.journal.write_open(self._state(), opened):
             # The next meter must not continue from a state older than the final lines.
             self._disk_takes_lines = False
@@ -453,7 +449,7 @@ class NodeMeter:
                 continue
             self._adopted.add(seen)
             mark_ns = self._start_ns(state)
-            self._guarded("a rank's first reading", lambda: devices.adopt(dict(seen), mark_ns))  # noqa: B023
+            self._guarded("a rank's first reading", devices.adopt, dict(seen), mark_ns)
 
     def _start_ns(self, state: dict[str, Any]) -> int:
         """Return when the client of another meter began, on this one's timeline [ns]."""
@@ -463,17 +459,20 @@ class NodeMeter:
         if self.devices is None or now_ns < self._size_at_ns:
             return
         self._size_at_ns = now_ns + SIZE_EVERY_NS
+        waits = len(self.journal.pending) > PENDING_MAX
+        if waits:
+            self.notify("spool-resolution", CODES["spool-resolution"])
         full = size_b(self.home) > self.config.spool_limit_mb * 1e6
         if full:
             text = (
                 "the spool is over its size limit; run `gramwatt sync`. Intervals are 300 s long."
             )
             self.notify("spool-resolution", text)
-        self.devices.schedule.coarse = full
+        self.devices.schedule.coarse = full or waits
 
-    def _guarded(self, what: str, action: Any) -> None:
+    def _guarded(self, what: str, action: Callable[..., object], *arguments: Any) -> None:
         try:
-            action()
+            action(*arguments)
         except Exception as error:  # whatever a source or a disk does, the job goes on
             self.log.write(f"{what} failed: {error!r}")
             self.notify("meter-gap", f"{what} failed: {error}.")

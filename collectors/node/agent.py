@@ -23,7 +23,7 @@ from gramwatt.collectors.devices.port import Billed, DevicePort, GpuUser
 from gramwatt.collectors.devices.sharing import UsersPort
 from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.node.books import JOB_STATE, NodeBooks, Shared
+from gramwatt.collectors.node.books import NodeBooks, Shared
 from gramwatt.collectors.node.division import BoardLedger, Claim, Claims, claims, kept, names
 from gramwatt.collectors.node.host import CGROUP, NodeHost
 from gramwatt.collectors.node.owners import Owner
@@ -32,17 +32,8 @@ from gramwatt.collectors.node.pods import Reservation
 LOOK_NS, SAVE_NS = NS_PER_S, 10 * NS_PER_S
 HELD_LOOKS = 10
 """Looks for each at the processes on a board that one pod holds: for its cgroup's sake only."""
-STATE: dict[str, type | tuple[type, ...]] = {
-    "boot": str,
-    "start_ns": int,
-    "offset_ns": int,
-    "devices": dict,
-    "host": (dict, type(None)),
-    "jobs": list,
-    "cgroups": dict,
-    "boards": dict,
-}
-"""The fields of the state file, beside `sha256` of all of them."""
+FORM = 1
+"""Number of the form of the state file, of which its digest says that an agent has written it."""
 STANDING = frozenset(
     {"meter-synthetic", "meter-source-absent", "energy-unmeasured", "pods-unknown"}
 )
@@ -179,6 +170,7 @@ class NodeAgent:
         devices = {one.meter.ledger.device_id: one.meter.state() for one in self._devices()}
         before = self._state or {"devices": {}, "boards": {}}  # of boards that do not answer yet
         state = {
+            "form": FORM,
             "boot": self._dependencies.boot,
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
@@ -308,10 +300,8 @@ class NodeAgent:
             return None, ""
         try:
             state = json.loads(text)
-            whole = all(isinstance(state[name], kind) for name, kind in STATE.items())
-            whole = whole and all(job.keys() >= JOB_STATE for job in state["jobs"])
-            whole = whole and text.decode() == with_digest(state)
-        except (AttributeError, KeyError, TypeError, ValueError):
+            whole = state["form"] == FORM and text.decode() == with_digest(state)
+        except (KeyError, TypeError, ValueError):
             whole = False
         if whole:
             return (state if state["boot"] == self._dependencies.boot else None), ""

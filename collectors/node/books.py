@@ -32,8 +32,6 @@ SHARE_STEP = 0.02
 """A device's record is written again when the job's mean share of it has moved so much."""
 SMALLEST_SHARE = 1e-6
 NOTICES_MOST = 32
-JOB_STATE = frozenset({"owner", "writer", "start_ns", "last_ns", "reserved_s", "notices", "open"})
-"""The fields of a job in the agent's state."""
 
 
 @dataclass(slots=True)
@@ -67,7 +65,7 @@ class OwnedJob:
         self._schedule = Schedule(self.start_ns)
         self._reserved_s: dict[str, float] = dict(known["reserved_s"]) if known else {}
         self._recorded: dict[str, float] = {}
-        self._ledgers: dict[str, Ledger] = {}
+        self.ledgers: dict[str, Ledger] = {}
         folder = spool_root(shared.home) / owner.job_id / shared.node
         base = {"job_id": owner.job_id, "node": shared.node, "writer": self.writer}
         self._journal = Journal(folder, base, shared.log)
@@ -88,16 +86,6 @@ class OwnedJob:
         self.last_ns = max(self.last_ns, span[1])
         self._ledger(name).add(*span, energy_j, kind, power_w)
 
-    def observe(self, device_id: str, utilisation: float | None, memory_b: float | None) -> None:
-        """Note how its device runs."""
-        if ledger := self._ledgers.get(device_id):
-            ledger.observe(utilisation, memory_b)
-
-    def note(self, device_id: str, profile: Mapping[str, float]) -> None:
-        """Note more of how its device runs."""
-        if ledger := self._ledgers.get(device_id):
-            ledger.note(profile)
-
     def notify(self, text: str) -> None:
         """Leave a notice with the job, once."""
         if text not in self.notices and len(self.notices) < NOTICES_MOST:
@@ -111,7 +99,7 @@ class OwnedJob:
 
     def state(self) -> dict[str, Any]:
         """Return what the next agent needs to go on, JSON-ready."""
-        opened = {name: one.open.state() for name, one in self._ledgers.items() if one.open}
+        opened = {name: one.open.state() for name, one in self.ledgers.items() if one.open}
         owner = self.owner
         return {
             "owner": [
@@ -128,7 +116,7 @@ class OwnedJob:
     def save(self) -> None:
         """Write the open file, then the final lines (docs/journal.md, "Order of writing")."""
         self._put_devices()
-        spans = [(name, one.open) for name, one in self._ledgers.items()]
+        spans = [(name, one.open) for name, one in self.ledgers.items()]
         opened = [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
         state = {
             "boot": self._shared.boot,
@@ -160,7 +148,7 @@ class OwnedJob:
 
     def close_open(self) -> None:
         """Make final lines of the open intervals."""
-        for ledger in self._ledgers.values():
+        for ledger in self.ledgers.values():
             ledger.close()
 
     def release(self) -> None:
@@ -168,9 +156,9 @@ class OwnedJob:
         self._journal.close()
 
     def _ledger(self, device_id: str) -> Ledger:
-        if device_id not in self._ledgers:
-            self._ledgers[device_id] = Ledger(device_id, self._schedule, self._emit)
-        return self._ledgers[device_id]
+        if device_id not in self.ledgers:
+            self.ledgers[device_id] = Ledger(device_id, self._schedule, self._emit)
+        return self.ledgers[device_id]
 
     def _emit(self, device_id: str, interval: Interval) -> None:
         self._journal.put(IntervalRecord, **interval.fields(device_id))
@@ -178,7 +166,7 @@ class OwnedJob:
     def _put_devices(self, *, final: bool = False) -> None:
         """Put the record of each device again whose mean share has changed."""
         lasted_s = (self.last_ns - self.start_ns) / NS_PER_S
-        for name in self._ledgers:
+        for name in self.ledgers:
             share = self._reserved_s.get(name, 0.0) / lasted_s if lasted_s > 0 else 1.0
             share = 1.0 if share > 1 - 1e-6 else max(SMALLEST_SHARE, round(share, 9))
             before = self._recorded.get(name, 0.0)
@@ -235,17 +223,10 @@ class NodeBooks:
             job = self.jobs[owner.job_id] = OwnedJob(self.shared, owner, span[0])
         job.enter(claim, span, energy_j, kind, power_w)
 
-    def observe(
-        self, owner: Owner, device_id: str, utilisation: float | None, memory_b: float | None
-    ) -> None:
-        """Note how a device runs with the job that alone has it."""
-        if job := self.jobs.get(owner.job_id):
-            job.observe(device_id, utilisation, memory_b)
-
-    def note(self, owner: Owner, device_id: str, profile: Mapping[str, float]) -> None:
-        """Note more of how a device runs with the job that alone has it."""
-        if job := self.jobs.get(owner.job_id):
-            job.note(device_id, profile)
+    def ledger(self, owner: Owner, device_id: str) -> Ledger | None:
+        """Return a job's own ledger of a device; None before it has energy of it."""
+        job = self.jobs.get(owner.job_id)
+        return job.ledgers.get(device_id) if job else None
 
     def notify(self, text: str, *, standing: bool) -> None:
         """Leave a notice with the jobs of now, and of what is to come if it is `standing`."""

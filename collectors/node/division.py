@@ -46,13 +46,8 @@ class Books(Protocol):
     ) -> None:
         """Record a job's energy [J] of a device over a span [ns]; of NOBODY: the node's rest."""
 
-    def observe(
-        self, owner: Owner, device_id: str, utilisation: float | None, memory_b: float | None
-    ) -> None:
-        """Note how a device runs with the job that alone has it."""
-
-    def note(self, owner: Owner, device_id: str, profile: Mapping[str, float]) -> None:
-        """Note more of how a device runs with the job that alone has it."""
+    def ledger(self, owner: Owner, device_id: str) -> Ledger | None:
+        """Return a job's own ledger of a device; None before it has energy of it."""
 
 
 def claims(
@@ -162,13 +157,18 @@ class BoardLedger(Ledger):
 
     def observe(self, utilisation: float | None, memory_b: float | None) -> None:
         """Note how the board runs, with the job that alone has it."""
-        if len(self.claims) == 1:
-            self._books.observe(self.claims[0].owner, self.device_id, utilisation, memory_b)
+        if ledger := self._sole():
+            ledger.observe(utilisation, memory_b)
 
     def note(self, profile: Mapping[str, float]) -> None:
         """Note more of how the board runs, with the job that alone has it."""
-        if len(self.claims) == 1:
-            self._books.note(self.claims[0].owner, self.device_id, profile)
+        if ledger := self._sole():
+            ledger.note(profile)
+
+    def _sole(self) -> Ledger | None:
+        """Return the ledger of the job that alone has the board; None where there is none."""
+        owners = [claim.owner for claim in self.claims]
+        return self._books.ledger(owners[0], self.device_id) if len(owners) == 1 else None
 
     def _divide(
         self, span: tuple[int, int], energy_j: float, kind: str, power_w: float | None, now: Claims

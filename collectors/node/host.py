@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from gramwatt.sci.base.host_model import FULL_W_PER_THREAD, IDLE_W_PER_THREAD
 from gramwatt.sci.journal.records import DeviceRecord
 
 CGROUP = Path("/sys/fs/cgroup")
-NAMES = {CPU: "unknown CPU", RAM: "memory"}
 
 
 class NodeHost:
@@ -127,22 +125,10 @@ class NodeHost:
     def _component(self, name: str, model: ModelSource, counters: Counters) -> HostComponent:
         source: HostSource = model
         if domains := counters.of(name):
-            report = partial(
-                self._job.notify, "meter-gap", f"RAPL gave no {name} energy for a while."
-            )
-            source = RaplSource(domains, self._job.timeline.now_ns(), report)
+            source = RaplSource(domains, self._job.timeline.now_ns(), self._job.notify)
         return HostComponent(1.0, self.ledgers[name], model, source, WholeHost())
 
     def _describe(self, name: str, component: HostComponent) -> None:
-        machine = self._machine
-        facts: dict[str, Any] = {"name": NAMES[name], "memory_b": machine.memory_b}
-        if name == CPU:
-            facts = {
-                "name": machine.cpu_name or NAMES[CPU],
-                "units": machine.threads,
-                "units_total": machine.threads_total,
-                "virtual": machine.virtual,
-            }
         self._job.put(
             DeviceRecord,
             device_id=component.ledger.device_id,
@@ -150,5 +136,5 @@ class NodeHost:
             meter=component.source.meter,
             kind=component.source.kind,
             share=1.0,
-            **facts,
+            **self._machine.facts(name),
         )

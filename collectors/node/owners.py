@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gramwatt.collectors.common.clock import process_start_ns
 from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.common.identity import hashed, kernel_id, safe_id, scheduler_ids
 from gramwatt.collectors.common.launches import scheduler_tags
+from gramwatt.collectors.common.proc import environ_of, parent_of, process_start_ns
 
 PROC = Path("/proc")
-POD_LOGS = Path("/var/log/pods")
 KNOWN_MOST = 4_096
 """Processes whose owner is remembered."""
 ANCESTORS_MOST = 32
@@ -55,7 +54,7 @@ class PodNames:
     The kubelet's list has no uid and a cgroup no name; `<namespace>_<name>_<uid>` has all three.
     """
 
-    def __init__(self, logs: Path = POD_LOGS) -> None:
+    def __init__(self, logs: Path) -> None:
         self._logs = logs
         self._by_uid: dict[str, tuple[str, str]] = {}
         self._by_name: dict[tuple[str, str], str] = {}
@@ -135,12 +134,12 @@ class Owners:
         A process that sets its title (setproctitle) overwrites its own.
         """
         for _ in range(ANCESTORS_MOST):
-            folder = self._proc / str(pid)
-            environ = _environ(folder)
-            cells = (text_of(folder / "stat") or "").rpartition(")")[2].split()
-            if "SLURM_JOB_ID" in environ or len(cells) < 2:
+            variables = environ_of(pid, str(self._proc))
+            cells = (text.partition("=") for text in variables)
+            environ = {name: text for name, _, text in cells if name}
+            pid = parent_of(pid, str(self._proc))
+            if "SLURM_JOB_ID" in environ or not pid:
                 return environ
-            pid = int(cells[1])
         return {}
 
     def _slurm(self, paths: list[str], environ: Mapping[str, str]) -> Owner | None:
@@ -167,11 +166,3 @@ def _of_group(path: str) -> Owner:
     return Owner(
         hashed("cgroup-", f"{kernel_id()} {path}"), name[:512], {"cgroup": path[:512]}, {}, path
     )
-
-
-def _environ(folder: Path) -> dict[str, str]:
-    try:
-        cells = (folder / "environ").read_bytes().decode("utf-8", "replace").split("\0")
-    except OSError:
-        return {}
-    return {name: text for name, _, text in (cell.partition("=") for cell in cells) if name}

@@ -7,7 +7,6 @@ next meter goes on from there: a killed meter loses and doubles nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -105,7 +104,7 @@ class ServerCounts:
             for watched in self._watched
         ]
 
-    def read(self, at_mono: Callable[[int], int], *, last: bool = False) -> None:
+    def read(self, at_mono: Callable[[int], int], last: bool = False) -> None:
         """Take what the polls have read; `at_mono` gives its time on the job's timeline [ns]."""
         if self._polls is None:
             return
@@ -186,8 +185,8 @@ class ServerCounts:
     def _report(self, server: Server, text: str) -> None:
         self._notify("server-counts", f"{server.shown} {text}.")
 
-    def _put(self, line: bytes) -> bool:
-        self._buffer.add(json.loads(line), self._writer)
+    def _put(self, line: dict[str, Any]) -> bool:
+        self._buffer.add(line, self._writer)
         return True
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import base64
-import signal
 import sys
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
+from gramwatt.collectors.common.background import SWITCH_S, in_background
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.serving.presets import names
 from gramwatt.collectors.serving.samples import Series, parse_samples
@@ -26,8 +26,6 @@ LIMIT_S = 4.0
 LAST_LIMIT_S = 0.5
 """The same for the reading at the job's end, which its user waits for."""
 LARGEST_B = 16 * 2**20
-SWITCH_S = 0.0005
-"""Longest that a thread of this module keeps the interpreter from the meter's loop [s]."""
 START_TIME = "process_start_time_seconds"
 """When the server's process began, as Prometheus' client libraries give it [Unix time, s]."""
 
@@ -64,7 +62,7 @@ class Poller:
         self._ended = Event()
         sys.setswitchinterval(SWITCH_S)
         for number in range(len(servers)):
-            _in_background(lambda number=number: self._poll(number))  # type: ignore[misc]
+            in_background(lambda number=number: self._poll(number))  # type: ignore[misc]
 
     def take(self) -> list[Reading]:
         """Return what has been read since the last call."""
@@ -80,7 +78,7 @@ class Poller:
         self._ended.set()
         before = self.take()
         waits = [
-            _in_background(lambda number=number: self._put(number, LAST_LIMIT_S))  # type: ignore[misc]
+            in_background(lambda number=number: self._put(number, LAST_LIMIT_S))  # type: ignore[misc]
             for number in range(len(self._servers))
         ]
         deadline = time.monotonic() + LAST_LIMIT_S
@@ -154,13 +152,3 @@ def _fetched(url: str, limit_s: float) -> str:
         return received.decode("utf-8")
     finally:
         connection.close()
-
-
-def _in_background(work: Callable[[], object]) -> Thread:
-    def run() -> None:  # a signal is for the loop, whose wait it ends
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        work()
-
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    return thread

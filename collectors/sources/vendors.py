@@ -36,16 +36,14 @@ def vendors() -> list[type[DevicePort]]:
     return [getattr(import_module(f"{__package__}.{module}"), name) for module, _, name in found]
 
 
-def present(place: Place | None = None) -> list[type[DevicePort]]:
+def present(place: Place) -> list[type[DevicePort]]:
     """Return the sources of the vendors whose devices this process can see."""
-    where = place or Place()
-    return [vendor for vendor in vendors() if vendor.present(where)]
+    return [vendor for vendor in vendors() if vendor.present(place)]
 
 
-def ports(place: Place | None = None) -> list[DevicePort]:
+def ports(place: Place) -> list[DevicePort]:
     """Return a source for each vendor present, not yet open."""
-    where = place or Place()
-    return [vendor.at(where) for vendor in present(where)]
+    return [vendor.at(place) for vendor in present(place)]
 
 
 def selecting_variables(environ: Mapping[str, str]) -> dict[str, str]:

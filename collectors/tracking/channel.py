@@ -6,12 +6,12 @@ daemonising process has closed, or in a forked child.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import socket
 import time
 
+from gramwatt.collectors.common.json_lines import decoded
 from gramwatt.collectors.tracking.launch import spawn_meter
 from gramwatt.collectors.tracking.messages import print_message
 
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 _DONTWAIT = getattr(socket, "MSG_DONTWAIT", 0)  # Windows has none, and must be able to import this
 _SEND_FLAGS = _DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
-
-
-def encode(message: dict[str, Any]) -> bytes:
-    """Return the message as one line of JSON."""
-    text = json.dumps(message, separators=(",", ":"), default=str)
-    return text.encode("utf-8", "replace") + b"\n"
 
 
 class Channel:
@@ -147,12 +141,4 @@ class Channel:
                 self.close()
                 return
             *lines, self._received = (self._received + data).split(b"\n")
-            self._replies += [reply for line in lines if (reply := _decode(line)) is not None]
-
-
-def _decode(line: bytes) -> dict[str, Any] | None:
-    try:
-        reply = json.loads(line)
-    except ValueError:
-        return None
-    return reply if isinstance(reply, dict) else None
+            self._replies += [reply for line in lines if (reply := decoded(line))]

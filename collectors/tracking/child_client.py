@@ -7,7 +7,6 @@ the job's meter (count_file.py), from the first count on. Standard library only.
 from __future__ import annotations
 
 import threading
-import time
 
 from gramwatt.collectors.tracking.client import WINDOWS_LEFT_OUT, WindowRate
 from gramwatt.collectors.tracking.count_file import Cells, find_above, find_from
@@ -101,12 +100,10 @@ class ChildClient:
 
     def leave_window(self, name: str, start_ns: int, counts: Mapping[str | None, float]) -> None:
         """Send the window that began at `start_ns` [ns] and ends now, with what it counted."""
-        mono_ns = time.monotonic_ns()
-        if not self._window_rate.admits(mono_ns - start_ns):
+        if line := self._window_rate.end_line(name, start_ns, counts):
+            self._send(line)
+        else:
             self.send_notice(WINDOWS_LEFT_OUT)
-            return
-        line = {"cmd": "window", "name": name, "start_ns": start_ns, "mono_ns": mono_ns}
-        self._send({**line, "counts": list(counts.items())})
 
     def send_settings(self, args: Mapping[str, Any]) -> None:
         """Send the settings of a `track` in a command, and what software is loaded here."""

@@ -11,7 +11,8 @@ import os
 import threading
 import time
 
-from gramwatt.collectors.tracking.channel import Channel, encode
+from gramwatt.collectors.common.json_lines import encoded
+from gramwatt.collectors.tracking.channel import Channel
 from gramwatt.collectors.tracking.count_file import CountFile
 from gramwatt.collectors.tracking.count_lines import CountLines
 from gramwatt.collectors.tracking.frameworks import loaded_frameworks
@@ -93,12 +94,20 @@ class WindowRate(RateLimit):
     def __init__(self) -> None:
         super().__init__(WINDOW_BURST, WINDOWS_PER_S)
 
-    def admits(self, length_ns: int) -> bool:
-        """Say whether the end of a window of this length [ns] goes out, and take it if so."""
+    def end_line(
+        self, name: str, start_ns: int, counts: Mapping[str | None, float]
+    ) -> dict[str, Any] | None:
+        """Return the line of a window that began at `start_ns` [ns] and ends now.
+
+        With what it counted; None for one of too many.
+        """
+        mono_ns = time.monotonic_ns()
         if self.allows():
             self.use()
-            return True
-        return length_ns >= WINDOW_NS
+        elif mono_ns - start_ns < WINDOW_NS:
+            return None
+        line = {"cmd": "window", "name": name, "start_ns": start_ns, "mono_ns": mono_ns}
+        return {**line, "counts": list(counts.items())}
 
 
 class Client:
@@ -188,16 +197,11 @@ class Client:
 
     def leave_window(self, name: str, start_ns: int, counts: Mapping[str | None, float]) -> None:
         """Send the end of the window that began at `start_ns` [ns], with what it counted."""
-        if not self._usable():
-            return
-        mono_ns = time.monotonic_ns()
-        if not self._window_rate.admits(mono_ns - start_ns):
-            if not self._windows_left_out:
-                self._windows_left_out = True
-                self.send_notice(WINDOWS_LEFT_OUT)
-            return
-        line = {"cmd": "window", "name": name, "start_ns": start_ns, "mono_ns": mono_ns}
-        self._send({**line, "counts": list(counts.items())})
+        if line := self._window_rate.end_line(name, start_ns, counts):
+            self._send(line)
+        elif not self._windows_left_out:
+            self._windows_left_out = True
+            self.send_notice(WINDOWS_LEFT_OUT)
 
     def poll(self) -> None:
         """Read the meter's replies, and start it again when it has died."""
@@ -282,7 +286,7 @@ class Client:
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._usable() and len(self._lines) < WAITING_MAX:
-            self._lines.append(encode(message))
+            self._lines.append(encoded(message))
             self._exchange()
 
     def _exchange(self) -> None:
@@ -324,7 +328,7 @@ class Client:
         line |= {"servers": self.servers} if self.servers else {}
         line |= {"restart": self._restarts} if self._restarts else {}
         line |= {"verbose": True} if self._verbose else {}
-        return self._channel.send(encode(line))
+        return self._channel.send(encoded(line))
 
     def _relaunch(self, now: float) -> None:
         if self.closed or now < self._retry_at or self._restarts >= len(RESTART_WAITS_S):
@@ -342,7 +346,7 @@ class Client:
         elif self._count_rate.allows() and self._counts.add_up():
             self._count_rate.use()
         if not self._lines:
-            self._counts.send(self._channel.send)
+            self._counts.send(lambda message: self._channel.send(encoded(message)))
 
     def _read_replies(self) -> None:
         for reply in self._channel.replies():
@@ -368,7 +372,7 @@ class Client:
                     return
                 self._restarts += 1
                 self._launch()
-            if self._send_stop(encode(stop_line), time.monotonic() + CLOSE_TIMEOUT_S):
+            if self._send_stop(encoded(stop_line), time.monotonic() + CLOSE_TIMEOUT_S):
                 return
 
     def _send_stop(self, stop_line: bytes, deadline: float) -> bool:

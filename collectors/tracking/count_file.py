@@ -11,12 +11,14 @@ describes the job; its amount turns ENDED with it.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import struct
 import sys
 import time
+
+from gramwatt.collectors.common.json_lines import decoded, encoded
+from gramwatt.collectors.common.proc import BEGAN, fields_of, parent_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class CountFile:
         """Add a record with amount 0; returns its place, or None where there is no room."""
         import fcntl  # Windows has none, and imports this file
 
-        text = json.dumps(message, separators=(",", ":"), default=str).encode()
+        text = encoded(message)
         text += b" " * (-len(text) % 8)
         record = _HEAD.pack(0.0, 0.0, 0.0, len(text)) + text
         try:
@@ -181,7 +183,7 @@ class CountFile:
             end = at + _HEAD.size + _HEAD.unpack_from(data, at)[3]
             if end > len(data):
                 break
-            found.append((begin + at, _parsed(data[at + _HEAD.size : end])))
+            found.append((begin + at, decoded(data[at + _HEAD.size : end])))
             at = end
         self._read_to = begin + at
         return found
@@ -247,7 +249,10 @@ def _folder() -> str | None:
 
 def _name_of(pid: int) -> str:
     """Return how the names of a process's files begin; their jobs' numbers follow."""
-    _, began = _status(pid)  # which no other process of that number shares, in no container
+    fields = fields_of(pid)
+    began = (
+        fields[BEGAN] if len(fields) > BEGAN else ""
+    )  # which no other of that number shares, anywhere
     return f"{NAME}{os.geteuid()}-{pid}-{began}-"
 
 
@@ -274,7 +279,7 @@ def find_from(pid: int) -> CountFile | None:
         numbers = [int(name[len(begin) :]) for name in names if name.startswith(begin)]
         if numbers:
             return CountFile.open(f"{folder}/{begin}{max(numbers)}")
-        pid, _began = _status(pid)
+        pid = parent_of(pid)
         if not pid:
             break
     return None
@@ -296,21 +301,3 @@ def remove_abandoned() -> None:
                 if file.is_abandoned():
                     file.remove()
                 file.close()
-
-
-def _status(pid: int) -> tuple[int, str]:
-    """Return a process's parent and its begin in ticks since boot: proc(5), stat; else 0 and ""."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stream:
-            fields = stream.read().rpartition(b")")[2].split()
-        return int(fields[1]), fields[19].decode()
-    except (OSError, ValueError, IndexError):
-        return 0, ""
-
-
-def _parsed(text: bytes) -> dict[str, Any]:
-    try:
-        message = json.loads(text)
-    except ValueError:
-        return {}
-    return message if isinstance(message, dict) else {}

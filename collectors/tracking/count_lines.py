@@ -6,11 +6,10 @@ why no amount is lost or counted twice.
 
 from __future__ import annotations
 
-import json
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     Key = tuple[str | None, str | None]
     """Unit and phase; None for the declared unit, and for no phase."""
@@ -82,8 +81,8 @@ class CountLines:
         del self._amounts[:number]
         return True
 
-    def send(self, send: Callable[[bytes], bool]) -> None:
-        """Send the lines that have changed; `send` takes a line whole or returns False.
+    def send(self, send: Callable[[dict[str, Any]], bool]) -> None:
+        """Send the lines that have changed; `send` takes a line, or returns False.
 
         Lines up to `closed` never change again. They go out in the order of their numbers, so that
         this is said of none whose last amount is still to come.
@@ -93,7 +92,7 @@ class CountLines:
             message = {"cmd": "count", "seq": seq, "closed": min(seq, self._closed)}
             message |= {"unit": line.unit, "phase": line.phase}
             message |= {"amount": line.amount, "at_ns": line.at_ns}
-            if not send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n"):
+            if not send(message):
                 return
             del self._unsent[seq]
 

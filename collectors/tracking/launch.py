@@ -5,11 +5,10 @@ Standard library only.
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import sys
-import time
+
+from gramwatt.collectors.common.json_lines import decoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,8 +131,10 @@ def _sync_output(
             process.wait()  # the shell only; nobody here has to collect a slow sync
         except FileNotFoundError:  # an image without a shell
             process = subprocess.Popen(command, **options)
-        with process.stdout or open(os.devnull, "rb") as stream:
-            return _read_until(stream.fileno(), time.monotonic() + timeout_s)
+        with process.stdout or open(os.devnull, "rb"):
+            return process.communicate(timeout=timeout_s)[0], True
+    except subprocess.TimeoutExpired as late:
+        return late.output or b"", False
     except (OSError, ValueError):
         return b"", False
 
@@ -145,20 +146,5 @@ def _parse(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
         if line.startswith(PREFIX) and problem is None:
             problem = line.removeprefix(PREFIX).decode("utf-8", "replace")
         elif line.startswith(b"{"):
-            try:
-                document = json.loads(line)
-            except ValueError:  # cut off: time was up
-                continue
+            document = decoded(line) or document  # one that is cut off is none: time was up
     return document, problem
-
-
-def _read_until(descriptor: int, deadline: float) -> tuple[bytes, bool]:
-    parts: list[bytes] = []
-    waiter = select.poll()
-    waiter.register(descriptor, select.POLLIN)
-    while (left_s := deadline - time.monotonic()) > 0 and waiter.poll(left_s * 1000):
-        part = os.read(descriptor, 65536)
-        if not part:
-            return b"".join(parts), True
-        parts.append(part)
-    return b"".join(parts), False

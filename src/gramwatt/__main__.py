@@ -89,9 +89,9 @@ def open_store() -> LocalStore | None:
 
 def _add_engine_commands(app: Any) -> None:
     importlib.import_module("gramwatt.collectors.cli.catalog").add_catalog(app)
-    importlib.import_module("gramwatt.collectors.cli.estimate").add_estimate(app)
-    importlib.import_module("gramwatt.collectors.cli.suggest").add_suggest(app)
-    importlib.import_module("gramwatt.collectors.cli.calibrate").add_calibrate(app)
+    for name in ("estimate", "suggest", "calibrate"):
+        module = importlib.import_module(f"gramwatt.collectors.cli.{name}")
+        app.command(name=name)(module.command)
 
 
 def _add_service_commands(app: Any) -> None:

@@ -77,7 +77,7 @@ class Rank:
     end_ns: int | None = None
     closed_ns: int = 0
     lines: CountLines = field(init=False)
-    wire: list[bytes] = field(default_factory=list)
+    wire: list[dict[str, Any]] = field(default_factory=list)
     at_risk: list[tuple[int, float]] = field(default_factory=list)
     shared: CountFile | None = None
     children: list[list[float]] = field(default_factory=list)

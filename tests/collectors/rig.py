@@ -92,7 +92,7 @@ class Rig:
             lines.resend()
         self._counting[client] = meter
         lines.add_up()
-        lines.send(lambda line: meter.handle(json.loads(line)) is None)
+        lines.send(lambda line: meter.handle(line) is None)
 
     def confirm_counts(self, meter: NodeMeter) -> None:
         """The meter's replies reach the client."""

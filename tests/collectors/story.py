@@ -7,7 +7,6 @@ the journal has, and what was drawn from the wall.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -331,7 +330,7 @@ class Story(Rig):
 
     def _read(self, rank: Rank) -> None:
         while rank.meter and rank.wire:
-            rank.meter.handle(json.loads(rank.wire.pop(0)))
+            rank.meter.handle(rank.wire.pop(0))
 
     def _doom(self, rank: Rank) -> None:
         if rank.meter is None or rank.fate == "dead":

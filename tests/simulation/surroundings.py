@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from gramwatt.collectors.common import clock, files, identity
+from gramwatt.collectors.common import files, identity, proc
 from gramwatt.collectors.journal import recovery, spool, sync, writer
 from gramwatt.sci.journal import records
 from tests.simulation.world import NS_PER_S, Death, Machine, World
@@ -306,8 +306,8 @@ def installed() -> Iterator[None]:
         (spool, "uuid", Uuid()),
         (identity, "node_id", lambda allow_host_names=False: SCENE.machine().node),
         (identity, "machine_id", lambda: SCENE.machine().name),
-        (clock, "boot_id", lambda: SCENE.machine().boot),
-        (clock, "process_start_ns", _process_start_ns),
+        (proc, "boot_id", lambda: SCENE.machine().boot),
+        (proc, "process_start_ns", _process_start_ns),
     ]
     with ExitStack() as stack:
         for module, name, stand_in in places:

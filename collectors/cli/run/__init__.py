@@ -1,5 +1,6 @@
 """`gramwatt run`: what it checks, how it measures a command, and what it prints at the end.
 
-`command.run_command` orders it: `budget` and `timing` before the command starts, then
-`measure.measure`, which passes signals on (`signals`) and names what is left behind (`orphans`).
+`command.run_command` orders it: `budget` and `greenest` before the command starts, then
+`measure.measure`, which passes signals on (`signals`), pauses (`pausing`), counts (`counts`) and
+names what is left behind (`processes`).
 """

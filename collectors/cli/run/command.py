@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -37,7 +36,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gramwatt.collectors.cli.run.counts import RunCounts
     from gramwatt.collectors.cli.run.measure import Run
     from gramwatt.collectors.cli.run.pausing import Pauses
     from gramwatt.collectors.cli.run.questions import Questions
@@ -193,7 +191,11 @@ def run_command(
     name = job_id(" ".join(["run", *map(basename, command[:2])]))[0]
     try:
         config = _checked(command, args, strict, json_summary)
-        counted = _run_counts(*counts) if counts else None
+        counted = None
+        if counts:
+            from gramwatt.collectors.cli.run.counts import RunCounts
+
+            counted = RunCounts(*counts)
         questions = Questions(config, store)
         given["default_name"] = command_name(command)
         service = {SERVING: counted.serving} if counted and counted.serving else {}
@@ -203,9 +205,10 @@ def run_command(
         tags, pauses = _wait(questions, command, name, strict, timing or {})
         if "tags" in given or service or tags:
             given["tags"] = {**service, **config.tags, **tags}
-        ways: dict[str, Any] = {"meanwhile": _prepare_end, "pauses": pauses, "counts": counted}
-        ways["more"] = wandb_environment(config.metrics, os.environ)
-        done = measure.measure(command, given, strict, name, verbose=verbose, **ways)
+        more = wandb_environment(config.metrics, os.environ)
+        done = measure.measure(
+            command, given, strict, name, verbose=verbose, pauses=pauses, counts=counted, more=more
+        )
     except NotStarted as stopped:
         print_message(str(stopped))
         return stopped.exit_code
@@ -242,25 +245,10 @@ def _wait(
     return tags, pauses
 
 
-def _run_counts(
-    count: list[str] | None, count_from: list[str] | None, count_metric: list[str] | None
-) -> RunCounts:
-    from gramwatt.collectors.cli.run.counts import RunCounts
-
-    return RunCounts(count, count_from, count_metric)
-
-
 def _kind_of_a_service(config: Config) -> dict[str, str]:
     """Return the kind of job that a service is, where the user has named none."""
     open_kind = enclosing_job() is None and config.origins.get("kind") == "default"
     return {"kind": "inference"} if open_kind else {}
-
-
-def _prepare_end() -> None:
-    from gramwatt.collectors.journal.ending import preload_engine
-
-    with contextlib.suppress(Exception):  # a broken installation must not stop a job
-        preload_engine()
 
 
 def _report_end(
@@ -313,7 +301,7 @@ def _stored(done: Run, config: Config, store: LocalStore | None) -> Mapping[str,
     return None
 
 
-def _print_line(done: Run, config: Config, document: Mapping[str, Any] | None = None) -> None:
+def _print_line(done: Run, config: Config, document: Mapping[str, Any] | None) -> None:
     from gramwatt.collectors.journal.ending import Ended, lines
 
     if done.home is not None and not quiet():

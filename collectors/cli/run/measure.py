@@ -12,7 +12,8 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +24,8 @@ from gramwatt.collectors.cli.run.signals import GroupSignalProbe
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
-from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, job_id, within
+from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, within
+from gramwatt.collectors.journal.ending import preload_engine
 from gramwatt.collectors.tracking.client import Client, switched_off
 from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.collectors.tracking.session import JOB_SETTINGS
@@ -110,27 +112,23 @@ def measure(
     command: list[str],
     args: Mapping[str, Any],
     strict: bool,
-    name: str | None = None,
+    name: str,
     *,
     verbose: bool = False,
-    meanwhile: Callable[[], None] = lambda: None,
     pauses: Pauses | None = None,
     counts: RunCounts | None = None,
     more: Mapping[str, str] | None = None,
 ) -> Run:
-    """Run `command` under the meter; one that is not to be found starts none.
+    """Run `command` under the meter as the job `name`; one that is not to be found starts none.
 
-    `name` is the job's id, by default that of the environment or a new one.
-
-    `meanwhile` is called while the meter starts: what the end needs is loaded then. With `pauses`
-    the command runs in a session of its own, so that it can be stopped and this process not.
+    With `pauses` the command runs in a session of its own, so that it can be stopped and this
+    process not.
     `counts` are what the options say that it counted, read when it has ended; `more` further
     variables for it.
     A command in a process of the same job is part of that job, which has its settings already.
     The signals in FORWARDED are passed on to the command and stay blocked here to the end. Raises
     NotStarted with `strict` when the meter is not ready, before the command starts.
     """
-    name = name or job_id()[0]
     if _is_missing(command[0]):
         return Run(name, Outcome(not_started(command[0], FileNotFoundError())))
     servers = counts.servers if counts else {}
@@ -139,7 +137,8 @@ def measure(
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     if client is None:
         return Run(name, _supervise(command, dict(os.environ), mask, None))
-    meanwhile()
+    with suppress(Exception):  # while the meter starts; a broken installation stops no job
+        preload_engine()
     if not client.wait_ready() and strict:
         client.stop("failed", 1)
         raise NotStarted("the meter is not ready; `gramwatt doctor` says what is missing")
@@ -213,7 +212,7 @@ def _supervise(
         client.send_child(pid)
     probe = GroupSignalProbe(FORWARDED)
     try:
-        if pauses is not None:
+        if pauses is not None and client is not None:
             pauses.begin(pid, client)
         return _wait(pid, client, probe, pauses)
     finally:
@@ -247,12 +246,12 @@ def _wait(
     polled_at = time.monotonic()
     while True:
         if pauses is not None:  # the command is in another session: nothing has reached it
-            number = _any_signal({*FORWARDED, signal.SIGTSTP}, pauses.step())
-            if number is not None:
+            number, _ = _signal({*FORWARDED, signal.SIGTSTP}, pauses.step())
+            if number:
                 pauses.forward(number)
         else:
-            number = _next_signal(probe)
-            if number is not None and not (_in_group(pid) and probe.has(number)):
+            number, code = _signal({*FORWARDED}, POLL_INTERVAL_S)
+            if number and not _has_reached(pid, number, code, probe):
                 _forward(pid, number)
         status = _reap(pid, probe)
         if status is not None:
@@ -262,29 +261,30 @@ def _wait(
             client.poll()
 
 
-def _any_signal(wanted: set[signal.Signals], limit_s: float) -> int | None:
-    """Wait for one of these signals or the end of a process; None for the latter, or for none."""
+def _signal(wanted: set[signal.Signals], limit_s: float) -> tuple[int, int | None]:
+    """Wait for one of these signals or the end of a process; 0 for the latter, or for none.
+
+    With its si_code, which macOS does not tell, as it has no wait with a time limit.
+    """
     if hasattr(signal, "sigtimedwait"):
         info = signal.sigtimedwait({*wanted, signal.SIGCHLD}, limit_s)
-        return info.si_signo if info is not None and info.si_signo in wanted else None
+        found = info is not None and info.si_signo in wanted
+        return (info.si_signo, info.si_code) if info and found else (0, None)
     if not (signal.sigpending() & wanted):
         time.sleep(min(limit_s, PENDING_INTERVAL_S))
-        return None
-    return signal.sigwait(wanted)
+        return 0, None
+    return signal.sigwait(wanted), None
 
 
-def _next_signal(probe: GroupSignalProbe) -> int | None:
-    """Wait a while for a signal; its number when it may have to be passed on to the command."""
-    if not hasattr(signal, "sigtimedwait"):
-        return _next_signal_without_details()
-    info = signal.sigtimedwait({*FORWARDED, signal.SIGCHLD}, POLL_INTERVAL_S)
-    if info is None or info.si_signo not in FORWARDED:
-        return None
-    closed = info.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
-    if info.si_code == SI_KERNEL and not closed:
-        probe.has(info.si_signo)
-        return None
-    return info.si_signo
+def _has_reached(pid: int, number: int, code: int | None, probe: GroupSignalProbe) -> bool:
+    """Tell whether a signal to this process has reached the command as well."""
+    if code is None and number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground():
+        return True  # a terminal sends Ctrl-C and Ctrl-\ to the whole foreground group
+    closed = number == signal.SIGHUP and os.getsid(0) == os.getpid()
+    if code == SI_KERNEL and not closed:
+        probe.has(number)
+        return True
+    return _in_group(pid) and probe.has(number)
 
 
 def _in_group(pid: int) -> bool:
@@ -293,18 +293,6 @@ def _in_group(pid: int) -> bool:
         return os.getpgid(pid) == os.getpgrp()
     except OSError:
         return True
-
-
-def _next_signal_without_details() -> int | None:
-    # macOS has no wait with a time limit, and does not report the sender. A terminal sends Ctrl-C
-    # and Ctrl-\ to the whole foreground group, which the command belongs to.
-    waiting = signal.sigpending() & set(FORWARDED)
-    if not waiting:
-        time.sleep(PENDING_INTERVAL_S)
-        return None
-    number = signal.sigwait(waiting)
-    typed = number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()
-    return None if typed else number
 
 
 def _in_foreground() -> bool:

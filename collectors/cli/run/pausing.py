@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Thread
 
 from gramwatt.collectors.cli.exit_codes import NotStarted
 from gramwatt.collectors.cli.run.greenest import LIMIT_S, WaitOptions, known_zone, usual_hours
 from gramwatt.collectors.cli.run.processes import PausableGroup
 from gramwatt.collectors.cli.run.questions import Document, NoAnswer, Questions
 from gramwatt.collectors.common import files
+from gramwatt.collectors.common.background import in_background
 from gramwatt.collectors.tracking.client import Client
 from gramwatt.collectors.tracking.messages import print_message
 
@@ -93,7 +93,7 @@ class IntensityCache:
         """Return the intensity at a moment [gCO2e/kWh]; None where it is not known."""
         if time.monotonic() - self._asked_at >= ASKED_EVERY_S:
             self._asked_at = time.monotonic()
-            Thread(target=self._ask_quietly, daemon=True).start()
+            in_background(self._ask_quietly)
         for value in self._values:
             if value.start <= moment < value.end:
                 return value.g_per_kwh
@@ -166,8 +166,8 @@ class Pauses:
         self._record = PauseRecord(questions.config.home, job_id)
         self._rule, self._paused_s = self._record.recall(rule)
         self._intensity = IntensityCache(questions, known_zone(questions.config))
-        self._group: PausableGroup | None = None
-        self._client: Client | None = None
+        self._group = PausableGroup()
+        self._client: Client
         self._began = self._changed = 0.0
         self._earlier_s = 0.0
         self._paused_ns: int | None = None
@@ -178,18 +178,16 @@ class Pauses:
 
     def environment(self) -> dict[str, str]:
         """Return the variables by which trackers with callbacks learn of a pause."""
-        self._group = PausableGroup()
         return self._group.environment()
 
-    def begin(self, pid: int, client: Client | None) -> None:
+    def begin(self, pid: int, client: Client) -> None:
         """Take over the command `pid`, the leader of its own process group."""
         self._client = client
         self._began = time.monotonic()
         self._changed = self._began - MIN_RUN_S
         self._earlier_s = self._paused_s
         self._record.keep(self._rule, self._paused_s)
-        if self._group is not None:
-            self._group.begin(pid)
+        self._group.begin(pid)
 
     def step(self) -> float:
         """Pause or resume the command as is due; returns after how long to look again [s]."""
@@ -204,16 +202,14 @@ class Pauses:
             self._pause(value or 0.0, latest)
         elif not high and not running:
             self._resume(self._why(value, now >= latest))
-        elif not high and self._group is not None:
+        elif not high:
             self._group.withdraw()
         return LOOK_S
 
     def forward(self, number: int) -> None:
         """Pass a signal on to the command's group, which gets it even if it is paused."""
-        if self._group is None:
-            return
         if number == signal.SIGTSTP:
-            self._suspend(self._group)
+            self._suspend()
             return
         self._group.send(number)
         if self._paused_ns is not None:
@@ -225,23 +221,21 @@ class Pauses:
         """Close an open pause: the command has ended."""
         if self._paused_ns is not None:
             self._resume("the command has ended")
-        if self._group is not None:
-            self._group.end()
+        self._group.end()
         self._record.forget()
 
     def _pause(self, value: float, latest: datetime) -> None:
-        if self._released or self._group is None or not self._group.pause():
+        if self._released or not self._group.pause():
             return
         self._changed, self._paused_ns = time.monotonic(), time.monotonic_ns()
-        if self._client is not None:
-            self._client.enter_window(WINDOW, self._paused_ns)
+        self._client.enter_window(WINDOW, self._paused_ns)
         print_message(
             f"paused: {value:.0f} gCO2e/kWh in {self._intensity.zone} is above "
             f"{self._rule.above:g}; resumes at {latest:%Y-%m-%d %H:%M:%S} UTC at the latest"
         )
 
     def _resume(self, why: str) -> None:
-        if self._group is None or self._paused_ns is None:
+        if self._paused_ns is None:
             return
         self._group.resume()
         start_ns, self._paused_ns = self._paused_ns, None
@@ -249,16 +243,15 @@ class Pauses:
         self._paused_s += length_s
         self._changed = time.monotonic()
         self._record.keep(self._rule, self._paused_s)
-        if self._client is not None:
-            self._client.leave_window(WINDOW, start_ns, {})
+        self._client.leave_window(WINDOW, start_ns, {})
         print_message(f"resumed after a pause of {_length(length_s)}: {why}")
 
-    def _suspend(self, group: PausableGroup) -> None:
+    def _suspend(self) -> None:
         """Stop the command and this process for a Ctrl-Z, until a shell continues it."""
-        group.send(signal.SIGSTOP)
+        self._group.send(signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
         if self._paused_ns is None:
-            group.send(signal.SIGCONT)
+            self._group.send(signal.SIGCONT)
 
     def _why(self, value: float | None, must: bool) -> str:
         if must:

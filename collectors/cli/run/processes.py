@@ -15,11 +15,11 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from gramwatt.collectors.common.clock import process_exists
+from gramwatt.collectors.cli.run.signals import spawn_shell
 from gramwatt.collectors.common.launches import JOB_ID
+from gramwatt.collectors.common.proc import environ_of, parent_of, process_exists, text_of
 from gramwatt.collectors.tracking.pausing import CALLBACKS, FOLDER, PAUSED, REQUESTED
 
-PROC = Path("/proc")
 REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
 """Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
 _GUARD = 'read line; rm -f "$1"; kill -CONT "-$2"'
@@ -34,32 +34,23 @@ class PausableGroup:
     """
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="gramwatt-pause-"))
-        self._request = self._folder / REQUESTED
+        self._folder: Path
         self._pid: int | None = None
         self._guard: int | None = None
         self._held = -1
         self._stopped = False
 
     def environment(self) -> dict[str, str]:
-        """Return the variable by which the command's trackers find a request."""
+        """Return the variable by which the command's trackers find a request, in a new folder."""
+        self._folder = Path(tempfile.mkdtemp(prefix="gramwatt-pause-"))
         return {FOLDER: str(self._folder)}
 
     def begin(self, pid: int) -> None:
         """Take the group that `pid` leads, and guard it."""
         self._pid = pid
         guard_input, self._held = os.pipe()
-        nowhere = (os.devnull, os.O_WRONLY, 0)
-        streams = [
-            (os.POSIX_SPAWN_DUP2, guard_input, 0),
-            (os.POSIX_SPAWN_OPEN, 1, *nowhere),
-            (os.POSIX_SPAWN_OPEN, 2, *nowhere),
-        ]
-        words = ["sh", "-c", _GUARD, "sh", str(self._request), str(pid)]
-        with suppress(OSError):
-            self._guard = os.posix_spawn(
-                "/bin/sh", words, {}, file_actions=streams, setsid=True, setsigmask=()
-            )
+        words = _GUARD, "sh", str(self._request), str(pid)
+        self._guard = spawn_shell(words, guard_input, setsid=True, setsigmask=())
         os.close(guard_input)
 
     def pause(self) -> bool:
@@ -106,6 +97,10 @@ class PausableGroup:
             os.close(self._held)
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    @property
+    def _request(self) -> Path:
+        return self._folder / REQUESTED
+
     def _trackers(self) -> list[str]:
         """Return the process ids of the living trackers that have callbacks."""
         names = [path.name.removeprefix(CALLBACKS) for path in self._folder.glob(f"{CALLBACKS}*")]
@@ -120,31 +115,22 @@ def orphans(job_id: str) -> list[str]:
 
     Those of another rank of the job still have their parents. Empty where there is no /proc.
     """
-    mark, own = f"{JOB_ID}={job_id}".encode(), os.getpid()
-    found = []
-    for folder in PROC.glob("[0-9]*"):
-        try:
-            variables = (folder / "environ").read_bytes().split(b"\0")
-            if mark not in variables or int(folder.name) == own or _is_ours(folder):
-                continue
-            name, parent = _name_and_parent(folder)
-            if parent == 1 or _name_and_parent(PROC / str(parent))[0] in REAPERS:
-                found.append(name)
-        except (OSError, ValueError):  # ended meanwhile, or another user's
+    mark, found = f"{JOB_ID}={job_id}", []
+    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    for pid in pids:
+        if pid == os.getpid() or mark not in environ_of(pid) or _is_ours(pid):
             continue
+        parent = parent_of(pid)
+        if parent == 1 or _name_of(parent) in REAPERS:
+            found.append(_name_of(pid))
     return sorted(found)
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_ours(pid: int) -> bool:
     """Tell whether a meter or a command of gramwatt runs here: they inherit an exported id."""
-    words = (folder / "cmdline").read_bytes().split(b"\0")
-    return b"-m" in words and any(word.startswith(b"gramwatt") for word in words)
+    words = text_of(f"/proc/{pid}/cmdline").split("\0")
+    return "-m" in words and any(word.startswith("gramwatt") for word in words)
 
 
-def _name_and_parent(folder: Path) -> tuple[str, int]:
-    """Return a process's name and its parent's id (proc(5)); raises OSError or ValueError."""
-    head, _, rest = (folder / "stat").read_text(errors="replace").rpartition(")")
-    state, parent = rest.split()[:2]
-    if state == "Z":
-        raise ValueError("a zombie uses nothing")
-    return head.partition("(")[2], int(parent)
+def _name_of(pid: int) -> str:
+    return text_of(f"/proc/{pid}/comm").strip()

@@ -19,7 +19,7 @@ from gramwatt.collectors.common import files
 LOOKS, PAUSE_S = 10, 0.005
 """A sender that signals the processes of a group one by one may need a moment. Looks and not a
 deadline, which a busy machine lets pass between two looks."""
-_WAITS = ("/bin/sh", "-c", "read line")  # ends with its input, and so with this process
+_WAITS = ("read line",)  # ends with its input, and so with this process
 
 
 class GroupSignalProbe:
@@ -30,7 +30,7 @@ class GroupSignalProbe:
     def __init__(self, signals: Iterable[int]) -> None:
         self._signals = tuple(signals)
         self._input, self._held = os.pipe()
-        self._pid = self._spawn()
+        self._pid = spawn_shell(_WAITS, self._input, setsigmask=self._signals)
 
     def has(self, number: int) -> bool:
         """Tell whether the signal that has just arrived here went to the group too."""
@@ -55,18 +55,6 @@ class GroupSignalProbe:
         os.close(self._input)
         os.close(self._held)
 
-    def _spawn(self) -> int | None:
-        nowhere = (os.devnull, os.O_WRONLY, 0)
-        streams = [
-            (os.POSIX_SPAWN_DUP2, self._input, 0),
-            (os.POSIX_SPAWN_OPEN, 1, *nowhere),
-            (os.POSIX_SPAWN_OPEN, 2, *nowhere),
-        ]
-        options: dict[str, Any] = {"file_actions": streams, "setsigmask": self._signals}
-        with suppress(OSError):
-            return os.posix_spawn(_WAITS[0], _WAITS, {}, **options)
-        return None
-
     def _pending(self, number: int) -> bool:
         if self._pid is None:
             return False
@@ -77,7 +65,8 @@ class GroupSignalProbe:
 
     def _renew(self) -> None:
         """Put a process without pending signals in its place."""
-        before, self._pid = self._pid, self._spawn()
+        before = self._pid
+        self._pid = spawn_shell(_WAITS, self._input, setsigmask=self._signals)
         self._kill(before)
 
     def _kill(self, pid: int | None) -> None:
@@ -85,3 +74,17 @@ class GroupSignalProbe:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
+
+
+def spawn_shell(words: Iterable[str], descriptor: int, **options: Any) -> int | None:
+    """Start a silent shell: its script and arguments, its input; None where there is no shell."""
+    nowhere = (os.devnull, os.O_WRONLY, 0)
+    streams = [
+        (os.POSIX_SPAWN_DUP2, descriptor, 0),
+        (os.POSIX_SPAWN_OPEN, 1, *nowhere),
+        (os.POSIX_SPAWN_OPEN, 2, *nowhere),
+    ]
+    with suppress(OSError):
+        line = ["/bin/sh", "-c", *words]
+        return os.posix_spawn(line[0], line, {}, file_actions=streams, **options)
+    return None

@@ -11,13 +11,13 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli.catalog import add_catalog
-from gramwatt.collectors.cli.estimate import add_estimate
-from gramwatt.collectors.cli.suggest import add_suggest
+from gramwatt.collectors.cli.estimate import command as estimate_command
+from gramwatt.collectors.cli.suggest import command as suggest_command
 
 APP = typer.Typer()
 add_catalog(APP)
-add_estimate(APP)
-add_suggest(APP)
+APP.command(name="estimate")(estimate_command)
+APP.command(name="suggest")(suggest_command)
 
 
 def call(*args: str) -> Result:

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from gramwatt.collectors.cli.estimate import add_estimate
+from gramwatt.collectors.cli.estimate import command as estimate_command
 
 QUESTION = {"hardware": "nvidia-l4", "hours": 10, "zone": "SE", "pue": 1.2, "host": False}
 
@@ -14,7 +14,7 @@ QUESTION = {"hardware": "nvidia-l4", "hours": 10, "zone": "SE", "pue": 1.2, "hos
 @pytest.fixture
 def ask():
     app = typer.Typer()
-    add_estimate(app)
+    app.command(name="estimate")(estimate_command)
     app.callback()(lambda: None)
 
     def call(*args, stdin=None):

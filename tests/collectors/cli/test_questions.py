@@ -15,8 +15,8 @@ import typer
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli.catalog import add_catalog
-from gramwatt.collectors.cli.estimate import add_estimate
-from gramwatt.collectors.cli.suggest import add_suggest
+from gramwatt.collectors.cli.estimate import command as estimate_command
+from gramwatt.collectors.cli.suggest import command as suggest_command
 
 QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))[
     "question"
@@ -26,8 +26,9 @@ QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(e
 @pytest.fixture(scope="module")
 def command() -> typer.Typer:
     app = typer.Typer()
-    for add in (add_suggest, add_estimate, add_catalog):
-        add(app)
+    app.command(name="suggest")(suggest_command)
+    app.command(name="estimate")(estimate_command)
+    add_catalog(app)
     return app
 
 

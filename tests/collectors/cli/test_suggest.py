@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from gramwatt.collectors.cli.suggest import add_suggest
+from gramwatt.collectors.cli.suggest import command as suggest_command
 
 QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE", "hours": 10}
 ROW = {
@@ -21,7 +21,7 @@ ROW = {
 @pytest.fixture
 def ask():
     app = typer.Typer()
-    add_suggest(app)
+    app.command(name="suggest")(suggest_command)
     app.callback()(lambda: None)
 
     def call(*args, stdin=None):

@@ -251,7 +251,7 @@ def test_a_process_is_the_jobs_by_descent_or_by_the_id_it_was_given(tmp_path: Pa
     make(12, 11)
     make(20, 1, b"A=1\0GRAMWATT_JOB_ID=mine\0")
     make(30, 1, b"GRAMWATT_JOB_ID=mine-too\0")
-    who = Processes(lambda: [10], "mine", tmp_path)
+    who = Processes(lambda: [10], "mine", str(tmp_path))
     assert [pid for pid in (10, 11, 12, 20, 30, 99) if who.ours(pid)] == [10, 11, 12, 20]
     assert [pid for pid in (10, 99) if who.visible(pid)] == [10]
-    assert Processes(lambda: [1], "x", tmp_path).ours(30)  # the job is a container's process 1
+    assert Processes(lambda: [1], "x", str(tmp_path)).ours(30)  # the job is a container's process 1

@@ -20,10 +20,14 @@ def test_jobs_of_one_home_see_each_other_and_no_other_home(tmp_path: Path) -> No
     )
     for locks in (mine, other, stranger):
         locks.acquire(BOARD)
-    assert (mine.others(BOARD), other.others(BOARD), stranger.others(BOARD)) == (1, 1, 0)
-    assert mine.others("GPU-2") == 0
+    assert (len(mine.living(BOARD)), len(other.living(BOARD)), len(stranger.living(BOARD))) == (
+        1,
+        1,
+        0,
+    )
+    assert len(mine.living("GPU-2")) == 0
     other.release()
-    assert mine.others(BOARD) == 0
+    assert len(mine.living(BOARD)) == 0
     mine.release()
     assert [path for path in (tmp_path / "a").rglob("*") if path.is_file()] == []
 
@@ -34,7 +38,7 @@ def test_files_of_dead_jobs_are_removed(tmp_path: Path) -> None:
     left.touch()
     locks = DeviceLocks(tmp_path, "mine")
     locks.acquire(BOARD)
-    assert locks.others(BOARD) == 0
+    assert len(locks.living(BOARD)) == 0
     assert not left.exists()
 
 
@@ -52,7 +56,7 @@ def test_a_home_that_cannot_be_written_shows_nobody(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
     locks = DeviceLocks(tmp_path / "home", "mine")
     locks.acquire(BOARD)
-    assert locks.others(BOARD) == 0
+    assert len(locks.living(BOARD)) == 0
     locks.release()
 
 
@@ -63,7 +67,7 @@ from gramwatt.collectors.devices.locks import DeviceLocks
 locks = DeviceLocks(Path(sys.argv[1]), "looks")
 print("up", flush=True)
 while True:
-    locks.others("GPU-1")
+    len(locks.living("GPU-1"))
 """
 
 
@@ -78,7 +82,7 @@ def test_a_job_that_starts_while_another_looks_is_seen(tmp_path: Path) -> None:
         for number in range(300):
             locks = DeviceLocks(tmp_path, f"job-{number}")
             locks.acquire(BOARD)
-            unseen += watcher.others(BOARD) == 0
+            unseen += len(watcher.living(BOARD)) == 0
             locks.release()
         looking.kill()
     assert unseen == 0
@@ -93,10 +97,10 @@ def test_a_lock_of_a_file_that_is_deleted_meanwhile_is_taken_again(
     def slow_flock(descriptor: int, how: int) -> None:
         calls.append(how)
         if len(calls) == 1:  # another job has looked in between, and deletes what nobody has locked
-            other.others(BOARD)
+            len(other.living(BOARD))
         flock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", slow_flock)
     locks.acquire(BOARD)
     monkeypatch.undo()
-    assert other.others(BOARD) == 1
+    assert len(other.living(BOARD)) == 1

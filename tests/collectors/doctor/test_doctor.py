@@ -478,7 +478,7 @@ def end():
 signal.pthread_sigmask(signal.SIG_BLOCK, measure.FORWARDED)  # in the other thread as well
 threading.Thread(target=end, daemon=True).start()
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
-print(measure.measure([sys.executable, "-c", child], {}, strict=False).outcome)
+print(measure.measure([sys.executable, "-c", child], {}, False, "job").outcome)
 """
 
 

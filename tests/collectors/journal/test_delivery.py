@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common import clock
+from gramwatt.collectors.common import proc
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal import spool, uploader
@@ -133,8 +133,8 @@ def delivered_by_sync(
         return uploader.Sent(rejected=list(refused))
 
     monkeypatch.setattr(uploader, "upload", upload)
-    monkeypatch.setattr(clock, "boot_id", lambda: rig.boot)
-    monkeypatch.setattr(clock, "process_start_ns", rig.clients.get)
+    monkeypatch.setattr(proc, "boot_id", lambda: rig.boot)
+    monkeypatch.setattr(proc, "process_start_ns", rig.clients.get)
     sync(Config(home=rig.home, server="http://server"), None)
     return sent
 
@@ -286,19 +286,3 @@ def test_a_journal_that_cannot_be_read_is_kept_reported_once_and_stops_no_other(
         (line,) = [line for line in first.stderr.splitlines() if f"job bad-{number} " in line]
         assert line.startswith("gramwatt: the journal of job")
         assert line.endswith(f"it is kept in {kept}")
-
-
-def test_counts_of_a_build_before_the_first_release_are_refused_and_not_left_out(
-    tmp_path: Path,
-) -> None:
-    rig = Rig(tmp_path)
-    meter = rig.start()
-    rig.run(21, meter)
-    rig.kill(meter)
-    node = rig.folder().node
-    (state,) = rig.folder().path.glob("*.open")
-    state.write_text('{"state":{"totals":[["image",null,43.0,1]]}}\n')
-    done = sync(Config(home=tmp_path, server="http://localhost:9"), None)
-    (problem,) = done.problems
-    assert "job job cannot be read (a build before the first release has counted in it" in problem
-    assert problem.endswith(f"it is kept in {tmp_path / 'rejected' / 'job' / node}")

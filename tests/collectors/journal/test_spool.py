@@ -246,8 +246,8 @@ def test_the_lines_of_intervals_are_counted_and_not_read(
     lines = journals.lines(journals.journal())
     found = folder(tmp_path, a_jsonl="".join(f"{one.decode()}\n" for one in lines))
     read: list[bytes] = []
-    parsed = spool._parsed
-    monkeypatch.setattr(spool, "_parsed", lambda one: read.append(one) or parsed(one))
+    parsed = spool.decoded
+    monkeypatch.setattr(spool, "decoded", lambda one: read.append(one) or parsed(one))
     [writer] = found.writers()
     intervals = [one for one in lines if json.loads(one)["type"] == "interval"]
     assert writer.lines == len(lines)

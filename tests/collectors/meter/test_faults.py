@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from gramwatt.collectors.common import clock
+from gramwatt.collectors.common import proc
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal import writer
 from gramwatt.collectors.journal.recovery import close_dead
@@ -63,8 +63,8 @@ def test_no_joule_counts_twice_and_at_most_ten_seconds_are_lost(
         stories.append(story)
         with monkeypatch.context() as patch:
             patch.setattr(writer, "os", story.disk)
-            patch.setattr(clock, "boot_id", lambda story=story: story.boot)
-            patch.setattr(clock, "process_start_ns", story.clients.get)
+            patch.setattr(proc, "boot_id", lambda story=story: story.boot)
+            patch.setattr(proc, "process_start_ns", story.clients.get)
             story.live()
     assert len({story.job_id for story in stories[:2]}) == 2
     for story in stories:

@@ -33,11 +33,16 @@ from gramwatt.collectors.common import identity
 for name, value in json.loads(os.environ["AS_IF"]).items():
     setattr(identity, name, lambda value=value: value)
 """
-MACHINE = {"_machine": "the-image", "_boot": "boot-1", "host_name": "worker", "_namespace": "pid:1"}
+MACHINE = {
+    "_machine": "the-image",
+    "boot_id": "boot-1",
+    "host_name": "worker",
+    "pid_namespace": "pid:1",
+}
 OTHERS = {
-    "another machine of the same image": {"_boot": "boot-2"},
-    "another container": {"_namespace": "pid:2", "host_name": "other"},
-    "another container with the host's network": {"_namespace": "pid:2"},
+    "another machine of the same image": {"boot_id": "boot-2"},
+    "another container": {"pid_namespace": "pid:2", "host_name": "other"},
+    "another container with the host's network": {"pid_namespace": "pid:2"},
 }
 
 
@@ -98,7 +103,7 @@ def test_after_a_reboot_a_dead_job_is_closed_at_once(
     meter = rig.start()
     rig.run(30, meter)
     rig.kill(meter)
-    monkeypatch.setattr(identity, "_boot", lambda: "boot-2")
+    monkeypatch.setattr(identity, "boot_id", lambda: "boot-2")
     if not same_machine:
         monkeypatch.setattr(identity, "_machine", lambda: "another")
     assert identity.node_id() != rig.folder().node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gramwatt.collectors.tracking.count_lines import KEYS_MAX, NS_PER_S, CountLines
@@ -22,10 +21,10 @@ class Wire:
     def __init__(self, room: int = 10**6) -> None:
         self.room, self.lines = room, list[dict[str, Any]]()
 
-    def __call__(self, line: bytes) -> bool:
+    def __call__(self, line: dict[str, Any]) -> bool:
         if len(self.lines) >= self.room:
             return False
-        self.lines.append(json.loads(line))
+        self.lines.append(dict(line))
         return True
 
     def amounts(self) -> dict[int, tuple[str | None, str | None, float]]:

@@ -1,0 +1,70 @@
+"""What the system says of processes, mostly out of /proc: proc(5).
+
+Nothing raises for a process that has ended or is another user's, or where there is no /proc.
+Imported by the training process too, so standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+
+PARENT, BEGAN = 1, 19
+"""Places of a process's parent and of its begin [ticks since boot] among its fields."""
+_NS_PER_S = 1_000_000_000
+
+
+def fields_of(pid: int, proc: str = "/proc") -> list[str]:
+    """Return the fields of a process's `stat` behind its name, from its state on."""
+    return text_of(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+
+
+def parent_of(pid: int, proc: str = "/proc") -> int:
+    """Return a process's parent; 0 where it is not known."""
+    fields = fields_of(pid, proc)
+    return int(fields[PARENT]) if len(fields) > PARENT else 0
+
+
+def process_start_ns(pid: int) -> int | None:
+    """Return when a process began by the boot clock [ns]; None for one that cannot be read."""
+    fields = fields_of(pid)
+    if len(fields) <= BEGAN or fields[0] in "ZX":  # ended, and not collected by its parent yet
+        return None
+    return int(fields[BEGAN]) * _NS_PER_S // os.sysconf("SC_CLK_TCK")
+
+
+def environ_of(pid: int, proc: str = "/proc") -> list[str]:
+    """Return the variables `NAME=value` with which a process began."""
+    return text_of(f"{proc}/{pid}/environ").split("\0")
+
+
+def process_exists(pid: int) -> bool:
+    """Tell whether this process is there, also another user's or one just ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def boot_id() -> str:
+    """Return the kernel's id of this boot; empty without one, so that nothing is resumed."""
+    return text_of("/proc/sys/kernel/random/boot_id").strip()
+
+
+def pid_namespace() -> str:
+    """Return which processes this one sees: namespaces(7); empty where the system does not say."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def text_of(path: str) -> str:
+    """Return a file of the system as text; empty where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            return stream.read()
+    except OSError:
+        return ""
