@@ -58,22 +58,6 @@ def document(home: Path, job_id: str) -> JobDoc | None:
             return None
 
 
-def knows_more(home: Path, job_id: str) -> bool:
-    """Tell whether the store has what a score from the spool alone would lack.
-
-    Only a database in a file is looked into: another is asked for the score.
-    """
-    from gramwatt.collectors.common.local_store import database_knows_more
-    from gramwatt.service.config import ConfigError, from_environment, sqlite_url
-
-    try:
-        if from_environment(home=home).database_url != sqlite_url(home / "gramwatt.db"):
-            return True
-    except ConfigError:  # opening the store says what is wrong
-        return True
-    return database_knows_more(home, job_id)
-
-
 def plan(home: Path, request: Mapping[str, Any]) -> PlanDoc:
     """Return the plan that a request as of POST /v1/plans asks for; raises GramwattError."""
     from gramwatt.sci.planning.plan_request import parse_plan_request

@@ -12,7 +12,7 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from enum import IntEnum
 from ipaddress import ip_address
@@ -58,6 +58,117 @@ SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)\
 """End of the variables that Kubernetes sets for a Service named gramwatt, as in deploy/."""
 
 
+def plain_address(address: str) -> str:
+    """Return an address without credentials and query, also one that is not valid."""
+    before, at, place = address.rpartition("@")
+    scheme = before.partition("://")[0] + "://" if at and "://" in before else ""
+    return (scheme + place).partition("?")[0].partition("#")[0]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > 512 or "\x00" in value:
+        raise ValueError(f"not a text of 1 to 512 characters: {str(value)[:40]!r}")
+    return _encodable(value.strip())
+
+
+def _encodable(text: str) -> str:
+    # A name of bytes that are not UTF-8 reaches Python as halves of surrogate pairs, which no
+    # journal may hold.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _kind(value: Any) -> str:
+    if value not in JOB_KINDS:
+        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(JOB_KINDS)}")
+    return str(value)
+
+
+def _units(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, str | list | tuple):
+        raise ValueError(f"not a unit name or a list of them: {str(value)[:40]!r}")
+    parts = value.split(",") if isinstance(value, str) else list(value)
+    names = tuple(dict.fromkeys(str(part).strip() for part in parts))
+    if not names:
+        raise ValueError("no unit is named")
+    bad = next((name for name in names if not UNIT_PATTERN.fullmatch(name)), None)
+    if bad is not None:
+        raise ValueError(f"not a unit name (a letter, then letters, digits, space . _ -): {bad!r}")
+    return names
+
+
+def _number(value: Any) -> float:
+    try:
+        return float("" if isinstance(value, bool) else value)
+    except (TypeError, ValueError):
+        raise ValueError(f"not a number: {str(value)[:40]!r}") from None
+
+
+def _pue(value: Any) -> float:
+    number = _number(value)
+    if not 1.0 <= number <= PUE_MAX:
+        raise ValueError(f"PUE {number} is outside 1 to {PUE_MAX:g}")
+    return number
+
+
+def _positive(value: Any) -> float:
+    number = _number(value)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"must be above zero: {value!r}")
+    return number
+
+
+def _url(value: Any) -> str:
+    text = _text(value).rstrip("/")
+    if not text.startswith(("http://", "https://")) or not text.partition("://")[2]:
+        raise ValueError(f"not an http:// or https:// address: {plain_address(text)[:80]!r}")
+    try:
+        urlsplit(text)
+    except ValueError:
+        raise ValueError(f"not an address: {plain_address(text)[:80]!r}") from None
+    if "\\" in text:  # clients differ in which host such an address has
+        raise ValueError("an address has no backslash")
+    return text
+
+
+def _path(value: Any) -> Path:
+    path = Path(os.path.expanduser(str(value)))
+    if not str(value) or "\x00" in str(value):
+        raise ValueError("not a path")
+    if path.is_absolute():
+        return path
+    try:
+        return Path.cwd() / path
+    except OSError:
+        raise ValueError("a relative path, and the current folder does not exist") from None
+
+
+def flag(value: Any) -> bool:
+    """Return a switch's state of a boolean, or of 1/true/yes/on and 0/false/no/off."""
+    word = str(value).strip().lower()
+    if word not in TRUE_WORDS | FALSE_WORDS:
+        raise ValueError(f"not true or false: {str(value)[:40]!r}")
+    return word in TRUE_WORDS
+
+
+def _tags(value: Any) -> dict[str, str]:
+    if isinstance(value, str):
+        value = [part for part in value.split(",") if part.strip()]
+    if not isinstance(value, Mapping):
+        pairs = [str(part).partition("=") for part in value]
+        if not all(key.strip() and equals for key, equals, _ in pairs):
+            raise ValueError("tags are written key=value")
+        value = {key.strip(): text.strip() for key, _, text in pairs}
+    if len(value) > TAGS_MAX:
+        raise ValueError(f"at most {TAGS_MAX} tags")
+    texts = {_text(key): str(text).replace("\x00", "")[:512] for key, text in value.items()}
+    return {key: _encodable(text) for key, text in texts.items()}
+
+
+def _setting(parse: Callable[[Any], Any], default: Any = None) -> Any:
+    """Return a field of Config: a setting with the check of its value."""
+    return field(default=default, metadata={"parse": parse})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Every setting of one job with its origin; `notices` lists what was wrong and ignored.
@@ -70,28 +181,36 @@ class Config:
     `metrics` where the figures of the running job are served or sent.
     """
 
-    project: str = "default"
-    name: str = ""
-    kind: str = "training"
-    units: tuple[str, ...] = ()
-    region: str | None = None
-    zone: str | None = None
-    cloud_metadata: bool = False
-    pue: float | None = None
-    model_id: str | None = None
-    server: str | None = None
-    api_key: str | None = None
-    allow_http: bool = False
-    home: Path = field(default_factory=lambda: default_home(os.environ))
-    off: bool = False
-    allow_host_names: bool = False
-    spool_limit_mb: float = 512.0
-    lifetime_years: float | None = None
-    overlay: Path | None = None
-    metrics: Metrics | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
+    project: str = _setting(_text, "default")
+    name: str = _setting(_text, "")
+    kind: str = _setting(_kind, "training")
+    units: tuple[str, ...] = _setting(_units, ())
+    region: str | None = _setting(_text)
+    zone: str | None = _setting(_text)
+    cloud_metadata: bool = _setting(flag, False)
+    pue: float | None = _setting(_pue)
+    model_id: str | None = _setting(_text)
+    server: str | None = _setting(_url)
+    api_key: str | None = _setting(_text)
+    allow_http: bool = _setting(flag, False)
+    home: Path = field(default_factory=lambda: default_home(os.environ), metadata={"parse": _path})
+    off: bool = _setting(flag, False)
+    allow_host_names: bool = _setting(flag, False)
+    spool_limit_mb: float = _setting(_positive, 512.0)
+    lifetime_years: float | None = _setting(_positive)
+    overlay: Path | None = _setting(_path)
+    metrics: Metrics | None = _setting(parse_metrics)
+    tags: Mapping[str, str] = field(default_factory=dict, metadata={"parse": _tags})
     origins: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
+
+
+PARSERS: dict[str, Callable[[Any], Any]] = {
+    "unit" if one.name == "units" else one.name: one.metadata["parse"]
+    for one in fields(Config)
+    if "parse" in one.metadata
+}
+"""Every key, in the order `gramwatt config` lists them, with the check of its value."""
 
 
 class Trust(IntEnum):
@@ -338,137 +457,6 @@ def _overlay(
         accepted["tags"] = {**values.get("tags", {}), **accepted["tags"]}
     values.update(accepted)
     origins.update({key: layer.origin_of(key) for key in accepted})
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > 512 or "\x00" in value:
-        raise ValueError(f"not a text of 1 to 512 characters: {str(value)[:40]!r}")
-    return _encodable(value.strip())
-
-
-def _encodable(text: str) -> str:
-    # A name of bytes that are not UTF-8 reaches Python as halves of surrogate pairs, which no
-    # journal may hold.
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _kind(value: Any) -> str:
-    if value not in JOB_KINDS:
-        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(JOB_KINDS)}")
-    return str(value)
-
-
-def _units(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, str | list | tuple):
-        raise ValueError(f"not a unit name or a list of them: {str(value)[:40]!r}")
-    parts = value.split(",") if isinstance(value, str) else list(value)
-    names = tuple(dict.fromkeys(str(part).strip() for part in parts))
-    if not names:
-        raise ValueError("no unit is named")
-    bad = next((name for name in names if not UNIT_PATTERN.fullmatch(name)), None)
-    if bad is not None:
-        raise ValueError(f"not a unit name (a letter, then letters, digits, space . _ -): {bad!r}")
-    return names
-
-
-def _number(value: Any) -> float:
-    try:
-        return float("" if isinstance(value, bool) else value)
-    except (TypeError, ValueError):
-        raise ValueError(f"not a number: {str(value)[:40]!r}") from None
-
-
-def _pue(value: Any) -> float:
-    number = _number(value)
-    if not 1.0 <= number <= PUE_MAX:
-        raise ValueError(f"PUE {number} is outside 1 to {PUE_MAX:g}")
-    return number
-
-
-def _positive(value: Any) -> float:
-    number = _number(value)
-    if not 0 < number < float("inf"):
-        raise ValueError(f"must be above zero: {value!r}")
-    return number
-
-
-def _url(value: Any) -> str:
-    text = _text(value).rstrip("/")
-    if not text.startswith(("http://", "https://")) or not text.partition("://")[2]:
-        raise ValueError(f"not an http:// or https:// address: {plain_address(text)[:80]!r}")
-    try:
-        urlsplit(text)
-    except ValueError:
-        raise ValueError(f"not an address: {plain_address(text)[:80]!r}") from None
-    if "\\" in text:  # clients differ in which host such an address has
-        raise ValueError("an address has no backslash")
-    return text
-
-
-def _path(value: Any) -> Path:
-    path = Path(os.path.expanduser(str(value)))
-    if not str(value) or "\x00" in str(value):
-        raise ValueError("not a path")
-    if path.is_absolute():
-        return path
-    try:
-        return Path.cwd() / path
-    except OSError:
-        raise ValueError("a relative path, and the current folder does not exist") from None
-
-
-def flag(value: Any) -> bool:
-    """Return a switch's state of a boolean, or of 1/true/yes/on and 0/false/no/off."""
-    word = str(value).strip().lower()
-    if word not in TRUE_WORDS | FALSE_WORDS:
-        raise ValueError(f"not true or false: {str(value)[:40]!r}")
-    return word in TRUE_WORDS
-
-
-def _tags(value: Any) -> dict[str, str]:
-    if isinstance(value, str):
-        value = [part for part in value.split(",") if part.strip()]
-    if not isinstance(value, Mapping):
-        pairs = [str(part).partition("=") for part in value]
-        if not all(key.strip() and equals for key, equals, _ in pairs):
-            raise ValueError("tags are written key=value")
-        value = {key.strip(): text.strip() for key, _, text in pairs}
-    if len(value) > TAGS_MAX:
-        raise ValueError(f"at most {TAGS_MAX} tags")
-    texts = {_text(key): str(text).replace("\x00", "")[:512] for key, text in value.items()}
-    return {key: _encodable(text) for key, text in texts.items()}
-
-
-PARSERS: dict[str, Callable[[Any], Any]] = {
-    "project": _text,
-    "name": _text,
-    "kind": _kind,
-    "unit": _units,
-    "region": _text,
-    "zone": _text,
-    "cloud_metadata": flag,
-    "pue": _pue,
-    "model_id": _text,
-    "server": _url,
-    "api_key": _text,
-    "allow_http": flag,
-    "home": _path,
-    "off": flag,
-    "allow_host_names": flag,
-    "spool_limit_mb": _positive,
-    "lifetime_years": _positive,
-    "overlay": _path,
-    "metrics": parse_metrics,
-    "tags": _tags,
-}
-"""Every key, in the order `gramwatt config` lists them, with the check of its value."""
-
-
-def plain_address(address: str) -> str:
-    """Return an address without credentials and query, also one that is not valid."""
-    before, at, place = address.rpartition("@")
-    scheme = before.partition("://")[0] + "://" if at and "://" in before else ""
-    return (scheme + place).partition("?")[0].partition("#")[0]
 
 
 def describe(config: Config) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -15,13 +16,15 @@ LOCKED_TIMEOUT_S = 0.2
 """How long a database that another process has locked is waited for [s]."""
 
 
-def database_knows_more(home: Path, job_id: str) -> bool:
-    """Tell whether the database of `home` has what a score from the spool alone would lack.
+def knows_more(home: Path, job_id: str) -> bool:
+    """Tell whether the store of `home` has what a score from the spool alone would lack.
 
     That is lines under the job's id, or intensity over time. Looked into without what opens the
-    store, which takes half a second; True where it cannot be read.
+    store, which takes half a second; True where it cannot be read, or is another database.
     """
     path = home / "gramwatt.db"
+    if os.environ.get("GRAMWATT_DATABASE_URL"):
+        return True
     if not path.exists():
         return False
     import sqlite3  # not every Python has it
@@ -46,10 +49,6 @@ class LocalStore(Protocol):
 
     def document(self, home: Path, job_id: str) -> Mapping[str, Any] | None:
         """Return a job's newest document; None when it is not stored or cannot be scored."""
-        ...
-
-    def knows_more(self, home: Path, job_id: str) -> bool:
-        """Tell whether more than the spool may go into a job's score: lines, or intensity."""
         ...
 
     def plan(self, home: Path, request: Mapping[str, Any]) -> Mapping[str, Any]:

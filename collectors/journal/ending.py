@@ -98,9 +98,9 @@ def _remark(ended: Ended) -> str:
         return SERVER_COUNTS
     if not has_service():
         return ""
-    from gramwatt.collectors.common.local_store import database_knows_more
+    from gramwatt.collectors.common.local_store import knows_more
 
-    return STORE_COUNTS if database_knows_more(ended.config.home, ended.job_id) else ""
+    return STORE_COUNTS if knows_more(ended.config.home, ended.job_id) else ""
 
 
 def job_document(folders: Sequence[spool.SpoolFolder], config: Config) -> JobDoc | None:

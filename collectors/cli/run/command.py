@@ -259,9 +259,11 @@ def _report_end(
     The score is waited for where it is asked for, or where the store knows more of the job than its
     spool: what is printed is what the store has.
     """
+    from gramwatt.collectors.common.local_store import knows_more
+
     local = None if config.server else store()
     wanted = bool(json_summary or verbose)
-    if not wanted and not (local and local.knows_more(config.home, done.job_id)):
+    if not wanted and not (local and knows_more(config.home, done.job_id)):
         _print_line(done, config, _stored(done, config, local))
         if config.server:
             _send(done.job_id, config)
