@@ -138,6 +138,14 @@ class _Shared:
             self.counted = [busy_s, jobs_s]
 
 
+class Whose(NamedTuple):
+    """A job by its id, its clients' processes, and the processor time they had used before [s]."""
+
+    job_id: str
+    pids: set[int]
+    used_before_s: Mapping[int, float]
+
+
 class Division:
     """One job's part of a processor that other jobs and strangers use too."""
 
@@ -145,7 +153,7 @@ class Division:
         self,
         path: Path,
         name: str,
-        job_id: str,
+        whose: Whose,
         living: Callable[[], set[str]],
         read: Reader,
         now_ns: Callable[[], int],
@@ -156,8 +164,8 @@ class Division:
         the processor time used by all since some moment [s].
         """
         self._path, self._name, self._living = path, name, living
-        self._read, self._now_ns, self._busy_s = read, now_ns, busy_s
-        self._strays = Strays(job_id)
+        self._whose, self._read, self._now_ns, self._busy_s = whose, read, now_ns, busy_s
+        self._strays = Strays(whose.job_id)
         self._shared = _Shared()
         self._job = JobTime(0.0, [])
         self._used: list[tuple[int, float]] = []
@@ -172,16 +180,10 @@ class Division:
         """Number of other jobs on the processor at the last look."""
         return len(set(self._shared.jobs) - {self._name})
 
-    def join(
-        self,
-        began_ns: int,
-        roots: set[int],
-        used_before_s: Mapping[int, float],
-        state: dict[str, Any] | None,
-    ) -> None:
+    def join(self, began_ns: int, state: dict[str, Any] | None) -> None:
         """Begin at a boot time [ns], or go on from the `state` of the meter before."""
         with self._locked() as shared:
-            self._look(roots, used_before_s)
+            self._look()
             now_ns, jobs_s = shared.at_ns, shared.jobs_s
             if state and self._name in shared.jobs:
                 self.start = Moment(*state["now"])
@@ -190,7 +192,7 @@ class Division:
                 if state:
                     job, began_ns = JobTime(**state["job"]), Moment(*state["now"]).at_ns
                 before_s, shared.jobs[self._name] = job.own_s, job
-                self._refresh(roots, used_before_s)
+                self._refresh()
                 own_s = shared.jobs[self._name].own_s - before_s
                 part_s = shared.admit(self._name, began_ns, own_s)
                 idle_s, jobs_s = shared.idle_s - part_s, jobs_s + before_s
@@ -199,11 +201,11 @@ class Division:
                     self.joined_ns = now_ns
             self._take()
 
-    def look(self, roots: set[int], used_before_s: Mapping[int, float]) -> None:
+    def look(self) -> None:
         """Take in what the processes of all jobs have used up to now."""
         with self._locked() as shared:
             shared.jobs.setdefault(self._name, self._job)
-            self._look(roots, used_before_s)
+            self._look()
             self._take()
 
     def leave(self) -> None:
@@ -226,18 +228,19 @@ class Division:
         if (memory_b := used_b(int(pid) for pid in job.members)) is not None:
             self._used.append((self.now.at_ns, memory_b))
 
-    def _look(self, roots: set[int], used_before_s: Mapping[int, float]) -> None:
+    def _look(self) -> None:
         shared = self._shared
         for name in set(shared.jobs) - self._living():
             shared.drop(name)
-        self._refresh(roots, used_before_s)
+        self._refresh()
         shared.advance(self._now_ns(), self._busy_s())
 
-    def _refresh(self, roots: set[int], used_before_s: Mapping[int, float]) -> None:
+    def _refresh(self) -> None:
+        used_before_s = self._whose.used_before_s
         shared, table, space = self._shared, self._read(), pid_namespace()
         if mine := shared.jobs.get(self._name):
             strays = self._strays.found(table, mine.began_s)
-            mine.roots = sorted({*mine.roots, *roots, *strays, os.getpid()})
+            mine.roots = sorted({*mine.roots, *self._whose.pids, *strays, os.getpid()})
         for name, one in shared.jobs.items():
             if table and one.space == space:
                 before = replace(one)

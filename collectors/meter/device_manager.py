@@ -12,9 +12,10 @@ from gramwatt.collectors.devices.group import DeviceGroup, NodeJob, Put
 from gramwatt.collectors.devices.locks import DeviceLocks
 from gramwatt.collectors.devices.port import Notify
 from gramwatt.collectors.devices.sharing import Processes, SharedBoards
+from gramwatt.collectors.host.division import Whose
 from gramwatt.collectors.journal.intervals import Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.host_devices import HostDevices, Whose
+from gramwatt.collectors.meter.host_devices import HostDevices
 
 IDLE_NS = 10 * NS_PER_S
 """Until when nothing is due on a node without devices."""

@@ -6,8 +6,8 @@ A RAPL counter where there is one, else codecarbon where that reads one, else th
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import Any
 
 from gramwatt.collectors.common import identity
 from gramwatt.collectors.common.clock import NS_PER_S
@@ -15,7 +15,7 @@ from gramwatt.collectors.devices.group import NodeJob
 from gramwatt.collectors.devices.locks import DeviceLocks
 from gramwatt.collectors.host.codecarbon import VCGENCMD, Codecarbon, CodecarbonSource, Reading
 from gramwatt.collectors.host.components import HostComponent
-from gramwatt.collectors.host.division import CpuDivision, Divided, Division, RamDivision
+from gramwatt.collectors.host.division import CpuDivision, Divided, Division, RamDivision, Whose
 from gramwatt.collectors.host.model import CpuModel, ModelSource, RamModel
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource
 from gramwatt.collectors.host.source import CPU, RAM, HostSource
@@ -29,14 +29,6 @@ NAMES = {CPU: "processor", RAM: "memory"}
 LOOK_AT_S = (1, 2, 4, 8)
 """Ages of the meter at which it looks at the job's processes, before it does so at every save: so
 that the memory of a short command is seen."""
-
-
-class Whose(NamedTuple):
-    """A job by its id, its clients' processes, and the processor time they had used before [s]."""
-
-    job_id: str
-    pids: set[int]
-    used_before_s: Mapping[int, float]
 
 
 class HostDevices:
@@ -82,13 +74,13 @@ class HostDevices:
         division = Division(
             locks.beside(lock),
             locks.part,
-            whose.job_id,
+            whose,
             lambda: {*locks.living(lock), locks.part},
             dependencies.processes,
             job.timeline.clock.now_ns,
             load.busy_s,
         )
-        self._whose, self._division = whose, division
+        self._division = division
         self._looks_ns: list[int] = []
         of_cpu, of_ram = CpuDivision(division, machine, load), RamDivision(division, machine)
         self._components = {
@@ -106,8 +98,7 @@ class HostDevices:
         for name, component in self._components.items():
             component.begin((state or {}).get(name), mark_ns)
         began_ns = mark_ns - self._job.timeline.offset_ns
-        known = (state or {}).get("division")
-        self._division.join(began_ns, self._whose.pids, self._whose.used_before_s, known)
+        self._division.join(began_ns, (state or {}).get("division"))
         if self._division.now.own_s is not None:
             now_ns = self._job.timeline.now_ns()
             self._looks_ns = [now_ns + age_s * NS_PER_S for age_s in LOOK_AT_S]
@@ -134,16 +125,16 @@ class HostDevices:
         for component in self._components.values():
             due_ns = component.source.due_ns()
             if due_ns is not None and now_ns >= due_ns:
-                self._look()
+                self._division.look()
                 component.settle(now_ns)
         if self._looks_ns and now_ns >= self._looks_ns[0]:
             self._looks_ns = [due_ns for due_ns in self._looks_ns if due_ns > now_ns]
-            self._look()
+            self._division.look()
 
     def mark(self, mark_ns: int) -> None:
         """Record what can be recorded, and end the intervals at a window's boundary [ns]."""
         now_ns = self._job.timeline.now_ns()
-        self._look()
+        self._division.look()
         for component in self._components.values():
             component.cut(mark_ns, now_ns)
 
@@ -152,7 +143,7 @@ class HostDevices:
         now_ns = self._job.timeline.now_ns()
         if self._codecarbon:
             self._codecarbon.poll()
-        self._look()
+        self._division.look()
         for component in self._components.values():
             component.settle(now_ns)
         self._report_sharing()
@@ -163,7 +154,7 @@ class HostDevices:
         now_ns = self._job.timeline.now_ns()
         if self._codecarbon and self._codecarbon.process:
             self._codecarbon.poll()
-        self._look()
+        self._division.look()
         for component in self._components.values():
             component.stop(now_ns, stop_ns)
         self._division.leave()
@@ -181,9 +172,6 @@ class HostDevices:
             source = CodecarbonSource(name, self._codecarbon, model)
         ledger = Ledger(f"{self._job.node}-{name}", self._job.schedule, self._job.emit)
         return HostComponent(share, ledger, model, source, divided)
-
-    def _look(self) -> None:
-        self._division.look(self._whose.pids, self._whose.used_before_s)
 
     def _report_sharing(self) -> None:
         if self._division.others:

@@ -11,12 +11,13 @@ from typing import Any
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.group import NodeJob
 from gramwatt.collectors.devices.locks import DeviceLocks
+from gramwatt.collectors.host.division import Whose
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.processes import Reader
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters
 from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.host_devices import HostDevices, Whose
+from gramwatt.collectors.meter.host_devices import HostDevices
 from tests.collectors.rig import MACHINE
 from tests.collectors.virtual_clock import VirtualClock
 

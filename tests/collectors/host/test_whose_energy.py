@@ -23,10 +23,10 @@ import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import model
+from gramwatt.collectors.host.division import Whose
 from gramwatt.collectors.host.model import Load, read_load
 from gramwatt.collectors.host.processes import Seen
 from gramwatt.collectors.host.rapl import find_counters
-from gramwatt.collectors.meter.host_devices import Whose
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Powercap
 
