@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
-def each(items: Sequence[Item], what: str) -> Iterable[Item]:
-    """Return the items, with a bar that says how many of them are done."""
-    if not sys.stderr.isatty():
-        return items
-    return _each(items, what)
-
-
-def _each(items: Sequence[Item], what: str) -> Iterator[Item]:
+def each(items: Sequence[Item], what: str) -> Iterator[Item]:
+    """Yield the items, with a bar that says how many of them are done."""
     with bar(what) as report:
         for done, item in enumerate(items):
             report(done, len(items))

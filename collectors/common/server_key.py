@@ -72,7 +72,8 @@ def ensure(home: Path) -> str:
     import fcntl  # Windows has none, and `gramwatt doctor` runs there too
 
     files.folder(home)
-    with open(home / NAME, "r+", encoding="ascii", errors="replace", opener=_created) as stream:
+    descriptor = files.opener(str(home / NAME), os.O_RDWR | os.O_CREAT)
+    with open(descriptor, "r+", encoding="ascii", errors="replace") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         key = stream.read().strip()
         if not key.startswith(PREFIX):
@@ -82,7 +83,3 @@ def ensure(home: Path) -> str:
             stream.write(f"{key}\n")
         os.fchmod(stream.fileno(), 0o600)
     return key
-
-
-def _created(path: str, flags: int) -> int:
-    return files.opener(path, flags | os.O_CREAT)

@@ -102,6 +102,12 @@ class DeviceGroup:
             if item.device_id not in measured:
                 self._add(item, known.get(item.device_id), mark_ns, len(boards))
 
+    def due_ns(self) -> int | None:
+        """Return when it is read next, or its driver asked again [ns]; None where it never is."""
+        dues = [self.sampler.due_ns()] if self.sampler.devices else []
+        dues += [self.retry_at_ns] if self.retry_at_ns else []
+        return min(dues, default=None)
+
     def tick(self) -> None:
         """Take the readings that are due."""
         self.sampler.tick()

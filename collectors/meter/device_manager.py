@@ -98,11 +98,8 @@ class DeviceManager:
 
     def due_ns(self) -> int:
         """Return when the next reading is due [ns]."""
-        dues = [group.sampler.due_ns() for group in self._groups if group.sampler.devices]
-        dues += [group.retry_at_ns for group in self._groups if group.retry_at_ns]
-        host_ns = self._host.due_ns() if self._host else None
-        dues += [host_ns] if host_ns else []
-        return min(dues) if dues else self._job.timeline.now_ns() + IDLE_NS
+        dues = [one.due_ns() for one in (*self._groups, self._host) if one]
+        return min(filter(None, dues), default=self._job.timeline.now_ns() + IDLE_NS)
 
     def tick(self) -> None:
         """Take the readings that are due."""

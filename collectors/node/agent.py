@@ -114,11 +114,8 @@ class NodeAgent:
 
     def due_ns(self) -> int:
         """Return when `tick` is due next, on the timeline [ns]."""
-        dues = [group.sampler.due_ns() for group in self._groups if group.sampler.devices]
-        dues += [group.retry_at_ns for group in self._groups if group.retry_at_ns]
-        host_ns = self._host.due_ns() if self._host else None
-        dues += [host_ns] if host_ns is not None else []
-        return min(*dues, self._look_ns, self._save_ns) if dues else self._look_ns
+        dues = [one.due_ns() for one in (*self._groups, self._host) if one]
+        return min(filter(None, (*dues, self._look_ns, self._save_ns)), default=self._look_ns)
 
     def tick(self) -> None:
         """Take the readings that are due, look whose the boards are, and journal."""

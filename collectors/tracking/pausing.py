@@ -62,16 +62,6 @@ class PausePoint:
             _remove(self._announced)
 
 
-def pause_point(
-    on_pause: Callable[[], object] | None, on_resume: Callable[[], object] | None
-) -> PausePoint | None:
-    """Return the pause point of a job with callbacks; None without any, or if nobody pauses."""
-    folder = os.environ.get(FOLDER)
-    if not folder or (on_pause is None and on_resume is None):
-        return None
-    return PausePoint(folder, on_pause, on_resume)
-
-
 def _called(callback: Callable[[], object] | None, name: str) -> bool:
     try:
         if callback is not None:

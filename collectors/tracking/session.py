@@ -20,7 +20,7 @@ from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.child_client import ChildClient
 from gramwatt.collectors.tracking.client import Client, quiet, switched_off
 from gramwatt.collectors.tracking.messages import print_message
-from gramwatt.collectors.tracking.pausing import PausePoint, pause_point
+from gramwatt.collectors.tracking.pausing import FOLDER, PausePoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,8 +119,9 @@ class Session:
         self, on_pause: Callable[[], object] | None, on_resume: Callable[[], object] | None
     ) -> None:
         """Have the job paused where it counts, with these callbacks; the first entry's count."""
-        if self._pause_point is None:
-            self._pause_point = pause_point(on_pause, on_resume)
+        folder = os.environ.get(FOLDER)
+        if folder and self._pause_point is None and (on_pause or on_resume):
+            self._pause_point = PausePoint(folder, on_pause, on_resume)
 
     def enter(self) -> bool:
         """Add one entry; True for the one that owns the job."""
