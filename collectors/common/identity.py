@@ -9,7 +9,7 @@ import os
 import time
 from binascii import crc32
 
-from gramwatt.collectors.common.proc import boot_id, pid_namespace, text_of
+from gramwatt.collectors.common.proc import boot_id, pid_namespace, system_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,11 +92,8 @@ def pod_uid(environ: Mapping[str, str], mounts: str = "/proc/self/mountinfo") ->
     """
     if environ.get("POD_UID") or not environ.get("KUBERNETES_SERVICE_HOST"):
         return environ.get("POD_UID", "")[:512]
-    try:
-        with open(mounts, encoding="utf-8", errors="replace") as stream:
-            roots = [fields[3] for line in stream if (fields := line.split())[4] == "/etc/hosts"]
-    except (OSError, IndexError):
-        return ""
+    mounted = (line.split()[3:5] for line in system_text(mounts).splitlines())
+    roots = [fields[0] for fields in mounted if fields[1:] == ["/etc/hosts"]]
     return next((r.split("/")[-2] for r in roots if r.endswith("/etc-hosts") and "/pods/" in r), "")
 
 
@@ -133,7 +130,7 @@ def hashed(prefix: str, text: str) -> str:
 
 
 def _machine() -> str:
-    return text_of("/etc/machine-id").partition("\n")[0].strip() or host_name() or "unnamed"
+    return system_text("/etc/machine-id").strip() or host_name() or "unnamed"
 
 
 def user_id(allow_names: bool = False) -> str:

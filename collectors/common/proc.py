@@ -15,7 +15,7 @@ _NS_PER_S = 1_000_000_000
 
 def fields_of(pid: int, proc: str = "/proc") -> list[str]:
     """Return the fields of a process's `stat` behind its name, from its state on."""
-    return text_of(f"{proc}/{pid}/stat").rpartition(")")[2].split()
+    return system_text(f"{proc}/{pid}/stat").rpartition(")")[2].split()
 
 
 def parent_of(pid: int, proc: str = "/proc") -> int:
@@ -34,7 +34,7 @@ def process_start_ns(pid: int) -> int | None:
 
 def environ_of(pid: int, proc: str = "/proc") -> list[str]:
     """Return the variables `NAME=value` with which a process began."""
-    return text_of(f"{proc}/{pid}/environ").split("\0")
+    return system_text(f"{proc}/{pid}/environ").split("\0")
 
 
 def process_exists(pid: int) -> bool:
@@ -50,7 +50,7 @@ def process_exists(pid: int) -> bool:
 
 def boot_id() -> str:
     """Return the kernel's id of this boot; empty without one, so that nothing is resumed."""
-    return text_of("/proc/sys/kernel/random/boot_id").strip()
+    return system_text("/proc/sys/kernel/random/boot_id").strip()
 
 
 def pid_namespace() -> str:
@@ -61,7 +61,7 @@ def pid_namespace() -> str:
         return ""
 
 
-def text_of(path: str) -> str:
+def system_text(path: str) -> str:
     """Return a file of the system as text; empty where it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gramwatt.collectors.common.launches import JOB_ID, REPORTER
-from gramwatt.collectors.common.proc import environ_of, text_of
+from gramwatt.collectors.common.proc import environ_of, system_text
 
 PROC = Path("/proc")
 
@@ -155,6 +155,6 @@ class Strays:
         return [pid for pid in asked if self._is_ours(pid)]
 
     def _is_ours(self, pid: int) -> bool:
-        if self._step and self._step.match(text_of(f"/proc/{pid}/cmdline")):
+        if self._step and self._step.match(system_text(f"/proc/{pid}/cmdline")):
             return True
         return self._sign in environ_of(pid)

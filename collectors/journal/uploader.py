@@ -45,14 +45,13 @@ class JobDeleted(Exception):
 
 @dataclass(slots=True)
 class Sent:
-    """The result of one folder's upload: lines accepted, known already, refused with a reason.
+    """The result of one folder's upload: lines accepted, and those refused with a reason.
 
     `rejected` lists the first of the refused lines, `refused` counts them all. `too_new` says that
     some are of a newer release than the server.
     """
 
     accepted: int = 0
-    duplicate: int = 0
     refused: int = 0
     rejected: list[dict[str, Any]] = field(default_factory=list)
     too_new: bool = False
@@ -71,7 +70,6 @@ def upload(
     for batch in batches(unsent(lines, marks)):
         answer = _post(session, f"{server}/v1/jobs/{job_id}/records", batch)
         sent.accepted += answer["accepted"]
-        sent.duplicate += answer["duplicate"]
         sent.rejected += answer["rejected"]
         sent.refused += _refused_lines(answer)
         sent.too_new |= NEWER in (answer.get("rejected_codes") or ())

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gramwatt.collectors.cli.run.signals import spawn_shell
 from gramwatt.collectors.common.launches import JOB_ID
-from gramwatt.collectors.common.proc import environ_of, parent_of, process_exists, text_of
+from gramwatt.collectors.common.proc import environ_of, parent_of, process_exists, system_text
 from gramwatt.collectors.tracking.pausing import CALLBACKS, FOLDER, PAUSED, REQUESTED
 
 REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
@@ -128,9 +128,9 @@ def orphans(job_id: str) -> list[str]:
 
 def _is_ours(pid: int) -> bool:
     """Tell whether a meter or a command of gramwatt runs here: they inherit an exported id."""
-    words = text_of(f"/proc/{pid}/cmdline").split("\0")
+    words = system_text(f"/proc/{pid}/cmdline").split("\0")
     return "-m" in words and any(word.startswith("gramwatt") for word in words)
 
 
 def _name_of(pid: int) -> str:
-    return text_of(f"/proc/{pid}/comm").strip()
+    return system_text(f"/proc/{pid}/comm").strip()
