@@ -33,8 +33,8 @@ def process_start_ns(pid: int) -> int | None:
 
 
 def environ_of(pid: int, proc: str = "/proc") -> list[str]:
-    """Return the variables `NAME=value` with which a process began."""
-    return system_text(f"{proc}/{pid}/environ").split("\0")
+    """Return the variables `NAME=value` with which a process began, fit for a journal."""
+    return system_text(f"{proc}/{pid}/environ", "replace").split("\0")
 
 
 def process_exists(pid: int) -> bool:
@@ -61,10 +61,10 @@ def pid_namespace() -> str:
         return ""
 
 
-def system_text(path: str) -> str:
+def system_text(path: str, errors: str = "surrogateescape") -> str:
     """Return a file of the system as text; empty where it cannot be read."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        with open(path, encoding="utf-8", errors=errors) as stream:
             return stream.read()
     except OSError:
         return ""

@@ -71,6 +71,14 @@ def test_a_process_of_slurm_is_its_jobs_by_cgroup_or_environment(proc: Path, cgr
     assert found.group.endswith("/job_4242") or cgroup == "0::/"
 
 
+def test_a_job_name_that_is_no_utf_8_can_be_journaled(proc: Path) -> None:
+    owner(proc, SLURM_V2)
+    (proc / "7" / "environ").write_bytes(b"SLURM_JOB_ID=4242\0SLURM_JOB_NAME=f\xfcr\0")
+    found = Owners(PodNames(proc / "logs"), proc).of(7)
+    assert found is not None
+    assert found.name == "f\ufffdr"
+
+
 def test_the_cgroup_says_which_job_when_the_environment_says_another(proc: Path) -> None:
     found = owner(proc, SLURM_V2, "SLURM_JOB_ID=1\0SLURM_CLUSTER_NAME=hpc\0")
     assert found is not None
