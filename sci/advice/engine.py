@@ -130,6 +130,8 @@ def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
     """Order certain savings first, by expected grams, then by ratio; the rest by verdict."""
     if suggestion.action == "keep" and suggestion.verdict == "not-feasible":
         return -3, 0.0  # first: there is nothing to compare the rest with
+    if suggestion.action == "stop-idle" and suggestion.verdict == "unknown":
+        return -2, 1.0  # a question that decides more than which part idles
     saved = suggestion.saved_g.value if suggestion.saved_g else 0.0
     gain = 1 - suggestion.carbon_ratio.value if suggestion.carbon_ratio else 0.0
     # Without hours no grams are known, so the ratio alone gives the order.
@@ -144,6 +146,8 @@ def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
 def _candidates(work: Work) -> list[Hardware | Slice]:
     """Return the parts and slices that are asked for; else all available parts but legacy ones."""
     if work.request.candidates is None:
+        if needs_no_device(work):
+            return []
         every = work.catalog.all_hardware()
         return [part for part in every if _is_present(work, part) or _is_option(work, part)]
     found: dict[str, Hardware | Slice] = {}
@@ -174,6 +178,9 @@ def _shown(work: Work, compared: list[Suggestion]) -> tuple[list[Suggestion], li
     """Return the compared parts that are listed, and a notice where not all are."""
     if work.request.candidates is not None:
         return compared if _is_comparable(work) else with_hours(work, compared), []
+    if needs_no_device(work):
+        text = f"{work.request.framework} computes on processors: accelerators only if named."
+        return [], [Notice("candidates-shortened", text, "framework")]
     listed = _best_certain if _is_comparable(work) else fitting_parts
     shown, notice = listed(work, compared)
     return shown, [notice]

@@ -155,8 +155,9 @@ def _fewer(work: Work, one: Suggestion) -> Suggestion | None:
 
 
 def needs_no_device(work: Work) -> bool:
-    """Tell whether the library of the job computes on processors."""
-    return (work.request.framework or "").strip().lower() in ON_PROCESSORS
+    """Tell whether the library of the job computes on processors, and devices do nothing."""
+    library = (work.request.framework or "").strip().lower()
+    return library in ON_PROCESSORS and (work.request.utilisation or 0.0) <= UNUSED_BUSY
 
 
 def leave_device(work: Work) -> Suggestion | None:

@@ -65,7 +65,7 @@ def _little_used(work: Work, part: Hardware) -> str | None:
 
 def _over_provisioned(work: Work, part: Hardware) -> Notice | None:
     peak, reason = work.request.peak_memory_gb, _little_used(work, part)
-    if peak is None or reason is None or not part.tdp_w:
+    if peak is None or reason is None or not part.tdp_w or work.slice:
         return None
     smaller = [
         (other.tdp_w, other)

@@ -103,7 +103,9 @@ def impossible_power(power_w: float | None, part: Hardware) -> str | None:
     if power_w is None:
         return None
     if part.tdp_w and power_w > 1.1 * part.tdp_w:
-        return f"{power_w:g} W is above the rated power of {part.id}, {part.tdp_w:g} W"
+        text = f"{power_w:g} W is above the rated power of {part.id}, {part.tdp_w:g} W"
+        several = f": the driver lists a board as {part.devices_per_board} devices"
+        return text + several if part.devices_per_board > 1 else text
     if part.idle_w and power_w < 0.9 * part.idle_w.low:
         return f"{power_w:g} W is below the idle power of {part.id}, {part.idle_w.value:g} W"
     return None

@@ -40,7 +40,7 @@ def test_a_present_part_that_cannot_hold_the_job_is_not_to_be_kept():
     told = " ".join(said["reasons"])
     assert "= 1147.4 GiB" in told
     assert "more than 1 x 80 GiB of nvidia-a100-sxm4-80; 15 of them would hold it" in told
-    assert "qlora needs 47.3 GiB" in told
+    assert "with method qlora it needs 47.3 GiB" in told
     assert "method lora" not in told
     assert "keep nvidia" not in told
     present = judged(A100, **FULL)
