@@ -86,7 +86,9 @@ def _held_by_fewer(work: Work, compared: Iterable[Suggestion]) -> list[Suggestio
             continue
         if not part.memory_gb or work.need.each_gib is not None:
             continue
-        count, here = float(work.need.devices(part.memory_gb)), part.id == work.present_id
+        # Servers split a model, its heads of attention, over 1, 2, 4 or 8 devices.
+        count = 2.0 ** math.ceil(math.log2(work.need.devices(part.memory_gb)))
+        here = part.id == work.present_id
         other = part.market == "current" and in_data_centre(part)
         if count < work.count and (here if work.bottleneck.waits else other):
             how = (

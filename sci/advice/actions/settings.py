@@ -29,9 +29,10 @@ LARGE_QUANTISED = 5e9
 OTHER_MODELS = 1.15
 """x/÷ factor for models that were not measured: batching's ratios differ by x/÷ 1.2 among models at
 one concurrency (evidence.csv), and by less beyond several that were measured (an estimate)."""
-ONE_MODEL = 1.25
-"""The same where a single model was measured (an estimate)."""
-EIGHT_BIT_MODELS = {"same": "Qwen3-235B", "half": "Qwen3-235B and Llama-3.1-405B"}
+EIGHT_BIT_MODELS = {
+    "same": "Qwen3-235B, a mixture of experts; what other models take is not known",
+    "half": "Qwen3-235B and Llama-3.1-405B; the range is wider for other models",
+}
 """Models of which serving in FP8 was measured, by devices."""
 HALVED_FROM = 32.0
 """Concurrent sequences from which on FP8 on half the devices took less energy in every pair."""
@@ -147,14 +148,15 @@ def _eight_bits(work: Work, reasons: list[str]) -> Suggestion | None:
     reasons.append(
         f"FP8 instead of BF16 in vLLM on {_devices(work.count, count)}, at {level:g} sequences: "
         f"{_span(energy)} of the devices' energy in {_span(time)} of the time "
-        f"({energy.pairs} pairs, {EIGHT_BIT_MODELS[name]}; the range is wider for other models)"
+        f"({energy.pairs} pairs, {EIGHT_BIT_MODELS[name]})"
     )
-    further = OTHER_MODELS if name == "half" else ONE_MODEL
+    if name == "same":
+        return by_rule(work, "quantise", None, reasons)
     return _with_ratios(
         work,
         "quantise",
-        time=widened(time.ratio(), further),
-        energy=widened(energy.ratio(), further),
+        time=widened(time.ratio(), OTHER_MODELS),
+        energy=widened(energy.ratio(), OTHER_MODELS),
         reasons=reasons,
         point=f"FP8 on {count:g} devices",
         count=count,
