@@ -7,12 +7,13 @@ pod's service account, which needs `list` on pods; without it, namespace and nam
 from __future__ import annotations
 
 import os
-import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gramwatt.collectors.common.background import in_background
 from gramwatt.collectors.devices.port import Notify
 from gramwatt.collectors.node.owners import Owner
 
@@ -37,18 +38,13 @@ class PodLabels:
         """`ask` returns the API server's list of pods."""
         self._ask, self._notify = ask, notify
         self._tags: dict[str, dict[str, str]] = {}
-        self._stopped = threading.Event()
         self.failure = ""
         """Why the last request failed; empty when it did not."""
 
     def start(self) -> None:
         """Ask once, and from then on in a thread."""
         self.refresh()
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def stop(self) -> None:
-        """Ask no more."""
-        self._stopped.set()
+        in_background(self._run)
 
     def refresh(self) -> None:
         """Ask the API server; on a failure the labels of before stay."""
@@ -67,7 +63,8 @@ class PodLabels:
         return replace(owner, tags={**owner.tags, **tags}) if tags else owner
 
     def _run(self) -> None:
-        while not self._stopped.wait(EVERY_S):
+        while True:
+            time.sleep(EVERY_S)
             self.refresh()
 
 
