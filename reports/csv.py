@@ -242,7 +242,7 @@ def _pending(document: MonthDoc) -> Iterable[Row]:
         yield "total", month, f"jobs_{section}", float(jobs["jobs"])
         for row in jobs["named"]:
             yield section, row["job_id"], "energy_kwh", row["energy_kwh"]
-    if provisional and provisional["jobs"]:
+    if provisional["jobs"]:
         yield from _totals("provisional", month, provisional)
 
 

@@ -80,7 +80,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
     blocks = [
         *_warnings(document),
         *summary_blocks(document, saving_sentence(found)),
-        *service_blocks(document.get("service"), full=full),
+        *service_blocks(document["service"], full=full),
         *why_blocks(document),
         *advice_blocks(document, found),
         *waited_blocks(advice),
@@ -160,7 +160,7 @@ def _subtitle(document: JobDoc) -> str:
 
 def _serves(document: JobDoc) -> bool:
     """Return whether the job is a service, also before its server has counted anything."""
-    return document.get("service") is not None or SERVING in document["tags"]
+    return document["service"] is not None or SERVING in document["tags"]
 
 
 def _moment(stamp: str) -> str:
@@ -184,7 +184,7 @@ def _warnings(document: JobDoc) -> list[Block]:
 
 def _zones(document: JobDoc) -> str:
     """Return the grid zone of the job, or the zones of its nodes."""
-    zones = document["method"].get("zones") or []  # missing in documents of earlier versions
+    zones = document["method"]["zones"]
     if len(zones) > 1:
         return f"{', '.join(zones)}: each node in its own"
     return document["zone"] or f"{UNKNOWN}; the world average is used"
@@ -206,7 +206,7 @@ def _facts(document: JobDoc) -> list[Block]:
 
 
 def _others(document: JobDoc) -> list[tuple[str, str]]:
-    drawn = document.get("others_energy_kwh")  # missing in documents of earlier versions
+    drawn = document["others_energy_kwh"]
     return (
         [("Drawn by others on the host", f"{text(drawn)}, in no figure of the job")]
         if drawn

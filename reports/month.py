@@ -284,7 +284,7 @@ def _not_final(document: MonthDoc) -> str:
     none.
     """
     found, whole = document["provisional"], document["totals"]["energy_kwh"]
-    if not found or not found["jobs"]:
+    if not found["jobs"]:
         return ""
     part = found["energy_kwh"]
     share = jobs_text(found["jobs"])

@@ -58,7 +58,7 @@ def formula_text(o_g: float | None, m_g: float | None, amount: float | None) -> 
 
 
 def require_terms(document: JobDoc) -> None:
-    """Raise ExportError if energy or embodied carbon is unknown, or the terms were not stored."""
+    """Raise ExportError if energy or embodied carbon is unknown."""
     unknown = [
         name
         for name, figure in (
@@ -70,11 +70,6 @@ def require_terms(document: JobDoc) -> None:
     if unknown:
         raise ExportError(
             f"job {document['job_id']!r} has no score to export: {' and '.join(unknown)} not known"
-        )
-    # Documents stored by earlier versions lack these fields.
-    if not {"steps", "embodied_terms"} <= set(document):
-        raise ExportError(
-            f"job {document['job_id']!r} was scored by a version that kept no terms; score it again"
         )
 
 

@@ -52,7 +52,7 @@ def _energy(document: JobDoc) -> Iterator[DataRequest]:
 def _intensity(document: JobDoc) -> Iterator[DataRequest]:
     known = document["data_quality"]["intensity"]
     if document["zone"] and known.get("annual", 0.0) > 0:
-        zones = ", ".join(document["method"].get("zones") or [document["zone"]])
+        zones = ", ".join(document["method"]["zones"])
         yield DataRequest(f"grid operator of {zones}", "hourly carbon intensity", "the annual mean")
 
 

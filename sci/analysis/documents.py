@@ -309,7 +309,7 @@ class SavingDoc(TypedDict):
 class MonthDoc(TypedDict):
     """The data of a monthly report: totals, those of the previous month, tables and sources.
 
-    Of a month that goes on, its first `compared_days` days are compared with as many of the month
+    Of a month in progress, its first `compared_days` days are compared with as many of the month
     before: `compared` are the totals of those, `previous` of these; null where both are whole.
     `changes` are the terms of the totals over those of the previous month, each with the range of
     that ratio, in which what both months share cancels.
@@ -319,8 +319,8 @@ class MonthDoc(TypedDict):
     of now, those of the trend too; it is then kept, and has a `revision`, issued at `issued_at`,
     which late lines and new scores raise. The figures and R of `top_jobs` are of their part in the
     month. `components`, `ledger`, `chargeback` and `by_project` sum to the totals, `factors` to
-    those of E and O; `provisional` are the jobs in them whose grid intensity is not final, None
-    where an earlier release did not say. `examined_jobs` are those that `advice` and
+    those of E and O; `provisional` are the jobs in them whose grid intensity is not final.
+    `examined_jobs` are those that `advice` and
     `suggestions` come from. `jobs` is the register, its 1000 largest where it is
     answered; it is kept once, as the scores of the jobs, and not with the report.
     """
@@ -336,7 +336,7 @@ class MonthDoc(TypedDict):
     jobs_running: PendingDoc
     jobs_unscored: PendingDoc
     jobs_to_rescore: int
-    provisional: MonthTotals | None
+    provisional: MonthTotals
     totals: MonthTotals
     previous: MonthTotals | None
     compared_days: int | None

@@ -96,8 +96,7 @@ def _windows(windows: Sequence[WindowDoc]) -> list[tuple[str, str]]:
 
 def _window(window: WindowDoc) -> str:
     length_s = (parse_time(window["end"]) - parse_time(window["start"])).total_seconds()
-    energy = window["energy_kwh"] or window["energy_j"]  # older documents have joules only
-    figures = "too short to measure" if window["below_resolution"] else text(energy)
+    figures = "too short to measure" if window["below_resolution"] else text(window["energy_kwh"])
     more = [window["total_g"], *window["energy_j_per_unit"].values()]
     parts = [value_text(figure) for figure in more if figure]
     return ", ".join([window["name"], duration(length_s), figures, *parts])

@@ -261,13 +261,13 @@ class ArchivedMonth:
         changes: list[ProjectChange] = []
         for project in sorted(operational.keys() | embodied.keys()):
             before, intensity, pue_g = operational.get(project, (0.0,) * 5)[:3]
-            making, remade = embodied.get(project, (0.0, 0.0))
-            steps = (intensity - before, pue_g - intensity, remade - making)
+            embodied_g, new_embodied_g = embodied.get(project, (0.0, 0.0))
+            steps = (intensity - before, pue_g - intensity, new_embodied_g - embodied_g)
             change: ProjectChange = {
                 "project": self._name(project),
-                "old_g": before + making,
-                "new_g": pue_g + remade,
-                "change_g": pue_g + remade - before - making,
+                "old_g": before + embodied_g,
+                "new_g": pue_g + new_embodied_g,
+                "change_g": pue_g + new_embodied_g - before - embodied_g,
                 "by_cause": dict(zip(CAUSES, steps, strict=True)),
             }
             changes.append(change)

@@ -72,7 +72,7 @@ def records_of(session: Session, job: Job, corrections: Sequence[Correction]) ->
 def journal_of(session: Session, job: Job) -> list[AnyRecord]:
     """Return every record of the job as journaled, and the ends that the server adds after silence.
 
-    What an earlier release stored and this one refuses is left out, and a notice says so. Raises
+    What no device can do is left out, and a notice says so. Raises
     ScoreError where intervals were deleted: the rest would make another job.
     """
     if job.intervals_deleted_us is not None:

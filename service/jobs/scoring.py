@@ -27,7 +27,7 @@ from gramwatt.service.jobs.journal import (
 from gramwatt.service.jobs.precedence import LATE_US, outdated
 from gramwatt.service.months.sums.keeping import keep_parts
 from gramwatt.service.months.sums.part import StoredPart, parts_of
-from gramwatt.service.store.documents import head_text, read_job, split_job, to_text
+from gramwatt.service.store.documents import head_text, read_job, split_job
 from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
@@ -314,9 +314,7 @@ def _stored_alike(session: Session, job: Job, document: JobDoc) -> JobDoc | None
     }
     found = cast(JobDoc, alike)
     doc, series = split_job(found)
-    # Earlier releases did not list the intensity used, which follows from the rest.
-    before = to_text({name: found[name] for name in ("series", "steps")})
-    return found if stored.doc == doc and stored.series in (series, before) else None
+    return found if (stored.doc, stored.series) == (doc, series) else None
 
 
 def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:

@@ -53,7 +53,7 @@ def month_sums(
     ]
     sums = MonthSums(month, [[row for _, row in rows]])
     top = [months_of(documents[key])[month].head() for key in sums.top()]
-    earlier = MonthSums(previous_month(month), [list(before)]).earlier()
+    earlier = MonthSums(previous_month(month), [list(before)]).as_previous()
     fields = sums.fields(earlier, contracts=contracts)
     names = {job["job_id"]: job["name"] for job in documents}
     for row in (row for limit in fields["grade_limits"] for row in limit["jobs"]):

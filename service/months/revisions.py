@@ -143,7 +143,7 @@ def says_the_same(kept: str, text: str) -> bool:
 
 
 def _is_provisional(document: Any) -> bool:
-    return document["provisional"] is not None and document["provisional"]["jobs"] > 0
+    return bool(document["provisional"]["jobs"])
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -30,7 +30,7 @@ from gramwatt.service.store.models import Job, JobMonth, MonthSum, is_pending
 from gramwatt.service.store.upserts import upsert
 
 if TYPE_CHECKING:  # numpy is loaded where sums are made
-    from gramwatt.service.months.sums.earlier import Earlier
+    from gramwatt.service.months.sums.previous import PreviousMonth
 
 Rows = Sequence[dict[str, Any]]
 """Rows of MonthSum to store."""
@@ -72,7 +72,7 @@ class MonthStore:
         self._rows: dict[str, dict[str, Any]] = {}
         self._left_out = left_out_jobs(session, around, sorted(pending))
         self._known = versions(session, around, project)
-        self._bases: dict[str, Earlier] = {}
+        self._bases: dict[str, PreviousMonth] = {}
         self.new: list[dict[str, Any]] = []
 
     def sums(self, month: str) -> str:
@@ -148,7 +148,7 @@ class MonthStore:
             self.new.append(row)
         return row
 
-    def _basis(self, month: str, days: int | None) -> Earlier:
+    def _basis(self, month: str, days: int | None) -> PreviousMonth:
         """Return what the month after is compared with: this month, or its first days."""
         without = self._left_out.get(month, ())
         if days is not None:
@@ -164,7 +164,7 @@ def months_until(month: str) -> list[str]:
 
 
 def whole_days(service: Service, month: str) -> int | None:
-    """Return how many whole days of a month are over that goes on; None for any other month."""
+    """Return how many whole days of a month in progress are over; None for any other month."""
     if month != service.month_now():
         return None
     return day_of(service.now(), service.config.zone).day - 1

@@ -25,8 +25,8 @@ from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, JobMonth, Score
 
 if TYPE_CHECKING:  # numpy is loaded where sums are made
-    from gramwatt.service.months.sums.earlier import Earlier
     from gramwatt.service.months.sums.month import MonthSums
+    from gramwatt.service.months.sums.previous import PreviousMonth
 
 _NEWEST = sa.select(Score.job, Score.doc).join(
     Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision)
@@ -39,24 +39,24 @@ def summed(
     session: Session,
     month: str,
     project: str | None,
-    before: Earlier,
+    before: PreviousMonth,
     left_out: Collection[int],
-    so_far: Earlier | None = None,
+    so_far: PreviousMonth | None = None,
     days: int | None = None,
     contracts: Contracts | None = None,
     advised: bool = True,
-) -> tuple[dict[str, Any], Earlier]:
+) -> tuple[dict[str, Any], PreviousMonth]:
     """Return the fields of a month's document that are made of its scored jobs, but of those left
     out.
 
-    Of a month that goes on, its first `days` are compared: `so_far` is what they are. Also what the
+    Of a month in progress, its first `days` are compared: `so_far` is what they are. Also what the
     month after is compared with, as this one is with `before`. What is made of documents, not of
     sums, is there if `advised`.
     """
     sums = _read(session, month, project, left_out)
     fields = sums.fields(before, so_far, days, contracts)
     made = _advised(service, session, month, sums, fields) if advised else {"advice": []}
-    return {**fields, **made}, sums.earlier()
+    return {**fields, **made}, sums.as_previous()
 
 
 def _advised(
@@ -117,9 +117,9 @@ def compared_with(
     project: str | None,
     left_out: Collection[int],
     days: int | None = None,
-) -> Earlier:
+) -> PreviousMonth:
     """Return what is compared of a month: all of it, or its first days."""
-    return _read(session, month, project, left_out, days).earlier()
+    return _read(session, month, project, left_out, days).as_previous()
 
 
 def _read(

@@ -134,7 +134,7 @@ def _add_month(
     """
     packed: dict[str, _Packed] = {}
     for _ in range(MONTH_TRIES):
-        month_report(service, month, project)  # adds jobs of an earlier release; or NoDataError
+        month_report(service, month, project)  # raises NoDataError for a month without jobs
         made_of = month_made_of(service, month, project)
         revisions = _month_jobs(service, month, project)
         for job_id in packed.keys() - revisions.keys():
@@ -218,8 +218,7 @@ def _add_kept_job(service: Service, files: Collected, key: int, revision: int) -
     if not bare:
         with suppress(ScoreError):
             inputs, made = _computed(service, stored, key)
-            made = _in_todays_shape(made, stored)
-            if not any(differences(stored, contents.normal(made))):
+            if not any(differences(stored, contents.normal(_by_versions_of(stored, made)))):
                 for name, content in contents.job_files(inputs, stored).items():
                     files.add(name, content)
                 return _Packed(revision, bare=False)
@@ -327,14 +326,12 @@ def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
             return inputs, stored
         _, changed = rescore(service, job_id, REASON)
         if not changed:
-            return inputs, _in_todays_shape(made, stored)
+            return inputs, stored
     raise BusyError(f"job {job_id!r} changes all the time; try again later")
 
 
-def _in_todays_shape(made: JobDoc, stored: JobDoc) -> JobDoc:
-    """Return a score that an earlier release stored, which listed less of it, with its own
-    versions.
-    """
+def _by_versions_of(stored: JobDoc, made: JobDoc) -> JobDoc:
+    """Return a score as if the versions of another had made it."""
     method = stored["method"]
     engine, catalog = method["engine_version"], method["catalog_version"]
     own = {**made["method"], "engine_version": engine, "catalog_version": catalog}

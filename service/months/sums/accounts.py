@@ -115,7 +115,9 @@ class Accounts:
         facility_kwh = float(self._of("boundary", "facility")[jobs].sum())
         if energy is None or not (energy.value > 0 and facility_kwh > 0):
             return None
-        known = [self._parts.traits[n]["pue"] for n in np.unique(self._parts.trait[jobs])]
+        known = [
+            self._parts.attributes[n]["pue"] for n in np.unique(self._parts.attributes_of[jobs])
+        ]
         sources = sorted({source for _, of_job in known for source in of_job})
         kind = weakest(kind for kind, _ in known)
         spread = factor(totals.operational_g, totals.energy_kwh, cell, sources, only=True)
@@ -130,48 +132,50 @@ class Accounts:
 
         The mean intensity is weighted by the energy of the facility, so that E x I x PUE is O.
         """
-        traits = self._parts.traits
-        if not traits:
+        attributes = self._parts.attributes
+        if not attributes:
             return None
         jobs = np.arange(len(self._parts.keys))
         pue = self._pue(self._whole, 0, jobs)
-        sources = {source for trait in traits for source in trait["pue"][1]}
+        sources = {source for of_job in attributes for source in of_job["pue"][1]}
         by_energy = factor(self._whole.operational_g, self._whole.energy_kwh, 0, sources)
         intensity = by_energy.scaled(1 / pue.value, "gCO2e/kWh") if by_energy and pue else None
-        lives = {to_text(trait["life"]): trait["life"] for trait in traits}
+        lives = {to_text(of_job["life"]): of_job["life"] for of_job in attributes}
         if intensity is not None:
-            used = {row[2] for trait in traits for row in trait["intensity"]}
+            used = {row[2] for of_job in attributes for row in of_job["intensity"]}
             intensity = intensity.sourced(*(sorted(used) or intensity.sources))
 
         def said(number: int) -> str:
-            return "; ".join(sorted({trait["method"][number] for trait in traits}))
+            return "; ".join(sorted({of_job["method"][number] for of_job in attributes}))
 
-        supplies = sorted({trait["supply"] for trait in traits})
+        supplies = sorted({of_job["supply"] for of_job in attributes})
         found: MonthMethodDoc = {
             "standard": STANDARD,
             "formula": FORMULA,
             "engine_version": said(0),
             "catalog_version": said(1),
             "boundary_included": list(INCLUDED),
-            "boundary_excluded": sorted({text for trait in traits for text in trait["excludes"]}),
+            "boundary_excluded": sorted(
+                {text for of_job in attributes for text in of_job["excludes"]}
+            ),
             "intensity_signal": said(2),
             "intensity_basis": said(3),
             "intensity_approach": APPROACH,
             "supply": "; ".join(supplies),
             "supplies": supplies,
-            "zones": sorted({zone for trait in traits for zone in trait["zones"]}),
+            "zones": sorted({zone for of_job in attributes for zone in of_job["zones"]}),
             "lifetime_years": next(iter(lives.values())) if len(lives) == 1 else None,
             "pue": doc(pue),
             "intensity_g_per_kwh": doc(intensity),
         }
-        zones = {trait["time_zone"] or "UTC" for trait in traits}
+        zones = {of_job["time_zone"] or "UTC" for of_job in attributes}
         if zones != {"UTC"}:
             found["time_zone"] = "; ".join(sorted(zones))
         return found
 
     def _by_boundary(self) -> list[BoundaryShare]:
         """Own and leased sites, and clouds: who buys the electricity, and who owns the hardware."""
-        groups, jobs, cell = grouped(self._parts, lambda trait: trait["boundary"])
+        groups, jobs, cell = grouped(self._parts, lambda of_job: of_job["boundary"])
         totals = by_job(self._parts, jobs, cell, len(groups), with_inputs=True)
         return [
             {
@@ -250,12 +254,12 @@ class Accounts:
 
     def _chargeback(self) -> list[ChargeRow]:
         """Carbon by project and owner, most first."""
-        rows = self._charges(lambda trait: (trait["project"], trait["owner"]))
+        rows = self._charges(lambda of_job: (of_job["project"], of_job["owner"]))
         return [{"project": key[0], "owner": key[1] or None, **charge} for key, charge in rows]  # type: ignore[typeddict-item]
 
     def _by_project(self) -> list[ProjectCharge]:
         """Carbon by project, most first."""
-        rows = self._charges(lambda trait: (trait["project"],))
+        rows = self._charges(lambda of_job: (of_job["project"],))
         return [{"project": key[0], **charge} for key, charge in rows]  # type: ignore[typeddict-item]
 
     def _charges(
@@ -282,7 +286,9 @@ class Accounts:
 
     def _work(self) -> list[WorkRow]:
         """Jobs and carbon by hardware and class of work, most carbon first."""
-        groups, jobs, cell = grouped(self._parts, lambda trait: (trait["hardware"], trait["work"]))
+        groups, jobs, cell = grouped(
+            self._parts, lambda of_job: (of_job["hardware"], of_job["work"])
+        )
         totals = by_job(self._parts, jobs, cell, len(groups))
         counted = np.bincount(cell, minlength=len(groups))
         rows: list[WorkRow] = [
@@ -300,10 +306,10 @@ class Accounts:
 
     def _regions(self, jobs: Ints) -> dict[str, int]:
         """Return how many of these jobs ran in each region; those of none are in no count."""
-        traits, counted = np.unique(self._parts.trait[jobs], return_counts=True)
+        kinds, counted = np.unique(self._parts.attributes_of[jobs], return_counts=True)
         found: Counter[str] = Counter()
-        for trait, number in zip(traits, counted, strict=True):
-            region = self._parts.traits[trait]["region"]
+        for kind, number in zip(kinds, counted, strict=True):
+            region = self._parts.attributes[kind]["region"]
             if region:
                 found[region] += int(number)
         return dict(sorted(found.items()))
@@ -334,9 +340,9 @@ def share_of(whole: Quantity, share: Any) -> QuantityDoc:
     return whole.scaled(float(share)).to_doc()
 
 
-def _outcome(trait: dict[str, Any]) -> str:
-    swept = trait["sweep"] and trait["state"] == COMPLETED
-    return SWEEP if swept else str(trait["state"])
+def _outcome(of_job: dict[str, Any]) -> str:
+    swept = of_job["sweep"] and of_job["state"] == COMPLETED
+    return SWEEP if swept else str(of_job["state"])
 
 
 def _row(outcome: str, jobs: int, energy: Quantity | None, total_g: Quantity | None) -> LedgerRow:

@@ -88,16 +88,16 @@ class Rows:
 class Parts:
     """The parts of a month's jobs, which are numbered in order of start and id.
 
-    `trait` is the number of each job's texts in `traits`; `grams` is its whole total, 0 where it is
-    not `known`. `days` have a part of a job. Of the figures: `job`, `day` (as in `part`), `term`
-    and the number of the `label`. `names` are those of the inputs that uncertainties number.
-    `totals` are sums that were made (`totals.by_job`).
+    `attributes_of` is the number of each job's texts in `attributes`; `grams` is its whole total, 0
+    where it is not `known`. `days` have a part of a job. Of the figures: `job`, `day` (as in
+    `part`), `term` and the number of the `label`. `names` are those of the inputs that
+    uncertainties number. `totals` are sums that were made (`totals.by_job`).
     """
 
     keys: Ints
     ids: list[str]
-    traits: list[dict[str, Any]]
-    trait: Ints
+    attributes: list[dict[str, Any]]
+    attributes_of: Ints
     ended: Ints
     known: Ints
     grams: Floats
@@ -126,13 +126,13 @@ class Parts:
 
 
 def grouped(
-    parts: Parts, of_trait: Callable[[dict[str, Any]], Hashable | None]
+    parts: Parts, of_attributes: Callable[[dict[str, Any]], Hashable | None]
 ) -> tuple[list[Any], Ints, Ints]:
     """Return the groups in order, and the jobs that are in one with their cells."""
-    named = [of_trait(trait) for trait in parts.traits]
+    named = [of_attributes(of_job) for of_job in parts.attributes]
     groups = sorted({name for name in named if name is not None})  # type: ignore[type-var]
     number: dict[Any, int] = {name: n for n, name in enumerate(groups)}
-    cell = np.array([number.get(name, -1) for name in named], np.int64)[parts.trait]
+    cell = np.array([number.get(name, -1) for name in named], np.int64)[parts.attributes_of]
     jobs = np.flatnonzero(cell >= 0)
     return groups, jobs, cell[jobs]
 
@@ -148,29 +148,31 @@ class _Texts:
 
     def __init__(self) -> None:
         self.number: dict[bytes, int] = {}
-        self.traits: list[dict[str, Any]] = []
+        self.attributes: list[dict[str, Any]] = []
         self.labels, self.units, self.keys = Numbering(), Numbering(), Numbering()
         self._maps: list[tuple[Ints, Ints, Ints]] = []
 
     def of(self, packed: Sequence[bytes]) -> Iterator[int]:
         """Return the number of each part's texts."""
         for new in [one for one in dict.fromkeys(packed) if one not in self.number]:
-            self.number[new] = len(self.traits)
-            trait = unpack_texts(new)
-            self.traits.append(trait)
-            labels, keys = (map(tuple, trait[name]) for name in ("labels", "quality"))
-            maps = self.labels.of(labels), self.units.of(trait["units"]), self.keys.of(keys)
+            self.number[new] = len(self.attributes)
+            of_job = unpack_texts(new)
+            self.attributes.append(of_job)
+            labels, keys = (map(tuple, of_job[name]) for name in ("labels", "quality"))
+            maps = self.labels.of(labels), self.units.of(of_job["units"]), self.keys.of(keys)
             self._maps.append(maps)
         return map(self.number.__getitem__, packed)
 
-    def mapped(self, which: int, trait: Ints, local: NDArray[np.int32]) -> NDArray[np.int32]:
+    def mapped(
+        self, which: int, attributes_of: Ints, local: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
         """Numbers of labels (0), units (1) or keys (2) for all, of those in the parts' texts."""
         sizes = np.array([len(maps[which]) for maps in self._maps], np.int64)
         if not len(local):
             return np.zeros(0, np.int32)
         whole = np.concatenate([maps[which] for maps in self._maps]).astype(np.int32)
         mapped: NDArray[np.int32] = whole[
-            (np.cumsum(sizes) - sizes).astype(np.int32)[trait] + local
+            (np.cumsum(sizes) - sizes).astype(np.int32)[attributes_of] + local
         ]
         return mapped
 
@@ -182,7 +184,7 @@ class _Who:
     starts_us: array[int]
     ids: list[str]
     keys: array[int]
-    traits: array[int]
+    attributes: array[int]
 
     def add(self, portion: Sequence[PartRow], texts: _Texts) -> list[bytes]:
         """Add the jobs of a portion; their numbers."""
@@ -190,7 +192,7 @@ class _Who:
         self.keys.extend(keys)
         self.ids.extend(ids)
         self.starts_us.extend(starts_us)
-        self.traits.extend(texts.of(packed))
+        self.attributes.extend(texts.of(packed))
         return list(numbers)
 
     def order(self) -> Ints:
@@ -301,7 +303,7 @@ def _distinct(marks: Ints) -> tuple[Ints, Ints]:
 def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> Parts:
     """Return the tables with the jobs in this order of those that were read."""
     rank = np.argsort(order)
-    trait = np.array(who.traits, np.int64)[order]
+    attributes_of = np.array(who.attributes, np.int64)[order]
     head = tables.pop("head")[order]
     inputs = tables.pop("names")
     names, first, number = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
@@ -316,8 +318,8 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
     return Parts(
         keys=np.array(who.keys, np.int64)[order],
         ids=[who.ids[n] for n in order.tolist()],
-        traits=texts.traits,
-        trait=trait,
+        attributes=texts.attributes,
+        attributes_of=attributes_of,
         ended=flags[:, 0],
         known=flags[:, 1],
         grams=head[:, _GRAMS],
@@ -325,7 +327,7 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
         job=job,
         day=keys[:, 1],
         term=keys[:, 2],
-        label=texts.mapped(0, trait[job], keys[:, 3]).astype(np.int64),
+        label=texts.mapped(0, attributes_of[job], keys[:, 3]).astype(np.int64),
         figures=Figures(figures[:, 0], figures[:, 1], figures[:, 2], uncertain[keys[:, 4]]),
         uncertain=Uncertainties(
             firsts=np.cumsum(sizes) - sizes,
@@ -336,8 +338,8 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
             nonlinear=tables["nonlinear"][kept],
         ),
         names=Names(names, bases),
-        counts=_numbered(tables, "counts", rank, texts, trait),
-        quality=_numbered(tables, "quality", rank, texts, trait),
+        counts=_numbered(tables, "counts", rank, texts, attributes_of),
+        quality=_numbered(tables, "quality", rank, texts, attributes_of),
         hours=_hours(tables, rank),
         labels=texts.labels.things,
         units=texts.units.things,
@@ -352,10 +354,12 @@ def _hours(tables: dict[str, Any], rank: Ints) -> Rows:
     return Rows(job, np.zeros(0, np.int64), keys[:, 1].astype(np.int32), tables["hours"][:, 0])
 
 
-def _numbered(tables: dict[str, Any], name: str, rank: Ints, texts: _Texts, trait: Ints) -> Rows:
+def _numbered(
+    tables: dict[str, Any], name: str, rank: Ints, texts: _Texts, attributes_of: Ints
+) -> Rows:
     """Counts by day and unit, or shares by key of quality."""
     keys, which = tables[f"{name} of"], 1 if name == "counts" else 2
     job = rank[keys[:, 0]].astype(np.int32)
-    what = texts.mapped(which, trait[job], keys[:, -1])
+    what = texts.mapped(which, attributes_of[job], keys[:, -1])
     day = keys[:, 1].astype(np.int64) if name == "counts" else np.zeros(0, np.int64)
     return Rows(job, day, what, tables[name][:, 0])

@@ -37,16 +37,16 @@ def avoidable(parts: Parts, idle_g: Floats, grams: Floats) -> list[AdviceRow]:
     return sorted(rows, key=lambda row: -row["saved_g"]["value"])
 
 
-def _completed(trait: dict[str, Any]) -> tuple[str, ...] | None:
-    return _key(trait, STOP_IDLE) if trait["state"] not in ENDED else None
+def _completed(of_job: dict[str, Any]) -> tuple[str, ...] | None:
+    return _key(of_job, STOP_IDLE) if of_job["state"] not in ENDED else None
 
 
-def _ended(trait: dict[str, Any]) -> tuple[str, ...] | None:
-    return _key(trait, ENDED[trait["state"]]) if trait["state"] in ENDED else None
+def _ended(of_job: dict[str, Any]) -> tuple[str, ...] | None:
+    return _key(of_job, ENDED[of_job["state"]]) if of_job["state"] in ENDED else None
 
 
-def _key(trait: dict[str, Any], action: str) -> tuple[str, ...] | None:
-    return None if trait["synthetic"] else (trait["hardware"], trait["work"], action)
+def _key(of_job: dict[str, Any], action: str) -> tuple[str, ...] | None:
+    return None if of_job["synthetic"] else (of_job["hardware"], of_job["work"], action)
 
 
 def _rows(
@@ -85,7 +85,7 @@ def _row(
         {
             "job_id": parts.ids[n],
             "name": parts.ids[n],
-            "project": parts.traits[parts.trait[n]]["project"],
+            "project": parts.attributes[parts.attributes_of[n]]["project"],
         }
         for n in largest[:EXAMPLES]
     ]

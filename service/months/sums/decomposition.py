@@ -32,7 +32,7 @@ Work = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Side:
+class MonthByWork:
     """A month by work: R, E, O and M in columns, its sums, and the methods of its scores.
 
     `intensities` are zone, resolution and source of what the scores of each work are made with.
@@ -45,24 +45,24 @@ class Side:
     intensities: Sequence[set[tuple[str, ...]]]
 
 
-def side(parts: Parts) -> Side:
+def by_work(parts: Parts) -> MonthByWork:
     """Return what the change of a month needs of its parts."""
-    works = sorted({_work(trait) for trait in parts.traits})
+    works = sorted({_work(of_job) for of_job in parts.attributes})
     number = {work: n for n, work in enumerate(works)}
-    of_trait = np.array([number[_work(trait)] for trait in parts.traits], np.int64)
+    of_attributes = np.array([number[_work(of_job)] for of_job in parts.attributes], np.int64)
     jobs = np.arange(len(parts.keys))
-    cell = of_trait[parts.trait] if len(jobs) else jobs
+    cell = of_attributes[parts.attributes_of] if len(jobs) else jobs
     totals = by_job(parts, jobs, cell, len(works), with_inputs=True)
     amounts = [
-        _counted(parts, of_trait, works),
+        _counted(parts, of_attributes, works),
         *(np.nan_to_num(t.figures.value) for t in totals.terms),
     ]
     methods: list[set[tuple[str, ...]]] = [set() for _ in works]
     intensities: list[set[tuple[str, ...]]] = [set() for _ in works]
-    for n, trait in zip(of_trait, parts.traits, strict=True):
-        methods[n].add(tuple(trait["method"]))
-        intensities[n] |= {tuple(row) for row in trait["intensity"]}
-    return Side(works, np.column_stack(amounts), totals.terms, methods, intensities)
+    for n, of_job in zip(of_attributes, parts.attributes, strict=True):
+        methods[n].add(tuple(of_job["method"]))
+        intensities[n] |= {tuple(row) for row in of_job["intensity"]}
+    return MonthByWork(works, np.column_stack(amounts), totals.terms, methods, intensities)
 
 
 def other_sources(one: Iterable[Sequence[str]], other: Iterable[Sequence[str]]) -> bool:
@@ -76,11 +76,11 @@ def other_sources(one: Iterable[Sequence[str]], other: Iterable[Sequence[str]]) 
     return any(found[0][zone] != found[1][zone] for zone in found[0].keys() & found[1].keys())
 
 
-def change_effects(now: Side, before: Side) -> ChangeDoc:
+def change_effects(now: MonthByWork, before: MonthByWork) -> ChangeDoc:
     """Return the change and its effects; those of an empty month are all volume."""
     works = sorted({*now.works, *before.works})
-    sides = before, now
-    amounts, methods, used = zip(*(_among(side, works) for side in sides), strict=True)
+    months = before, now
+    amounts, methods, used = zip(*(_among(month, works) for month in months), strict=True)
     pairs = list(zip(*methods, strict=True))
     other_grid = np.array([other_sources(*pair) for pair in zip(*used, strict=True)], dtype=bool)
     both = np.array([bool(one and other) for one, other in pairs], dtype=bool)
@@ -89,9 +89,9 @@ def change_effects(now: Side, before: Side) -> ChangeDoc:
     changed = both & other_method
     flags = both, changed, other_grid
     values = _effects(figures, *flags).sum(axis=0)
-    down, up = _spread(sides, works, figures, flags)
+    down, up = _spread(months, works, figures, flags)
     kind = weakest(
-        label[0] for side in sides for term in side.terms for label in term.labels if label
+        label[0] for month in months for term in month.terms for label in term.labels if label
     )
 
     def doc(number: int, source: str = SOURCE) -> QuantityDoc:
@@ -105,27 +105,29 @@ def change_effects(now: Side, before: Side) -> ChangeDoc:
     return {"change_g": doc(len(EFFECTS)), **effects}  # type: ignore[typeddict-item]
 
 
-def _work(trait: dict[str, Any]) -> Work:
-    return trait["project"], (trait["scored"] or ["job"])[0]
+def _work(of_job: dict[str, Any]) -> Work:
+    return of_job["project"], (of_job["scored"] or ["job"])[0]
 
 
-def _among(side: Side, works: Sequence[Work]) -> tuple[Floats, list[set[Any]], list[set[Any]]]:
+def _among(
+    month: MonthByWork, works: Sequence[Work]
+) -> tuple[Floats, list[set[Any]], list[set[Any]]]:
     """Amounts, methods and intensities of a month by these works, among which are its own."""
-    at = {work: n for n, work in enumerate(side.works)}
-    amounts = np.vstack((side.amounts, np.zeros(4)))[[at.get(work, -1) for work in works]]
-    methods = [side.methods[at[work]] if work in at else set() for work in works]
-    used = [side.intensities[at[work]] if work in at else set() for work in works]
+    at = {work: n for n, work in enumerate(month.works)}
+    amounts = np.vstack((month.amounts, np.zeros(4)))[[at.get(work, -1) for work in works]]
+    methods = [month.methods[at[work]] if work in at else set() for work in works]
+    used = [month.intensities[at[work]] if work in at else set() for work in works]
     return amounts, methods, used
 
 
-def _counted(parts: Parts, of_trait: Ints, works: Sequence[Work]) -> Floats:
+def _counted(parts: Parts, of_attributes: Ints, works: Sequence[Work]) -> Floats:
     """R of each work, in its own unit."""
     counts = parts.counts
     units = {unit: n for n, unit in enumerate(parts.units)}
     wanted = np.array([units.get(work[1], -1) for work in works], np.int64)
     if not len(counts.job):
         return np.zeros(len(works))
-    cell = of_trait[parts.trait[counts.job]]
+    cell = of_attributes[parts.attributes_of[counts.job]]
     own = counts.what == wanted[cell]
     return by(cell[own], counts.amount[own], len(works))
 
@@ -172,7 +174,7 @@ def _ratio(one: Floats, other: Floats) -> Floats:
 
 
 def _spread(
-    sides: Sequence[Side],
+    months: Sequence[MonthByWork],
     works: Sequence[Work],
     figures: Floats,
     flags: tuple[NDArray[Any], ...],
@@ -183,7 +185,7 @@ def _spread(
     An input that moves several figures moves them together; inputs are independent of each other
     (JCGM 100, 5.1). Hours of one grid are taken as equal, as in the change of the totals.
     """
-    cell, name, column, low, high = _inputs(sides, works)
+    cell, name, column, low, high = _inputs(months, works)
     if not len(cell):
         return np.zeros(len(EFFECTS) + 1), np.zeros(len(EFFECTS) + 1)
     names, name = np.unique(name, return_inverse=True)
@@ -207,18 +209,18 @@ def _spread(
 
 
 def _inputs(
-    sides: Sequence[Side], works: Sequence[Work]
+    months: Sequence[MonthByWork], works: Sequence[Work]
 ) -> tuple[Ints, Ints, Ints, Floats, Floats]:
     """Cell, name, column of `_effects`, and both ends of every input of every figure."""
     rows: list[tuple[Any, ...]] = []
     number = {work: n for n, work in enumerate(works)}
-    one, other = (side.terms[0].names.bases for side in sides)
+    one, other = (month.terms[0].names.bases for month in months)
     shared = np.intersect1d(one, other)
-    for first, side in enumerate(sides):
-        names = side.terms[0].names
-        cells = np.array([number[work] for work in side.works], np.int64)
+    for first, month in enumerate(months):
+        names = month.terms[0].names
+        cells = np.array([number[work] for work in month.works], np.int64)
         hours = (names.names != names.bases) & np.isin(names.bases, shared)
-        for place, sums in enumerate(side.terms):
+        for place, sums in enumerate(month.terms):
             known = sums.inputs
             at = spans(known.firsts, known.sizes)
             kept = ~hours[known.names[at]]

@@ -17,10 +17,10 @@ class RunSums:
 
     def __init__(self, portions: Iterable[Sequence[PartRow]]) -> None:
         self._parts = read_parts(portions)
-        methods = [(trait["method"][2], trait["method"][3]) for trait in self._parts.traits]
+        methods = [(of_job["method"][2], of_job["method"][3]) for of_job in self._parts.attributes]
         self._methods: dict[str, Method] = {
-            job_id: methods[trait]
-            for job_id, trait in zip(self._parts.ids, self._parts.trait, strict=True)
+            job_id: methods[number]
+            for job_id, number in zip(self._parts.ids, self._parts.attributes_of, strict=True)
         }
 
     def method(self, run: RunHead) -> Method:

@@ -31,11 +31,11 @@ from gramwatt.sci.score.assess import GRADE_NEEDS, quality, sum_of, worst_status
 from gramwatt.service.months.sums.accounts import Accounts
 from gramwatt.service.months.sums.arrays import grouped, read_parts, values
 from gramwatt.service.months.sums.avoidable import avoidable
-from gramwatt.service.months.sums.decomposition import Side, change_effects, side
-from gramwatt.service.months.sums.earlier import Earlier
+from gramwatt.service.months.sums.decomposition import MonthByWork, by_work, change_effects
 from gramwatt.service.months.sums.factors import factor_rows
 from gramwatt.service.months.sums.figures import Floats, Ints, by, spans
 from gramwatt.service.months.sums.part import BLOCKS, PartRow
+from gramwatt.service.months.sums.previous import PreviousMonth
 from gramwatt.service.months.sums.sites import sites
 from gramwatt.service.months.sums.totals import Sums, Totals, by_day, by_job, change
 
@@ -58,10 +58,13 @@ class MonthSums:
         self._jobs = np.arange(len(parts.keys))
         self._whole = by_job(parts, self._jobs, np.zeros_like(self._jobs), 1, with_inputs=True)
 
-    def earlier(self) -> Earlier:
+    def as_previous(self) -> PreviousMonth:
         """Return what the document of the month after needs of this one."""
-        return Earlier(
-            self.totals() if len(self._jobs) else None, self._terms(), self._side, self._by_project
+        return PreviousMonth(
+            self.totals() if len(self._jobs) else None,
+            self._terms(),
+            self._by_work,
+            self._by_project,
         )
 
     @cached_property
@@ -69,22 +72,22 @@ class MonthSums:
         return Accounts(self._parts, self._whole)
 
     @cached_property
-    def _side(self) -> Side:
-        return side(self._parts)
+    def _by_work(self) -> MonthByWork:
+        return by_work(self._parts)
 
     def fields(
         self,
-        before: Earlier,
-        so_far: Earlier | None = None,
+        before: PreviousMonth,
+        so_far: PreviousMonth | None = None,
         days: int | None = None,
         contracts: Contracts | None = None,
     ) -> dict[str, Any]:
         """Fields of `MonthDoc`, beside the month before.
 
-        Of a month that goes on, `so_far` are its first `days` days, and `before` are as many.
+        Of a month in progress, `so_far` are its first `days` days, and `before` are as many.
         `contracts` are the ledger's, where the jobs are those of the whole organisation.
         """
-        now = so_far or self.earlier()
+        now = so_far or self.as_previous()
         changes = {term: _change(now, before, term) for term in TERMS}
         factors = factor_rows(self._parts)
         by_hour = any(len(r["vintage"]) == HOUR for r in (contracts or EMPTY).instruments)
@@ -131,16 +134,19 @@ class MonthSums:
 
     def largest(self, most: int) -> list[int]:
         """Keys of so many jobs to examine (`sci.advice.jobs`), none of a synthetic meter."""
-        parts, groups = self._parts, [f"{t['hardware']} on {t['work']}" for t in self._parts.traits]
+        parts, groups = (
+            self._parts,
+            [f"{t['hardware']} on {t['work']}" for t in self._parts.attributes],
+        )
         group = np.unique(np.array(groups, dtype=object), return_inverse=True)[1]
-        real = self._by_trait(lambda trait: not trait["synthetic"])[parts.trait]
+        real = self._by_attributes(lambda of_job: not of_job["synthetic"])[parts.attributes_of]
         jobs = np.flatnonzero(real)
-        work = group.astype(np.int64)[parts.trait[jobs]] if len(jobs) else jobs
+        work = group.astype(np.int64)[parts.attributes_of[jobs]] if len(jobs) else jobs
         # No more than `most` of a work can be chosen: only its largest are looked at.
         order = np.lexsort((-parts.grams[jobs], work))
         rank = np.arange(len(order)) - np.searchsorted(work[order], work[order])
         jobs = jobs[order[rank < most]]
-        rows = [(float(parts.grams[n]), parts.ids[n], groups[parts.trait[n]]) for n in jobs]
+        rows = [(float(parts.grams[n]), parts.ids[n], groups[parts.attributes_of[n]]) for n in jobs]
         return [int(parts.keys[jobs[place]]) for place in examined(rows, most)]
 
     def avoidable(self) -> list[AdviceRow]:
@@ -149,13 +155,15 @@ class MonthSums:
 
     def methods(self) -> list[list[str]]:
         """Return the methods that the jobs are scored by."""
-        return [list(m) for m in sorted({tuple(trait["method"]) for trait in self._parts.traits})]
+        return [
+            list(m) for m in sorted({tuple(of_job["method"]) for of_job in self._parts.attributes})
+        ]
 
     def _terms(self) -> dict[str, Sums]:
         return {term: getattr(self._whole, term) for term in TERMS}
 
-    def _by_trait(self, value: Callable[[dict[str, Any]], Any]) -> Ints:
-        return np.array([value(trait) for trait in self._parts.traits], np.int64)
+    def _by_attributes(self, value: Callable[[dict[str, Any]], Any]) -> Ints:
+        return np.array([value(of_job) for of_job in self._parts.attributes], np.int64)
 
     def _totals(self, totals: Totals, cell: int, jobs: Ints) -> MonthTotals:
         return {
@@ -170,23 +178,25 @@ class MonthSums:
 
     def _by_state(self) -> dict[str, MonthTotals]:
         """Totals of the jobs that ended in each state: what failed and killed jobs used counts."""
-        states, jobs, cell = grouped(self._parts, lambda trait: trait["state"])
+        states, jobs, cell = grouped(self._parts, lambda of_job: of_job["state"])
         totals = by_job(self._parts, jobs, cell, len(states))
         return {s: self._totals(totals, n, jobs[cell == n]) for n, s in enumerate(states)}
 
     def _provisional(self) -> MonthTotals:
         """Totals of the jobs whose grid intensity is not final."""
-        _, jobs, cell = grouped(self._parts, lambda trait: trait.get("provisional") or None)
+        _, jobs, cell = grouped(self._parts, lambda of_job: of_job["provisional"] or None)
         return self._totals(by_job(self._parts, jobs, cell, 1), 0, jobs)
 
     def _models(self) -> list[ModelRow]:
         """Return every model's runs; those that make it and those that use it are separate rows."""
         models, jobs, cell = grouped(
             self._parts,
-            lambda trait: (trait["model_id"], trait["persona"]) if trait["model_id"] else None,
+            lambda of_job: (of_job["model_id"], of_job["persona"]) if of_job["model_id"] else None,
         )
         totals = by_job(self._parts, jobs, cell, len(models), with_inputs=True)
-        ended = self._by_trait(lambda trait: trait["state"] in UNFINISHED)[self._parts.trait[jobs]]
+        ended = self._by_attributes(lambda of_job: of_job["state"] in UNFINISHED)[
+            self._parts.attributes_of[jobs]
+        ]
         lost = ended == 1
         without_result = by_job(self._parts, jobs[lost], cell[lost], len(models)).total_g
         counted, unfinished = (
@@ -213,22 +223,24 @@ class MonthSums:
         Parts of jobs with an unknown total are left out of both sums.
         """
         parts = self._parts
-        of_trait = [[(t[of], unit) for unit in t["scored"] if t[of]] for t in parts.traits]
-        rows = sorted({row for named in of_trait for row in named})
+        of_attributes = [[(t[of], unit) for unit in t["scored"] if t[of]] for t in parts.attributes]
+        rows = sorted({row for named in of_attributes for row in named})
         number = {row: n for n, row in enumerate(rows)}
-        cells = [[number[row] for row in named] for named in of_trait]
+        cells = [[number[row] for row in named] for named in of_attributes]
         flat = np.array([n for of_one in cells for n in of_one], np.int64)
         sizes = np.array([len(of_one) for of_one in cells], np.int64)
-        job = np.repeat(self._jobs, sizes[parts.trait])
-        cell = flat[spans((np.cumsum(sizes) - sizes)[parts.trait], sizes[parts.trait])]
+        job = np.repeat(self._jobs, sizes[parts.attributes_of])
+        cell = flat[
+            spans((np.cumsum(sizes) - sizes)[parts.attributes_of], sizes[parts.attributes_of])
+        ]
         known = parts.known[job] == 1
         energy = by_job(parts, job, cell, len(rows)).energy_kwh
         total_g = by_job(parts, job[known], cell[known], len(rows)).total_g
         counts, jobs = self._counts(number, of), by(cell, np.ones(len(cell)), len(rows))
         status: dict[int, set[str]] = defaultdict(set)
-        for trait, of_row in zip(parts.traits, cells, strict=True):
+        for of_job, of_row in zip(parts.attributes, cells, strict=True):
             for n in of_row:
-                status[n].add(trait["conformance"])
+                status[n].add(of_job["conformance"])
         return [
             {
                 of: name,
@@ -245,13 +257,16 @@ class MonthSums:
         """R by project or model, and unit, of jobs with a known total and a score in the unit."""
         parts, counts = self._parts, self._parts.counts
         keys, place = np.unique(
-            parts.trait[counts.job] * len(parts.units) + counts.what, return_inverse=True
+            parts.attributes_of[counts.job] * len(parts.units) + counts.what, return_inverse=True
         )
         cell = np.full(len(keys), -1)
         for n, key in enumerate(keys):
-            trait, unit = parts.traits[key // len(parts.units)], parts.units[key % len(parts.units)]
-            if trait[of] and unit in trait["scored"]:
-                cell[n] = number[trait[of], unit]
+            of_job, unit = (
+                parts.attributes[key // len(parts.units)],
+                parts.units[key % len(parts.units)],
+            )
+            if of_job[of] and unit in of_job["scored"]:
+                cell[n] = number[of_job[of], unit]
         rows = (cell[place] >= 0) & (parts.known[counts.job] == 1)
         return by(cell[place][rows], counts.amount[rows], len(number))
 
@@ -327,7 +342,7 @@ class MonthSums:
                 {
                     "job_id": parts.ids[n],
                     "name": parts.ids[n],
-                    "project": parts.traits[parts.trait[n]]["project"],
+                    "project": parts.attributes[parts.attributes_of[n]]["project"],
                     "share": float(lacking[n]) / whole,
                 }
                 for n in most
@@ -336,52 +351,54 @@ class MonthSums:
 
     def _intensity_methods(self) -> list[list[str]]:
         """Return zone, resolution and source of the intensities that the jobs are scored with."""
-        found = {tuple(row) for trait in self._parts.traits for row in trait["intensity"]}
+        found = {tuple(row) for of_job in self._parts.attributes for row in of_job["intensity"]}
         return [list(row) for row in sorted(found)]
 
     @cached_property
     def _by_project(self) -> tuple[list[str], Sums]:
-        names, jobs, cell = grouped(self._parts, lambda trait: trait["project"])
+        names, jobs, cell = grouped(self._parts, lambda of_job: of_job["project"])
         return names, by_job(self._parts, jobs, cell, len(names), with_inputs=True).total_g
 
     def _counted(self, name: str) -> dict[str, int]:
         found: Counter[str] = Counter()
-        for trait, jobs in zip(self._parts.traits, self._jobs_by_trait(), strict=True):
-            found[trait[name]] += int(jobs)
+        for of_job, jobs in zip(self._parts.attributes, self._jobs_by_attributes(), strict=True):
+            found[of_job[name]] += int(jobs)
         return dict(found)
 
-    def _jobs_by_trait(self) -> Ints:
-        return np.bincount(self._parts.trait, minlength=len(self._parts.traits))
+    def _jobs_by_attributes(self) -> Ints:
+        return np.bincount(self._parts.attributes_of, minlength=len(self._parts.attributes))
 
     def _sources(self) -> list[str]:
         """Return each source once."""
-        return sorted({source for trait in self._parts.traits for source in trait["sources"]})
+        return sorted({source for of_job in self._parts.attributes for source in of_job["sources"]})
 
     def _notices(self) -> list[NoticeDoc]:
-        unique = {(code, text) for trait in self._parts.traits for code, text in trait["notices"]}
+        unique = {
+            (code, text) for of_job in self._parts.attributes for code, text in of_job["notices"]
+        }
         return [{"code": code, "message": text, "field": None} for code, text in sorted(unique)]
 
     def _notice_counts(self) -> dict[str, int]:
         """Return how many jobs have each notice, by code."""
         found: Counter[str] = Counter()
-        for trait, jobs in zip(self._parts.traits, self._jobs_by_trait(), strict=True):
-            for code in {code for code, _ in trait["notices"]}:
+        for of_job, jobs in zip(self._parts.attributes, self._jobs_by_attributes(), strict=True):
+            for code in {code for code, _ in of_job["notices"]}:
                 found[code] += int(jobs)
         return dict(sorted(found.items()))
 
 
-def _change(after: Earlier, before: Earlier, term: str) -> QuantityDoc | None:
+def _change(after: PreviousMonth, before: PreviousMonth, term: str) -> QuantityDoc | None:
     found = change(after.terms[term], before.terms[term])
     return doc(found.sourced(OVER_BEFORE) if found else None)
 
 
-def _change_parts(after: Earlier, before: Earlier) -> ChangeDoc | None:
+def _change_parts(after: PreviousMonth, before: PreviousMonth) -> ChangeDoc | None:
     """None where the total of either month is not known: unknown is not zero."""
     known = [of.terms["total_g"].quantity(0) for of in (after, before)]
-    return change_effects(after.side, before.side) if all(known) else None
+    return change_effects(after.by_work, before.by_work) if all(known) else None
 
 
-def _project_changes(after: Earlier, before: Earlier) -> list[ProjectChange]:
+def _project_changes(after: PreviousMonth, before: PreviousMonth) -> list[ProjectChange]:
     """Return the total of each project in both months, the largest differences first."""
     if before.totals is None or after.totals is None:
         return []

@@ -18,7 +18,7 @@ from gramwatt.service.months.sums.totals import by_job
 
 def sites(parts: Parts, accounts: Accounts, *, by_hour: bool) -> Sites:
     """Return energy with overhead and O of the jobs that ran on own and leased sites."""
-    _, jobs, cell = grouped(parts, lambda trait: trait["boundary"] != CLOUD or None)
+    _, jobs, cell = grouped(parts, lambda of_job: of_job["boundary"] != CLOUD or None)
     if not len(jobs):
         return Sites(None, None, {})
     totals = by_job(parts, jobs, cell, 1, with_inputs=True)

@@ -159,10 +159,3 @@ def test_a_job_without_energy_has_no_manifest():
     doc = {**cluster_job(), "energy_kwh": None, "operational_g": None, "total_g": None}
     with pytest.raises(ExportError, match="energy not known"):
         manifest(doc)
-
-
-def test_a_document_without_terms_says_what_to_do():
-    doc = cluster_job()
-    del doc["steps"]
-    with pytest.raises(ExportError, match="score it again"):
-        manifest(doc)

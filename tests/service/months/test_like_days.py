@@ -1,4 +1,4 @@
-"""A month that goes on is compared with as many whole days of the month before."""
+"""A month in progress is compared with as many whole days of the month before."""
 
 from datetime import UTC, datetime
 

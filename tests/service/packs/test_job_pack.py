@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 import yaml
 
 from gramwatt.sci.score.method import ENGINE_VERSION
@@ -22,7 +21,6 @@ from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
 from gramwatt.service.packs.archive import PackError
 from gramwatt.service.packs.verify import differences
-from gramwatt.service.store.models import Job, Score
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.packs.conftest import import_hours
@@ -253,27 +251,6 @@ def test_a_job_is_scored_again_when_its_inputs_are_others_now(world: Path, tmp_p
     score = json.loads(members(content)["jobs/late-1/score.json"])
     assert score["revision"] == 2
     assert score["method"]["intensity_g_per_kwh"]["value"] == pytest.approx(250)
-    assert verify(content).wrong == []
-
-
-def test_a_score_of_an_earlier_release_is_packed_in_todays_shape(
-    world: Path, tmp_path: Path
-) -> None:
-    """Earlier releases did not list the intensity used: the same score, so no new revision."""
-    service = open_store(world / "home")
-    ingest(service, "old-1", lines(journal("old-1", start=START + timedelta(days=93))))
-    service.store.close()
-    assert json.loads(gramwatt("job", "old-1", "--json")[1])["revision"] == 1
-    service = open_store(world / "home")
-    with service.store.write() as session:
-        row = session.scalars(sa.select(Score).join(Job).where(Job.job_id == "old-1")).one()
-        over_time = json.loads(row.series)
-        del over_time["intensity"]
-        row.series = json.dumps(over_time, separators=(",", ":"))
-    service.store.close()
-    assert gramwatt("export", "pack", "old-1", "-o", str(tmp_path / "old.zip"))[0] == 0
-    content = (tmp_path / "old.zip").read_bytes()
-    assert json.loads(members(content)["jobs/old-1/score.json"])["revision"] == 1
     assert verify(content).wrong == []
 
 

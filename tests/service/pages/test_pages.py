@@ -396,7 +396,7 @@ def test_a_month_of_running_jobs_alone_has_no_grade(light, client):
     add(light, "job-now", end_state=None)
     text = page(client, f"/?month={MAY}&wait=true")
     assert "no job with a score" in text
-    assert "What the work came to" not in text
+    assert "Outcomes" not in text
 
 
 def test_what_users_wrote_is_neither_linked_nor_markup(light, client):
