@@ -147,13 +147,12 @@ def test_what_leaves_no_trace_in_the_jobs_is_not_guessed():
 
 def test_jobs_that_become_final_make_a_revision_once_none_is_provisional():
     def report(jobs, total_g=1.0):
-        provisional = None if jobs is None else {"jobs": jobs, "energy_kwh": {"value": 0.1 * jobs}}
+        provisional = {"jobs": jobs, "energy_kwh": {"value": 0.1 * jobs}}
         return json.dumps({"totals": {"total_g": total_g}, "provisional": provisional})
 
     assert says_the_same(report(9), report(4))
     assert not says_the_same(report(9), report(0))
     assert not says_the_same(report(9), report(4, total_g=2.0))
-    assert says_the_same(report(None), report(0))
 
 
 def test_of_older_months_a_report_reads_only_the_totals(light, monkeypatch):
