@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
-from gramwatt.sci.advice.constraints.support import lacks_fp8
+from gramwatt.sci.advice.constraints.support import lacks_units
 from gramwatt.sci.advice.prediction.bottleneck import Bottleneck, find_bottleneck, impossible_power
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import OwnRow, PresentRun, recognised
@@ -159,7 +159,7 @@ class Work:
         part, peak = self.part, self.request.peak_memory_gb
         if part is None or self.measured:
             return []
-        lacks = lacks_fp8(self.request, part)
+        lacks = lacks_units(self.request, part)
         if lacks:
             return [f"{lacks}: check precision and hardware"]
         if part.memory_gb is None:

@@ -94,11 +94,16 @@ def _framework(request: SuggestRequest, part: Hardware) -> str | None:
     )
 
 
-def lacks_fp8(request: SuggestRequest, part: Hardware) -> str | None:
-    """Return why the part cannot run the job's FP8; None where it can or need not."""
-    if request.precision != "fp8" or part.peak.fp8 or part.peak.fp16_tensor is None:
+def lacks_units(request: SuggestRequest, part: Hardware) -> str | None:
+    """Return why the part cannot run the job's FP8, or its BF16 in vLLM; None where it can.
+
+    PyTorch computes BF16 without units for it, only slower; vLLM refuses to (its documents).
+    """
+    if part.peak.fp16_tensor is None:
         return None
-    if holds_fp8_weights(request, part):
+    if request.precision == "bf16" and part.peak.bf16_tensor is None and _serves_in_vllm(request):
+        return f"{part.id} has no BF16 units, which vLLM requires: fp16 runs there"
+    if request.precision != "fp8" or part.peak.fp8 or holds_fp8_weights(request, part):
         return None
     return f"{part.id} has no FP8 units"
 
@@ -118,13 +123,17 @@ def holds_fp8_weights(request: SuggestRequest, part: Hardware) -> bool:
 
     Its documents say so of Turing and Ampere (compute capability 7.5 to 8.6, W8A16 by Marlin).
     """
-    served = (request.framework or "").lower() == "vllm" and not request.trains
     fits = part.architecture.startswith(("Turing", "Ampere")) and "CUDA" in part.software
-    return request.precision == "fp8" and served and fits and part.peak.fp8 is None
+    fp8 = request.precision == "fp8" and _serves_in_vllm(request)
+    return fp8 and fits and part.peak.fp8 is None
+
+
+def _serves_in_vllm(request: SuggestRequest) -> bool:
+    return (request.framework or "").lower() == "vllm" and not request.trains
 
 
 def _precision(request: SuggestRequest, part: Hardware) -> str | None:
-    rates, lacks = part.peak, lacks_fp8(request, part)
+    rates, lacks = part.peak, lacks_units(request, part)
     if lacks:
         return lacks
     if request.precision == "bf16" and rates.bf16_tensor is None and rates.fp16_tensor is not None:
