@@ -77,17 +77,16 @@ class Metrics:
         return generate_latest(counted) + generate_latest(measured)
 
     def install(self, app: Flask) -> None:
-        """Count every request of the app; by route, not by address, to keep the series few."""
+        """Count every request of the app, whose beginning `logs` notes; by route, not by address,
+        to keep the series few.
+        """
         app.extensions[EXTENSION] = self
-        app.before_request(_start)
         app.after_request(self._stop)
 
     def _stop(self, response: Response) -> Response:
         route = request.url_rule.rule if request.url_rule else "none"
         self.requests.labels(route, request.method, str(response.status_code)).inc()
-        self.seconds.labels(route).observe(
-            time.perf_counter() - g.get("started_s", time.perf_counter())
-        )
+        self.seconds.labels(route).observe(time.perf_counter() - g.request_began_s)
         return response
 
 
@@ -104,7 +103,3 @@ class _Measured:
             for key, value in values.items():
                 family.add_metric(key, value)
             yield family
-
-
-def _start() -> None:
-    g.started_s = time.perf_counter()

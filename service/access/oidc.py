@@ -6,9 +6,10 @@ The provider's answers are checked as OpenID Connect Core 1.0, section 3.1.3.7, 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from datetime import timedelta
 from importlib.util import find_spec
 from threading import BoundedSemaphore
 from typing import Any
@@ -18,15 +19,14 @@ import requests
 import sqlalchemy as sa
 from requests import RequestException
 
-from gramwatt.service.access.discovery import Discovery
-from gramwatt.service.access.sessions import ProviderNames
+from gramwatt.service.access.sessions import ProviderNames, add
 from gramwatt.service.access.tokens import digest, new_token
 from gramwatt.service.common.errors import BusyError, LoginError
 from gramwatt.service.config import ConfigError, OidcConfig
 from gramwatt.service.container import ADMIN, READ, Caller, Service
 from gramwatt.service.store.access import BrowserSession
 
-STATE, STATE_LASTS_S = "state", 600
+STATE, STATE_LASTS = "state", timedelta(minutes=10)
 TIMEOUT_S = 3.0
 EXCHANGES = 2
 """Sign-ins of a process that may wait for the provider at once; others keep their threads."""
@@ -36,8 +36,11 @@ ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
 LOGOUT = "http://schemas.openid.net/event/backchannel-logout"
 """The event of a logout token."""
 SCOPE = "openid profile email"
+DESCRIBED_S = 3600.0
+"""How long a provider's description of itself is used [s]."""
 NAME_LENGTH_MAX = 200
 _exchanges = BoundedSemaphore(EXCHANGES)
+_descriptions: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
 
 def require_packages() -> None:
@@ -50,27 +53,15 @@ def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, s
     """Return where to send the browser, and the state that it has to bring back; raises
     LoginError.
     """
-    nonce, verifier, state = new_token(), new_token(), new_token()
+    endpoint = _provider(oidc)["authorization_endpoint"]
+    nonce, verifier = new_token(), new_token()
+    kept = Caller(json.dumps([nonce, verifier]), scope="")
+    with service.store.write() as session:
+        state = add(service, session, STATE, kept, STATE_LASTS)
     client = _client(oidc, redirect_uri)
     url, _ = client.create_authorization_url(
-        _provider(oidc)["authorization_endpoint"],
-        state=state,
-        nonce=nonce,
-        code_verifier=verifier,
+        endpoint, state=state, nonce=nonce, code_verifier=verifier
     )
-    row = BrowserSession(
-        digest=digest(state),
-        kind=STATE,
-        name=json.dumps([nonce, verifier]),
-        scope="",
-        projects=None,
-        started_us=service.now_us(),
-        expires_us=service.now_us() + STATE_LASTS_S * 1_000_000,
-    )
-    over = BrowserSession.expires_us <= service.now_us()
-    with service.store.write() as session:
-        session.execute(sa.delete(BrowserSession).where(over))
-        session.add(row)
     return str(url), state
 
 
@@ -173,13 +164,17 @@ def _client(oidc: OidcConfig, redirect_uri: str) -> Any:
 
 
 def _provider(oidc: OidcConfig) -> Mapping[str, Any]:
-    """Return the provider's own description, as it is kept."""
-    return _discovery(oidc.issuer).get()
-
-
-@cache
-def _discovery(issuer: str) -> Discovery:
-    return Discovery(partial(_described, issuer))
+    """Return the provider's own description, at most an hour old where it answers."""
+    asked_s, known = _descriptions.get(oidc.issuer, (0.0, None))
+    if known is None or time.monotonic() - asked_s > DESCRIBED_S:
+        try:
+            with _one_exchange():
+                known = _described(oidc.issuer)
+        except (BusyError, LoginError):
+            if known is None:
+                raise
+        _descriptions[oidc.issuer] = time.monotonic(), known
+    return known
 
 
 def _described(issuer: str) -> dict[str, Any]:

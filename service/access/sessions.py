@@ -61,7 +61,7 @@ def new_link(service: Service, name: str, projects: frozenset[str] | None = None
     """
     caller = Caller(name, scope=ADMIN, projects=projects)
     with service.store.write() as session:
-        return _add(service, session, LINK, caller, LINK_LASTS)
+        return add(service, session, LINK, caller, LINK_LASTS)
 
 
 def open_session(service: Service, caller: Caller, names: ProviderNames = ProviderNames()) -> str:
@@ -151,7 +151,7 @@ def _end(service: Service, what: str, wanted: sa.ColumnElement[bool]) -> EndedSe
 
 def _enter(service: Service, session: Session, caller: Caller, names: ProviderNames) -> str:
     """Return the cookie of a new session, which is an entry of the audit log."""
-    token = _add(service, session, COOKIE, caller, service.config.session_lasts, names)
+    token = add(service, session, COOKIE, caller, service.config.session_lasts, names)
     audit.record(session, service.for_caller(caller), "signed-in", caller.name)
     return token
 
@@ -170,7 +170,7 @@ def _find(service: Service, session: Session, kind: str, token: str) -> BrowserS
     return session.scalars(wanted).one_or_none()
 
 
-def _add(
+def add(
     service: Service,
     session: Session,
     kind: str,
@@ -178,6 +178,7 @@ def _add(
     lasts: timedelta,
     names: ProviderNames = ProviderNames(),
 ) -> str:
+    """Return a new token of this kind, whose digest is kept with who may use it for how long."""
     now_us, token = service.now_us(), new_token()
     session.execute(sa.delete(BrowserSession).where(BrowserSession.expires_us <= now_us))
     row = BrowserSession(

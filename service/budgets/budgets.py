@@ -26,6 +26,7 @@ from gramwatt.service.common.errors import CorrectionError, UnknownBudgetError
 from gramwatt.service.container import Service
 from gramwatt.service.months.by_project import Group, ProjectMonth
 from gramwatt.service.months.spending import (
+    EVERY_MONTH,
     MonthSpending,
     budget_status,
     month_spending,
@@ -36,8 +37,6 @@ from gramwatt.service.store.budgets import Alert, Budget
 from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.store.timestamps import text_from_us
 
-EVERY_MONTH = ""
-"""How the store writes the month of a budget that holds for every month."""
 THRESHOLDS = (50.0, 80.0, 100.0)
 KG = 1e-3
 _ALERTED = ("covers", "limit_g", "webhook", "email")

@@ -28,7 +28,7 @@ from gramwatt.service.cli import (
 )
 from gramwatt.service.cli.common import (
     DatabaseUrl,
-    database_errors,
+    refusals,
     service_config,
     stop,
 )
@@ -140,7 +140,7 @@ def serve(
     from gramwatt.service.server import Listen, run
 
     try:
-        with database_errors():
+        with refusals():
             listen = Listen(host, port, plain_allowed=behind_proxy or insecure_http)
             run(service_config(database_url), listen, open_browser=open_browser)
     except ValueError as error:

@@ -60,7 +60,6 @@ def budget_set(
 ) -> None:
     """Set the budget of a project, in place of its budget for the same month."""
     from gramwatt.service.budgets.budgets import THRESHOLDS, NewBudget, set_budget
-    from gramwatt.service.common.errors import CorrectionError
 
     require_month(month)
     new = NewBudget(
@@ -74,10 +73,7 @@ def budget_set(
         cost_centre=cost_centre,
     )
     with upgraded_service() as service:
-        try:
-            row = set_budget(service, new, by=author())
-        except CorrectionError as error:
-            stop(2, str(error))
+        row = set_budget(service, new, by=author())
     _print(row, as_json)
 
 
@@ -109,14 +105,10 @@ def budget_list(
 def budget_rm(project: ProjectName, month: Month = None) -> None:
     """Remove a budget; its alerts stay on record."""
     from gramwatt.service.budgets.budgets import remove_budget
-    from gramwatt.service.common.errors import UnknownBudgetError
 
     require_month(month)
     with upgraded_service() as service:
-        try:
-            remove_budget(service, project, month, by=author())
-        except UnknownBudgetError as error:
-            stop(1, str(error))
+        remove_budget(service, project, month, by=author())
     print("removed")
 
 

@@ -74,15 +74,18 @@ def service_config(database_url: str | None = None) -> ServiceConfig:
 
 
 @contextmanager
-def database_errors() -> Iterator[None]:
-    """Exits with 1 and one line for a database that cannot be used."""
+def refusals() -> Iterator[None]:
+    """Exit with one line where a use case refuses, or the database cannot be used."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from gramwatt.sci.base.errors import StoreError
+    from gramwatt.service.common.errors import UseCaseError
     from gramwatt.service.store.database import failure_text
 
     try:
         yield
+    except UseCaseError as error:
+        stop(error.exit_code, str(error))
     except SQLAlchemyError as error:
         stop(1, failure_text(error))
     except StoreError as error:
@@ -105,7 +108,7 @@ def open_service(database_url: str | None = None) -> Iterator[Service]:
 
         service = with_archive(service)
     try:
-        with database_errors():
+        with refusals():
             yield service
     finally:
         service.store.close()
@@ -145,9 +148,7 @@ def require_month(text: str | None) -> None:
 
 
 def job_document(service: Service, text: str) -> JobDoc:
-    """Return the newest document of the job that a text means; exits with 1 for none or no
-    score.
-    """
+    """Return the newest document of the job that a text means; exits with 1 for no score."""
     from gramwatt.service.jobs import documents as jobs
 
     with job_errors(text):
@@ -155,14 +156,10 @@ def job_document(service: Service, text: str) -> JobDoc:
 
 
 def job_id(service: Service, text: str) -> str:
-    """Return the id that a person means; exits with 2 for the beginning of several."""
-    from gramwatt.service.common.errors import AmbiguousIdError
+    """Return the id that a person means; exits with 1 for `last` where there is no job."""
     from gramwatt.service.common.identifiers import LAST, whole_id
 
-    try:
-        found = whole_id(service, text)
-    except AmbiguousIdError as error:
-        stop(2, str(error))
+    found = whole_id(service, text)
     if found == text == LAST:
         stop(1, "there is no job yet; run one: gramwatt run -- python train.py")
     return found
@@ -170,23 +167,27 @@ def job_id(service: Service, text: str) -> str:
 
 @contextmanager
 def job_errors(text: str) -> Iterator[None]:
-    """Exits with 1 for a job that is unknown, deleted or makes no score, 2 for one of several."""
+    """Exit with 1 for a job that makes no score, with 2 for one of several."""
     from gramwatt.sci.base.errors import ScoreError
-    from gramwatt.service.common.errors import (
-        AmbiguousJobError,
-        DeletedJobError,
-        JobTakenError,
-        UnknownJobError,
-    )
+    from gramwatt.service.common.errors import AmbiguousJobError
 
     try:
         yield
     except AmbiguousJobError as error:
         stop(2, f"{error} (--project)")
-    except (UnknownJobError, DeletedJobError, JobTakenError) as error:
-        stop(1, str(error))
     except ScoreError as error:
         stop(1, f"job {text!r} cannot be scored: {error.message}")
+
+
+def confirm(question: str, otherwise: str) -> None:
+    """Ask before something goes for good; anything but a yes exits with 1 and `otherwise`."""
+    try:
+        sure = typer.confirm(question, default=False, err=True)
+    except typer.Abort:  # Ctrl-C, or nobody there to answer
+        print(file=sys.stderr)
+        sure = False
+    if not sure:
+        stop(1, otherwise)
 
 
 def author() -> str:

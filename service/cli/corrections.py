@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ from gramwatt.service.cli.common import (
     JobId,
     JobProject,
     author,
+    confirm,
     current_service,
     job_errors,
     job_id,
@@ -111,17 +111,11 @@ def rm(
 
 
 def _confirm(head: Any) -> None:
-    """Ask before a job goes; exits with 1 for anything but a yes."""
+    """Ask before a job goes."""
     from gramwatt.sci.base.formatting import minute_text, plain, value_text
 
     energy = plain(value_text(head["energy_kwh"]))
     started = minute_text(head["started_at"])
     about = f"{head['name']}, {head['state']}, {started} UTC, {energy}"
     question = f"Delete job {head['job_id']} ({about}) for good?"
-    try:
-        sure = typer.confirm(question, default=False, err=True)
-    except typer.Abort:  # Ctrl-C, or nobody there to answer
-        print(file=sys.stderr)
-        stop(1, "nothing was deleted; --yes deletes without asking")
-    if not sure:
-        stop(1, "nothing was deleted")
+    confirm(question, "nothing was deleted; --yes deletes without asking")

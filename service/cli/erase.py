@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from gramwatt.service.cli.common import AsJson, DatabaseUrl, author, print_json, stop
+from gramwatt.service.cli.common import AsJson, DatabaseUrl, author, confirm, print_json
 from gramwatt.service.cli.keys import admin_service
 
+KEPT = "nothing was erased; --yes erases without asking"
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -31,15 +31,12 @@ def erase_project(
 
     What closed months need for their sums stays as jobs of "deleted project", without a name.
     """
-    from gramwatt.service.common.errors import DeletedProjectError, UnknownProjectError
     from gramwatt.service.erasure import erasure
 
     with admin_service(database_url) as service:
-        _confirm(yes, f"Delete project {name} with all its jobs for good?")
-        try:
-            found = erasure.erase_project(service, name, by=author())
-        except (DeletedProjectError, UnknownProjectError) as error:
-            stop(1, str(error))
+        if not yes:
+            confirm(f"Delete project {name} with all its jobs for good?", KEPT)
+        found = erasure.erase_project(service, name, by=author())
     kept = found["jobs_kept_without_name"]
     print(
         f"deleted {name}: {found['jobs_deleted']} jobs; {kept} stay in closed months without name"
@@ -59,15 +56,12 @@ def erase_person(
     That is the tag user of jobs, and who made, corrected, deleted, closed or set something.
     Their jobs first: gramwatt export journals DIR --user NAME
     """
-    from gramwatt.service.common.errors import UnknownPersonError
     from gramwatt.service.erasure import erasure
 
     with admin_service(database_url) as service:
-        _confirm(yes, f"Erase {name}{' and delete their jobs' if jobs else ''} for good?")
-        try:
-            found = erasure.erase_person(service, name, by=author(), jobs=jobs)
-        except UnknownPersonError as error:
-            stop(1, str(error))
+        if not yes:
+            confirm(f"Erase {name}{' and delete their jobs' if jobs else ''} for good?", KEPT)
+        found = erasure.erase_person(service, name, by=author(), jobs=jobs)
     print(f"{found['alias']} stands for the name; {found['jobs_deleted']} jobs deleted")
 
 
@@ -85,13 +79,3 @@ def erase_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> Non
         print(
             f"{row['erased_at'][:19]}Z  {row['kind']}  {row['alias']}  {row['name_sha256']}  {who}"
         )
-
-
-def _confirm(yes: bool, question: str) -> None:
-    try:
-        sure = yes or typer.confirm(question, default=False, err=True)
-    except typer.Abort:  # Ctrl-C, or nobody there to answer
-        print(file=sys.stderr)
-        sure = False
-    if not sure:
-        stop(1, "nothing was erased; --yes erases without asking")

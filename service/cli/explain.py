@@ -64,8 +64,6 @@ INPUTS: dict[str, tuple[str, ...]] = {
     "embodied_g": ("TE", "RR/ToR", "EL", "TiR"),
 }
 """Symbols of the inputs of a figure; all inputs go into one that is not listed."""
-UNSTATED = ""
-"""The symbol of an input in a document of a former release."""
 
 
 def check_field(field: str) -> None:
@@ -153,11 +151,11 @@ def _concerns(notice: NoticeDoc, field: str) -> bool:
 def _inputs(document: JobDoc, field: str) -> list[SourceDoc]:
     rows = document["method"]["inputs"]
     if not field.startswith(PREFIX):
-        symbols = (*INPUTS.get(field, ()), UNSTATED)
-        return [row for row in rows if field not in INPUTS or row["symbol"] in symbols]
+        symbols = INPUTS.get(field)
+        return [row for row in rows if symbols is None or row["symbol"] in symbols]
     name = _device(document, field)["name"]
     own = ("E",) if field.endswith("energy_j") else ("TE", "RR/ToR")
-    of_job = (UNSTATED,) if field.endswith("energy_j") else ("EL", "TiR", UNSTATED)
+    of_job = () if field.endswith("energy_j") else ("EL", "TiR")
     return [
         row
         for row in rows

@@ -55,17 +55,13 @@ def key_create(
 ) -> None:
     """Make a key and print it; it is shown only this once."""
     from gramwatt.service.access.keys import create_key
-    from gramwatt.service.common.errors import KeyNameError
     from gramwatt.service.container import SCOPES
 
     if scope not in SCOPES:
         stop(2, f"--scope: {scope!r} is not one of {', '.join(SCOPES)}")
     span = _span(expires)
     with admin_service(database_url) as service:
-        try:
-            made = create_key(service, name, scope, project or (), expires=span)
-        except KeyNameError as error:
-            stop(2, str(error))
+        made = create_key(service, name, scope, project or (), expires=span)
     only = f" of {', '.join(made['projects'])}" if made["projects"] else ""
     until = f" until {made['expires_at'][:16]}Z" if made["expires_at"] else ""
     print(f"key {name} ({scope}{only}{until}); it is not shown again:", file=sys.stderr, flush=True)
@@ -103,15 +99,11 @@ def key_rotate(
 ) -> None:
     """Make another key of this name, scope and projects; the one before works a while longer."""
     from gramwatt.service.access.keys import rotate_key
-    from gramwatt.service.common.errors import UnknownKeyError
 
     left = _span(overlap, "--overlap", least=0) or timedelta()
     span = _span(expires)
     with admin_service(database_url) as service:
-        try:
-            made = rotate_key(service, name, left, expires=span)
-        except UnknownKeyError as error:
-            stop(1, str(error))
+        made = rotate_key(service, name, left, expires=span)
     text = f"key {name}; the one before works for {overlap} more; this is not shown again:"
     print(text, file=sys.stderr, flush=True)
     print(made["key"])
@@ -126,13 +118,9 @@ def key_revoke(
 ) -> None:
     """Revoke a key: from now on it is refused."""
     from gramwatt.service.access.keys import revoke_key
-    from gramwatt.service.common.errors import UnknownKeyError
 
     with admin_service(database_url) as service:
-        try:
-            revoke_key(service, name, prefix)
-        except UnknownKeyError as error:
-            stop(1, str(error))
+        revoke_key(service, name, prefix)
     print(f"revoked {name}")
 
 
@@ -276,18 +264,14 @@ def session_end(
 ) -> None:
     """End a session, or all of a person: from now on that browser is refused."""
     from gramwatt.service.access.sessions import end_session, end_sessions_of
-    from gramwatt.service.common.errors import UnknownSessionError
 
     if (session is None) == (person is None) or session == "" or person == "":
         stop(2, "give the id of a session, or --person NAME; see: gramwatt session list")
     with admin_service(database_url) as service:
-        try:
-            if person is not None:
-                found = end_sessions_of(service, person)
-            else:
-                found = end_session(service, session or "")
-        except UnknownSessionError as error:
-            stop(1, str(error))
+        if person is not None:
+            found = end_sessions_of(service, person)
+        else:
+            found = end_session(service, session or "")
     print(f"ended {found['ended']} session{'s' if found['ended'] > 1 else ''}")
 
 

@@ -13,15 +13,11 @@ Month = Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month.")]
 
 def month_close(month: Month) -> None:
     """Close a complete month: what changes its report from then on is a restatement."""
-    from gramwatt.service.common.errors import MonthStateError, NoDataError
     from gramwatt.service.months.closing import close_month
 
     require_month(month)
     with current_service() as service:
-        try:
-            found = close_month(service, month, by=author())
-        except (MonthStateError, NoDataError) as error:
-            stop(1, str(error))
+        found = close_month(service, month, by=author())
     print(f"{month} is closed with revision {found['closings'][-1]['revision']}")
 
 
@@ -30,15 +26,11 @@ def month_reopen(
     reason: Annotated[str, typer.Option(help="Why; it stays on record.")],
 ) -> None:
     """Open a closed month again."""
-    from gramwatt.service.common.errors import MonthStateError
     from gramwatt.service.months.closing import reopen_month
 
     require_month(month)
     if not reason.strip():
         stop(2, "--reason: say why the month is opened again")
     with current_service() as service:
-        try:
-            reopen_month(service, month, reason, by=author())
-        except MonthStateError as error:
-            stop(1, str(error))
+        reopen_month(service, month, reason, by=author())
     print(f"{month} is open again")

@@ -45,7 +45,6 @@ def export_pack(
     """Everything behind a score in one file that others can verify: inputs, forms, report."""
     from gramwatt.reports.printable import file_name
     from gramwatt.service.access import audit
-    from gramwatt.service.common.errors import UseCaseError
     from gramwatt.service.container import Caller
     from gramwatt.service.months.pack_sums import JOB, MONTH
     from gramwatt.service.packs.collect import kind_of, make_pack
@@ -71,7 +70,7 @@ def export_pack(
                     folder=path.parent,
                     each=_packed,
                 )
-        except (UseCaseError, KeyFileError) as error:
+        except KeyFileError as error:
             stop(1, str(error))
         except ImportError:
             stop(1, NEEDS)

@@ -90,7 +90,6 @@ def report_month(
     """Write the report of a month, kept if it is complete; prints the files' names."""
     from gramwatt.reports.printable import file_name
     from gramwatt.reports.sections.not_summed import incomplete
-    from gramwatt.service.common.errors import NoDataError
     from gramwatt.service.months.register import with_jobs
     from gramwatt.service.months.report import keep_month, month_text
     from gramwatt.service.rendering import reports as rendering
@@ -98,17 +97,13 @@ def report_month(
 
     require_month(month)
     chosen = _chosen(formats, rendering.MONTH_FORMATS)
-    with current_service() as service:
-        try:
-            with busy("summing the month"):
-                if revision is None:
-                    text = keep_month(service, month, project)
-                else:
-                    text = month_text(service, month, project, revision=revision)
-                document = read_month(with_jobs(service, text))
-                mark = service.config.reports.decimal_mark
-        except NoDataError as error:
-            stop(1, str(error))
+    with current_service() as service, busy("summing the month"):
+        if revision is None:
+            text = keep_month(service, month, project)
+        else:
+            text = month_text(service, month, project, revision=revision)
+        document = read_month(with_jobs(service, text))
+        mark = service.config.reports.decimal_mark
     for sentence in incomplete(document):
         print(f"gramwatt: {month} is not complete. {sentence}", file=sys.stderr)
     stem = f"{month}-{file_name(project)}" if project else month
@@ -126,20 +121,15 @@ def report_year(
 ) -> None:
     """Write the report of a year, out of those of its months; prints the files' names."""
     from gramwatt.reports.printable import file_name
-    from gramwatt.service.common.errors import NoDataError
     from gramwatt.service.months.year import YEAR, year_report
     from gramwatt.service.rendering import reports as rendering
 
     if not re.fullmatch(YEAR, year):
         stop(2, f"{year!r} is not a year; write YYYY, such as 2026")
     chosen = _chosen(formats, rendering.JOB_FORMATS)
-    with current_service() as service:
-        try:
-            with busy("summing the year"):
-                document = year_report(service, year, project)
-                mark = service.config.reports.decimal_mark
-        except NoDataError as error:
-            stop(1, str(error))
+    with current_service() as service, busy("summing the year"):
+        document = year_report(service, year, project)
+        mark = service.config.reports.decimal_mark
     if not document["complete"]:
         print(f"gramwatt: {year} is not complete: its figures may change", file=sys.stderr)
     stem = f"{year}-{file_name(project)}" if project else year

@@ -10,9 +10,9 @@ import typer
 from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,
-    database_errors,
     open_service,
     print_json,
+    refusals,
     service_config,
     stop,
 )
@@ -44,7 +44,7 @@ def scheduler(
     from gramwatt.service.server import run_scheduler
 
     try:
-        with database_errors():
+        with refusals():
             run_scheduler(service_config(database_url), alive_file)
     except ValueError as error:
         stop(2, str(error))

@@ -1,35 +1,6 @@
-"""What use cases refuse. `code` is stable; a route or a command decides how to answer.
+"""What use cases refuse; the message is a sentence for people.
 
-UseCaseError
-├── UnknownJobError       no such job (carries near ids)
-├── AmbiguousIdError      the beginning of several ids (carries some of them)
-├── AmbiguousJobError     the id of a job in several projects (carries them)
-├── JobTakenError         the project has another job of this id (carries the project)
-├── DeletedJobError       the job was deleted (carries when and by whom)
-├── UnknownRevisionError  the job has no such score revision
-├── ChangedError          the job is not as the caller has seen it
-├── OpenedOtherwiseError  the job is open already, and declares something else
-├── KeyReusedError        an idempotency key of another request
-├── BeingAnsweredError    the first request of an idempotency key is still being answered
-├── IntervalsDeletedError what needs the job's intervals, which were deleted
-├── StillRunsError        the job has not ended, so it has no revision to replace
-├── CorrectionError       a correction without a meaning (carries the field and close names)
-├── UnknownRunError       no such run of a codecarbon client
-├── RefusedMessageError   a message of a codecarbon client without a meaning
-├── UnknownBudgetError    no such budget
-├── UnknownContractError  no such entry of the ledger of contracts
-├── NoDataError           nothing was measured in that month
-├── MonthStateError       a month that cannot be closed or opened as it is
-├── TooManyJobsError      more jobs than a pack holds
-├── LoginError            a sign-in by a provider that does not hold
-├── KeyNameError          a key's name that is taken, or no name
-├── UnknownKeyError       no such key
-├── UnknownSessionError   no such session of a browser
-├── ProjectNeededError    a sum over one project, by a caller with several
-├── CursorError           a text that is not a cursor of the list
-├── BusyError             more work of one kind than a process does at a time
-├── QuotaError            a project that is at its quota (carries which, and when it begins anew)
-└── NotReadyError         the database cannot be reached or is not up to date
+A route answers with `code`, which is stable, a command ends with `exit_code`.
 """
 
 from __future__ import annotations
@@ -40,9 +11,10 @@ from gramwatt.sci.base.formatting import minute_text
 
 
 class UseCaseError(Exception):
-    """Root of the refusals; the message is a sentence for people."""
+    """Root of the refusals."""
 
     code: str
+    exit_code = 1
 
 
 class UnknownJobError(UseCaseError):
@@ -60,6 +32,7 @@ class AmbiguousIdError(UseCaseError):
     """A text that begins the ids of several jobs; `choices` lists some, newest ids first."""
 
     code = "ambiguous-id"
+    exit_code = 2
 
     def __init__(self, text: str, number: int, choices: Sequence[str]) -> None:
         self.choices = list(choices)
@@ -72,6 +45,7 @@ class AmbiguousJobError(UseCaseError):
     """An id that several projects have a job of; `choices` are those that the caller sees."""
 
     code = "ambiguous"
+    exit_code = 2
 
     def __init__(self, job_id: str, projects: Iterable[str]) -> None:
         self.choices = sorted(set(projects))
@@ -104,6 +78,7 @@ class CorrectionError(UseCaseError):
     """A field that cannot be corrected to this value; `close` lists names to use instead."""
 
     code = "invalid"
+    exit_code = 2
 
     def __init__(self, field: str, message: str, close: Sequence[str] = ()) -> None:
         self.field, self.message, self.close = field, message, list(close)
@@ -249,6 +224,7 @@ class CursorError(UseCaseError):
     """A text that is not a cursor of the list it was given for."""
 
     code = "invalid"
+    exit_code = 2
 
 
 class LoginError(UseCaseError):
@@ -261,6 +237,7 @@ class KeyNameError(UseCaseError):
     """A key's name that is taken, or that cannot be one."""
 
     code = "conflict"
+    exit_code = 2
 
 
 class UnknownKeyError(UseCaseError):

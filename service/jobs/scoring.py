@@ -313,8 +313,7 @@ def _stored_alike(session: Session, job: Job, document: JobDoc) -> JobDoc | None
         "method": {**document["method"], **versions},
     }
     found = cast(JobDoc, alike)
-    doc, series = split_job(found)
-    return found if (stored.doc, stored.series) == (doc, series) else None
+    return found if (stored.doc, stored.series) == split_job(found) else None
 
 
 def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:

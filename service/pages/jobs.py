@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
-from flask import Response, redirect, render_template, request
+from flask import Response, render_template, request
 from markupsafe import Markup
 from pydantic import Field
 
@@ -55,10 +55,6 @@ class CompareQuery(Strict):
 @route("/jobs", Access.READ)
 def jobs() -> Response:
     """Return the list of jobs: filtered, sorted, searched, page by page."""
-    given = request.args.to_dict(flat=False)
-    if "search" in given:  # the name of `q` in older bookmarks
-        renamed = {"q": given.pop("search"), **given}
-        return redirect(f"/jobs?{urlencode(renamed, doseq=True)}")  # type: ignore[return-value]
     chosen = query(JobsQuery)
     only = chosen.model_dump(exclude={"limit", "cursor", "tag", "wait"})
     only["tags"] = tuple(chosen.tag)

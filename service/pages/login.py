@@ -48,7 +48,7 @@ def _to_provider(provider: OidcConfig) -> Response:
     response.set_cookie(
         STATE_COOKIE,
         state,
-        max_age=oidc.STATE_LASTS_S,
+        max_age=oidc.STATE_LASTS,
         httponly=True,
         samesite="Lax",
         secure=request.is_secure,

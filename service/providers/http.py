@@ -1,16 +1,14 @@
 """The one HTTP client of all providers: bounded, patient, and never in the way.
 
 An answer has at most `LARGEST_B` bytes and `WHOLE_S` seconds. A host that fails or says "later" is
-backed off from by the whole process, and of the same question only one is in flight.
+backed off from by the whole process, in which only the task `refresh-intensity` asks.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
@@ -62,8 +60,6 @@ class Http:
     """Asks one provider; raises ProviderError for everything that is no usable answer."""
 
     _hosts: dict[str, _Host] = {}
-    _flights: dict[tuple[str, ...], Future[bytes]] = {}
-    _lock = threading.Lock()
 
     def __init__(
         self,
@@ -92,7 +88,7 @@ class Http:
         host, question = self._host, f"{self._host}/{path}"
         self._require_rested(host, question)
         try:
-            answer = parse(self._once(path, query or {}, headers or {}, auth))
+            answer = parse(self._fetch(path, query or {}, headers or {}, auth))
         except StatusError as error:
             if error.status in (401, 403):
                 self._rest(question, REFUSED_REST_S)  # a plan may allow the host's others
@@ -106,53 +102,28 @@ class Http:
         except ProviderError:
             self._failed(host)
             raise
-        with self._lock:
-            for name in (host, question):
-                self._hosts.pop(name, None)
+        for name in (host, question):
+            self._hosts.pop(name, None)
         return answer
 
     def _require_rested(self, *names: str) -> None:
-        with self._lock:
-            known = (self._hosts[name].rest_until for name in names if name in self._hosts)
-            left = max(known, default=0.0) - self._clock()
+        known = (self._hosts[name].rest_until for name in names if name in self._hosts)
+        left = max(known, default=0.0) - self._clock()
         if left > 0:
             raise RestingError(f"{self._host}: backing off for another {left:.0f} s")
 
     def _failed(self, name: str) -> None:
-        with self._lock:
-            host = self._hosts.setdefault(name, _Host())
-            host.failures += 1
-            if host.failures < FAILURES:
-                return
-            rest_s, host.rest_s = host.rest_s, min(2 * host.rest_s, REST_MOST_S)
+        host = self._hosts.setdefault(name, _Host())
+        host.failures += 1
+        if host.failures < FAILURES:
+            return
+        rest_s, host.rest_s = host.rest_s, min(2 * host.rest_s, REST_MOST_S)
         self._rest(name, rest_s)
 
     def _rest(self, name: str, rest_s: float) -> None:
-        with self._lock:
-            host = self._hosts.setdefault(name, _Host())
-            host.rest_until = max(host.rest_until, self._clock() + rest_s)
+        host = self._hosts.setdefault(name, _Host())
+        host.rest_until = max(host.rest_until, self._clock() + rest_s)
         _log.info("%s: backing off for %.0f s", self._host, rest_s)
-
-    def _once(
-        self, path: str, query: Mapping[str, str], headers: Mapping[str, str], auth: Auth
-    ) -> bytes:
-        """Return the body of the answer; who asks the same meanwhile gets the same answer."""
-        key = (self._base, path, *(f"{name}={query[name]}" for name in sorted(query)))
-        with self._lock:
-            flight = self._flights.get(key)
-            if flight is None:
-                mine = self._flights[key] = Future()
-        if flight is not None:
-            return flight.result()
-        try:
-            mine.set_result(self._fetch(path, query, headers, auth))
-        except BaseException as error:
-            mine.set_exception(error)
-            raise
-        finally:
-            with self._lock:
-                del self._flights[key]
-        return mine.result()
 
     def _fetch(
         self, path: str, query: Mapping[str, str], headers: Mapping[str, str], auth: Auth

@@ -36,6 +36,16 @@ _COLUMNS = (
     *(Job.intervals_deleted_us, (Job.head == "").label("is_fresh")),
 )
 JobRow = sa.Row[int, str, str, str, int | None, int | None, bool]
+# Made once: to put a statement together takes as long as to run it.
+_JOBS = (
+    sa.select(*_COLUMNS)
+    .where(Job.job_id == sa.bindparam("job_id"))
+    .order_by(Job.id)
+    .with_for_update()
+)
+_PROJECTS: sa.BindParameter[str] = sa.bindparam("projects", expanding=True)
+_OWN_JOBS = _JOBS.where(sa.or_(Job.project.in_(_PROJECTS), Job.declared_project.in_(_PROJECTS)))
+_MADE = _JOBS.where(Job.project == sa.bindparam("project"))
 
 
 def locked_job(
@@ -76,16 +86,11 @@ def locked_job(
 
 def _rows(service: Service, session: Session, job_id: str) -> list[JobRow]:
     """Return the jobs of this id that the caller sees, or sent before they were moved."""
-    wanted = _locked_rows(job_id)
-    if service.caller.projects is not None:
-        own = sorted(service.caller.projects)
-        wanted = wanted.where(sa.or_(Job.project.in_(own), Job.declared_project.in_(own)))
-    return list(session.execute(wanted))
-
-
-def _locked_rows(job_id: str) -> sa.Select[int, str, str, str, int | None, int | None, bool]:
-    wanted = sa.select(*_COLUMNS).where(Job.job_id == job_id)
-    return wanted.order_by(Job.id).with_for_update()
+    projects = service.caller.projects
+    wanted = {"job_id": job_id}
+    if projects is None:
+        return list(session.connection().execute(_JOBS, wanted))
+    return list(session.connection().execute(_OWN_JOBS, wanted | {"projects": sorted(projects)}))
 
 
 def _of_batch(
@@ -145,8 +150,9 @@ def _made(
         "notices": 0,
     }
     upsert(session, Job, [row])
+    wanted = {"job_id": job_id, "project": project}
     # A deletion of the job has either finished, or waits for this lock.
-    made = session.execute(_locked_rows(job_id).where(Job.project == project)).one()
+    made: JobRow = session.connection().execute(_MADE, wanted).one()
     if made.declared_project not in (project, _UNSAID):  # another one, moved here
         raise JobTakenError(job_id, project)
     require_not_deleted(service, session, job_id, project)

@@ -42,7 +42,30 @@ from gramwatt.service.store.upserts import upsert
 
 _HEADS = (JobRecord.TYPE, EndRecord.TYPE)
 """Records that change what lists show of a job."""
+_ARRIVED = (
+    sa.update(Writer.__table__)  # type: ignore[arg-type]  # a plain table
+    .where(Writer.__table__.c.id == sa.bindparam("key"))
+    .values(contiguous=sa.bindparam("to"), beyond=sa.bindparam("spans"))
+)
+_HEARD = (
+    sa.update(Job.__table__)  # type: ignore[arg-type]  # a plain table
+    .where(Job.id == sa.bindparam("key"))
+    .values(
+        version=Job.version + 1,
+        heard_us=sa.bindparam("now_us"),
+        silent_us=None,
+        stored_b=Job.stored_b + sa.bindparam("added_b"),
+    )
+)
+_WRITERS = sa.select(
+    *(Writer.id, Writer.node, Writer.writer, Writer.contiguous, Writer.beyond)
+).where(Writer.job == sa.bindparam("job"), Writer.node == sa.bindparam("node"))
+_DEVICES = sa.select(Device.node, Device.device_id, Device.id).where(
+    Device.job == sa.bindparam("job"), Device.node == sa.bindparam("node")
+)
+_NEW_WRITERS, _NEW_DEVICES = sa.insert(Writer), sa.insert(Device)
 _WriterName = tuple[str, str]
+_Row = sa.Row[int, str, str, int, str]
 _Keys = dict[_WriterName, int]
 _Classes = dict[str, str | None]
 
@@ -163,12 +186,8 @@ def _store_batch(
             require_intervals(session.get_one(Job, job.id), "what comes later cannot be added")
         _store(session, job.id, keys, new)
         added_b = size_b * (len(new) + aside) // len(batch)
-        heard = {"heard_us": service.now_us(), "stored_b": Job.stored_b + added_b}
-        session.execute(
-            sa.update(Job)
-            .where(Job.id == job.id)
-            .values(version=Job.version + 1, silent_us=None, **heard)
-        )
+        heard = {"key": job.id, "now_us": service.now_us(), "added_b": added_b}
+        session.connection().execute(_HEARD, heard)
         resumed = job.silent_us is not None
         if resumed or job.is_fresh or aside or any(r.TYPE in _HEADS for r in new):
             whole = session.get_one(Job, job.id, populate_existing=True)
@@ -190,8 +209,11 @@ def _arrivals(
         fresh = arrived[record.node, record.writer].add(record.seq)
         (new if fresh else again).append(record)
     if new:
-        for name, row in writers.items():
-            row.contiguous, row.beyond = arrived[name].contiguous, arrived[name].to_text()
+        rows = [
+            {"key": row.id, "to": arrived[name].contiguous, "spans": arrived[name].to_text()}
+            for name, row in sorted(writers.items())
+        ]
+        session.connection().execute(_ARRIVED, rows)
     acknowledged: list[Acknowledged] = [
         {"node": node, "writer": writer, "seq": arrived[node, writer].contiguous}
         for node, writer in sorted(arrived)
@@ -247,25 +269,31 @@ def _interval_row(device: int, record: IntervalRecord) -> dict[str, Any]:
     }
 
 
-def _writers(session: Session, job: int, names: set[_WriterName]) -> dict[_WriterName, Writer]:
-    """Return the writers by name; those that are missing are made."""
-    nodes = sorted({node for node, _ in names})
-    known = session.scalars(sa.select(Writer).where(Writer.job == job, Writer.node.in_(nodes)))
-    found = {name: row for row in known if (name := (row.node, row.writer)) in names}
-    for node, writer in sorted(names - found.keys()):
-        found[node, writer] = Writer(job=job, node=node, writer=writer, contiguous=0, beyond="[]")
-        session.add(found[node, writer])
-    session.flush()
+def _writers(session: Session, job: int, names: set[_WriterName]) -> dict[_WriterName, _Row]:
+    """Key, `contiguous` and `beyond` of the writers, by name; those that are missing are made."""
+    connection = session.connection()
+    found = {}
+    for node in {node for node, _ in names}:
+        for row in connection.execute(_WRITERS, {"job": job, "node": node}):
+            if (name := (row.node, row.writer)) in names:
+                found[name] = row
+    if missing := sorted(names - found.keys()):
+        empty = {"job": job, "contiguous": 0, "beyond": "[]"}
+        rows = [{**empty, "node": node, "writer": writer} for node, writer in missing]
+        connection.execute(_NEW_WRITERS, rows)
+        return _writers(session, job, names)
     return found
 
 
 def _devices(session: Session, job: int, names: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """Keys of the devices by node and id; those that are missing are made."""
-    nodes = sorted({node for node, _ in names})
-    known = session.scalars(sa.select(Device).where(Device.job == job, Device.node.in_(nodes)))
-    found = {(row.node, row.device_id): row for row in known}
-    for node, device_id in sorted(names - found.keys()):
-        found[node, device_id] = Device(job=job, node=node, device_id=device_id)
-        session.add(found[node, device_id])
-    session.flush()
-    return {name: row.id for name, row in found.items()}
+    connection = session.connection()
+    found: dict[tuple[str, str], int] = {}
+    for node in {node for node, _ in names}:
+        known = connection.execute(_DEVICES, {"job": job, "node": node})
+        found |= {(row.node, row.device_id): row.id for row in known}
+    if missing := sorted(names - found.keys()):
+        rows = [{"job": job, "node": node, "device_id": one} for node, one in missing]
+        connection.execute(_NEW_DEVICES, rows)
+        return _devices(session, job, names)
+    return found

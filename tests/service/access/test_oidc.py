@@ -7,7 +7,6 @@ import json
 import sys
 import threading
 import urllib.parse
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import BoundedSemaphore
 
@@ -15,12 +14,10 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from gramwatt.service.access import discovery, oidc
+from gramwatt.service.access import oidc
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, OidcConfig, _group_projects, from_environment
 from gramwatt.service.container import Service
-from tests.service.keyed import key_of
-from tests.service.processes import eventually
 
 NO_KEY = {"Authorization": ""}
 SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
@@ -267,21 +264,30 @@ def test_the_provider_is_asked_once_for_its_description(browsers, provider):
     assert provider.described == 1
 
 
-def test_a_slow_provider_holds_one_request_and_is_asked_once(browsers, provider, monkeypatch):
-    key_of(browsers().application)  # else each thread would make it
+def test_a_slow_provider_holds_two_requests_and_then_no_more(browsers, provider, monkeypatch):
+    monkeypatch.setattr(oidc, "TIMEOUT_S", 0.2)
     provider.go_on.clear()
-    monkeypatch.setattr(discovery, "AGAIN_S", 3600.0)  # however slow this machine is
-    try:
-        with ThreadPoolExecutor(8) as threads:
-            asked = [threads.submit(browsers().get, "/login", headers=NO_KEY) for _ in range(8)]
-            found = [answer.result() for answer in asked]
-        assert [answer.status_code for answer in found] == [503] * 8
-        assert {answer.headers["Retry-After"] for answer in found} == {"10"}
-        assert provider.described == 1
-    finally:
-        provider.go_on.set()
-    monkeypatch.setattr(discovery, "AGAIN_S", 0.0)
-    eventually(lambda: browsers().get("/login", headers=NO_KEY).status_code == 303, 30)
+    browser = browsers()
+    with oidc._exchanges, oidc._exchanges:
+        refused = browser.get("/login", headers=NO_KEY)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "10")
+    assert provider.described == 0
+    answer = browser.get("/login", headers=NO_KEY)
+    assert (answer.status_code, "does not answer" in answer.json["detail"]) == (401, True)
+    provider.go_on.set()
+    assert browser.get("/login", headers=NO_KEY).status_code == 303
+
+
+def test_what_a_provider_said_of_itself_holds_while_it_is_away(browsers, provider, monkeypatch):
+    browser = browsers()
+    assert browser.get("/login", headers=NO_KEY).status_code == 303
+    monkeypatch.setattr(oidc, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(oidc, "DESCRIBED_S", 0.0)
+    provider.go_on.clear()
+    assert browser.get("/login", headers=NO_KEY).status_code == 303
+    provider.go_on.set()
+    assert browser.get("/login", headers=NO_KEY).status_code == 303
+    assert provider.described == 3
 
 
 def test_more_sign_ins_than_may_wait_are_told_to_come_again(browsers, provider, monkeypatch):

@@ -350,17 +350,6 @@ def test_every_misquoted_figure_differs_from_the_catalog_s(light):
     assert by_hand["aws:p4d.24xlarge", "4 x A100"].startswith("8 x A100")
 
 
-def test_an_old_bookmark_with_search_finds_what_it_found(two, client):
-    answer = client.get("/jobs?search=of-B&state=completed")
-    assert (answer.status_code, answer.headers["Location"]) == (
-        302,
-        "/jobs?q=of-B&state=completed",
-    )
-    found = page(client, "/jobs?search=of-B", follow_redirects=True)
-    assert "/jobs/job-B" in found
-    assert "/jobs/job-A" not in found
-
-
 def test_what_runs_is_said_with_its_range_and_only_where_something_does(two, client):
     text = page(client, f"/?month={MAY}")
     assert "Jobs that run are in no sum above." in text

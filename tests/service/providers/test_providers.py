@@ -2,7 +2,6 @@
 
 import math
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -470,29 +469,6 @@ def test_a_refused_key_is_not_tried_again_for_an_hour(local):
     assert len(local.asked) == 1
     serve(local, b"fine")
     assert asked.ask("y", bytes) == b"fine"  # another path, which the plan may allow
-
-
-def test_of_one_question_only_one_is_in_flight(local):
-    entered, go = threading.Event(), threading.Event()
-
-    def answer(path, query, headers):
-        entered.set()
-        go.wait(60)
-        return 200, {}, shaped("uk", VALUES)
-
-    local.answer = answer
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(ask(local, "uk"))) for _ in range(4)]
-    threads[0].start()
-    entered.wait(60)
-    for thread in threads[1:]:
-        thread.start()
-    time.sleep(0.1)
-    go.set()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
-    assert len(local.asked) == 1
 
 
 def test_nothing_is_asked_without_https_except_this_machine():
