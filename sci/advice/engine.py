@@ -117,7 +117,7 @@ def _implausible(score: EstimateDoc | None) -> list[Notice]:
     return [
         Notice(one["code"], one["message"], one["field"])
         for one in told
-        if one["code"] == "input-implausible"
+        if one["code"] in ("input-implausible", "lifetime-exceeded")
     ]
 
 
