@@ -11,10 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, cast
 
 from gramwatt.reports.printable import clean
-from gramwatt.sci.analysis.documents import (
-    MonthDoc,
-    MonthTotals,
-)
+from gramwatt.sci.analysis.documents import MonthDoc, MonthTotals
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
     FollowedRow,

@@ -23,7 +23,6 @@ from gramwatt.sci.base.document import SourceDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
-from gramwatt.sci.grid.zones import AnnualIntensity
 
 OTHER = ("source", "intensity", "power", "unit", "as_json")
 """Parameters of the command that are no field of the request by that name."""
@@ -87,7 +86,7 @@ def command(
 def _answer(document: dict[str, Any], *, as_json: bool) -> EstimateDoc:
     try:
         catalog = user_catalog()
-        return estimate(parse_estimate_request(document), catalog, AnnualIntensity(catalog))
+        return estimate(parse_estimate_request(document), catalog)
     except GramwattError as error:
         refuse_error(error, as_json=as_json)
 

@@ -17,12 +17,7 @@ from gramwatt.reports.exports.certification import to_sign, with_year
 from gramwatt.reports.exports.common import PROVISIONAL, formula_text
 from gramwatt.reports.exports.imp import EMBODIED_METHOD
 from gramwatt.sci.analysis.breakdown import hardware_of
-from gramwatt.sci.analysis.documents import (
-    ModelDoc,
-    ModelPartDoc,
-    MonthDoc,
-    ProjectRow,
-)
+from gramwatt.sci.analysis.documents import ModelDoc, ModelPartDoc, MonthDoc, ProjectRow
 from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.quantity import QuantityDoc, sources_of

@@ -22,12 +22,7 @@ from gramwatt.reports.model import (
     Table,
     Text,
 )
-from gramwatt.sci.analysis.documents import (
-    ExcludedDoc,
-    PendingJobRow,
-    SavingDoc,
-    TermsDoc,
-)
+from gramwatt.sci.analysis.documents import ExcludedDoc, PendingJobRow, SavingDoc, TermsDoc
 from gramwatt.sci.analysis.month_rows import (
     GradeLimit,
     MonthMethodDoc,

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from gramwatt.reports.model import Block, Cell, Column, Heading, NoticeBlock, Table
 from gramwatt.reports.sections.common import cell, job_cell
-from gramwatt.sci.analysis.documents import (
-    ExcludedDoc,
-    MonthDoc,
-    PendingDoc,
-)
+from gramwatt.sci.analysis.documents import ExcludedDoc, MonthDoc, PendingDoc
 from gramwatt.sci.base.formatting import text
 
 IDS_SAID = 3

@@ -40,7 +40,6 @@ from gramwatt.sci.base.request_fields import Span
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.grid.zones import AnnualIntensity
 
 CERTAIN_SHOWN = 10
 """Certain savings that are listed when the request names no parts."""
@@ -102,10 +101,13 @@ def suggest(
     shown, shortened = _shown(work, compared)
     shown = [*shown, *other_counts(work, shown, compared)]
     every = [*shown, *_actions(work), *keep(work, compared)]
-    suggestions = sorted(every, key=partial(_rank, work))
+    suggestions = [
+        replace(one, effort=effort_of(work, one), yearly_kg=work.yearly_kg(one.saved_g))
+        for one in sorted(every, key=partial(_rank, work))
+    ]
     found += [*shortened, *notices(work)]
     return {
-        "suggestions": [_finished(work, one).to_doc() for one in suggestions],
+        "suggestions": [one.to_doc() for one in suggestions],
         "estimate": score,
         "notices": [notice.to_doc() for notice in found],
     }
@@ -119,11 +121,6 @@ def _implausible(score: EstimateDoc | None) -> list[Notice]:
         for one in told
         if one["code"] in ("input-implausible", "lifetime-exceeded")
     ]
-
-
-def _finished(work: Work, one: Suggestion) -> Suggestion:
-    """Return the suggestion with its effort and what it saves in a year."""
-    return replace(one, effort=effort_of(work, one), yearly_kg=work.yearly_kg(one.saved_g))
 
 
 def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
@@ -148,18 +145,14 @@ def _candidates(work: Work) -> list[Hardware | Slice]:
     if work.request.candidates is None:
         if needs_no_device(work):
             return []
-        every = work.catalog.all_hardware()
-        return [part for part in every if _is_present(work, part) or _is_option(work, part)]
+        present, every = work.part.id if work.part else None, work.catalog.all_hardware()
+        return [part for part in every if part.id == present or _is_option(work, part)]
     found: dict[str, Hardware | Slice] = {}
     for name in work.request.candidates:
         part, piece = find_part(work.catalog, name)
         one = piece or part
         found.setdefault(one.id, one)
     return list(found.values())
-
-
-def _is_present(work: Work, part: Hardware) -> bool:
-    return work.part is not None and part.id == work.part.id
 
 
 def _is_option(work: Work, part: Hardware) -> bool:
@@ -233,4 +226,4 @@ def _estimate(work: Work) -> EstimateDoc | None:
         power_w=Span.exact(request.mean_power_w),
         units=request.units,
     )
-    return estimate(asked, work.catalog, AnnualIntensity(work.catalog))
+    return estimate(asked, work.catalog)

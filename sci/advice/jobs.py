@@ -29,9 +29,7 @@ from gramwatt.sci.advice.suggest_request import (
 )
 from gramwatt.sci.analysis.breakdown import hardware_of
 from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.analysis.documents import (
-    SavingDoc,
-)
+from gramwatt.sci.analysis.documents import SavingDoc
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
 )

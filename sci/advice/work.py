@@ -92,6 +92,12 @@ class Work:
         return self.request.ownership or ("rented" if self.rented else "owned")
 
     @property
+    def present(self) -> Hardware:
+        """Return the part that the job runs on, where it is known."""
+        assert self.part is not None  # other settings are asked of a present run only
+        return self.part
+
+    @property
     def present_id(self) -> str | None:
         """Return the part that the job runs on, or its slice."""
         present = self.slice or self.part
@@ -275,13 +281,9 @@ def resolve(
     if part and on_slice:  # the power of a slice is a share of the board's
         part = replace(part, memory_gb=on_slice.memory_gib)
         request = replace(request, mean_power_w=None)
-    if request.zone:
-        catalog.zone(request.zone)
-    if request.full_region:
-        catalog.region(request.full_region)
-    request.check_one_provider()
     served = request.cloud is not None or in_data_centre(part)
     place = locate(request.zone, request.full_region, request.pue, catalog, data_centre=served)
+    request.check_one_provider()
     grid = catalog.zone(place.zone) if place.zone else catalog.world()
     lifetime = catalog.lifetime(part.id if part else None)
     if request.lifetime_years is not None:

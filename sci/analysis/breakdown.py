@@ -102,7 +102,8 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
         pue = Quantity.from_doc(job["method"]["pue"])
         intensity = _intensity(job, grams, read)
         per_joule = grams.value / whole.value / pue.value
-        over = Quantity(*_less_one(pue), pue.unit, pue.kind, pue.source)
+        ends = max(0.0, pue.low - 1), pue.high - 1
+        over = Quantity(pue.value - 1, *ends, pue.unit, pue.kind, pue.source)
         for name, joules in (*sums.items(), (OVERHEAD, whole)):
             if joules is None or joules.value <= 0:
                 continue
@@ -127,10 +128,6 @@ def _readings(device: DeviceDoc) -> list[Quantity]:
         for kind, joules in device["kinds"].items()
         if joules > 0
     ]
-
-
-def _less_one(pue: Quantity) -> tuple[float, float, float]:
-    return pue.value - 1, max(0.0, pue.low - 1), pue.high - 1
 
 
 def _intensity(job: JobDoc, grams: Quantity, read: Quantity) -> Quantity:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from gramwatt.sci.analysis.frameworks import FrameworkRow as FrameworkRow
+from gramwatt.sci.analysis.frameworks import FrameworkRow
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
     FollowedRow,
@@ -15,14 +15,14 @@ from gramwatt.sci.analysis.month_rows import (
     MonthMethodDoc,
     ProjectChange,
 )
-from gramwatt.sci.analysis.scope_2 import Scope2Doc as Scope2Doc
-from gramwatt.sci.analysis.trail import ClosingDoc as ClosingDoc
-from gramwatt.sci.analysis.trail import DeletedRow as DeletedRow
-from gramwatt.sci.analysis.trail import FactorFileDoc as FactorFileDoc
-from gramwatt.sci.analysis.trail import FactorRow as FactorRow
-from gramwatt.sci.analysis.trail import RegisterRow as RegisterRow
-from gramwatt.sci.analysis.trail import RestatementDoc as RestatementDoc
-from gramwatt.sci.analysis.trail import RestatementStep as RestatementStep
+from gramwatt.sci.analysis.scope_2 import Scope2Doc
+from gramwatt.sci.analysis.trail import (
+    ClosingDoc,
+    DeletedRow,
+    FactorRow,
+    RegisterRow,
+    RestatementDoc,
+)
 from gramwatt.sci.base.document import DayDoc, JobHead, QualityDoc, SciDoc
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
@@ -49,30 +49,28 @@ class MonthTotals(TermsDoc):
     jobs_unknown: int
 
 
-class ProjectRow(TypedDict):
+class UnitRow(TypedDict):
+    """sum(C) / sum(R) in one functional unit."""
+
+    unit: str
+    jobs: int
+    count: float
+    energy_kwh: QuantityDoc | None
+    total_g: QuantityDoc | None
+    g_per_unit: QuantityDoc | None
+    conformance: str
+
+
+class ProjectRow(UnitRow):
     """sum(C) / sum(R) of one project and functional unit."""
 
     project: str
-    unit: str
-    jobs: int
-    count: float
-    energy_kwh: QuantityDoc | None
-    total_g: QuantityDoc | None
-    g_per_unit: QuantityDoc | None
-    conformance: str
 
 
-class ModelUnitRow(TypedDict):
+class ModelUnitRow(UnitRow):
     """sum(C) / sum(R) of one model and functional unit."""
 
     model_id: str
-    unit: str
-    jobs: int
-    count: float
-    energy_kwh: QuantityDoc | None
-    total_g: QuantityDoc | None
-    g_per_unit: QuantityDoc | None
-    conformance: str
 
 
 class ModelPartDoc(TermsDoc):

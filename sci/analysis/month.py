@@ -15,11 +15,7 @@ from functools import cached_property
 from math import fsum, log
 from typing import get_args
 
-from gramwatt.sci.analysis.documents import (
-    ExcludedDoc,
-    PendingDoc,
-    PendingJobRow,
-)
+from gramwatt.sci.analysis.documents import ExcludedDoc, PendingDoc, PendingJobRow
 from gramwatt.sci.base.document import (
     DayDoc,
     JobDoc,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
-from gramwatt.sci.analysis.documents import RestatementStep
+from gramwatt.sci.analysis.trail import RestatementStep
 from gramwatt.sci.base.document import CorrectionDoc, JobDoc
 from gramwatt.sci.base.quantity import Quantity
 

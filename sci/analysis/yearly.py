@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from gramwatt.sci.analysis.documents import (
-    FrameworkRow,
     ModelUnitRow,
     MonthDoc,
     ProjectRow,
-    RestatementDoc,
     StatementDoc,
     TermsDoc,
 )
+from gramwatt.sci.analysis.frameworks import FrameworkRow
+from gramwatt.sci.analysis.trail import RestatementDoc
 from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, join_sources, of_sources, weakest
 from gramwatt.sci.score.assess import worst_status
@@ -144,31 +144,19 @@ def year_document(
 
 
 def _month(month: str, document: MonthDoc | None, over: bool) -> YearMonthRow:
-    if document is None:
-        return {
-            "energy_kwh": None,
-            "operational_g": None,
-            "embodied_g": None,
-            "total_g": None,
-            "month": month,
-            "complete": over,
-            "closed": False,
-            "revision": None,
-            "jobs": 0,
-            "jobs_unknown": 0,
-        }
-    closings, totals = document["closings"], document["totals"]
+    totals = document["totals"] if document else None
+    closings = document["closings"] if document else []
     return {
-        "energy_kwh": totals["energy_kwh"],
-        "operational_g": totals["operational_g"],
-        "embodied_g": totals["embodied_g"],
-        "total_g": totals["total_g"],
+        "energy_kwh": totals["energy_kwh"] if totals else None,
+        "operational_g": totals["operational_g"] if totals else None,
+        "embodied_g": totals["embodied_g"] if totals else None,
+        "total_g": totals["total_g"] if totals else None,
         "month": month,
-        "complete": document["complete"],
+        "complete": document["complete"] if document else over,
         "closed": bool(closings) and closings[-1]["reopened_at"] is None,
-        "revision": document["revision"],
-        "jobs": totals["jobs"],
-        "jobs_unknown": totals["jobs_unknown"],
+        "revision": document["revision"] if document else None,
+        "jobs": totals["jobs"] if totals else 0,
+        "jobs_unknown": totals["jobs_unknown"] if totals else 0,
     }
 
 

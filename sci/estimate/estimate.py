@@ -23,7 +23,7 @@ from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.catalog.slices import find_part
 from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
 from gramwatt.sci.estimate.request import EstimateRequest
-from gramwatt.sci.grid.zones import USUAL_HOURS, AnnualIntensity
+from gramwatt.sci.grid.zones import USUAL_HOURS
 from gramwatt.sci.score.assess import SUPPLIES, Conformance, conformance, overlay_notices
 from gramwatt.sci.score.functional_unit import sci_doc, unit_notices
 from gramwatt.sci.score.location import Place, in_data_centre, locate
@@ -68,15 +68,15 @@ class EstimateDoc(TypedDict):
     method: EstimateMethod
 
 
-def estimate(request: EstimateRequest, catalog: Catalog, intensity: AnnualIntensity) -> EstimateDoc:
+def estimate(request: EstimateRequest, catalog: Catalog) -> EstimateDoc:
     """Answer a request; raises LookupFailed for unknown names, ScoreError for an impossible one."""
     machine = catalog.instance(request.instance) if request.instance else None
     name = machine.hardware if machine else request.hardware
     hardware = _board(catalog, name) if name else None
     request = placed(request, machine)
     served = machine is not None or in_data_centre(hardware)
-    place = _place(request, catalog, served)
-    grid = _grid(request, place, intensity)
+    place = locate(request.zone, request.region, request.pue, catalog, data_centre=served)
+    grid = _grid(request, place, catalog)
     work = Assumptions(request, hardware, catalog, machine)
     hours = work.device_hours()
     energy, embodied = work.energy_kwh(hours), work.embodied_g(hours)
@@ -146,20 +146,12 @@ def placed(request: EstimateRequest, machine: Instance | None) -> EstimateReques
     return request
 
 
-def _place(request: EstimateRequest, catalog: Catalog, data_centre: bool) -> Place:
-    """Return zone, region and PUE; raises LookupFailed for a zone or region that is not known."""
-    if request.zone:
-        catalog.zone(request.zone)
-    if request.region:
-        catalog.region(request.region)
-    return locate(request.zone, request.region, request.pue, catalog, data_centre=data_centre)
-
-
-def _grid(request: EstimateRequest, place: Place, intensity: AnnualIntensity) -> Quantity:
+def _grid(request: EstimateRequest, place: Place, catalog: Catalog) -> Quantity:
     """Return intensity [gCO2e/kWh]: declared, else the annual mean of the zone."""
     if request.intensity_g_per_kwh is not None:
         return Quantity.exact(request.intensity_g_per_kwh, "gCO2e/kWh", "declared", DECLARED)
-    return intensity.at_any_time(place.zone, _length_h(request))
+    zone = catalog.zone(place.zone) if place.zone else catalog.world()
+    return zone.over(_length_h(request))
 
 
 def _length_h(request: EstimateRequest) -> float:

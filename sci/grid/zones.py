@@ -200,13 +200,6 @@ class AnnualIntensity:
         mean = row.over((end - start).total_seconds() / S_PER_HOUR, start)
         return (IntensityPoint(row.zone, start, end, mean, quality, row.signal, row.basis),)
 
-    def at_any_time(self, zone: str | None, hours: float) -> Quantity:
-        """Return the mean over so many hours of a zone [gCO2e/kWh], whenever they are.
-
-        Raises LookupFailed for an unknown zone.
-        """
-        return (self._values.zone(zone) if zone else self._values.world()).over(hours)
-
 
 def _when(hours: float, start: datetime | None, *, usual: bool) -> str:
     """Return the hours whose own part of the range of an annual value a span has.

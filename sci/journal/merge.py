@@ -152,7 +152,8 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
     if head.reporter:
         devices, left_out = _counted_here(devices)
         notices += [elsewhere.notice(head.reporter, left_out)] if left_out else []
-    counts = sorted((r for r in unique if isinstance(r, CountRecord)), key=_count_key)
+    counts = [r for r in unique if isinstance(r, CountRecord)]
+    counts.sort(key=lambda count: (count.at, count.node, count.writer, count.seq))
     counted_up = _with_spans([count for count in counts if count.since is None], jobs)
     seen = extent.last_seen
     nodes = _with_readings(nodes_of(jobs, ends, extent.read, seen), unique)
@@ -250,10 +251,6 @@ def _job_key(job: JobRecord) -> tuple[object, ...]:
     # The command knows what its user asked for; a recovery writer knows least.
     rank = {"command": 0, "track": 1, "recovery": 2}[job.role]
     return (rank, job.started_at, job.node, job.writer, job.seq)
-
-
-def _count_key(count: CountRecord) -> tuple[object, ...]:
-    return (count.at, count.node, count.writer, count.seq)
 
 
 def _with_spans(

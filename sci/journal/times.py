@@ -52,13 +52,6 @@ def within_time(
     ends = [time.end for time in times.values()]
     last = None if None in ends else max(end for end in ends if end)
     whole = ReportedTime(min(time.start for time in times.values()), last)
-    extent = extent_of(records)
-    if all(
-        _holds(times.get(node, whole), span)
-        for spans in (extent.read, extent.counted)
-        for node, span in spans.items()
-    ):
-        return records, extent, []
     kept: list[AnyRecord] = []
     left: dict[str, list[IntervalRecord | CountRecord]] = defaultdict(list)
     for record in records:

@@ -157,12 +157,11 @@ def best_start(
 
 def best(actual: ActualIntensity, run: LoadCurve, operational: Quantity) -> BestDoc | None:
     """Return the best start of the 28 days before the run's, its own among them."""
-    if not actual.covers(run, np.array([run.start]))[0]:
+    earliest = max(run.start - PAST / HOUR, actual.grid.edges[0])
+    found = _best_within(actual, run, earliest, run.start)
+    if found is None:
         return None
-    start = best_start(actual, run, max(run.start - PAST / HOUR, actual.grid.edges[0]), run.start)
-    if start is None:
-        return None
-    new, then = actual.mean(run, start, "at the best start"), actual.mean(run, run.start, "then")
+    start, new, then = found
     emitted = _emitted(operational, actual, new, then)
     ratio = new.over(then, "ratio")
     return {"start": moment_text(start), "operational_g": emitted.to_doc(), "ratio": ratio.to_doc()}
@@ -175,13 +174,27 @@ def saved_within(
 
     None where the intensity of the run is not known by the hour.
     """
+    found = _best_within(actual, run, run.start, run.start + hours)
+    if found is None:
+        return None
+    _, new, then = found
+    return new.over(then, "ratio").complement("1").scaled(operational.value, operational.unit)
+
+
+def _best_within(
+    actual: ActualIntensity, run: LoadCurve, earliest: float, latest: float
+) -> tuple[float, Quantity, Quantity] | None:
+    """Return the best known start [h], the mean intensity from it, and that of the run itself.
+
+    None where the intensity of the run is not known by the hour.
+    """
     if not actual.covers(run, np.array([run.start]))[0]:
         return None
-    start = best_start(actual, run, run.start, run.start + hours)
+    start = best_start(actual, run, earliest, latest)
     if start is None:
         return None
     new, then = actual.mean(run, start, "at the best start"), actual.mean(run, run.start, "then")
-    return new.over(then, "ratio").complement("1").scaled(operational.value, operational.unit)
+    return start, new, then
 
 
 def elsewhere(

@@ -134,7 +134,8 @@ def plan_and_regret(
         regret = _regret(here, record) if record else None
     else:
         overhead = job.cost(there, slots) / intensity.value
-        saving, reliable = _between_zones(intensity.scaled(overhead), at_once)
+        saving = intensity.scaled(overhead).over(at_once, "ratio").complement(SAVED)
+        reliable = saving.low > LEAST_SAVING
     if not reliable:
         reason = _reason(here, record, saving, moves=place != home)
         notices.append(Notice("no-reliable-gain", reason))
@@ -261,12 +262,6 @@ def _regret(found: Outlook, record: Outcome) -> Quantity:
     """Return what plans of the past emitted beyond the best hours, as a share of those."""
     text = f"{len(record.regrets)} plans of the past of {found.zone}, against perfect foresight"
     return mean_of(record.regrets, "share above the best", text)
-
-
-def _between_zones(moved: Quantity, at_once: Quantity) -> tuple[Quantity | None, bool]:
-    """Return the share saved by moving; reliable where the whole range says so."""
-    saving = moved.over(at_once, "ratio").complement(SAVED)
-    return saving, saving.low > LEAST_SAVING
 
 
 def _reason(found: Outlook, record: Outcome | None, saving: Quantity | None, *, moves: bool) -> str:

@@ -178,8 +178,7 @@ def _power_notices(scored: ScoredJob) -> list[Notice]:
         beyond = [
             interval
             for interval in intervals
-            if interval.energy_j > most_w * COUNTER_STEP_S
-            and interval.energy_j / most_w - COUNTER_STEP_S > _length_s(interval)
+            if interval.energy_j > most_w * (_length_s(interval) + COUNTER_STEP_S)
         ]
         if not beyond and intervals:
             span_s = (intervals[-1].end - intervals[0].start).total_seconds()

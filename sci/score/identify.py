@@ -276,8 +276,7 @@ def _host(devices: Sequence[_Device]) -> tuple[str, Embodied, float, float, Kind
     accelerators = [device for device in devices if device.te and not device.te.includes_host]
     label, cpu = "host (CPU, memory, board, case)", _of_class(devices, "cpu")
     if not accelerators:
-        own = not any(device.te for device in devices)
-        if not own:
+        if any(device.te for device in devices):
             return None
         part = _part_of_limits(cpu)
         known, size = _seen_size(devices)
@@ -285,7 +284,7 @@ def _host(devices: Sequence[_Device]) -> tuple[str, Embodied, float, float, Kind
         if virtual and (found := virtual_share(size.threads, size.memory_gib)):
             share, te = found
             return f"{label}, a virtual machine's share", te, share * part, 1.0, "estimated"
-        return label, _seen_host(devices), part, 1.0, "declared"
+        return label, host_te(known, size.threads, size.memory_gib), part, 1.0, "declared"
     reserved = sum(device.record.share for device in accelerators)
     slots = _slots(accelerators, reserved)
     usual = _host_of(accelerators, slots, devices)
@@ -325,11 +324,6 @@ def _part_of_limits(cpu: _Device | None) -> float:
     if cpu is None or not cpu.record.units or not cpu.record.units_total:
         return 1.0
     return min(1.0, round(cpu.record.share * cpu.record.units_total / cpu.record.units, 6))
-
-
-def _seen_host(devices: Sequence[_Device]) -> Embodied:
-    cpu, size = _seen_size(devices)
-    return host_te(cpu, size.threads, size.memory_gib)
 
 
 def _seen_size(devices: Sequence[_Device]) -> tuple[Cpu | None, Size]:

@@ -79,8 +79,12 @@ def locate(
 
     A fault is a "shall" of the standard that is not met, a deviation a "should". A declared zone
     wins over one that its region lies in, and is a deviation where they contradict each other.
-    Names that the catalog does not know leave a notice; commands and routes refuse them before.
+    Raises LookupFailed for a zone or region that is not known.
     """
+    if zone:
+        catalog.zone(zone)
+    if region:
+        catalog.region(region)
     place = _located(NodePlace("", zone, region, pue), catalog, data_centre)
     text = _contradiction(zone, place, catalog)
     return _deviating(place, text) if text else place

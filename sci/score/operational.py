@@ -7,7 +7,7 @@ and not once per interval. A cell is an intensity point, or the part of it in on
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -300,30 +300,13 @@ def by_cell(
 ) -> dict[Kind, list[float]]:
     """Return joules of each cell between edges, by kind; an interval across cells is cut by time.
 
-    Intervals come in time order, so most lie within the same cell as the one before, or reach into
-    the next one. Raises ScoreError for one that the edges do not cover.
+    Raises ScoreError for one that the edges do not cover.
     """
-    last = len(edges) - 2
-    cells: dict[str, list[float]] = {}
-    index, left, right = 0, edges[0], edges[1]
+    cells: dict[str, list[float]] = defaultdict(lambda: [0.0] * (len(edges) - 1))
     for interval in intervals:
-        start, end, joules = interval.start, interval.end, interval.energy_j
-        amounts = cells.get(interval.kind)
-        if amounts is None:
-            amounts = cells[interval.kind] = [0.0] * (len(edges) - 1)
-        if not left <= start < right and index < last:
-            index += 1
-            if not right <= start < edges[index + 1]:
-                index = min(max(bisect_right(edges, start) - 1, 0), last)
-            left, right = edges[index], edges[index + 1]
-        if left <= start and end <= right:
-            amounts[index] += joules
-        elif left <= start and index < last and end <= edges[index + 2]:
-            amounts[index] += joules * ((right - start) / (end - start))
-            amounts[index + 1] += joules * ((end - right) / (end - start))
-        else:
-            for number, share in split(edges, start, end):
-                amounts[number] += joules * share
+        amounts = cells[interval.kind]
+        for number, share in split(edges, interval.start, interval.end):
+            amounts[number] += interval.energy_j * share
     return {_KINDS[kind]: amounts for kind, amounts in cells.items()}
 
 

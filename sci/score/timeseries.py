@@ -87,29 +87,16 @@ def _by_step(
     sums: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     times: dict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for device in job.devices:
-        left = right = job.started_at
         device_class = device.record.device_class
         for interval in device.intervals:
             start, end, busy = interval.start, interval.end, interval.utilisation_mean
-            if not left <= start < right:
-                index = (start - job.started_at) // step
-                left = job.started_at + index * step
-                right = left + step
-                by_kind, of_step = sums[device_class, index], times[device_class, index]
-            if end <= right:
-                by_kind[interval.kind] += interval.energy_j
-                if busy is not None:
-                    length_s = (end - start).total_seconds()
-                    of_step[0] += busy * length_s
-                    of_step[1] += length_s
-                continue
-            for crossed, share in _steps_crossed(job.started_at, step, start, end):
-                sums[device_class, crossed][interval.kind] += interval.energy_j * share
+            for index, share in _steps_crossed(job.started_at, step, start, end):
+                sums[device_class, index][interval.kind] += interval.energy_j * share
                 if busy is not None:
                     length_s = (end - start).total_seconds() * share
-                    of_crossed = times[device_class, crossed]
-                    of_crossed[0] += busy * length_s
-                    of_crossed[1] += length_s
+                    of_step = times[device_class, index]
+                    of_step[0] += busy * length_s
+                    of_step[1] += length_s
     return sums, {key: busy_s / whole_s for key, (busy_s, whole_s) in times.items() if whole_s}
 
 
@@ -166,10 +153,12 @@ def days(scored: ScoredJob) -> list[DayDoc]:
     since the count before; a job without units is one job over its reserved time. So the days add
     up to the job, and C and R of a day are those of the same hours.
     """
+    zone = scored.context.zone
     embodied = _embodied_by_day(scored)
-    counts = _counts_by_day(scored.job, scored.context.zone)
+    counts = _counts_by_day(scored.job, zone)
+    calendar = {day_of(left, zone) for left, _ in by_day(*_span(scored.job), zone)}
     rows: list[DayDoc] = []
-    for day in sorted({*_calendar(scored.job, scored.context.zone), *embodied, *counts}):
+    for day in sorted({*calendar, *embodied, *counts}):
         energy_kwh, operational_g = _day_terms(scored, day)
         rows.append(
             {
@@ -202,18 +191,15 @@ def _counts_by_day(job: MergedJob, zone: tzinfo) -> dict[date, dict[str, float]]
     found: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for count in job.counts:
         if count.amount > 0:
-            for day, share in _over(count.since or count.at, count.at, zone).items():
+            span = count.since or count.at, count.at
+            at_once = {day_of(count.at, zone): 1.0}  # a moment lies wholly in its day
+            for day, share in (shares(span, zone=zone) or at_once).items():
                 found[day][count.unit] += count.amount * share
     if found:
         return found
     reserved = shares(*job.reserved([node.name for node in job.nodes]), zone=zone)
     whole = reserved or {day_of(job.started_at, zone): 1.0}
     return {day: {"job": share} for day, share in whole.items()}
-
-
-def _over(start: datetime, end: datetime, zone: tzinfo) -> Mapping[date, float]:
-    """Return the fraction of a span in each day; a moment lies wholly in its own."""
-    return shares((start, end), zone=zone) or {day_of(end, zone): 1.0}
 
 
 def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity | None]:
@@ -231,12 +217,6 @@ def _day_terms(scored: ScoredJob, day: date) -> tuple[Quantity | None, Quantity 
 
 def _part(figure: Quantity | None, share: float) -> Quantity | None:
     return figure.scaled(share) if figure else None
-
-
-def _calendar(job: MergedJob, zone: tzinfo) -> list[date]:
-    """Return every day from the first that the job meets to the last."""
-    start, end = _span(job)
-    return [day_of(left, zone) for left, _ in by_day(start, end, zone)]
 
 
 def _span(job: MergedJob) -> tuple[datetime, datetime]:

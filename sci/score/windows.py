@@ -21,7 +21,6 @@ from gramwatt.sci.base.quantity import Kind, Quantity, total
 from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.nodes import Span
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.operational import by_cell
@@ -148,7 +147,8 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
     figures = []
     for device in job.devices:
         inside = _inside(device.intervals, window)
-        if not inside and every_device and _overlaps(job.reserved(device.nodes), window):
+        spans = job.reserved(device.nodes) if every_device and not inside else ()
+        if any(start < window.end and end > window.start for start, end in spans):
             return None
         meter, site = device.record.meter, energy.site_of.get(device.record.node, 0)
         for kind, joules in by_cell(inside, edges[first : last + 1]).items():
@@ -165,10 +165,6 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
     embodied = scored.embodied_g.scaled(share) if scored.embodied_g else None
     carbon = operational + embodied if operational and embodied else None
     return energy_j, operational, embodied, carbon
-
-
-def _overlaps(spans: Iterable[Span], window: Window) -> bool:
-    return any(start < window.end and end > window.start for start, end in spans)
 
 
 def _inside(intervals: Sequence[IntervalRecord], window: Window) -> list[IntervalRecord]:

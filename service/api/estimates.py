@@ -12,7 +12,6 @@ from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensit
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import EstimateRequest, parse_estimate_request
-from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.request_bodies import body_of
@@ -61,7 +60,7 @@ def make_estimate(body: EstimateBody) -> EstimateDoc:
     try:
         catalog = service().catalog
         request = parse_estimate_request(body.model_dump(exclude_none=True))
-        return estimate(request, catalog, AnnualIntensity(catalog))
+        return estimate(request, catalog)
     except GramwattError as error:
         raise unanswerable(error) from None
 

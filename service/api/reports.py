@@ -10,7 +10,8 @@ from flask import Response, request
 from pydantic import Field
 
 from gramwatt.reports.html import POLICY
-from gramwatt.sci.analysis.documents import MonthDoc, RegisterRow
+from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.trail import RegisterRow
 from gramwatt.sci.analysis.yearly import YearDoc
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.access.projects import one_project

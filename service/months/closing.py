@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from gramwatt.reports.sections.not_summed import incomplete
-from gramwatt.sci.analysis.documents import ClosingDoc
+from gramwatt.sci.analysis.trail import ClosingDoc
 from gramwatt.service.access import audit
 from gramwatt.service.common.errors import MonthStateError
 from gramwatt.service.container import Service

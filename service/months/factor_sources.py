@@ -8,7 +8,7 @@ from typing import get_args
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import FactorFileDoc, FactorRow
+from gramwatt.sci.analysis.trail import FactorFileDoc, FactorRow
 from gramwatt.sci.base.csv_data import rows as csv_rows
 from gramwatt.sci.base.days import month_span
 from gramwatt.sci.base.errors import LookupFailed

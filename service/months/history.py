@@ -7,10 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gramwatt.sci.analysis.documents import (
-    TrendRow,
-    WorkRow,
-)
+from gramwatt.sci.analysis.documents import TrendRow, WorkRow
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,

@@ -9,8 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import DeletedRow, ExcludedDoc
+from gramwatt.sci.analysis.documents import ExcludedDoc
 from gramwatt.sci.analysis.month import Pending, excluded_row
+from gramwatt.sci.analysis.trail import DeletedRow
 from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.service.container import Service

@@ -12,7 +12,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import RegisterRow
+from gramwatt.sci.analysis.trail import RegisterRow
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.container import Service
 from gramwatt.service.months import revisions

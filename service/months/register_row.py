@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from gramwatt.sci.analysis.breakdown import boundary_of
-from gramwatt.sci.analysis.documents import RegisterRow
 from gramwatt.sci.analysis.month import months_of
+from gramwatt.sci.analysis.trail import RegisterRow
 from gramwatt.sci.base.document import JobDoc, JobHead
 
 

@@ -10,12 +10,13 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import BudgetUse, DeletedRow, ExcludedDoc, MonthDoc
+from gramwatt.sci.analysis.documents import BudgetUse, ExcludedDoc, MonthDoc
 from gramwatt.sci.analysis.month import (
     Pending,
     pending_doc,
     previous_month,
 )
+from gramwatt.sci.analysis.trail import DeletedRow
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import BusyError, NoDataError
 from gramwatt.service.container import Service

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gramwatt.sci.analysis.documents import ClosingDoc, RestatementDoc
+from gramwatt.sci.analysis.trail import ClosingDoc, RestatementDoc
 from gramwatt.service.container import Service
 from gramwatt.service.store.timestamps import text_from_us
 

@@ -11,8 +11,9 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import MonthTotals, RestatementDoc
+from gramwatt.sci.analysis.documents import MonthTotals
 from gramwatt.sci.analysis.restatement import Bridge, Grams, Why, grams_in, why
+from gramwatt.sci.analysis.trail import RestatementDoc
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.container import Service
 from gramwatt.service.months.register_row import register_row

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import ClosingDoc
+from gramwatt.sci.analysis.trail import ClosingDoc
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months.sums.keeping import ALL

@@ -8,8 +8,8 @@ from gramwatt.reports.charts import data_table, tip
 from gramwatt.reports.charts_month import ranged_bars
 from gramwatt.reports.model import Block, Cell, Chart, Column, Heading, Pair, Table, Text
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.analysis.documents import ComponentRow, MarketDoc, MonthDoc, Scope2Doc
-from gramwatt.sci.analysis.scope_2 import InstrumentRow, Scope2Zone
+from gramwatt.sci.analysis.documents import ComponentRow, MarketDoc, MonthDoc
+from gramwatt.sci.analysis.scope_2 import InstrumentRow, Scope2Doc, Scope2Zone
 from gramwatt.sci.base.formatting import jobs_text, number, percent, prefix, text, value_text
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_estimate
 

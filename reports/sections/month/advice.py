@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table, Text
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.analysis.documents import (
-    MonthDoc,
-)
+from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
     FollowedRow,

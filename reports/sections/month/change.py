@@ -15,10 +15,7 @@ from gramwatt.reports.sections.change import (
 )
 from gramwatt.reports.sections.common import cell
 from gramwatt.reports.sections.daily import month_name
-from gramwatt.sci.analysis.documents import (
-    ChangeDoc,
-    MonthDoc,
-)
+from gramwatt.sci.analysis.documents import ChangeDoc, MonthDoc
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.analysis.month_rows import (
     ProjectChange,

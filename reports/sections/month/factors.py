@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.analysis.documents import FactorRow, MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.trail import FactorRow
 from gramwatt.sci.base.formatting import number, value_text
 
 NOTE = (

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from gramwatt.reports.model import Block, Column, Heading, Pair, Table
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.analysis.documents import MonthDoc, RegisterRow
+from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.trail import RegisterRow
 from gramwatt.sci.base.csv_data import rows as csv_rows
 from gramwatt.sci.base.formatting import minute_text
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gramwatt.reports.model import Block, Cell, Column, Facts, Heading, Table
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.analysis.documents import ClosingDoc, MonthDoc, RestatementDoc
+from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.trail import ClosingDoc, RestatementDoc
 from gramwatt.sci.base.formatting import UNKNOWN, minute_text, value_text
 
 IDS_SAID = 5

@@ -169,9 +169,7 @@ def leave_device(work: Work) -> Suggestion | None:
     """
     busy = work.request.utilisation
     alone = needs_no_device(work)
-    if work.part is None or (busy or 0.0) > UNUSED_BUSY:
-        return None
-    if not alone and busy is None:
+    if (busy or 0.0) > UNUSED_BUSY or not (alone or busy is not None):
         return None
     if not alone:
         text = (
@@ -198,8 +196,8 @@ def leave_device(work: Work) -> Suggestion | None:
 
 def share(work: Work) -> Suggestion | None:
     """Return a small job with another one on the same device, by MIG or by processes."""
-    part, busy = work.part, work.request.utilisation
-    if work.classified.name not in ("small", "recsys") or part is None or busy is None:
+    part, busy = work.present, work.request.utilisation
+    if work.classified.name not in ("small", "recsys") or busy is None:
         return None
     if not 0 < busy <= SHARED_BUSY or work.request.mean_power_w is None:
         return None
@@ -264,9 +262,9 @@ def stop_idle(work: Work) -> Suggestion | None:
     """
     if work.request.trains or work.bottleneck.name in ("input", "host"):
         return None  # the gaps lie between the steps of one run, which nobody can release
-    part, busy = work.part, work.request.utilisation
+    part, busy = work.present, work.request.utilisation
     power, embodied = work.power_w, work.embodied_g_h
-    if part is None or part.idle_w is None or busy is None or busy >= RELEASED_BUSY:
+    if part.idle_w is None or busy is None or busy >= RELEASED_BUSY:
         return None
     if power is None or embodied is None:
         return None

@@ -26,7 +26,6 @@ from gramwatt.sci.base.units import G_PER_KG
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import Slice
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.grid.zones import AnnualIntensity
 
 LESS_MEMORY_TRAINING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("method lora", {"method": "lora"}),
@@ -235,7 +234,7 @@ def _hours(work: Work, one: Suggestion) -> list[str]:
         return []  # of a slice there is no estimate
     asked = work.request.estimate(hardware=one.target)
     try:
-        answer = estimate(asked, work.catalog, AnnualIntensity(work.catalog))
+        answer = estimate(asked, work.catalog)
     except ScoreError:
         return []
     return _hours_reasons(answer, one.count)

@@ -10,7 +10,7 @@ from gramwatt.sci.advice.actions.ownership import kept
 from gramwatt.sci.advice.actions.texts import IN_TURN, by_rule
 from gramwatt.sci.advice.constraints.memory import estimated_need
 from gramwatt.sci.advice.documents import Action, Suggestion
-from gramwatt.sci.advice.prediction.measurements import Evidence, evidence
+from gramwatt.sci.advice.prediction.measurements import Evidence, evidence, time_and_energy
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, widened
 from gramwatt.sci.advice.prediction.workload import mean_power_share, power_share
 from gramwatt.sci.advice.work import Work
@@ -59,8 +59,8 @@ NODE_DEVICES = 8.0
 
 def mixed_precision(work: Work) -> Suggestion | None:
     """Return half precision for a job that still runs in single."""
-    name, part = work.classified.name, work.part
-    if part is None or work.request.precision not in ("fp32", "tf32"):
+    name, part = work.classified.name, work.present
+    if work.request.precision not in ("fp32", "tf32"):
         return None
     if name not in ("training", "recsys") or not part.peak.fp16_tensor:
         return None
@@ -110,20 +110,20 @@ def _in_pytorch(work: Work, reasons: list[str]) -> Suggestion | None:
     if parameters is None:
         return None
     size = "large" if parameters >= LARGE_QUANTISED else "small"
-    four = [evidence(f"quantise:decode:pytorch:4:{size}", figure) for figure in ("time", "energy")]
-    eight = [evidence(f"quantise:decode:pytorch:8:{size}", figure) for figure in ("time", "energy")]
-    if four[0] is None or four[1] is None:
+    four = time_and_energy(f"quantise:decode:pytorch:4:{size}")
+    eight = time_and_energy(f"quantise:decode:pytorch:8:{size}")
+    if four is None:
         return None
     reasons.append(
         f"bitsandbytes in 4 bits on {four[0].pairs} models, one sequence: {_span(four[0])} times "
         f"as long at {_span(four[1])} of the device's energy; the host runs as much longer"
     )
-    if eight[0] is not None and eight[1] is not None:
+    if eight is not None:
         reasons.append(
             f"in 8 bits (LLM.int8) {_span(eight[0])} times as long and {_span(eight[1])} of the "
             "device's energy: that costs energy"
         )
-    time, energy = (widened(one.ratio(), OTHER_MODELS) for one in four if one)
+    time, energy = (widened(one.ratio(), OTHER_MODELS) for one in four)
     point = "same part, 4-bit weights of bitsandbytes"
     return _with_ratios(
         work, "quantise", time=time, energy=energy, reasons=reasons, point=point, board=True
@@ -132,19 +132,18 @@ def _in_pytorch(work: Work, reasons: list[str]) -> Suggestion | None:
 
 def _eight_bits(work: Work, reasons: list[str]) -> Suggestion | None:
     """Return FP8 weights on half the devices where they hold it, else on the same ones."""
-    part, batch = work.part, work.request.batch_size
-    if part is None or not part.peak.fp8 or batch is None or work.request.precision is None:
+    part, batch = work.present, work.request.batch_size
+    if not part.peak.fp8 or batch is None or work.request.precision is None:
         return None
     level = max((one for one in SERVING_LEVELS if one <= batch), default=SERVING_LEVELS[0])
     half = work.count / 2
     need = estimated_need(replace(work.request, precision="fp8"))
     fits = need is not None and half.is_integer() and need.fits(part.memory_gb or 0.0, half)
     name, count = ("half", half) if fits and level >= HALVED_FROM else ("same", work.count)
-    time, energy = (
-        evidence(f"quantise:llm-serving:{name}:{level:g}", figure) for figure in ("time", "energy")
-    )
-    if time is None or energy is None:
+    found = time_and_energy(f"quantise:llm-serving:{name}:{level:g}")
+    if found is None:
         return None
+    time, energy = found
     reasons.append(
         f"FP8 instead of BF16 in vLLM on {_devices(work.count, count)}, at {level:g} sequences: "
         f"{_span(energy)} of the devices' energy in {_span(time)} of the time "
@@ -174,14 +173,14 @@ def _span(one: Evidence) -> str:
 
 def batching(work: Work) -> Suggestion | None:
     """Return more concurrent sequences for language models."""
-    name, batch, part = work.classified.name, work.request.batch_size, work.part
-    if part is None or name not in INFERENCE or work.request.kind in TRAINING:
+    name, batch = work.classified.name, work.request.batch_size
+    if name not in INFERENCE or work.request.kind in TRAINING:
         return None
     if (work.request.framework or "").lower() in IN_TURN and (batch or 1.0) <= 1:
         text = "one user at a time has nothing to batch; several users would share each reading"
         return by_rule(work, "batching", None, [f"{text} of the weights (rule 43)"])
     if name in ("llm-serving", "decode") and batch is not None and not work.bottleneck.waits:
-        return _more_sequences(work, part, batch)
+        return _more_sequences(work, batch)
     if batch is not None and batch > 1:
         return None
     text = "requests answered together share each reading of the weights (rule 43)"
@@ -189,19 +188,17 @@ def batching(work: Work) -> Suggestion | None:
     return by_rule(work, "batching", None, [text, hint])
 
 
-def _more_sequences(work: Work, part: Hardware, batch: float) -> Suggestion | None:
+def _more_sequences(work: Work, batch: float) -> Suggestion | None:
     """Return the most further sequences, up to two steps, that the memory holds."""
     reached = [at for at, level in enumerate(SERVING_LEVELS) if level <= batch]
     first = reached[-1] if reached else 0
     steps = range(min(first + BATCH_STEPS, len(SERVING_LEVELS) - 1), first, -1)
-    many = next(
-        (SERVING_LEVELS[at] for at in steps if _has_room(work, part, SERVING_LEVELS[at])), 0
-    )
+    many = next((SERVING_LEVELS[at] for at in steps if _has_room(work, SERVING_LEVELS[at])), 0)
     few = SERVING_LEVELS[first]
-    key = f"batching:llm-serving:{few:g}:{many:g}"
-    time, energy = evidence(key, "time"), evidence(key, "energy")
-    if time is None or energy is None:
+    found = time_and_energy(f"batching:llm-serving:{few:g}:{many:g}")
+    if found is None:
         return None
+    time, energy = found
     reasons = [
         f"{many:g} concurrent sequences instead of {batch:g}, as far as latency allows (rule 43)",
         f"measured on {energy.pairs} pairs of model, task and part; memory for them must be free",
@@ -231,28 +228,29 @@ def _faster(
 
 def _rated_over_mean(work: Work) -> float:
     """Return rated over mean power of the device, at least 1."""
-    part, power = work.part, work.power_w
-    if part is not None and part.tdp_w and power is not None:
-        return max(1.0, part.tdp_w / power.value)
+    rated, power = work.present.tdp_w, work.power_w
+    if rated and power is not None:
+        return max(1.0, rated / power.value)
     return 1 / power_share(work.classified.name).value
 
 
-def _has_room(work: Work, part: Hardware, batch: float) -> bool:
+def _has_room(work: Work, batch: float) -> bool:
     """Tell whether the larger batch fits by the low estimate of memory; unknown counts as yes."""
-    need = estimated_need(replace(work.request, batch_size=batch))
-    return need is None or part.memory_gb is None or need.fits(part.memory_gb, work.count)
+    need, memory = estimated_need(replace(work.request, batch_size=batch)), work.present.memory_gb
+    return need is None or memory is None or need.fits(memory, work.count)
 
 
 def fewer_nodes(work: Work) -> Suggestion | None:
     """Return training on fewer nodes: slower, and less energy a run."""
-    if work.part is None or work.classified.name != "training" or work.count < 2 * NODE_DEVICES:
+    if work.classified.name != "training" or work.count < 2 * NODE_DEVICES:
         return None
-    fewer = max(NODE_DEVICES, work.count / 8)
-    if not work.need or not work.part.memory_gb or not work.need.fits(work.part.memory_gb, fewer):
+    fewer, memory = max(NODE_DEVICES, work.count / 8), work.present.memory_gb
+    if not work.need or not memory or not work.need.fits(memory, fewer):
         return None
-    time, energy = evidence("fewer-nodes:8:64", "time"), evidence("fewer-nodes:8:64", "energy")
-    if time is None or energy is None:
+    found = time_and_energy("fewer-nodes:8:64")
+    if found is None:
         return None
+    time, energy = found
     if work.count > MEASURED_DEVICES:
         text = f"fewer nodes save energy at {MEASURED_DEVICES} devices; nothing was measured beyond"
         return by_rule(work, "fewer-nodes", None, [text], sources=(energy.titles,))
@@ -276,8 +274,8 @@ def fewer_nodes(work: Work) -> Suggestion | None:
 
 def power_cap(work: Work) -> Suggestion | None:
     """Return a lower power limit: measured for training by mean power, else a slowdown at most."""
-    name, part = work.classified.name, work.part
-    if part is None or part.vendor != "NVIDIA" or name in ("small", None) or work.bottleneck.waits:
+    name, part = work.classified.name, work.present
+    if part.vendor != "NVIDIA" or name in ("small", None) or work.bottleneck.waits:
         return None
     if "edge" in part.intended_use and part.device_class != "gpu":
         return None  # nvidia-smi limits no Jetson
@@ -303,10 +301,10 @@ def _limited(work: Work, part: Hardware, rated_w: float) -> Suggestion | None:
     least = next((least for least in LIMITS if share is not None and share >= least), None)
     if share is None or least is None:
         return None
-    key = f"power-cap:training:{least:.0%}"
-    time, energy = evidence(key, "time"), evidence(key, "energy")
-    if time is None or energy is None:
+    found = time_and_energy(f"power-cap:training:{least:.0%}")
+    if found is None:
         return None
+    time, energy = found
     limit_w = LIMITS[least] * rated_w
     ratios = [time.ratio(), energy.ratio()]
     reasons = [
@@ -346,9 +344,9 @@ def _with_ratios(
     `board` says that the energy is that of the devices alone, and the host's follows from the time.
     """
     devices = work.count if count is None else count
-    if board and work.part is not None:
+    if board:
         share = devices / work.count
-        energy = with_host(work, work.part, time, energy, moves=False, devices=share)
+        energy = with_host(work, work.present, time, energy, moves=False, devices=share)
     return by_rule(
         work,
         action,

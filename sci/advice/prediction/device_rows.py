@@ -127,21 +127,24 @@ def device_ratios(
     first, second = newest(rows, now), newest(rows, target)
     if first is None or second is None:
         return None
-    copies = _ratio(first.load(COPY), second.load(COPY))
+    copies = _pair(first.load(COPY), second.load(COPY))
     by_rate = [_products(rate, first, second) for rate in setting.rates]
     products = [pair for pair in by_rate if pair is not None]
     slope = model.terms.get(Term("peak", setting.workload_class))
     if copies is None or not products or slope is None:
         return None
     share = model.terms[Term("bandwidth", setting.workload_class)]
-    logs = [slope * math.log(_faster(pair)) + share * math.log(copies) for pair in products]
-    drawn = products[0]
-    if setting.workload_class in BOUND_BY_MEMORY:
-        drawn = first.load(COPY), second.load(COPY)
+    by_copies = share * math.log(_faster(copies))
+    logs = [slope * math.log(_faster(pair)) + by_copies for pair in products]
+    drawn = copies if setting.workload_class in BOUND_BY_MEMORY else products[0]
     return DeviceRatios([-log for log in logs], _power(*drawn), (first.source, second.source))
 
 
-Pair = tuple[Load | None, Load | None]
+Pair = tuple[Load, Load]
+
+
+def _pair(now: Load | None, target: Load | None) -> Pair | None:
+    return None if now is None or target is None else (now, target)
 
 
 def _products(rate: str, now: DeviceRow, target: DeviceRow) -> Pair | None:
@@ -150,23 +153,18 @@ def _products(rate: str, now: DeviceRow, target: DeviceRow) -> Pair | None:
     for row in (now, target):
         loads = (row.load(MATMUL, name) for name in PRECISIONS_OF_RATE.get(rate, ()))
         found.append(next((load for load in loads if load is not None), None))
-    return None if None in found else (found[0], found[1])
+    return _pair(*found)
 
 
 def _faster(pair: Pair) -> float:
-    return _ratio(*pair) or 1.0
-
-
-def _ratio(now: Load | None, target: Load | None) -> float | None:
     """Return the rate of the target over that of the present part."""
-    if now is None or target is None:
-        return None
+    now, target = pair
     return target.rate.value / now.rate.value
 
 
-def _power(now: Load | None, target: Load | None) -> Quantity | None:
+def _power(now: Load, target: Load) -> Quantity | None:
     """Return the power of the target over that of the present part; None where one was not read."""
-    if now is None or target is None or now.power is None or target.power is None:
+    if now.power is None or target.power is None:
         return None
     return target.power.over(now.power, "1")
 

@@ -150,6 +150,12 @@ def evidence(key: str, figure: str) -> Evidence | None:
     return _shipped().get((key, figure))
 
 
+def time_and_energy(key: str) -> tuple[Evidence, Evidence] | None:
+    """Return the evidence of that key for time and for energy; None where one was not measured."""
+    time, energy = evidence(key, "time"), evidence(key, "energy")
+    return None if time is None or energy is None else (time, energy)
+
+
 @cache
 def _shipped() -> Mapping[tuple[str, str], Evidence]:
     found = (read_as(Evidence, row) for row in table("evidence.csv"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramwatt.sci.analysis.documents import FactorRow
 from gramwatt.sci.analysis.factors import GRAMS, HIGH, KWH, LOW, FactorKey
+from gramwatt.sci.analysis.trail import FactorRow
 from gramwatt.sci.base.quantity import Kind, Quantity, of_sources
 from gramwatt.service.months.sums.arrays import Parts
 from gramwatt.service.months.sums.figures import by

@@ -13,13 +13,12 @@ from gramwatt.sci.catalog.catalog import Catalog, Instance, load_catalog
 from gramwatt.sci.embodied.te import instance_host_te, socket_te
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
-from gramwatt.sci.grid.zones import AnnualIntensity
 
 CATALOG = load_catalog()
 
 
 def answer(**question: Any) -> EstimateDoc:
-    return estimate(parse_estimate_request(question), CATALOG, AnnualIntensity(CATALOG))
+    return estimate(parse_estimate_request(question), CATALOG)
 
 
 @pytest.fixture
@@ -270,8 +269,6 @@ def test_a_price_changes_no_carbon_figure(catalog: Catalog) -> None:
         '[instances."aws:g5.xlarge"]\nsource = "a bill"\nprice_usd_per_hour = 99\n'
     )
     question = parse_estimate_request({"instance": "aws:g5.xlarge", "hours": 1, "zone": "FR"})
-    figures = [
-        estimate(question, c, AnnualIntensity(c))["total_g"]["value"] for c in (catalog, dear)
-    ]
+    figures = [estimate(question, c)["total_g"]["value"] for c in (catalog, dear)]
     assert dear.instance("aws:g5.xlarge").price.usd_per_hour == 99
     assert figures[0] == figures[1]

@@ -105,7 +105,7 @@ def test_pue_of_a_published_region_and_the_life_of_one_part() -> None:
 
 def test_an_estimate_names_the_overlay_for_every_figure_from_it(catalog: Catalog) -> None:
     question = {"instance": "lab:node-a", "hours": 10, "region": "lab:paris"}
-    doc = estimate(parse_estimate_request(question), catalog, AnnualIntensity(catalog))
+    doc = estimate(parse_estimate_request(question), catalog)
     assert doc["energy_kwh"] is not None
     assert doc["energy_kwh"]["value"] == pytest.approx(4 * 10 * 0.3 * 0.7 * 1.45)
     assert messages(doc, "overlay-used") == [

@@ -7,13 +7,12 @@ from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.embodied.te import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
-from gramwatt.sci.grid.zones import AnnualIntensity
 
 CATALOG = load_catalog()
 
 
 def answer(**question):
-    return estimate(parse_estimate_request(question), CATALOG, AnnualIntensity(CATALOG))
+    return estimate(parse_estimate_request(question), CATALOG)
 
 
 def test_declared_power_by_hand():

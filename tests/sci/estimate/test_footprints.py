@@ -11,7 +11,6 @@ from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.model import training_device_hours
 from gramwatt.sci.estimate.request import parse_estimate_request
-from gramwatt.sci.grid.zones import AnnualIntensity
 from tests.sci.formulas import embodied_g, energy_kwh, operational_g
 
 DATA = json.loads((Path(__file__).parents[2] / "data" / "footprints.json").read_text())
@@ -151,7 +150,6 @@ def test_a_total_needs_its_unprinted_row():
 
 
 CATALOG = load_catalog()
-ANNUAL = AnnualIntensity(CATALOG)
 
 
 @pytest.mark.parametrize("key", RUNS)
@@ -170,7 +168,7 @@ def test_estimate_reproduces_the_run(key):
             "host": False,
         }
     )
-    answer = estimate(question, CATALOG, ANNUAL)
+    answer = estimate(question, CATALOG)
     ours = run(inputs)
     assert answer["operational_g"]["value"] == pytest.approx(ours["g"], rel=1e-9)
     it_energy = ours["kWh"] / inputs.get("PUE", 1)
@@ -222,14 +220,14 @@ def test_estimate_gives_the_published_hours_at_the_implied_utilisation(row):
             "zone": "US",
         }
     )
-    answer = estimate(question, CATALOG, ANNUAL)
+    answer = estimate(question, CATALOG)
     published = row["accelerator_hours_published"]
     assert answer["device_hours"]["value"] == pytest.approx(published, rel=5e-4)
 
 
 def test_seven_billion_parameters_on_a_trillion_tokens():
     asked = {"hardware": "H100 SXM", "model_parameters": 7e9, "tokens": 1e12, "zone": "US"}
-    hours = estimate(parse_estimate_request(asked), CATALOG, ANNUAL)["device_hours"]
+    hours = estimate(parse_estimate_request(asked), CATALOG)["device_hours"]
     # 6 x 7e9 x 1e12 / (989.4e12 x 0.35) / 3600 = 33 690 h; at 0.48 and 0.22: 24 566 and 53 598.
     assert 23_000 < hours["value"] < 40_000
     assert hours["value"] == pytest.approx(33_690, rel=1e-3)
