@@ -284,12 +284,10 @@ def dram_te(memory_gib: float) -> Embodied:
     return Embodied(_grams("dram").scaled(memory_gib), "C", f"DRAM, {MANUFACTURING}")
 
 
-@lru_cache(maxsize=1024)
 def host_te(cpu: Cpu | None, threads: float | None, memory_gib: float | None) -> Embodied:
     """Return TE of a machine without its accelerators [gCO2e]: CPUs, memory, case and assembly.
 
     A machine with fewer threads than one socket is taken as a slice of a server, case included.
-    Cached, because a fleet's jobs run on the same few hosts.
     """
     if cpu is None and threads is None and memory_gib is None:
         return Embodied(_grams("host_unknown"), "D", f"a server of unknown size, {MANUFACTURING}")

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import fsum
 from typing import Any
 
@@ -362,7 +362,6 @@ def _counted_here(
     return tuple(found), left_out
 
 
-@lru_cache(maxsize=4096)
 def is_unique(device_id: str) -> bool:
     """Return whether an id belongs to one device in the world, so that containers may share it."""
     return _UNIQUE_ID.match(device_id) is not None

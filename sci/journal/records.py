@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from gramwatt.sci.base.errors import RecordError
@@ -34,7 +33,7 @@ LINE_MAX_B = 2**20
 INTERVAL_BEGINS = b'{"v":1,"type":"interval",'
 """How `encode` begins the line of an interval that this release knows whole: most of a journal."""
 ID_MOST = 128
-"""Characters of an identifier; a longer text is not looked at, and so not remembered."""
+"""Characters of an identifier."""
 ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:\-]{{0,{ID_MOST - 1}}}")
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
@@ -352,15 +351,9 @@ def _moment(value: Any) -> datetime:
 
 
 def _identifier(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > ID_MOST or not is_identifier(value):
+    if not isinstance(value, str) or not ID_PATTERN.fullmatch(value):
         raise ValueError(f"not an identifier (letters, digits, . _ : -): {str(value)[:40]!r}")
     return value
-
-
-@lru_cache(4096)
-def is_identifier(text: str) -> bool:
-    """Return whether a text may identify something; remembered, because journals repeat theirs."""
-    return ID_PATTERN.fullmatch(text) is not None
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -375,16 +368,10 @@ def _text_map(value: Any) -> dict[str, str]:
     return {_text(key): _text(item) for key, item in value.items()}
 
 
-@lru_cache(1024)
-def profile_name(text: str) -> str:
-    """Return the checked name of a figure in a profile; remembered, as identifiers are."""
-    return _text(text)
-
-
 def _profile(value: Any) -> dict[str, float]:
     if not isinstance(value, dict) or len(value) > 64:
         raise ValueError("not an object of at most 64 numbers")
-    return {profile_name(name): _PROFILE_FIGURE(item) for name, item in value.items()}
+    return {_text(name): _PROFILE_FIGURE(item) for name, item in value.items()}
 
 
 def _unit(value: Any) -> str:

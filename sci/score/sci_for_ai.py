@@ -8,7 +8,6 @@ another unit has a score of core SCI all the same. Training is never spread over
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from gramwatt.sci.base.document import AiDoc
 
@@ -45,7 +44,6 @@ def persona(kind: str) -> str | None:
     return PERSONAS.get(kind)
 
 
-@lru_cache(1024)
 def named_unit(unit: str, kind: str) -> str | None:
     """Return the name that SCI for AI has for `unit` of a kind of job; None without one."""
     lowered = unit.casefold()
