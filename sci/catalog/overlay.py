@@ -255,8 +255,6 @@ def _zone(key: str, cells: Cells) -> ZoneIntensity:
         country=cells.get("country"),
         intensity=figure.sourced(f"{key} {cells['year']}, annual mean, {figure.source}"),
         year=int(cells["year"]),
-        basis="lifecycle",
-        signal="average",
         scope="consumption",
         source=f"overlay: {cells['overlay']}",
         licence="of the user's own",

@@ -24,7 +24,13 @@ from gramwatt.sci.catalog.slices import find_part
 from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.grid.zones import USUAL_HOURS
-from gramwatt.sci.score.assess import SUPPLIES, Conformance, conformance, overlay_notices
+from gramwatt.sci.score.assess import (
+    SUPPLIES,
+    Conformance,
+    conformance,
+    overlay_notices,
+    unknown_terms,
+)
 from gramwatt.sci.score.functional_unit import sci_doc, unit_notices
 from gramwatt.sci.score.location import Place, in_data_centre, locate
 from gramwatt.sci.score.method import (
@@ -167,8 +173,7 @@ def _status(
     embodied: Quantity | None,
 ) -> Conformance:
     faults = list(place.faults) if request.intensity_g_per_kwh is None else []
-    named = {"energy": energy, "embodied carbon": embodied}
-    faults += [f"{name} is not known" for name, figure in named.items() if figure is None]
+    faults += unknown_terms(energy, embodied)
     deviations = list(place.deviations)
     if not request.host:
         deviations.append("the host is left out of energy and embodied carbon, as asked")

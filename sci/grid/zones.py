@@ -74,8 +74,8 @@ class ZoneIntensity:
     country: str | None
     intensity: Quantity
     year: int
-    basis: Basis
-    signal: Signal
+    basis: Basis = "lifecycle"
+    signal: Signal = "average"
     scope: Scope
     supply: Supply = "grid"
     source: str
@@ -250,8 +250,6 @@ def _by_generation(
         country=country,
         intensity=figure,
         year=int(row.known("year")),
-        basis="lifecycle",
-        signal="average",
         scope="production",
         source=row.text("source"),
         licence="CC BY 4.0",
@@ -283,8 +281,6 @@ def _zone(row: Row) -> ZoneIntensity:
         country=row.text("country"),
         intensity=figure,
         year=year,
-        basis="lifecycle",
-        signal="average",
         scope="consumption",
         source=row.text("source"),
         licence="ODbL-1.0",

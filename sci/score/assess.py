@@ -129,10 +129,15 @@ def assess(scored: ScoredJob) -> Assessment:
 
 def _faults(scored: ScoredJob) -> list[str]:
     """Return why a score is no SCI: each "shall" of the standard that is not met."""
-    named = {"energy": scored.energy_kwh, "embodied carbon": scored.embodied_g}
-    unknown = [f"{name} is not known" for name, figure in named.items() if figure is None]
+    unknown = unknown_terms(scored.energy_kwh, scored.embodied_g)
     synthetic = ["readings come from a synthetic or replayed meter, not from hardware"]
     return [*(synthetic if scored.synthetic else []), *scored.place.faults, *unknown]
+
+
+def unknown_terms(energy: Quantity | None, embodied: Quantity | None) -> list[str]:
+    """Return which terms of a score are not known."""
+    named = {"energy": energy, "embodied carbon": embodied}
+    return [f"{name} is not known" for name, figure in named.items() if figure is None]
 
 
 def _place_notices(scored: ScoredJob) -> list[Notice]:

@@ -16,11 +16,10 @@ from gramwatt.sci.advice.prediction.predict import families_measured
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, unchanged
 from gramwatt.sci.advice.prediction.workload import mean_power_share
 from gramwatt.sci.advice.work import Work
-from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware, Region
 from gramwatt.sci.catalog.slices import fitting_slice
-from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre
+from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre, locate
 
 COUNTS_SHOWN = 3
 """Entries for other counts."""
@@ -327,12 +326,8 @@ def other_regions(work: Work) -> list[Suggestion]:
 
 
 def _intensity(work: Work, region: Region) -> Quantity | None:
-    for key in (region.zone, region.country):
-        try:
-            return work.catalog.zone(key or "").intensity
-        except LookupFailed:
-            continue
-    return None
+    zone = locate(None, region.id, None, work.catalog).zone
+    return work.catalog.zone(zone).intensity if zone else None
 
 
 def _moved(work: Work, region: Region, grid: Quantity) -> Suggestion:
