@@ -350,20 +350,3 @@ def test_what_was_used_for_each_hour_is_listed(light, clock, local):
 
     text = explain(job_document(live, "job-1").document, "intensity_g_per_kwh")["text"]
     assert "DE  2026-01-05 11:00 to 2026-01-05 12:00 UTC  estimated  310 g/kWh  1 kWh" in text
-
-
-def test_a_score_of_a_release_that_listed_no_intensity_makes_no_revision(light):
-    import sqlalchemy as sa
-
-    from gramwatt.service.store.documents import to_text
-    from gramwatt.service.store.models import Score
-
-    ingest(light, "job-1", lines(job()))
-    with light.store.write() as session:
-        row = session.scalars(sa.select(Score)).one()
-        over_time = json.loads(row.series)
-        assert over_time.pop("intensity")
-        row.series = to_text(over_time)
-    client = create_app(service=light).test_client()
-    answer = client.post("/v1/jobs/job-1/rescore", json={}).json
-    assert (answer["changed"], answer["revision"]) == (False, 1)
