@@ -4,7 +4,7 @@
                                    [--database postgresql]
 
 A real `gramwatt scheduler` leads, has GRAMWATT_ARCHIVE_TO and a month of `--rows` intervals, so it
-archives from its start, beside `gramwatt serve`, as docs/deploy.md has it for a team. Sixteen
+archives from its start, beside `gramwatt serve` and at nice 10, as docs/deploy.md has it. Sixteen
 connections send uploads of `--lines` intervals (40 are a node of eight devices over five minutes),
 each when it is due: one that is late counts from then. Wanted: all intervals a second, and p99
 below 1 s. Exit code 1 where one is missed.
@@ -88,7 +88,7 @@ def archiving(url: str, folder: Path, place: Path) -> Iterator[None]:
     """Have `gramwatt scheduler` archive the ended months, from before this is entered."""
     environ = {**os.environ, "GRAMWATT_HOME": str(folder), "GRAMWATT_DATABASE_URL": url}
     environ["GRAMWATT_ARCHIVE_TO"] = str(place)
-    command = [sys.executable, "-m", "gramwatt", "scheduler"]
+    command = ["nice", sys.executable, "-m", "gramwatt", "scheduler"]
     with (folder / "scheduler.log").open("w+") as log:
         process = subprocess.Popen(command, env=environ, stderr=log)
         try:

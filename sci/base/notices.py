@@ -75,6 +75,7 @@ CODES: dict[str, str] = {
     "advice-policy": "A rule that no data can test; shown with its source, never counted.",
     "advice-not-applicable": "The job gives no ground for suggestions.",
     "candidates-shortened": "More parts were compared than are shown.",
+    "framework-misspelt": "A framework is unknown, and spelt nearly as a known one.",
     "class-inferred": "The class of work was inferred from the job.",
     "pace-inferred": "Something else than the devices seems to set the speed of the job.",
     "power-impossible": "The mean power cannot be that of the named part.",

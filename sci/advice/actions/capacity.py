@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gramwatt.sci.advice.actions.host_power import with_host
 from gramwatt.sci.advice.actions.ownership import judge, kept
-from gramwatt.sci.advice.actions.texts import IN_TURN, by_rule
+from gramwatt.sci.advice.actions.texts import IN_TURN, ON_PROCESSORS, by_rule
 from gramwatt.sci.advice.constraints.memory import fit_notes
 from gramwatt.sci.advice.documents import Suggestion, Verdict
 from gramwatt.sci.advice.prediction.bottleneck import NEAR_RATED
@@ -41,8 +41,6 @@ LEAST_LEFT = 1e-3
 """Least carbon ratio, where nothing at all ran."""
 RELEASED_BUSY = 0.9
 """Busy share from which on there is nothing to release."""
-ON_PROCESSORS = ("sklearn", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels", "nltk")
-"""Libraries that compute on processors."""
 UNUSED_BUSY = 0.05
 """Busy share up to which devices do hardly anything for a job."""
 MUST_ANSWER = (

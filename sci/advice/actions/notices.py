@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 
-from gramwatt.sci.advice.actions.texts import LONG_JOB_DEVICE_HOURS
+from gramwatt.sci.advice.actions.texts import IN_TURN, LONG_JOB_DEVICE_HOURS, ON_PROCESSORS
 from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.constraints.memory import estimated_need, shortfall
-from gramwatt.sci.advice.constraints.support import refusals
+from gramwatt.sci.advice.constraints.support import FRAMEWORKS, refusals
 from gramwatt.sci.advice.prediction.bottleneck import NEAR_RATED
 from gramwatt.sci.advice.prediction.measurements import table
+from gramwatt.sci.advice.prediction.predict import STACKS
 from gramwatt.sci.advice.prediction.workload import (
     SMALL_POWER_SHARE,
     SMALL_UTILISATION,
@@ -31,6 +33,12 @@ MUCH_SMALLER = 0.5
 
 def notices(work: Work) -> list[Notice]:
     """Return every notice of a job, in the order of docs/suggestions.md."""
+    if misspelt := _misspelt_framework(work.request.framework):
+        return [misspelt, *_of_hardware(work)]
+    return _of_hardware(work)
+
+
+def _of_hardware(work: Work) -> list[Notice]:
     if work.part is None:
         text = (
             "No present hardware was named, so no parts can be compared: only where the job fits "
@@ -49,6 +57,22 @@ def notices(work: Work) -> list[Notice]:
         _memory_disagreement(work, work.part),
     ]
     return [*(notice for notice in found if notice), *_policies(work)]
+
+
+def _misspelt_framework(framework: str | None) -> Notice | None:
+    """Return that a framework is unknown, and which are spelt nearly so; None where none is."""
+    name, known = (
+        (framework or "").strip().lower(),
+        {*FRAMEWORKS, *STACKS, *ON_PROCESSORS, *IN_TURN},
+    )
+    like = get_close_matches(name, known) if name not in known else []
+    if not like:
+        return None
+    text = (
+        f"Nothing is known of the framework {framework!r}, so it leaves no part out; "
+        f"spelt like it: {', '.join(like)}."
+    )
+    return Notice("framework-misspelt", text, "framework")
 
 
 def _little_used(work: Work, part: Hardware) -> str | None:

@@ -13,6 +13,8 @@ from gramwatt.sci.advice.prediction.ratio_range import unchanged
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.quantity import Quantity
 
+ON_PROCESSORS = ("sklearn", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels", "nltk")
+"""Libraries that compute on processors."""
 IN_TURN = ("llama.cpp", "mlx", "ollama")
 """Frameworks for one user, which put layers on several devices that work one after another."""
 LONG_JOB_DEVICE_HOURS = 24.0
