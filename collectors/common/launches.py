@@ -24,10 +24,9 @@ import sys
 
 from gramwatt.collectors.common.identity import hashed, new_job_id, pod_uid, safe_id
 from gramwatt.collectors.common.proc import (
-    BEGAN,
+    began_of,
     boot_id,
     environ_of,
-    fields_of,
     parent_of,
     pid_namespace,
 )
@@ -205,9 +204,7 @@ def _mark(pid: int) -> str:
     The number alone where it has ended.
     """
     # A process id is unique only together with its namespace, its start time and the boot.
-    fields = fields_of(pid)
-    started = fields[BEGAN] if len(fields) > BEGAN else ""
-    return f"{boot_id()} {pid_namespace()} {pid}.{started}"
+    return f"{boot_id()} {pid_namespace()} {pid}.{began_of(pid)}"
 
 
 def _agreed(place: str, name: str) -> str | None:

@@ -24,6 +24,12 @@ def parent_of(pid: int, proc: str = "/proc") -> int:
     return int(fields[PARENT]) if len(fields) > PARENT else 0
 
 
+def began_of(pid: int) -> str:
+    """Return a process's begin, which no other of its number shares; empty where not known."""
+    fields = fields_of(pid)
+    return fields[BEGAN] if len(fields) > BEGAN else ""
+
+
 def process_start_ns(pid: int) -> int | None:
     """Return when a process began by the boot clock [ns]; None for one that cannot be read."""
     fields = fields_of(pid)

@@ -18,7 +18,7 @@ import sys
 import time
 
 from gramwatt.collectors.common.json_lines import decoded, encoded
-from gramwatt.collectors.common.proc import BEGAN, fields_of, parent_of
+from gramwatt.collectors.common.proc import began_of, parent_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -249,11 +249,7 @@ def _folder() -> str | None:
 
 def _name_of(pid: int) -> str:
     """Return how the names of a process's files begin; their jobs' numbers follow."""
-    fields = fields_of(pid)
-    began = (
-        fields[BEGAN] if len(fields) > BEGAN else ""
-    )  # which no other of that number shares, anywhere
-    return f"{NAME}{os.geteuid()}-{pid}-{began}-"
+    return f"{NAME}{os.geteuid()}-{pid}-{began_of(pid)}-"
 
 
 def find_above() -> CountFile | None:

@@ -81,7 +81,7 @@ def _parts(row: ServiceRowDoc) -> Table:
         energy, per_token = part["energy_j"], part["energy_j_per_token"]
         how = f"{energy['kind']}: {energy['source']}" if energy else UNKNOWN
         each = cell(per_token) if per_token else ""
-        rows.append((PARTS[part["part"]], _kwh(energy), cell(part["total_g"]), each, how))
+        rows.append((PARTS[part["part"]], cell(kwh(energy)), cell(part["total_g"]), each, how))
     note = "The parts add up to the energy of all devices of the job."
     return Table("What the energy was for", columns, tuple(rows), note)
 
@@ -108,17 +108,16 @@ def _line(row: ServiceRowDoc) -> tuple[Cell, ...]:
     return (
         name if row["closed"] else f"{name}, so far",
         *(count_text(count) if count else "" for count in counts),
-        _kwh(row["energy_j"]),
+        cell(kwh(row["energy_j"])),
         _idle(row),
         cell(row["total_g"]),
         cell(per_token) if per_token else "",
     )
 
 
-def _kwh(figure: QuantityDoc | None) -> Cell:
-    if figure is None:
-        return cell(None)
-    return cell(Quantity.from_doc(figure).scaled(1 / J_PER_KWH, "kWh").to_doc())
+def kwh(joules: QuantityDoc | None) -> QuantityDoc | None:
+    """Return a figure in joules in kWh."""
+    return Quantity.from_doc(joules).scaled(1 / J_PER_KWH, "kWh").to_doc() if joules else None
 
 
 def _idle(row: ServiceRowDoc) -> str:

@@ -298,7 +298,7 @@ class ScoredByDoc(_DaysDoc):
 
 
 class ExclusionDoc(TypedDict):
-    """What the boundary leaves out, and why; None where the job did not say."""
+    """A component outside the boundary, with the reason; None where the job states none."""
 
     component: str
     reason: str | None

@@ -270,14 +270,19 @@ class Uncertainty:
             effects[rest] = Effect(-low, math.sqrt(math.fsum(effect.high**2 for effect in small)))
         return replace(self, effects=effects)
 
-    def to_doc(self) -> UncertaintyDoc:
-        """Return the effects of all inputs, and what sums add to them, as JSON-ready data."""
-        rounded = {name: [round(end, 6) for end in ends] for name, ends in self.effects.items()}
+    def to_doc(self, *, exact: bool = False) -> UncertaintyDoc:
+        """Return the effects of all inputs, and what sums add to them, as JSON-ready data.
+
+        Rounded to what a document needs, unless `exact`.
+        """
         doc: UncertaintyDoc = {
-            "inputs": rounded,
-            "interplay": [round(part, 9) for part in self.nonlinear],
+            "inputs": {
+                name: [end if exact else round(end, 6) for end in ends]
+                for name, ends in self.effects.items()
+            },
+            "interplay": [part if exact else round(part, 9) for part in self.nonlinear],
         }
-        hours_of = {name: of for name, of in self.hours_of.items() if name in rounded}
+        hours_of = {name: of for name, of in self.hours_of.items() if name in self.effects}
         return {**doc, "hours_of": hours_of} if hours_of else doc
 
     @classmethod

@@ -116,9 +116,9 @@ class Quantity:
             raise QuantityError("a figure needs a unit and a source")
 
     @classmethod
-    def exact(cls, value: float, unit: str, kind: Kind, source: str) -> Quantity:
+    def exact(cls, value: float, unit: str, kind: Kind, *sources: str) -> Quantity:
         """Return a figure without a range, such as a count or a declared value."""
-        return cls(value, value, value, unit, kind, source)
+        return of_sources(value, value, value, unit, kind, sources)
 
     @classmethod
     def around(cls, value: float, spread: float, unit: str, kind: Kind, source: str) -> Quantity:
@@ -201,6 +201,10 @@ class Quantity:
         """Return this figure with other sources."""
         ends, derived = (self.low, self.high), self._uncertainty_or_none()
         return of_sources(self.value, *ends, self.unit, self.kind, sources, derived)
+
+    def at_most(self) -> Quantity:
+        """Return this figure with a range from zero."""
+        return of_sources(self.value, 0.0, self.high, self.unit, self.kind, self.sources)
 
     def of_kind(self, kind: Kind) -> Quantity:
         """Return this figure as one of another kind."""

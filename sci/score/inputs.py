@@ -181,14 +181,7 @@ def _point_doc(point: IntensityPoint) -> dict[str, Any]:
     }
     figure = point.intensity
     if point.quality not in ANNUAL and figure.relative and figure.uncertainty != _own(figure):
-        known = figure.uncertainty
-        effects = {name: list(effect) for name, effect in known.effects.items()}
-        hours_of = {"hours_of": dict(known.hours_of)} if known.hours_of else {}
-        found["uncertainty"] = {
-            "inputs": effects,
-            "interplay": list(known.nonlinear),
-            **hours_of,
-        }
+        found["uncertainty"] = figure.uncertainty.to_doc(exact=True)
     return found
 
 

@@ -156,7 +156,7 @@ def job_document(service: Service, text: str) -> JobDoc:
 
 
 def job_id(service: Service, text: str) -> str:
-    """Return the id that a person means; exits with 1 for `last` where there is no job."""
+    """Return the whole id of a job given as typed; exits with 1 for `last` without any job."""
     from gramwatt.service.common.identifiers import LAST, whole_id
 
     found = whole_id(service, text)

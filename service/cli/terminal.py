@@ -8,6 +8,7 @@ from textwrap import TextWrapper
 
 from gramwatt.reports.printable import clean
 from gramwatt.reports.sections.corrections import value_of
+from gramwatt.reports.sections.service import kwh
 from gramwatt.sci.analysis.compare import AT_EQUAL, CARBON_UNKNOWN, ComparisonDoc, ScoreChangeDoc
 from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
@@ -27,8 +28,7 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
-from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.journal.records import parse_time
 
 WINDOWS_SHOWN = 20
@@ -73,12 +73,10 @@ def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
 
 def _service(service: ServiceDoc | None) -> list[tuple[str, str]]:
     """Return what the energy of a service was for; nothing of a job that is none."""
-    rows = []
-    for part in service["total"]["parts"] if service else ():
-        joules = part["energy_j"]
-        energy = Quantity.from_doc(joules).scaled(1 / J_PER_KWH, "kWh").to_doc() if joules else None
-        rows.append((f"For {part['part']}", f"{text(energy)}, {text(part['total_g'])}"))
-    return rows
+    return [
+        (f"For {part['part']}", f"{text(kwh(part['energy_j']))}, {text(part['total_g'])}")
+        for part in (service["total"]["parts"] if service else ())
+    ]
 
 
 def _correction(row: CorrectionDoc) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gramwatt.sci.advice.jobs import EXAMPLES, Work, work_of
 from gramwatt.sci.analysis.month_rows import AdviceRow
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.quantity import Quantity, of_sources, total
+from gramwatt.sci.base.quantity import Quantity, total
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.hindsight import SLACK_H, saved_by_waiting
 
@@ -46,8 +46,7 @@ def _row(work: Work, rows: list[Row], jobs_of_work: Mapping[Work, int]) -> Advic
     rows.sort(key=lambda row: -row[0].value)
     whole = total(saved for saved, _ in rows)
     assert whole is not None  # there are rows
-    ends = 0.0, whole.high
-    most = of_sources(whole.value, *ends, whole.unit, whole.kind, whole.sources)
+    most = whole.at_most()
     named = [job for _, job in rows[:EXAMPLES]]
     return {
         "hardware": work[0],

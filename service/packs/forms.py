@@ -15,7 +15,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yml": yaml.safe_load,
     "csv": lambda text: list(csv.reader(io.StringIO(text))),
-    "md": lambda text: yaml.safe_load(text.split("---")[1]) if text.startswith("---") else None,
+    "md": lambda text: next(yaml.safe_load_all(text)) if text.startswith("---") else None,
 }
 """What reads a form as data, by the end of its name: of a model card, what precedes the text."""
 SAME = 1e-9

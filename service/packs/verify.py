@@ -445,7 +445,7 @@ def _compare_derived(files: Files, documents: Sequence[JobDoc], verdict: Verdict
     kind, own = verdict.about["kind"], verdict.about["made_by"] == f"gramwatt {__version__}"
     whole = None if kind == JOB else _json(files, file_of(kind))
     pdf = own and verdict.about["rendered_with"] == contents.renderers()
-    wrong, names, other = [], set(), 0
+    wrong, names, before = [], set(), len(verdict.not_checked)
     for name, content in contents.derived(kind, documents, whole, pdf=pdf):
         names.add(name)
         if files.digests.get(name) == digest(content):
@@ -456,17 +456,17 @@ def _compare_derived(files: Files, documents: Sequence[JobDoc], verdict: Verdict
         for place, ours, theirs in contradictions(name, read_document(files, name), content):
             text = f"{name}: {place} is {_short(ours)}, computed again {_short(theirs)}"
             wrong.append(text)
-        by, other = verdict.about["made_by"], other + 1
+        by = verdict.about["made_by"]
         verdict.not_checked.append(f"{name}: was written by {by}, and otherwise by {__version__}")
     if not pdf and contents.PDF in files:
         text = "was rendered by other releases, so that its text was not compared"
         verdict.not_checked.append(f"{contents.PDF}: {text}")
         names.add(contents.PDF)
-        other += 1
     wrong += [f"{name}: is no file of such a pack" for name in _foreign(files, names, documents)]
     verdict.wrong += wrong
     if not wrong:
-        verdict.held.append(f"{len(names) - other} forms, tables and reports follow from the score")
+        compared = len(names) - (len(verdict.not_checked) - before)
+        verdict.held.append(f"{compared} forms, tables and reports follow from the score")
 
 
 def _foreign(files: Files, made: Set[str], documents: Sequence[JobDoc]) -> list[str]:

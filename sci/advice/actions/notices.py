@@ -33,9 +33,7 @@ MUCH_SMALLER = 0.5
 
 def notices(work: Work) -> list[Notice]:
     """Return every notice of a job, in the order of docs/suggestions.md."""
-    if misspelt := _misspelt_framework(work.request.framework):
-        return [misspelt, *_of_hardware(work)]
-    return _of_hardware(work)
+    return [*_misspelt_framework(work.request.framework), *_of_hardware(work)]
 
 
 def _of_hardware(work: Work) -> list[Notice]:
@@ -59,20 +57,18 @@ def _of_hardware(work: Work) -> list[Notice]:
     return [*(notice for notice in found if notice), *_policies(work)]
 
 
-def _misspelt_framework(framework: str | None) -> Notice | None:
-    """Return that a framework is unknown, and which are spelt nearly so; None where none is."""
-    name, known = (
-        (framework or "").strip().lower(),
-        {*FRAMEWORKS, *STACKS, *ON_PROCESSORS, *IN_TURN},
-    )
+def _misspelt_framework(framework: str | None) -> list[Notice]:
+    """Return that a framework is unknown, where known ones are spelt nearly so."""
+    name = (framework or "").strip().lower()
+    known = {*FRAMEWORKS, *STACKS, *ON_PROCESSORS, *IN_TURN}
     like = get_close_matches(name, known) if name not in known else []
     if not like:
-        return None
+        return []
     text = (
         f"Nothing is known of the framework {framework!r}, so it leaves no part out; "
         f"spelt like it: {', '.join(like)}."
     )
-    return Notice("framework-misspelt", text, "framework")
+    return [Notice("framework-misspelt", text, "framework")]
 
 
 def _little_used(work: Work, part: Hardware) -> str | None:

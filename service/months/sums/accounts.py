@@ -26,7 +26,7 @@ from gramwatt.sci.analysis.month_rows import (
     MonthMethodDoc,
 )
 from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, of_sources, weakest
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, weakest
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.method import APPROACH, FORMULA, INCLUDED, STANDARD
 from gramwatt.service.months.sums.arrays import Parts, grouped, values
@@ -123,9 +123,9 @@ class Accounts:
         spread = factor(totals.operational_g, totals.energy_kwh, cell, sources, only=True)
         value = facility_kwh / energy.value
         if spread is None or not spread.value > 0:
-            return of_sources(value, value, value, "1", kind, sources)
+            return Quantity.exact(value, "1", kind, *sources)
         ends = (spread.low / spread.value, spread.high / spread.value)
-        return of_sources(value, value, value, "1", kind, sources).ranged(*ends)
+        return Quantity.exact(value, "1", kind, *sources).ranged(*ends)
 
     def method(self) -> MonthMethodDoc | None:
         """Return by what the month's jobs are scored, with means over the month; None for no job.

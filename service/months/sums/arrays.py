@@ -184,7 +184,7 @@ class _Who:
     starts_us: array[int]
     ids: list[str]
     keys: array[int]
-    attributes: array[int]
+    attributes_of: array[int]
 
     def add(self, portion: Sequence[PartRow], texts: _Texts) -> list[bytes]:
         """Add the jobs of a portion; their numbers."""
@@ -192,7 +192,7 @@ class _Who:
         self.keys.extend(keys)
         self.ids.extend(ids)
         self.starts_us.extend(starts_us)
-        self.attributes.extend(texts.of(packed))
+        self.attributes_of.extend(texts.of(packed))
         return list(numbers)
 
     def order(self) -> Ints:
@@ -303,7 +303,7 @@ def _distinct(marks: Ints) -> tuple[Ints, Ints]:
 def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> Parts:
     """Return the tables with the jobs in this order of those that were read."""
     rank = np.argsort(order)
-    attributes_of = np.array(who.attributes, np.int64)[order]
+    attributes_of = np.array(who.attributes_of, np.int64)[order]
     head = tables.pop("head")[order]
     inputs = tables.pop("names")
     names, first, number = np.unique(inputs[:, 0], return_index=True, return_inverse=True)

@@ -12,7 +12,7 @@ from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
 )
 from gramwatt.sci.base.formatting import jobs_text
-from gramwatt.sci.base.quantity import Quantity, of_sources
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.months.sums.arrays import Parts, grouped
 from gramwatt.service.months.sums.figures import Floats, Ints
 from gramwatt.service.months.sums.totals import by_job
@@ -70,8 +70,7 @@ def _rows(
         share = used / float(grams[mine].sum())
         figure = whole.scaled(share)
         if action != STOP_IDLE:
-            ends = 0.0, figure.high
-            figure = of_sources(figure.value, *ends, figure.unit, figure.kind, figure.sources)
+            figure = figure.at_most()
         found.append(_row(parts, (hardware, work, action), mine, saved, int(counts[n]), figure))
     return found
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from gramwatt.sci.analysis.factors import GRAMS, HIGH, KWH, LOW, FactorKey
 from gramwatt.sci.analysis.trail import FactorRow
-from gramwatt.sci.base.quantity import Kind, Quantity, of_sources
+from gramwatt.sci.base.quantity import Kind, Quantity
 from gramwatt.service.months.sums.arrays import Parts
 from gramwatt.service.months.sums.figures import by
 from gramwatt.service.months.sums.totals import Sums, by_job
@@ -49,7 +49,7 @@ def _part(sums: Sums, cell: int, amount: float) -> Quantity:
     whole = sums.quantity(cell)
     assert whole is not None  # a job without E and O is in no row
     if whole.value <= 0:
-        return of_sources(amount, amount, amount, whole.unit, whole.kind, whole.sources)
+        return Quantity.exact(amount, whole.unit, whole.kind, *whole.sources)
     return whole.scaled(amount / whole.value)
 
 

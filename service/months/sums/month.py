@@ -134,10 +134,8 @@ class MonthSums:
 
     def largest(self, most: int) -> list[int]:
         """Keys of so many jobs to examine (`sci.advice.jobs`), none of a synthetic meter."""
-        parts, groups = (
-            self._parts,
-            [f"{t['hardware']} on {t['work']}" for t in self._parts.attributes],
-        )
+        parts = self._parts
+        groups = [f"{of_job['hardware']} on {of_job['work']}" for of_job in parts.attributes]
         group = np.unique(np.array(groups, dtype=object), return_inverse=True)[1]
         real = self._by_attributes(lambda of_job: not of_job["synthetic"])[parts.attributes_of]
         jobs = np.flatnonzero(real)
@@ -261,10 +259,8 @@ class MonthSums:
         )
         cell = np.full(len(keys), -1)
         for n, key in enumerate(keys):
-            of_job, unit = (
-                parts.attributes[key // len(parts.units)],
-                parts.units[key % len(parts.units)],
-            )
+            of_job = parts.attributes[key // len(parts.units)]
+            unit = parts.units[key % len(parts.units)]
             if of_job[of] and unit in of_job["scored"]:
                 cell[n] = number[of_job[of], unit]
         rows = (cell[place] >= 0) & (parts.known[counts.job] == 1)

@@ -186,7 +186,7 @@ def factor(
     unit = f"{above.unit}/{below.unit}"
     value = above.value / below.value
     if not (above.relative and below.relative):
-        return of_sources(value, value, value, unit, above.kind, above.sources)
+        return Quantity.exact(value, unit, above.kind, *above.sources)
     moved, low, high = _difference(_inputs(product, cell), _inputs(by, cell))
     chosen = np.isin(moved, [name_number(name) for name in names]) == only
     both = ends(low[chosen], high[chosen], np.zeros(3))

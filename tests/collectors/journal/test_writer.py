@@ -5,7 +5,7 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +13,7 @@ from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule, moment
 from gramwatt.collectors.journal.writer import Journal
 from gramwatt.collectors.meter import node_meter
+from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.sci.journal.records import CountRecord, IntervalRecord, decode
 from tests.collectors.rig import Rig, energy_j, gpu
 
@@ -173,8 +174,8 @@ def test_a_disk_full_for_long_costs_resolution_and_no_energy(
     with monkeypatch.context() as patch:
         full_disk(patch, 0)
         rig.run(2_400, meter)
-        assert meter.devices is not None
-        assert meter.devices.schedule.coarse
+        devices = cast(DeviceManager, meter.devices)
+        assert devices.schedule.coarse
         assert len(meter.journal.pending) < 3 * (30 + 5 + 2_400 / 300 + 3)
     rig.run(20, meter)
     rig.stop(meter)

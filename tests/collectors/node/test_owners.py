@@ -75,8 +75,7 @@ def test_a_job_name_that_is_no_utf_8_can_be_journaled(proc: Path) -> None:
     owner(proc, SLURM_V2)
     (proc / "7" / "environ").write_bytes(b"SLURM_JOB_ID=4242\0SLURM_JOB_NAME=f\xfcr\0")
     found = Owners(PodNames(proc / "logs"), proc).of(7)
-    assert found is not None
-    assert found.name == "f\ufffdr"
+    assert getattr(found, "name", "no owner") == "f\ufffdr"
 
 
 def test_the_cgroup_says_which_job_when_the_environment_says_another(proc: Path) -> None:

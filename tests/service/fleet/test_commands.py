@@ -1,4 +1,4 @@
-"""`gramwatt archive` and `gramwatt fleet` as typed: what is wrong is said, nothing is lost."""
+"""Commands of archives: bad input gives an error that names the fix, and changes nothing."""
 
 import pytest
 

@@ -20,6 +20,7 @@ from gramwatt.sci.score.method import ENGINE_VERSION
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
 from gramwatt.service.packs.archive import PackError
+from gramwatt.service.packs.forms import contradictions
 from gramwatt.service.packs.verify import differences
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
@@ -252,6 +253,13 @@ def test_a_job_is_scored_again_when_its_inputs_are_others_now(world: Path, tmp_p
     assert score["revision"] == 2
     assert score["method"]["intensity_g_per_kwh"]["value"] == pytest.approx(250)
     assert verify(content).wrong == []
+
+
+def test_a_model_card_is_read_to_the_end_of_its_block() -> None:
+    card = b'---\nco2_eq_emissions:\n  emissions: 4.5\n  source: "job a---b"\n---\n'
+    assert list(contradictions("model-card.md", card, card)) == []
+    [(place, stated, found)] = contradictions("model-card.md", card.replace(b"4.5", b"4.6"), card)
+    assert (place, stated, found) == ("co2_eq_emissions.emissions", 4.6, 4.5)
 
 
 def test_a_pack_takes_the_place_of_an_older_one_in_one_step(
