@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {
     "frameworks": "GRAMWATT_FRAMEWORKS",
     "release": "GRAMWATT_RELEASE",
@@ -31,23 +32,9 @@ sys.dont_write_bytecode = False
 # Whoever ignores it, as nohup does, hands that to every process that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONGEST = (
-    *("test_demo", "test_every_page", "test_run", "test_when_greenest", "test_run_end", "test_app"),
-    *("test_end_to_end", "test_if", "test_one_job", "test_run_counts", "test_key_and_server"),
-    *("test_hour_of_hardware", "test_children", "test_packaging", "test_survival", "test_doctor"),
-    *("test_archive", "test_erasure", "test_render", "test_sums", "test_serving"),
-)
-"""Files that begin first, so that none of them runs on alone when all others have ended."""
-
 # The same examples everywhere and every time; no deadline, because other work shares the cores.
 settings.register_profile("gramwatt", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("gramwatt")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take longest before the others."""
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 
 
 def pytest_collection_finish() -> None:
@@ -69,7 +56,16 @@ def own_surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
         monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
 
 
+@pytest.fixture(autouse=True)
+def untouched_checkout():
+    """Fail a test that leaves a file at the top of the checkout, where relative paths end."""
+    before = set(os.listdir(ROOT))
+    yield
+    left = {name for name in set(os.listdir(ROOT)) - before if not name.startswith(".")}
+    assert left <= {"__pycache__"}, f"files left in the checkout: {sorted(left)}"
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""
-    return Path(__file__).resolve().parent.parent
+    return ROOT
