@@ -38,7 +38,7 @@ CODES: dict[str, str] = {
     "meter-synthetic": "Readings come from a synthetic or replayed meter, not from hardware.",
     "meter-source-absent": "A meter was not available on this machine.",
     "device-visibility": "The visible devices could not be matched exactly.",
-    "codecarbon-limits": "codecarbon's client leaves out what bears on the figures.",
+    "codecarbon-limits": "codecarbon leaves out what bears on the figures.",
     "overlap-removed": "Two writers covered the same device and time; it was counted once.",
     "counted-elsewhere": "Another source measured the device at that time; it counts there.",
     "records-refused": "Stored lines state what no device can do; they are left out.",

@@ -13,12 +13,6 @@ def first_project(service: Service) -> str:
     return "default" if projects is None or "default" in projects else min(projects)
 
 
-def only_project(service: Service, otherwise: str) -> str:
-    """Return the project of a caller who has only one, for a client that can name none."""
-    projects = service.caller.projects
-    return min(projects) if projects is not None and len(projects) == 1 else otherwise
-
-
 def require_visible(service: Service, job_id: str, project: str) -> None:
     """Raise UnknownJobError for a job of a project that the caller does not see."""
     if service.caller.projects is not None and project not in service.caller.projects:

@@ -1,7 +1,7 @@
 """Who may call a route: every route declares it, and every request is checked before its view.
 
-A caller shows a key (`Authorization: Bearer KEY`, or `X-API-Token: KEY` as codecarbon's client
-does) or, in a browser, the cookie of a session. A route that declares nothing answers nobody.
+A caller shows a key (`Authorization: Bearer KEY`) or, in a browser, the cookie of a session. A
+route that declares nothing answers nobody.
 """
 
 from __future__ import annotations
@@ -259,9 +259,7 @@ def has_valid_key() -> bool:
 def _caller() -> Caller:
     address = request.remote_addr or "local"
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        key = request.headers.get("X-API-Token", "")
-    if key:
+    if scheme.lower() == "bearer" and key:
         found = authenticate(whole_service(), key.strip(), address)
         if found is None:
             raise Problem("unauthorised", "the key is unknown, revoked or expired")

@@ -47,7 +47,6 @@ CODES: dict[str, tuple[int, str]] = {
     "not-found": (404, "There is no such page."),
     "unknown-job": (404, "There is no such job."),
     "unknown-revision": (404, "The job has no such revision."),
-    "unknown-run": (404, "There is no such run of a codecarbon client."),
     "unknown-budget": (404, "The project has no budget of that month."),
     "unknown-contract": (404, "The ledger of contracts has no such entry."),
     "unknown-project": (404, "There is no such project."),

@@ -30,8 +30,7 @@ from gramwatt.sci.journal.records import (
     decode,
     encode,
 )
-from gramwatt.service.codecarbon.client import NODE, PARTS, Machine, Part, place
-from gramwatt.service.codecarbon.runs import DEFAULT_EXPERIMENT, job_id_of
+from gramwatt.service.codecarbon.machine import NODE, PARTS, Machine, Part, place
 from gramwatt.service.common.answers import Rejected
 from gramwatt.service.common.errors import UseCaseError
 from gramwatt.service.container import Service
@@ -47,6 +46,8 @@ NUMBERS = (
 EMPTY = ("", "nan", "none", "null")
 PUE_MOST = 5.0
 YEARS = range(2000, 2200)
+DEFAULT_EXPERIMENT = "5b0fa12a-3dd7-45bb-9766-cc326314d9f1"
+"""The experiment of a run for which none was set."""
 
 
 class ImportAnswer(TypedDict):
@@ -185,11 +186,12 @@ def _job_id(fields: Mapping[str, Any]) -> str:
     run, task = fields.get("run_id"), fields.get("task_name")
     if run is None:
         figures = [fields.get(name) for name in ("project_name", *REQUIRED)]
-        return job_id_of("row-" + hashlib.sha256(repr(figures).encode()).hexdigest()[:20])
+        return "codecarbon-row-" + hashlib.sha256(repr(figures).encode()).hexdigest()[:20]
     name = run if task is None else f"{run}-{hashlib.sha256(task.encode()).hexdigest()[:12]}"
-    if not ID_PATTERN.fullmatch(job_id_of(name)):
+    job_id = f"codecarbon-{name}"
+    if not ID_PATTERN.fullmatch(job_id):
         raise ValueError(f"run_id is {run!r}, not an id")
-    return job_id_of(name)
+    return job_id
 
 
 def _longest(rows: Iterable[_Row], answer: ImportAnswer) -> Sequence[_Row]:

@@ -111,18 +111,6 @@ class IntervalsDeletedError(UseCaseError):
         )
 
 
-class UnknownRunError(UseCaseError):
-    """No such run of a codecarbon client, or it has sent nothing for a month."""
-
-    code = "unknown-run"
-
-
-class RefusedMessageError(UseCaseError):
-    """A message of a codecarbon client that cannot be a reading; the text says why."""
-
-    code = "invalid"
-
-
 class ChangedError(UseCaseError):
     """The job is not as the caller has seen it."""
 

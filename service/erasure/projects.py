@@ -32,7 +32,6 @@ from gramwatt.service.store.access import (
 )
 from gramwatt.service.store.archives import ArchivedJob
 from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage
-from gramwatt.service.store.codecarbon import RUN_PREFIX, CodecarbonRun
 from gramwatt.service.store.documents import head_text, read_job, split_job
 from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import (
@@ -99,9 +98,7 @@ def delete_project_rows(
     for own in OWN:
         session.execute(sa.delete(own).where(own.project == project))
     _delete_keys(session, project)
-    runs = [job_id.removeprefix(RUN_PREFIX) for job_id in ids if job_id.startswith(RUN_PREFIX)]
     for model, condition in (
-        (CodecarbonRun, sa.or_(CodecarbonRun.id.in_(runs), has(CodecarbonRun.doc, project))),
         (WaitingLine, sa.or_(WaitingLine.job_id.in_(ids), has(WaitingLine.line, project))),
         (IssuedPack, IssuedPack.name.in_(ids)),
         (KeptAnswer, has(KeptAnswer.answer, project)),

@@ -12,7 +12,6 @@ from gramwatt.service.jobs.documents import Expected, locked_job, own_job, requi
 from gramwatt.service.jobs.precedence import outdated
 from gramwatt.service.months.restatement import grams_of_months
 from gramwatt.service.months.sums.keeping import forget_parts
-from gramwatt.service.store.codecarbon import RUN_PREFIX, CodecarbonRun
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Deletion, Job, Score
 from gramwatt.service.store.timestamps import text_from_us
@@ -70,8 +69,6 @@ def remove_job(
     outdated(session, job)  # what was taken out of lesser jobs for it counts there now
     forget_parts(session, job.id)
     session.execute(sa.delete(Job).where(Job.id == job.id))
-    run = CodecarbonRun.id == job.job_id.removeprefix(RUN_PREFIX)
-    session.execute(sa.delete(CodecarbonRun).where(run))
     return record
 
 

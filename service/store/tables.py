@@ -6,7 +6,6 @@ from gramwatt.service.store import (
     access,
     archives,
     budgets,
-    codecarbon,
     contracts,
     factors,
     intensity,
@@ -15,6 +14,6 @@ from gramwatt.service.store import (
 )
 from gramwatt.service.store.models import Base
 
-MODULES = (access, archives, budgets, codecarbon, contracts, factors, intensity, months, packs)
+MODULES = (access, archives, budgets, contracts, factors, intensity, months, packs)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

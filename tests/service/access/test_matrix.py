@@ -21,10 +21,6 @@ GET /login/callback
 POST /logout/backchannel""",
     "ingest": """
 GET /v1/budgets/check
-POST /v1/compat/codecarbon/emissions
-POST /v1/compat/codecarbon/runs
-POST /v1/compat/codecarbon/zones/<zone>/emissions
-POST /v1/compat/codecarbon/zones/<zone>/runs
 PUT /v1/jobs/<job_id>
 POST /v1/jobs/<job_id>/records""",
     "ingest read": """

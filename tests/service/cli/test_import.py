@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from gramwatt.service.codecarbon.machine import boards
 from tests.service.cli.command import gramwatt
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -212,7 +213,7 @@ def test_the_place_of_a_row(emissions):
 
 
 def test_runs_without_an_id_are_told_apart_by_their_figures(emissions):
-    """A client that sends to an API writes `None` into the file."""
+    """codecarbon that also sends to an API writes `None` into the file."""
     path = emissions(row(run_id="None"), row(run_id="None", duration="3599.0"))
     assert len(imported(path)[1]["imported"]) == 2
     assert imported(path)[1]["duplicate"] == 2
@@ -231,6 +232,29 @@ def test_times_are_of_the_zone_that_is_named(emissions):
     gramwatt("import", "codecarbon", path, "--timezone", "Asia/Tokyo")
     found = job(f"codecarbon-{RUN}1")
     assert found["ended_at"] == "2026-05-10T03:00:00.000000Z"
+
+
+def test_energy_of_zero_is_energy_that_was_not_measured(emissions):
+    imported(emissions(row(1, gpu_energy="0.0")))  # codecarbon could not read the boards it names
+    document = job(f"codecarbon-{RUN}1")
+    energies = [device["energy_j"] for device in document["devices"] if device["class"] == "gpu"]
+    assert energies
+    assert set(energies) == {None}
+    codes = {notice["code"] for notice in document["notices"]}
+    assert {"energy-unmeasured", "codecarbon-limits"} <= codes
+
+
+def test_several_kinds_of_boards_are_told_apart():
+    assert boards("2 x A1 x B", 3) == ("A", "A", "B")
+    assert boards("8 x NVIDIA H100 80GB HBM3", 8) == ("NVIDIA H100 80GB HBM3",) * 8
+    assert boards("16 x NVIDIA H100 80GB HBM3", 16) == ("NVIDIA H100 80GB HBM3",) * 16
+    assert boards("1 x NVIDIA H100 80GB HBM31 x NVIDIA L4", 2) == (
+        "NVIDIA H100 80GB HBM3",
+        "NVIDIA L4",
+    )
+    assert boards("Apple M2", 1) == ("Apple M2",)
+    assert boards("", 2) == ("unknown GPU",) * 2
+    assert boards("2 x X", 5) == ("2 x X",) * 5  # it does not add up, so it is not taken apart
 
 
 def test_files_that_are_none(emissions, tmp_path):

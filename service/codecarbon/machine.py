@@ -1,4 +1,4 @@
-"""What codecarbon's client states of a run, as journal records of a job.
+"""The hardware, place and energy that codecarbon states of a run, as journal records of a job.
 
 Only energy, time and hardware are taken from it. Its emissions are not: intensity, embodied carbon
 and PUE are those of this service. docs/codecarbon.md says what becomes what.
@@ -6,7 +6,6 @@ and PUE are those of this service. docs/codecarbon.md says what becomes what.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,14 +18,14 @@ from gramwatt.sci.base.units import j_from_kwh
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
 
-NODE, WRITER = "codecarbon", "codecarbon"
-"""Node and writer of every run: the client names no host."""
+NODE = "codecarbon"
+"""Node of every run: codecarbon names no host."""
 Part = Literal["gpu", "cpu", "ram"]
 PARTS: tuple[Part, ...] = get_args(Part)
 LONGEST = timedelta(days=1)
 """The longest interval of a journal."""
 FALLBACK_PLACE = ("CAN", 46.8, -71.2)
-"""Country, latitude and longitude that the client states when it cannot look up where it is, with
+"""Country, latitude and longitude that codecarbon states when it cannot look up where it is, with
 the region Quebec (codecarbon/external/geography.py of 3.3.2)."""
 GPUS_MOST = 1024
 CPU_TEXT = (
@@ -38,7 +37,7 @@ _GROUP = re.compile(r"(\d) x ")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The hardware of a run as the client states it; `memory_b` is the machine's memory [B]."""
+    """The hardware of a run as codecarbon states it; `memory_b` is the machine's memory [B]."""
 
     version: str
     cpu_model: str
@@ -48,7 +47,7 @@ class Machine:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Machine:
-        """Return the machine in the client's own field names; what is missing there is unknown."""
+        """Return the machine in codecarbon's own field names; what is missing there is unknown."""
         threads, memory_gib = fields.get("cpu_count"), fields.get("ram_total_size")
         return cls(
             version=str(fields.get("codecarbon_version") or "of unknown version"),
@@ -58,15 +57,15 @@ class Machine:
             memory_b=memory_gib * 2**30 if memory_gib and memory_gib > 0 else None,
         )
 
-    def notices(self, *more: str) -> tuple[str, ...]:
-        """Return what the client leaves out, as journaled notices."""
-        texts = [CPU_TEXT, *([GPU_TEXT] if len(self.gpus) > 1 else []), *more]
+    def notices(self) -> tuple[str, ...]:
+        """Return what codecarbon leaves out, as journaled notices."""
+        texts = [CPU_TEXT, *([GPU_TEXT] if len(self.gpus) > 1 else [])]
         return tuple(notice(text) for text in texts)
 
     def devices(self, who: Mapping[str, Any], seq: int) -> list[DeviceRecord]:
         """Records of processor, memory and every GPU, numbered from `seq`.
 
-        GPU energy is the driver's; memory is a model of the client.
+        GPU energy is the driver's; memory is a model of codecarbon.
         """
         source = f"codecarbon {self.version}"[:200]
         rows: list[dict[str, Any]] = [
@@ -110,7 +109,7 @@ class Machine:
     ) -> list[IntervalRecord]:
         """Records of each device's energy over the span, numbered from `seq`.
 
-        An energy of exactly 0 means that the client could not measure the part, so it has none.
+        An energy of exactly 0 means that codecarbon could not measure the part, so it has none.
         """
         joules: dict[str, float] = {
             part: j_from_kwh(energy_kwh[part]) for part in ("cpu", "ram") if energy_kwh[part] > 0
@@ -137,12 +136,12 @@ class Machine:
 
 
 def notice(text: str) -> str:
-    """Return a remark on what the client left out, as notices are journaled."""
+    """Return a remark on what codecarbon left out, as notices are journaled."""
     return f"codecarbon-limits: codecarbon: {text}."
 
 
 def boards(model: str, count: int) -> tuple[str, ...]:
-    """Return the name of each GPU in the client's text, such as "2 x NVIDIA A100-SXM4-80GB".
+    """Return the name of each GPU in codecarbon's text, such as "2 x NVIDIA A100-SXM4-80GB".
 
     Names of several kinds follow each other without a mark ("1 x A1 x B"); where the numbers do not
     add up to `count`, the whole text is the name of every one.
@@ -158,23 +157,10 @@ def boards(model: str, count: int) -> tuple[str, ...]:
     return (model or "unknown GPU",) * count
 
 
-def exact_length_s(duration_s: float, emissions: float, rate: float) -> float | None:
-    """Return the length of a message's span [s]: sent whole seconds only, but in emissions over
-    rate too.
-
-    None where the client knows no emissions.
-    """
-    if emissions > 0 and rate > 0:
-        exact = emissions / rate
-        if math.isfinite(exact) and abs(exact - duration_s) < 1.5:
-            return exact
-    return None
-
-
 def place(
     fields: Mapping[str, Any], catalog: Catalog
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Grid zone, cloud region and notices from country, region and cloud as the client states them.
+    """Grid zone, cloud region and notices from country, region and cloud as codecarbon states them.
 
     A region within a country is used where the catalog has a zone of that name there.
     """
