@@ -11,7 +11,6 @@ from gramwatt.sci.base.document import (
     SciDoc,
 )
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.notices import CODES
 
 CATEGORIES = {
@@ -21,8 +20,6 @@ CATEGORIES = {
     "data-prep": "data-processing",
 }
 """Category in the GSF form by kind of job; any other kind is `other`."""
-
-PROVISIONAL = "The score is provisional: the grid intensity of its hours is not final."
 
 
 class ExportError(GramwattError, ValueError):
@@ -47,14 +44,6 @@ def kebab(text: str) -> str:
 def scored_unit(document: JobDoc) -> SciDoc:
     """Return the first functional unit: the declared one, or the job itself."""
     return document["sci"][0]
-
-
-def formula_text(o_g: float | None, m_g: float | None, amount: float | None) -> str:
-    """Return the formula of a score with its numbers [gCO2e]; in letters where one is unknown."""
-    formula = "SCI = (O + M) / R"
-    if o_g is None or m_g is None or not amount:
-        return formula
-    return f"{formula} = ({o_g:.6g} + {m_g:.6g}) / {all_digits(amount)}"
 
 
 def require_terms(document: JobDoc) -> None:

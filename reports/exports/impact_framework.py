@@ -9,7 +9,6 @@ explains each rule.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -71,11 +70,6 @@ def expected(document: JobDoc) -> dict[str, float]:
         "carbon": carbon,
         "sci": carbon / scored_unit(document)["count"],
     }
-
-
-def digest(text: str) -> str:
-    """SHA-256 of the manifest's UTF-8 bytes."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _description(document: JobDoc) -> str:

@@ -102,7 +102,6 @@ def _add_exchange(app: typer.Typer) -> None:
         no_args_is_help=True, help="Write a job in another tool's format, a pack, or all journals."
     )
     exports.command("if")(export.export_if)
-    exports.command("imp")(export.export_imp)
     exports.command("modelcard")(export.export_modelcard)
     exports.command("csv")(export.export_csv)
     exports.command("journals")(export.export_journals)

@@ -38,13 +38,6 @@ def export_if(job_id: JobId, project: JobProject = None, output: Output = None) 
     _write(job_id, project, manifest, output)
 
 
-def export_imp(job_id: JobId, project: JobProject = None, output: Output = None) -> None:
-    """The form of GSF's SCI self-certification, with what is missing and a self-audit."""
-    from gramwatt.reports.exports.imp import imp
-
-    _write(job_id, project, imp, output)
-
-
 def export_modelcard(job_id: JobId, project: JobProject = None, output: Output = None) -> None:
     """The co2_eq_emissions block of a model card, in grams; put into the card if -o exists."""
     from gramwatt.reports.exports.modelcard import card, into_card

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
 from importlib import metadata
 from typing import Any, Literal, cast, overload
 
@@ -22,9 +21,6 @@ from gramwatt.service.store.documents import to_text
 FORMAT = 1
 ABOUT, OVERLAY, CATALOG = "pack.json", "inputs/overlay.toml", "inputs/catalog.json"
 PDF = "report.pdf"
-SUBMISSION = "forms/sci-certification"
-Form = dict[str, Any]
-"""The submission form of a self-certification."""
 OF_JOB = ("journal.ndjson", "inputs.json", "score.json")
 """The files of each job in its folder."""
 NOT_MADE = "forms/not-made.txt"
@@ -160,57 +156,21 @@ def derived(
 def _makers(kind: str, documents: Sequence[JobDoc], whole: Any) -> Mapping[str, Callable[[], str]]:
     """Return what makes each form and table, by the name of its file."""
     from gramwatt.reports.exports import (
-        ai_act,
-        bill_of_materials,
-        certification,
         csv,
-        imp,
         impact_framework,
         modelcard,
-        submission,
     )
 
     if kind == MONTH:
-        table = {"tables/month.csv": lambda: _report(kind, documents, whole, "csv").decode()}
-        return table | _submission(SUBMISSION, lambda: submission.of_month(whole, documents))
-    name = whole["model_id"] if kind == MODEL else documents[0]["model_id"] or documents[0]["name"]
-    makers = {
-        "tables/figures.csv": lambda: csv.scicsv(*documents),
-        "forms/ai-act-energy.md": lambda: ai_act.energy_form(name, documents),
-        "forms/cyclonedx.json": lambda: bill_of_materials.cyclonedx(name, documents),
-        "forms/spdx.json": lambda: bill_of_materials.spdx(name, documents),
-    }
-    if kind == MODEL:
-        forms = cache(lambda: submission.of_model(whole, documents))
-        for persona in (part["persona"] for part in whole["parts"]):
-            stem = SUBMISSION if len(whole["parts"]) == 1 else f"{SUBMISSION}-{persona}"
-            makers |= _submission(stem, partial(_of_persona, forms, persona))
-    else:
+        return {"tables/month.csv": lambda: _report(kind, documents, whole, "csv").decode()}
+    makers = {"tables/figures.csv": lambda: csv.scicsv(*documents)}
+    if kind != MODEL:
         [document] = documents
         makers |= {
             "forms/impact-framework.yml": lambda: impact_framework.manifest(document),
-            "forms/imp.yml": lambda: imp.imp(document),
             "forms/model-card.md": lambda: modelcard.card(document),
-            **_submission(SUBMISSION, lambda: certification.of_job(document)),
         }
     return makers
-
-
-def _of_persona(forms: Callable[[], dict[str, Form]], persona: str) -> Form:
-    return forms()[persona]
-
-
-def _submission(stem: str, make: Callable[[], Form]) -> dict[str, Callable[[], str]]:
-    """Return what makes a submission of the self-certification as text and as data, by name of
-    file.
-    """
-    from gramwatt.reports.exports import certification
-
-    form = cache(make)
-    return {
-        f"{stem}.md": lambda: certification.markdown(form()),
-        f"{stem}.json": lambda: certification.as_json(form()),
-    }
 
 
 def _report(

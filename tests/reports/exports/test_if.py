@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gramwatt.reports.exports.common import ExportError
-from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, digest, expected, manifest
+from gramwatt.reports.exports.impact_framework import RELATIVE_TOLERANCE, expected, manifest
 from tests.documents import cluster_job, cluster_journal, irregular_grid, scored
 
 ROOT = Path(__file__).parents[3]
@@ -145,7 +145,6 @@ def test_an_altered_manifest_is_noticed(run):
     text = manifest(doc)
     altered = text.replace("facility/pue: 1.21", "facility/pue: 1.12")
     assert altered != text
-    assert digest(altered) != digest(text)
     totals = run(altered)["tree"]["aggregated"]
     assert totals["carbon"] != pytest.approx(expected(doc)["carbon"], rel=1e-3)
 

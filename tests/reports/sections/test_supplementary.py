@@ -2,10 +2,7 @@
 
 from functools import partial
 
-import yaml
-
 from gramwatt.reports import job
-from gramwatt.reports.exports.imp import imp
 from gramwatt.reports.model import Facts, NoticeBlock
 from gramwatt.sci.analysis.audit import self_audit
 from tests.blocks import blocks, headings, plain, table, words
@@ -36,12 +33,9 @@ def test_factors_are_printed_with_source_and_date():
     assert plain(str(row[0])) == "1 token = 0.000001 million tokens"
     assert plain(str(row[1])) == "48 234 496 token"
     assert str(row[2]) == "by definition (2026)"
-    assert yaml.safe_load(imp(doc))["functional_unit"]["conversion_factors"] == [
-        {"from": "token", "to": "million tokens", "factor": 1e-6, "source": "by definition, 2026"}
-    ]
 
 
-def test_the_contract_stands_apart_and_in_no_export():
+def test_the_contract_stands_apart():
     plain_doc, signed = cluster_job(tags={}), cluster_job(tags=TAGS)
     built = full(signed)
     assert headings(built).index(CONTRACT) > headings(built).index("Ranges and digits")
@@ -55,10 +49,6 @@ def test_the_contract_stands_apart_and_in_no_export():
     ]
     figures = [{**row, "days": [d["operational_g"] for d in row["days"]]} for row in figures]
     assert figures[0] == figures[1]
-    assert (
-        yaml.safe_load(imp(plain_doc))["calculation"]["carbon_intensity"]
-        == (yaml.safe_load(imp(signed))["calculation"]["carbon_intensity"])
-    )
 
 
 def test_the_sensitivity_table_has_the_score_of_each_lifetime():

@@ -2,7 +2,6 @@
 
 from gramwatt.reports.job import build
 from gramwatt.sci.analysis.data_requests import DataRequest, data_requests
-from gramwatt.sci.score.method import NOT_JUDGED
 from tests.blocks import headings, table
 from tests.documents import scored, steady_job
 from tests.journals import Writer
@@ -42,15 +41,3 @@ def test_the_report_lists_them():
     rows = table(build(document, full=True), "Better data, by supplier").rows
     assert [tuple(row) for row in rows] == [tuple(request) for request in data_requests(document)]
     assert "Data to request" in headings(build(document, full=True))
-
-
-def test_inception_and_retirement_are_said_to_matter_or_not():
-    tags = {"inception": "below 1 % of training, a day of meetings; threshold 5 %"}
-    excluded = steady_job(kind="training", tags=tags)["method"]["boundary_excluded"]
-    assert f"inception of the model: {tags['inception']}" in excluded
-    assert f"retirement of the model: {NOT_JUDGED}" in excluded
-    excluded = steady_job(kind="inference")["method"]["boundary_excluded"]
-    assert not any(text.startswith("inception") for text in excluded)
-    assert f"retirement of the model: {NOT_JUDGED}" in excluded
-    excluded = steady_job(kind="other")["method"]["boundary_excluded"]
-    assert not any(" of the model: " in text and "retirement" in text for text in excluded)

@@ -8,7 +8,9 @@ from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.functional_unit import per_unit
+from gramwatt.sci.score.method import NOT_JUDGED
 from gramwatt.sci.score.score import ScoreContext, score
+from tests.documents import steady_job
 from tests.journals import H100, FakeGrid, Writer, at
 from tests.truth import coverage, draws
 
@@ -490,3 +492,18 @@ def test_scoring_is_a_function():
 
 def codes(doc):
     return {notice["code"] for notice in doc["notices"]}
+
+
+def test_what_is_left_out_is_listed_with_its_reason():
+    tags = {"inception": "below 1 % of training, a day of meetings; threshold 5 %"}
+    method = steady_job(kind="training", tags=tags)["method"]
+    excluded = method["boundary_excluded"]
+    assert "network and shared storage: no meter and no catalog figure yet" in excluded
+    assert f"inception of the model: {tags['inception']}" in excluded
+    assert f"retirement of the model: {NOT_JUDGED}" in excluded
+    assert len(method["exclusions"]) == len(excluded)
+    excluded = steady_job(kind="inference")["method"]["boundary_excluded"]
+    assert not any(text.startswith("inception") for text in excluded)
+    assert f"retirement of the model: {NOT_JUDGED}" in excluded
+    excluded = steady_job(kind="other")["method"]["boundary_excluded"]
+    assert not any(" of the model: " in text and "retirement" in text for text in excluded)

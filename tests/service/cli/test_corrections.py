@@ -1,5 +1,7 @@
 """`gramwatt job ID --set` and `gramwatt rm`, as people type them, and ids as they type them."""
 
+import csv
+import io
 import json
 
 import pytest
@@ -214,14 +216,14 @@ def test_a_declared_count_replaces_what_was_counted_with_who_and_when(three):
     assert [(row["unit"], row["count"]) for row in back["sci"]] == [("image", 30.0)]
 
 
-def test_a_declared_count_is_a_part_of_report_form_and_pack(three, tmp_path):
+def test_a_declared_count_is_a_part_of_report_export_and_pack(three, tmp_path):
     gramwatt("job", FIRST, "--set", "count.image=15")
     assert gramwatt("report", "job", FIRST, "-o", str(tmp_path))[0] == 0
     [page] = tmp_path.glob("*.html")
     assert "count.image" in page.read_text("utf-8")
-    code, form, _ = gramwatt("export", "imp", FIRST)
-    assert code == 0
-    assert "declared after the job by a person" in form
+    code, table, _ = gramwatt("export", "csv", FIRST)
+    [row] = [r for r in csv.DictReader(io.StringIO(table)) if r["figure"] == "count"]
+    assert (code, row["unit"], float(row["value"])) == (0, "image", 15.0)
     pack = str(tmp_path / "job.zip")
     assert gramwatt("export", "pack", FIRST, "-o", pack)[0] == 0
     assert gramwatt("verify", pack)[0] == 0

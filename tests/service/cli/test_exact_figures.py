@@ -75,7 +75,7 @@ def test_no_count_is_rounded_anywhere(home: Path) -> None:
     newest = revisions_page(service, "job-1", 1, None)["revisions"][0]
     service.store.close()
     assert "R in image 1 234 567 -> 1 234 568" in plain(newest["change"]["text"])
-    for form in ("imp", "csv", "if"):
+    for form in ("csv", "if"):
         code, out, _ = gramwatt("export", form, "job-1")
         assert (code, "1234568" in out, "1.23457" in out) == (0, True, False), form
     document = json.loads(gramwatt("job", "job-1", "--json")[1])

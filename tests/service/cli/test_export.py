@@ -39,14 +39,6 @@ def test_the_manifest_goes_to_stdout(job):
     assert energy == pytest.approx(job["energy_kwh"]["value"], rel=1e-9)
 
 
-def test_the_form_goes_to_a_file(job, tmp_path):
-    code, out, _ = gramwatt("export", "imp", "job-1", "-o", "form.yml")
-    assert (code, out) == (0, "form.yml\n")
-    form = yaml.safe_load((tmp_path / "form.yml").read_text("utf-8"))
-    assert form["disclosure"]["job_id"] == "job-1"
-    assert form["missing"]
-
-
 def test_the_model_card_is_kept_and_its_block_put_in(job, tmp_path):
     (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n# Model\n", "utf-8")
     assert gramwatt("export", "modelcard", "job-1", "-o", "README.md")[0] == 0
@@ -64,7 +56,7 @@ def test_the_csv_holds_the_total(job):
     assert float(total["value"]) == job["total_g"]["value"]
 
 
-@pytest.mark.parametrize("form", ["if", "imp", "modelcard", "csv"])
+@pytest.mark.parametrize("form", ["if", "modelcard", "csv"])
 def test_an_unknown_job_is_exit_1_and_writes_nothing(job, tmp_path, form):
     code, out, err = gramwatt("export", form, "job-2", "-o", "out")
     assert (code, out) == (1, "")

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gramwatt.reports import month as report
-from gramwatt.reports.exports.submission import of_month
 from gramwatt.reports.model import Facts
 from gramwatt.reports.sections.change import change
 from gramwatt.sci.base.formatting import value_text
@@ -13,7 +12,6 @@ from gramwatt.service.intensity.csv_import import import_csv
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
 from tests.blocks import blocks, cells, plain, table, words
-from tests.documents import month_of, steady_job
 from tests.journals import H100, Writer, lines
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
@@ -256,16 +254,6 @@ def test_the_parts_of_a_machine_do_not_decide_its_assumed_pue(light):
     store(light, records, measured("gpu", pue=None))
     pue = month_report(light, "2026-05")["method"]["pue"]
     assert (pue["value"], pue["kind"]) == (pytest.approx(1.0), "estimated")
-
-
-def test_each_zone_of_the_months_form_has_its_own_sources(light):
-    jobs = [steady_job("a", zone="DE"), steady_job("b", zone="FR")]
-    document = {**month_of(jobs), "month": "2026-05"}
-    rows = {
-        row["region"]: row["source"] for row in of_month(document, jobs)["intensity"]["regions"]
-    }
-    assert ["DEU" in rows["DE"], "FRA" in rows["DE"]] == [True, False]
-    assert ["DEU" in rows["FR"], "FRA" in rows["FR"]] == [False, True]
 
 
 def actions(document):

@@ -46,8 +46,13 @@ def test_the_pack_has_the_score_its_inputs_and_the_forms(pack: bytes) -> None:
     rows = json.loads(files["inputs/catalog.json"])
     assert "nvidia-h100-sxm5-80" in rows["hardware"]
     assert rows["zones"]["FR"]["licence"]
-    form = yaml.safe_load(files["forms/imp.yml"])
-    assert form["disclosure"]["job_id"] == "job-1"
+    tree = yaml.safe_load(files["forms/impact-framework.yml"])["tree"]["children"]
+    (step,) = {
+        child["defaults"]["facility/pue"]
+        for node in tree.values()
+        for child in node["children"].values()
+    }
+    assert step == 1.2
     table = list(csv.DictReader(io.StringIO(files["tables/figures.csv"].decode())))
     [operational] = [r for r in table if (r["level"], r["figure"]) == ("job", "operational")]
     assert float(operational["value"]) == score["operational_g"]["value"]
@@ -130,9 +135,7 @@ def test_a_changed_row_of_the_catalog_is_named(pack: bytes) -> None:
     assert wrong.startswith("inputs/catalog.json: hardware.nvidia-h100-sxm5-80.embodied_g.value is")
 
 
-@pytest.mark.parametrize(
-    "name", ["forms/imp.yml", "forms/impact-framework.yml", "tables/figures.csv", "report.pdf"]
-)
+@pytest.mark.parametrize("name", ["forms/impact-framework.yml", "tables/figures.csv", "report.pdf"])
 def test_a_changed_form_does_not_follow_from_the_score(pack: bytes, name: str) -> None:
     files = members(pack if name == "report.pdf" else light(pack))
     files[name] = files[name].replace(b"1", b"2", 1)
@@ -229,7 +232,7 @@ def test_a_form_under_another_release_number_is_compared_as_data(
     said = [line for line in out.splitlines() if line.startswith("not compared ")]
     assert [line.split()[2].rstrip(":") for line in said] == ["forms/model-card.md", "report.pdf"]
     assert out.splitlines()[1:3] == said
-    assert "equal        8 forms, tables and reports follow from the score\n" in out
+    assert "equal        2 forms, tables and reports follow from the score\n" in out
 
 
 def test_a_running_job_has_no_pack(world: Path) -> None:

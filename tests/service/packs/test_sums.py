@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.sci.journal.records import CountRecord
 from gramwatt.service.common.errors import StillRunsError
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
@@ -171,79 +169,6 @@ def test_sums_that_another_order_rounds_otherwise_are_equal(world: Path) -> None
     assert wrong[0].startswith("month.json: days.0.energy_kwh.value is ")
 
 
-def scores(files: dict[str, bytes], chosen: Callable[[Any], bool]) -> list[Any]:
-    found = [json.loads(files[name]) for name in files if name.endswith("score.json")]
-    return [document for document in found if chosen(document)]
-
-
-def check_submission(form: Any, jobs: list[Any], unit: str) -> None:
-    """E, I, M and R of a form against those of its jobs, added up here."""
-    kwh = sum(j["energy_kwh"]["value"] * j["method"]["pue"]["value"] for j in jobs)
-    grams = [sum(j[f"{term}_g"]["value"] for j in jobs) for term in ("operational", "embodied")]
-    amount = sum(row["count"] for j in jobs for row in j["sci"] if row["unit"] == unit)
-    assert form["energy"]["total_kwh"] == pytest.approx(kwh, rel=1e-12)
-    parts = [row["energy_kwh"] for row in form["energy"]["components"]]
-    it_kwh = sum(j["energy_kwh"]["value"] for j in jobs)
-    assert sum(parts) == pytest.approx(it_kwh, rel=1e-12)
-    assert form["intensity"]["g_per_kwh"] == pytest.approx(grams[0] / kwh, rel=1e-12)
-    assert sum(row["percentage"] for row in form["intensity"]["regions"]) == pytest.approx(100)
-    assert form["embodied"]["total_g"] == pytest.approx(grams[1], rel=1e-12)
-    assert form["functional_unit"]["total"] == amount
-    assert form["score"]["value"] == pytest.approx(sum(grams) / amount, rel=1e-9)
-    assert form["score"]["low"] < form["score"]["value"] < form["score"]["high"]
-
-
-def test_a_months_pack_has_the_submission_of_its_only_unit(packs: dict[str, bytes]) -> None:
-    files = members(packs["month"])
-    document = json.loads(files["forms/sci-certification.json"])
-    form, jobs = document["form"], scores(files, lambda job: True)
-    check_submission(form, jobs, "image")
-    # 600 W: 3 minutes of job-1, run-2 and use-1 and 5 of run-1 are 504 kJ; 10 images a minute.
-    assert sum(row["energy_kwh"] for row in form["energy"]["components"]) == pytest.approx(0.14)
-    assert form["functional_unit"]["total"] == 140
-    assert (form["score"]["start_date"], form["score"]["end_date"]) == ("2026-05-01", "2026-05-31")
-    assert form["about"]["software_name"] == "vision"
-    missing = {row["field"] for item in document["check"] for row in item["missing"]}
-    assert {"about.organization", "attestation.signed_by", "attestation.date"} < missing
-    assert not any(field.startswith(("energy", "embodied", "calculation")) for field in missing)
-    assert "## Part 12: Attestation" in files["forms/sci-certification.md"].decode()
-
-
-def test_a_models_pack_has_a_submission_for_each_persona(packs: dict[str, bytes]) -> None:
-    files = members(packs["model"])
-    for persona, kinds in (("provider", ["training"]), ("consumer", ["inference"])):
-        form = json.loads(files[f"forms/sci-certification-{persona}.json"])["form"]
-        check_submission(form, scores(files, lambda job: job["kind"] in kinds), "image")  # noqa: B023
-        assert form["about"]["software_name"] == "org/net"
-        assert form["intensity"]["location"] == "SE"
-        left_out = [row["component"] for row in form["boundary"]["excluded"]]
-        assert "network and shared storage" in left_out
-        assert "other runs of the same model" not in left_out
-        assert f"forms/sci-certification-{persona}.md" in files
-
-
-def test_several_units_leave_the_functional_unit_open(world: Path) -> None:
-    service = open_store(world / "home")
-    about = {"start": START + timedelta(days=300), "project": "units"}
-    for name, unit in (("unit-a", "image"), ("unit-b", "token")):
-        tags = {"organization": "Example Lab", "contact_name": name}
-        records = journal(name, units=(unit,), tags=tags, **about)
-        counted = [replace(r, unit=unit) if isinstance(r, CountRecord) else r for r in records]
-        ingest(service, name, lines(counted))
-    service.store.close()
-    month = f"{about['start']:%Y-%m}"
-    assert gramwatt("export", "pack", month, "--project", "units", "-o", "units.zip")[0] == 0
-    files = members((world / "units.zip").read_bytes())
-    document = json.loads(files["forms/sci-certification.json"])
-    form, items = document["form"], {item["item"]: item for item in document["check"]}
-    assert (form["functional_unit"]["unit"], form["score"]["value"]) == (None, None)
-    fields = {row["field"] for row in items[3]["missing"]}
-    assert {"functional_unit.unit", "functional_unit.total"} < fields
-    # A tag counts where all runs agree.
-    assert form["about"]["organization"] == "Example Lab"
-    assert form["about"]["contact_name"] is None
-
-
 def test_what_an_id_names(world: Path, packs: dict[str, bytes]) -> None:
     code, _, err = gramwatt("export", "pack", "2031-01")
     assert (code, err) == (1, "gramwatt: no job in 2031-01\n")
@@ -359,7 +284,6 @@ def test_provisional_scores_are_packed_and_the_month_says_which_share_they_are(
     assert gramwatt("export", "pack", "GB", "-o", "job.zip")[0] == 0
     files = members((tmp_path / "job.zip").read_bytes())
     assert json.loads(files["jobs/GB/score.json"])["provisional"] is True
-    assert "The score is provisional" in files["forms/imp.yml"].decode()
     assert verify((tmp_path / "job.zip").read_bytes()).wrong == []
 
     assert gramwatt("export", "pack", month, "-o", "month.zip")[0] == 0
@@ -368,7 +292,6 @@ def test_provisional_scores_are_packed_and_the_month_says_which_share_they_are(
     found = json.loads(files["month.json"])["provisional"]
     # 600 W for three minutes: 0.03 kWh.
     assert (found["jobs"], found["energy_kwh"]["value"]) == (1, pytest.approx(0.03, rel=1e-12))
-    assert "The score is provisional" in files["forms/sci-certification.md"].decode()
     assert verify(content).wrong == []
     final = with_json(content, "jobs/GB/score.json", lambda d: d.update(provisional=False))
     named = "jobs/GB/score.json: provisional is false, computed again true"
