@@ -21,7 +21,6 @@ from gramwatt.reports.sections.common import (
 )
 from gramwatt.reports.sections.corrections import correction_blocks
 from gramwatt.reports.sections.devices import device_blocks
-from gramwatt.reports.sections.hindsight import hindsight_blocks, waited_blocks
 from gramwatt.reports.sections.overview import (
     energy_blocks,
     obtained_blocks,
@@ -59,7 +58,7 @@ SYNTHETIC = (
 )
 
 MORE = (
-    "The full report has the calculation, every device, notice, input and source{beside}, the "
+    "The full report has the calculation, every device, notice, input and source, the "
     "method and the self-audit: gramwatt report job {job_id} --full"
 )
 MAX_WINDOWS = 6
@@ -83,7 +82,6 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
         *service_blocks(document["service"], full=full),
         *why_blocks(document),
         *advice_blocks(document, found),
-        *waited_blocks(advice),
         *uncertain_blocks(document, full=full),
         Heading("Where the energy went"),
         *timeseries_blocks(
@@ -94,7 +92,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
         *energy_blocks(document["devices"]),
         *window_blocks(document["windows"], None if full else MAX_WINDOWS),
         *obtained_blocks(document),
-        *(_details(document, advice) if full else _more(document, advice)),
+        *(_details(document) if full else _more(document)),
     ]
     return Document(
         f"Energy and carbon of {_short(document['name'])}",
@@ -113,16 +111,14 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
     )
 
 
-def _more(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
+def _more(document: JobDoc) -> list[Block]:
     """Return what the full report has beside this, and how to get it."""
-    beside = ", other hours and zones" if hindsight_blocks(advice) else ""
-    return [Text(MORE.format(job_id=document["job_id"], beside=beside))]
+    return [Text(MORE.format(job_id=document["job_id"]))]
 
 
-def _details(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
+def _details(document: JobDoc) -> list[Block]:
     """Return what only the full report has."""
     return [
-        *hindsight_blocks(advice),
         *_facts(document),
         *score_blocks(document),
         *device_blocks(document["devices"]),

@@ -86,60 +86,6 @@ class AdviceDoc(TypedDict):
     notices: list[NoticeDoc]
 
 
-class WaitedDoc(TypedDict):
-    """What waiting and pauses did, against starting at once without a pause [gCO2e].
-
-    `best_start` is the start of least emissions from `asked_at` until the deadline, if that is
-    known, else until the job began; figures are null where the grid's intensity is not known.
-    """
-
-    asked_at: str
-    started_at: str
-    waited_s: float
-    paused_s: float
-    at_once_g: QuantityDoc | None
-    actual_g: QuantityDoc | None
-    saved_g: float | None
-    saved_ratio: QuantityDoc | None
-    best_start: str | None
-    best_g: QuantityDoc | None
-
-
-class BestDoc(TypedDict):
-    """The run's operational emissions [gCO2e] from another start, over those it had."""
-
-    start: str
-    operational_g: QuantityDoc
-    ratio: QuantityDoc
-
-
-class ElsewhereDoc(TypedDict):
-    """The same in another zone at the same time."""
-
-    zone: str
-    quality: str
-    operational_g: QuantityDoc
-    ratio: QuantityDoc
-
-
-class HindsightDoc(TypedDict):
-    """What a run would have emitted otherwise: known only afterwards.
-
-    `waited` is of jobs that waited or were paused, `best` the best start of 28 days.
-    """
-
-    zone: str
-    waited: WaitedDoc | None
-    best: BestDoc | None
-    zones: list[ElsewhereDoc]
-
-
-class JobAdviceDoc(AdviceDoc):
-    """The answer for a job that ran: null without a zone or a score."""
-
-    hindsight: HindsightDoc | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
     """One suggestion before it is written; see `SuggestionDoc`.

@@ -10,7 +10,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from gramwatt.collectors.common.device_rows import read_device_rows
-from gramwatt.sci.advice.documents import AdviceDoc, JobAdviceDoc
+from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, runs_a_year
 from gramwatt.sci.advice.prediction.device_rows import DeviceRow
@@ -20,7 +20,6 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.container import Service
 from gramwatt.service.intensity import shifting
-from gramwatt.service.intensity.hindsight import hindsight
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
 
@@ -52,16 +51,14 @@ def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
     return found
 
 
-def answer_for_document(service: Service, document: JobDoc) -> JobAdviceDoc:
+def answer_for_document(service: Service, document: JobDoc) -> AdviceDoc:
     """Return the suggestions for a job, with what other hours may save."""
     found = _of_job(service, document)
     shifting.for_document(service, document, found)
     return found
 
 
-def advice_beside(
-    service: Service, document: JobDoc, forms: Collection[str]
-) -> JobAdviceDoc | None:
+def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) -> AdviceDoc | None:
     """Return the suggestions in a job's rendered report; None for json, which is the document
     alone.
 
@@ -85,10 +82,9 @@ def advice_basis(service: Service) -> str:
     return f"{service.catalog.version} {own} {today} {device_rows(service)!r}"
 
 
-def _of_job(service: Service, document: JobDoc) -> JobAdviceDoc:
+def _of_job(service: Service, document: JobDoc) -> AdviceDoc:
     rows, devices = calibration_rows(service), device_rows(service)
-    found = for_job(document, service.catalog, rows, devices, _repeats(service, document))
-    return {**found, "hindsight": hindsight(service, document)}
+    return for_job(document, service.catalog, rows, devices, _repeats(service, document))
 
 
 def _repeats(service: Service, document: JobDoc) -> Quantity | None:

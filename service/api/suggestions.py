@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from gramwatt.sci.advice.documents import AdviceDoc, JobAdviceDoc
+from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.advice.prediction.own_runs import OwnRow
 from gramwatt.sci.advice.suggest_request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
@@ -46,8 +46,8 @@ def make_suggestions(body: SuggestBody) -> AdviceDoc:
 
 
 @routes.get("/v1/jobs/<job_id>/suggestions", *ABSENT, "not-scorable", access=Access.READ)
-def suggest_for_job(path: JobPath, query: JobQuery) -> JobAdviceDoc:
-    """Suggestions for a job, from what was measured of it, and its hindsight."""
+def suggest_for_job(path: JobPath, query: JobQuery) -> AdviceDoc:
+    """Suggestions for a job, from what was measured of it."""
     return suggest_for(service(query.project), path.job_id)
 
 

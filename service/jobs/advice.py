@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
-from gramwatt.sci.advice.documents import JobAdviceDoc
+import numpy as np
+
+from gramwatt.sci.advice.documents import AdviceDoc
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.planning.hindsight import LoadCurve
+from gramwatt.sci.base.units import h_from_s
+from gramwatt.sci.journal.records import parse_time
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.advice.suggest import answer_for_document
 from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
 from gramwatt.service.container import Service
 from gramwatt.service.intensity import plans
-from gramwatt.service.intensity.hindsight import parts_of
 from gramwatt.service.jobs.documents import job_document
 
 PARTS = 48
+"""Of equal length, into which the power of an earlier run is cut."""
 
 
-def suggest_for(service: Service, job_id: str) -> JobAdviceDoc:
+def suggest_for(service: Service, job_id: str) -> AdviceDoc:
     """Return suggestions for a job by its newest document; raises UnknownJobError, ScoreError."""
     return answer_for_document(service, job_document(service, job_id).document)
 
@@ -34,11 +39,38 @@ def _like(service: Service, request: PlanRequest) -> PlanRequest:
     if not request.like:
         return request
     try:
-        parts = parts_of(job_document(service, request.like).document)
+        document = job_document(service, request.like).document
     except (UnknownJobError, DeletedJobError) as error:
         raise ScoreError(f"like: {error}", code="unknown-job") from None
-    if not parts:
+    hours, power_w = _run(document)
+    if not power_w:
         raise ScoreError(f"like: no energy of {request.like} is known", code="no-energy")
-    run = LoadCurve.of(parts)
-    hours = request.hours or run.hours
-    return replace(request, hours=hours, power_profile_w=run.power_w(PARTS), like=None)
+    return replace(request, hours=request.hours or hours, power_profile_w=power_w, like=None)
+
+
+def _run(document: JobDoc) -> tuple[float, tuple[float, ...]]:
+    """Return a job's length [h] and the mean power [W] of its equal parts, all devices together.
+
+    Time without a reading counts as time without power; no part where no energy is known.
+    """
+    sums: dict[tuple[str, str], float] = defaultdict(float)
+    for row in document["series"]:
+        sums[row["start"], row["end"]] += row["energy_j"]
+    spans = [
+        (parse_time(start), parse_time(end), joules)
+        for (start, end), joules in sorted(sums.items())
+        if joules > 0
+    ]
+    if not spans:
+        return 0.0, ()
+    begin, edges_s, used_j = spans[0][0], [0.0], [0.0]
+    for start, end, joules in spans:
+        since_s = (start - begin).total_seconds()
+        if since_s > edges_s[-1]:
+            edges_s.append(since_s)
+            used_j.append(used_j[-1])
+        edges_s.append(edges_s[-1] + (end - start).total_seconds())
+        used_j.append(used_j[-1] + joules)
+    at_s = np.linspace(0.0, edges_s[-1], PARTS + 1)
+    power_w = np.diff(np.interp(at_s, edges_s, used_j)) / np.diff(at_s)
+    return h_from_s(edges_s[-1]), tuple(power_w.tolist())

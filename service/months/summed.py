@@ -15,7 +15,6 @@ from gramwatt.sci.analysis.month_rows import (
 )
 from gramwatt.sci.analysis.scope_2 import Contracts
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.score.assess import FINE_QUALITIES
 from gramwatt.service.advice.suggest import calibration_rows, device_rows
 from gramwatt.service.container import Service
 from gramwatt.service.months.factor_sources import with_publishers
@@ -63,8 +62,6 @@ def _advised(
     service: Service, session: Session, month: str, sums: MonthSums, fields: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the fields that documents are read for: suggestions, the largest jobs, publishers."""
-    from gramwatt.service.months.greener_hours import greener_hours
-
     largest = sums.largest(JOBS_EXAMINED)
     documents = _documents(session, {*sums.top(), *largest})
     examined = [documents[key] for key in largest if key in documents]
@@ -81,14 +78,11 @@ def _advised(
         for row in grouped(savings, shares, counts)
         if (row["hardware"], row["work"], row["action"]) not in idle
     ]
-    hourly = [key for key in largest if key in documents and _by_the_hour(documents[key])]
-    known = [read_job(*texts) for _, *texts in session.execute(_WHOLE.where(Job.id.in_(hourly)))]
-    greener = greener_hours(service, known, shares, counts)
     return {
         "factors": with_publishers(service, session, month, fields["factors"]),
         "top_jobs": [part.head() for part in top if part is not None],
         "suggestions": savings,
-        "advice": sorted([*advice, *waste, *greener], key=lambda row: -row["saved_g"]["value"]),
+        "advice": sorted([*advice, *waste], key=lambda row: -row["saved_g"]["value"]),
         "examined_jobs": len(examined),
     }
 
@@ -155,11 +149,6 @@ def _first_days(
             part = part_until(read_job(*texts), month, days)
             kept.append(PartRow(*cut[key][:3], part.texts, part.numbers))
         yield kept
-
-
-def _by_the_hour(job: JobDoc) -> bool:
-    """Return whether any of a job's energy was joined with intensity that is known over time."""
-    return any(job["data_quality"]["intensity"].get(name) for name in FINE_QUALITIES)
 
 
 def _share_in(job: JobDoc, month: str) -> float:

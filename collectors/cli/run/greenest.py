@@ -120,7 +120,6 @@ def wait_for_greenest(
     return {
         "planned_start": second_text(start),
         "waited_s": f"{max(0.0, time.time() - began):.0f}",
-        "deadline": second_text(options.latest_end),
     }
 
 

@@ -296,27 +296,3 @@ def test_idle_time_of_all_jobs_and_runs_without_a_result_are_actions(light):
     said = {cells(row)[1]: cells(row)[0] for row in rows}
     assert said["Find out why runs failed"] == "vision: bad"
     assert said["Release idle accelerators"].startswith("lab: notebook ")
-
-
-def test_jobs_that_could_have_waited_for_cleaner_hours_are_an_action(light, tmp_path):
-    """5 kWh at PUE 1.2 and 400 g/kWh; 100 g/kWh came at 20:00, and 50 not within a day."""
-    hours = [400.0] * 20 + [100.0] * 4 + [400.0] * 16 + [50.0] * 8
-    rows = (f"{MAY:%Y-%m}-{10 + n // 24}T{n % 24:02d}:00Z,{g}\n" for n, g in enumerate(hours))
-    (tmp_path / "de.csv").write_text("start_utc,g_per_kwh\n" + "".join(rows))
-    import_csv(light, tmp_path / "de.csv", "DE", "lifecycle", "average")
-    store(
-        light,
-        measured("train", 5.0, pue=1.2),
-        measured("serve", 5.0, pue=1.2, kind="inference"),
-        measured("failed", 5.0, pue=1.2, state="failed"),
-        measured("france", 5.0, pue=1.2, zone="FR"),  # its hours are not known
-    )
-    document = month_report(light, "2026-05")
-    (row,) = (row for row in document["advice"] if row["action"] == "shift-time")
-    assert (row["jobs"], row["examples"], row["basis"]) == (1, ["train"], "examined")
-    assert row["saved_g"]["value"] == pytest.approx(5 * 1.2 * (400 - 100))
-    assert row["saved_g"]["low"] == 0.0
-    lines = table(report.build(document), "Actions by hardware and work").rows
-    (said,) = (line for line in lines if "Run at greener hours" in plain(cells(line)[1]))
-    assert "vision: train" in plain(cells(said)[0])
-    assert "the grid was cleaner within 24 hours of their start" in plain(cells(said)[-1])
