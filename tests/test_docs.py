@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 import typer
+import yaml
 
 from gramwatt import __main__ as command
 from gramwatt.sci.analysis import documents
@@ -22,7 +26,22 @@ from tests.packages import PACKAGES, ROOT, sources
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 README = ROOT / "README.md"
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DIRECTIVE = re.compile(r"\{\w+\}")
+READERS: dict[str, Callable[[str], Any]] = {
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "yaml": yaml.safe_load,
+}
+RUN = {
+    "sh": "tests/test_docs_commands.py runs its lines",
+    "python": "a script of its own, below",
+    "python fragment": "a part of a script that needs a framework: its names are checked below",
+    "ipython": "tests/collectors/integrations/test_notebook.py runs its cells",
+    "python client": "tests/service/test_client.py runs it against a server",
+}
+OUTPUT = {"text": "what a command prints, or the form of a line"}
+"""What a block of the documents may be; each but `text` is run or read by a test."""
 VARIABLE = re.compile(r"\bGRAMWATT_[A-Z][A-Z0-9_]*[A-Z]\b")
 DEFINITION = re.compile(r"^\| (?:`\w+` \| )?(`GRAMWATT_[^|]*)\|", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
@@ -161,6 +180,42 @@ def test_documented_commands_and_options_exist(cli: Any) -> None:
 def shell_lines() -> list[str]:
     bodies = blocks("sh", README, *DOCS) + blocks("bash", README, *DOCS)
     return [line.strip() for body in bodies for line in body.splitlines() if line.strip()]
+
+
+def test_every_block_is_run_or_read_by_a_test_or_is_output() -> None:
+    pages = {page.name: BLOCK.findall(page.read_text("utf-8")) for page in (README, *DOCS)}
+    known = {*RUN, *READERS, *OUTPUT}
+    unlabelled = [
+        f"{page}: {language or 'no language'}: {body[:40]}"
+        for page, bodies in pages.items()
+        for language, body in bodies
+        if language not in known and not DIRECTIVE.fullmatch(language)
+    ]
+    assert unlabelled == []
+
+
+@pytest.mark.parametrize("language", READERS)
+def test_every_block_of_data_can_be_read(language: str) -> None:
+    for body in blocks(language, README, *DOCS):
+        assert READERS[language](body)
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python fragment", *DOCS))))
+def test_a_fragment_takes_from_gramwatt_what_is_there(number: int) -> None:
+    """It cannot run without its framework: names, modules and methods of the job must exist."""
+    from gramwatt.collectors.tracking.track import Job
+
+    code = ast.parse(blocks("python fragment", *DOCS)[number])
+    for node in ast.walk(code):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gramwatt."):
+            module = ROOT / "src" / Path(*str(node.module).split("."))
+            text = (
+                module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+            ).read_text("utf-8")
+            defined = {getattr(item, "name", None) for item in ast.parse(text).body}
+            assert {alias.name for alias in node.names} <= defined
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", None) == "job":
+            assert hasattr(Job, node.attr), node.attr
 
 
 def test_the_readmes_first_commands_are_the_scripts() -> None:

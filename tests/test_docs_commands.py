@@ -46,6 +46,7 @@ ELSEWHERE = {
     "gunicorn": "tests/service/test_deploy.py",
     "gramwatt slurm install --prefix": "tests/clusters: files of root",
     "gramwatt import sacct": "tests/service/clusters: a file of Slurm",
+    "curl 127.0.0.1:9464": "tests/collectors/meter: while a job runs",
     "sacct": "not run: Slurm's accounting",
     "python benchmarks/": "by hand, for minutes",
     "python -m benchmarks.": "by hand, for minutes",

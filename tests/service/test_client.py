@@ -22,7 +22,9 @@ from gramwatt.collectors.common.config import user_file
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from tests.journals import body, journal
+from tests.packages import ROOT
 from tests.service.listening import listening
+from tests.test_docs import blocks
 
 
 @pytest.fixture
@@ -52,6 +54,21 @@ def test_a_job_is_uploaded_waited_for_listed_corrected_and_deleted(client):
     with pytest.raises(NotFoundError) as gone:
         client.job("job-1")
     assert (gone.value.status, gone.value.code) == (410, "deleted-job")
+
+
+def test_the_recipes_of_the_documents_do_what_they_say(client, monkeypatch, capsys):
+    """Block after block, as a reader would paste them."""
+    client.upload("job-1", records("job-1"))
+    client.wait("job-1")
+    monkeypatch.setattr("gramwatt.client.Client", lambda url, api_key: client)
+    names: dict = {}
+    for block in blocks("python client", ROOT / "docs" / "client.md"):
+        exec(block, names)
+    assert client.report("etl-7")["energy_kwh"]["value"] == pytest.approx(0.2)
+    assert client.report("etl-7")["sci"][0]["count"] == 12
+    assert names["spent"] == []
+    assert {row["zone"] for row in names["plan"]["plan"]} == {"DE"}
+    assert capsys.readouterr().out.splitlines()[-1] == "['EE', 'DE']"
 
 
 def test_lists_page_by_themselves_and_filter(client):

@@ -12,6 +12,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.packages import ROOT
+from tests.test_docs import blocks
+
 Cells = Callable[..., list[Any]]
 
 
@@ -64,6 +67,12 @@ def test_a_job_of_several_cells_has_a_window_for_each_and_awaits(cells):
     assert "Energy" in html
     assert shown(outputs[4])["text/plain"].count("\n") == 6
     assert "no job runs in this notebook" in printed(outputs[6])
+
+
+def test_the_cells_of_the_documents_make_a_job(cells):
+    (block,) = blocks("ipython", ROOT / "docs" / "integrations.md")
+    outputs = cells(*block.splitlines())
+    assert "per image" in shown(outputs[-1])["text/html"]
 
 
 def test_one_cell_alone_is_a_job_also_with_await(cells):
