@@ -109,7 +109,6 @@ class ServiceConfig:
     hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     requests_per_s: float = 200.0
-    quotas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     public_badges: frozenset[str] = frozenset()
     session_lasts: timedelta = timedelta(hours=12)
     oidc: OidcConfig | None = None
@@ -184,12 +183,6 @@ def _targets(variable: str, text: str) -> tuple[tuple[int, float], ...]:
     return tuple(sorted((_year(variable, y), _number(variable, kg)) for y, _, kg in pairs))
 
 
-def _limits(variable: str, text: str) -> dict[str, float]:
-    """Return limits by project, under "" that of every other, of `1000 vision=5000`."""
-    pairs = [word.rpartition("=") for word in _words(variable, text)]
-    return {unquote(name): _number(variable, number) for name, _, number in pairs}
-
-
 def _count(variable: str, text: str) -> int:
     return max(1, round(_number(variable, text)))
 
@@ -218,7 +211,9 @@ def _days(variable: str, text: str) -> timedelta:
 
 
 def _days_by_project(variable: str, text: str) -> dict[str, timedelta]:
-    return {name: _days(variable, str(days)) for name, days in _limits(variable, text).items()}
+    """Return days by project, under "" those of every other, of `400 vision=30`."""
+    pairs = [word.rpartition("=") for word in _words(variable, text)]
+    return {unquote(name): _days(variable, days) for name, _, days in pairs}
 
 
 def _group_projects(variable: str, text: str) -> tuple[GroupProjects, ...]:
@@ -347,10 +342,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("hosts", "HOSTS", "further host names that requests may name", _words),
     Setting("trusted_proxies", "TRUSTED_PROXIES", "proxies that are believed", _networks),
     Setting("requests_per_s", "REQUESTS_PER_S", "sustained rate of requests of a key", _number),
-    Setting("quotas.lines_per_day", "QUOTA_LINES_PER_DAY", "a project's lines a day", _limits),
-    Setting("quotas.jobs", "QUOTA_JOBS", "jobs that a project may have", _limits),
-    Setting("quotas.renders_per_hour", "QUOTA_RENDERS_PER_HOUR", "reports made an hour", _limits),
-    Setting("quotas.stored_mib", "QUOTA_STORED_MIB", "stored lines of a project [MiB]", _limits),
     Setting("public_badges", "PUBLIC_BADGES", "projects whose badge anybody may see", _names),
     Setting("lifetime_years", "LIFETIME_YEARS", "expected lifetime EL of hardware [years]", None),
     Setting("overlay", "OVERLAY", "file of own catalog entries", None),
@@ -424,7 +415,6 @@ def from_environment(
         overlay=overlay_file(common, base),
         oidc=_oidc(_given(env, "oidc.")),
         intensity=_intensity(env),
-        quotas=_given(env, "quotas."),
         alerts=AlertSettings(**_given(env, "alerts.")),
         reports=ReportSettings(**_given(env, "reports."), s3=_s3(env)),
     )

@@ -39,7 +39,6 @@ ELSEWHERE = {
     "gramwatt run --zone FR --count-from": "tests/collectors/serving: a server",
     "gramwatt assert": "tests/service/cli/test_models_and_comparisons.py: runs of one kind",
     "gramwatt key log --follow": "tests/service/access: it does not end",
-    "gramwatt key check-log": "tests/service/access: what the line before has written",
     "gramwatt session end": "tests/service/access: a session of a browser",
     "gramwatt calibrate": "tests/collectors/microbenchmark: a GPU",
     "export GRAMWATT_DATABASE_URL": "tests/service/test_deploy.py: PostgreSQL",

@@ -160,7 +160,7 @@ def _checked_answer(answer: requests.Response, shown: str, lines: int) -> dict[s
     """
     status = answer.status_code
     if status in (408, 425, 429) or status >= 500:
-        raise ServerAway(f"{shown} answers {status}{_quota(answer)}")
+        raise ServerAway(f"{shown} answers {status}")
     if answer.is_redirect:
         raise ServerAway(
             f"{shown} redirects to {answer.headers['Location'][:200]}; check the address"
@@ -178,16 +178,6 @@ def _checked_answer(answer: requests.Response, shown: str, lines: int) -> dict[s
             raise JobDeleted(f"{shown}: {text}")
         raise ServerRefused(f"{shown} refuses with {status}: {text}")
     return document
-
-
-def _quota(answer: requests.Response) -> str:
-    """Return what a server says that takes no more of a project for now; empty for another."""
-    try:
-        document = answer.json()
-        told = document["detail"] if document["code"] == "quota-exceeded" else ""
-    except (ValueError, RecursionError, TypeError, KeyError):
-        told = ""
-    return f": {' '.join(str(told).split())[:300]}" if told else ""
 
 
 def _answered_lines(document: dict[str, Any]) -> int:

@@ -19,7 +19,7 @@ import requests
 import sqlalchemy as sa
 from requests import RequestException
 
-from gramwatt.service.access.sessions import ProviderNames, add
+from gramwatt.service.access.sessions import add
 from gramwatt.service.access.tokens import digest, new_token
 from gramwatt.service.common.errors import BusyError, LoginError
 from gramwatt.service.config import ConfigError, OidcConfig
@@ -33,8 +33,6 @@ EXCHANGES = 2
 LEEWAY_S = 60
 """How far the provider's clock may be off [s]."""
 ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
-LOGOUT = "http://schemas.openid.net/event/backchannel-logout"
-"""The event of a logout token."""
 SCOPE = "openid profile email"
 DESCRIBED_S = 3600.0
 """How long a provider's description of itself is used [s]."""
@@ -67,32 +65,14 @@ def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, s
 
 def finish(
     service: Service, oidc: OidcConfig, redirect_uri: str, state: str, code: str, address: str
-) -> tuple[Caller, ProviderNames]:
-    """Return the caller whom the provider names, and its own names; a state works once. Raises
-    LoginError, or BusyError where too many sign in at once.
+) -> Caller:
+    """Return the caller whom the provider names; a state works once.
+
+    Raises LoginError, or BusyError where too many sign in at once.
     """
     provider = _provider(oidc)
     with _one_exchange():
         return _exchanged(service, oidc, provider, redirect_uri, state, code, address)
-
-
-def ended(service: Service, oidc: OidcConfig, token: str) -> tuple[ProviderNames, int]:
-    """Return whose sessions the provider's logout token ends, and those that began before when
-    [us since 1970] (OpenID Connect Back-Channel Logout 1.0, section 2.6).
-
-    Raises LoginError for a token that does not hold, or BusyError.
-    """
-    provider = _provider(oidc)
-    with _one_exchange():
-        keys = _signing_keys(provider)
-    claims = _verified(service, oidc, token, keys, events={"essential": True})
-    events, names = claims["events"], _names(claims)
-    if not isinstance(events, dict) or LOGOUT not in events or "nonce" in claims:
-        raise LoginError("the provider's token does not end a session")
-    if names == ProviderNames():
-        raise LoginError("the provider's token names neither a person nor a session")
-    # The token may come again later, and must not end what began after it.
-    return names, round((float(claims["iat"]) + LEEWAY_S) * 1e6)
 
 
 @contextmanager
@@ -113,7 +93,7 @@ def _exchanged(
     state: str,
     code: str,
     address: str,
-) -> tuple[Caller, ProviderNames]:
+) -> Caller:
     nonce, verifier = _consume_state(service, state)
     try:
         token = _client(oidc, redirect_uri).fetch_token(
@@ -125,23 +105,9 @@ def _exchanged(
     except Exception as error:  # of requests, of authlib, or of a document that is none
         raise LoginError(f"the provider refused ({type(error).__name__})") from None
     claims = _verified(
-        service,
-        oidc,
-        str(token.get("id_token", "")),
-        _signing_keys(provider),
-        nonce={"essential": True, "value": nonce},
-        exp={"essential": True},
-        sub={"essential": True},
+        service, oidc, str(token.get("id_token", "")), _signing_keys(provider), nonce
     )
-    return _caller(oidc, claims, address), _names(claims)
-
-
-def _names(claims: Mapping[str, Any]) -> ProviderNames:
-    subject, session = (claims.get(name) for name in ("sub", "sid"))
-    return ProviderNames(
-        str(subject)[:NAME_LENGTH_MAX] if subject else None,
-        str(session)[:NAME_LENGTH_MAX] if session else None,
-    )
+    return _caller(oidc, claims, address)
 
 
 def _signing_keys(provider: Mapping[str, Any]) -> Any:
@@ -210,9 +176,9 @@ def _consume_state(service: Service, state: str) -> list[str]:
 
 
 def _verified(
-    service: Service, oidc: OidcConfig, token: str, keys: Any, **rules_of_kind: Any
+    service: Service, oidc: OidcConfig, token: str, keys: Any, nonce: str
 ) -> Mapping[str, Any]:
-    """Return the claims of a token that is signed, for us, now, and as these rules say."""
+    """Return the claims of a token that is signed, for us, now, and of this sign-in."""
     from joserfc import jwt
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet
@@ -223,7 +189,9 @@ def _verified(
         iss={"essential": True, "value": oidc.issuer},
         aud={"essential": True, "value": oidc.client_id},
         iat={"essential": True},
-        **rules_of_kind,
+        nonce={"essential": True, "value": nonce},
+        exp={"essential": True},
+        sub={"essential": True},
     )
     try:
         claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms=list(ALGORITHMS)).claims

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
 
@@ -47,14 +46,6 @@ class EndedSessions(TypedDict):
     ended: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderNames:
-    """The provider's names of a person and, if it tells one, of its own session."""
-
-    subject: str | None = None
-    session: str | None = None
-
-
 def new_link(service: Service, name: str, projects: frozenset[str] | None = None) -> str:
     """Return the token of a link that lets one browser in as an admin, of some projects or of all,
     once, within LINK_LASTS.
@@ -64,10 +55,10 @@ def new_link(service: Service, name: str, projects: frozenset[str] | None = None
         return add(service, session, LINK, caller, LINK_LASTS)
 
 
-def open_session(service: Service, caller: Caller, names: ProviderNames = ProviderNames()) -> str:
+def open_session(service: Service, caller: Caller) -> str:
     """Return the cookie of a new session of the caller, which lasts as long as the settings say."""
     with service.store.write() as session:
-        return _enter(service, session, caller, names)
+        return _enter(service, session, caller)
 
 
 def exchange_link(service: Service, token: str, address: str) -> str | None:
@@ -79,7 +70,7 @@ def exchange_link(service: Service, token: str, address: str) -> str | None:
         if found is None or not session.execute(gone.returning(BrowserSession.digest)).all():
             return None
         caller = Caller(found.name, address, found.scope, projects_of(found.projects))
-        return _enter(service, session, caller, ProviderNames())
+        return _enter(service, session, caller)
 
 
 def caller_of(service: Service, cookie: str, address: str) -> Caller | None:
@@ -123,20 +114,6 @@ def end_sessions_of(service: Service, person: str) -> EndedSessions:
     return _end(service, person, BrowserSession.name == person)
 
 
-def end_by_provider(service: Service, names: ProviderNames, before_us: int) -> int:
-    """End the sessions that the provider names and that began before; return how many."""
-    named = [BrowserSession.subject == names.subject] if names.subject else []
-    if names.session:
-        named = [BrowserSession.provider_session == names.session, *named]
-    wanted = (*named, BrowserSession.kind == COOKIE, BrowserSession.started_us <= before_us)
-    gone = sa.delete(BrowserSession).where(*wanted).returning(BrowserSession.name)
-    with service.store.write() as session:
-        ended = session.scalars(gone).all()
-        for name in ended:
-            audit.record(session, service, "session-ended", f"{name}, by the provider", "provider")
-    return len(ended)
-
-
 def _end(service: Service, what: str, wanted: sa.ColumnElement[bool]) -> EndedSessions:
     kinds = BrowserSession.kind.in_((LINK, COOKIE))
     gone = sa.delete(BrowserSession).where(wanted, kinds).returning(BrowserSession.name)
@@ -149,9 +126,9 @@ def _end(service: Service, what: str, wanted: sa.ColumnElement[bool]) -> EndedSe
     return {"ended": len(names)}
 
 
-def _enter(service: Service, session: Session, caller: Caller, names: ProviderNames) -> str:
+def _enter(service: Service, session: Session, caller: Caller) -> str:
     """Return the cookie of a new session, which is an entry of the audit log."""
-    token = add(service, session, COOKIE, caller, service.config.session_lasts, names)
+    token = add(service, session, COOKIE, caller, service.config.session_lasts)
     audit.record(session, service.for_caller(caller), "signed-in", caller.name)
     return token
 
@@ -170,14 +147,7 @@ def _find(service: Service, session: Session, kind: str, token: str) -> BrowserS
     return session.scalars(wanted).one_or_none()
 
 
-def add(
-    service: Service,
-    session: Session,
-    kind: str,
-    caller: Caller,
-    lasts: timedelta,
-    names: ProviderNames = ProviderNames(),
-) -> str:
+def add(service: Service, session: Session, kind: str, caller: Caller, lasts: timedelta) -> str:
     """Return a new token of this kind, whose digest is kept with who may use it for how long."""
     now_us, token = service.now_us(), new_token()
     session.execute(sa.delete(BrowserSession).where(BrowserSession.expires_us <= now_us))
@@ -191,8 +161,6 @@ def add(
         expires_us=now_us + span_us(lasts),
         address=caller.address[:64],
         signer=_signer(service) if kind == COOKIE else "",
-        subject=names.subject,
-        provider_session=names.session,
     )
     session.add(row)
     return token

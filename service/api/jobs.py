@@ -207,7 +207,7 @@ class RescoreAnswer(JobAnswer):
 
 @routes.post(
     "/v1/jobs/<job_id>/records",
-    *(*ABSENT, GONE, "conflict", "quota-exceeded"),
+    *(*ABSENT, GONE, "conflict"),
     access=Access.INGEST,
     lines=True,
 )
@@ -251,7 +251,7 @@ def get_job(path: JobPath, query: WaitQuery) -> Response:
 
 @routes.put(
     "/v1/jobs/<job_id>",
-    *(*ABSENT, "conflict", "quota-exceeded"),
+    *(*ABSENT, "conflict"),
     access=Access.INGEST,
     media={JSON: JobAnswer},
 )

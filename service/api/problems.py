@@ -23,7 +23,6 @@ from gramwatt.service.common.errors import (
     DeletedJobError,
     DeletedProjectError,
     ProjectNeededError,
-    QuotaError,
     UnknownJobError,
     UseCaseError,
 )
@@ -69,7 +68,6 @@ CODES: dict[str, tuple[int, str]] = {
     "invalid": (422, "A parameter or field is unknown or has a value it may not have."),
     "key-reused": (422, "The Idempotency-Key stands for another request."),
     "unanswerable": (422, "The question has no meaning, or names something unknown."),
-    "quota-exceeded": (429, "The project is at its quota; the answer says which."),
     "too-many-requests": (429, "Too many requests; see the Retry-After header."),
     "internal": (500, "The service failed; its log says why."),
     "busy": (503, "The service has too much of this work; see the Retry-After header."),
@@ -211,7 +209,6 @@ def _from_use_case(error: UseCaseError) -> Response:
         AmbiguousJobError: ("choices",),
         UnknownJobError: ("close",),
         DeletedJobError: ("deleted_at", "deleted_by"),
-        QuotaError: ("quota", "limit", "retry_after_s"),
         DeletedProjectError: ("deleted_at", "deleted_by"),
     }
     members = {name: getattr(error, name) for name in names.get(type(error), ())}

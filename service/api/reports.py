@@ -14,8 +14,6 @@ from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.analysis.trail import RegisterRow
 from gramwatt.sci.analysis.yearly import YearDoc
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.service.access.projects import one_project
-from gramwatt.service.access.quotas import take_render
 from gramwatt.service.advice.suggest import advice_basis, advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
@@ -57,8 +55,8 @@ MEDIA = {
     "pdf": "application/pdf",
     "csv": "text/csv",
 }
-SCORED = *ABSENT, "not-scorable", "busy", "quota-exceeded"
-SUMMED = "no-data", "not-ready", "busy", "quota-exceeded"
+SCORED = *ABSENT, "not-scorable", "busy"
+SUMMED = "no-data", "not-ready", "busy"
 
 
 class RegisterAnswer(TypedDict):
@@ -223,12 +221,7 @@ def year_response(year: str, project: str | None, form: JobFormat) -> Response:
         document = year_report(service(), year, project)
         tag = tag_of(MEDIA[form], to_text(document))
 
-        def render() -> bytes:
-            if form != "json":
-                take_render(service(), document["project"])
-            return rendering.render_year(document, form, _mark())
-
-        return with_etag(tag, MEDIA[form], render)
+        return with_etag(tag, MEDIA[form], lambda: rendering.render_year(document, form, _mark()))
 
 
 def job_response(
@@ -256,7 +249,6 @@ def job_response(
         if form == "json":
             return rendering.render_job(document, form)
         with heavy():
-            take_render(service(), document["project"])
             advice = advice_beside(service(), document, [form])
             return rendering.render_job(document, form, advice, full=full, mark=_mark())
 
@@ -279,14 +271,13 @@ def month_response(
         return with_etag(
             tag_of(MEDIA[form], text),
             MEDIA[form],
-            lambda: _month(with_jobs(found, text), form, whole, one_project(found, project, month)),
+            lambda: _month(with_jobs(found, text), form, whole),
         )
 
 
-def _month(text: str, form: MonthFormat | Page, whole: str, project: str | None) -> bytes:
+def _month(text: str, form: MonthFormat | Page, whole: str) -> bytes:
     if form == "json":
         return rendering.indented(text)
-    take_render(service(), project)
     return rendering.render_month(read_month(text), form, whole, _mark())
 
 

@@ -75,7 +75,6 @@ def add_commands(app: typer.Typer) -> None:
     access.command("rotate")(keys.key_rotate)
     access.command("revoke")(keys.key_revoke)
     access.command("log")(keys.key_log)
-    access.command("check-log")(keys.key_check_log)
     access.command("signing")(packs.key_signing)
     app.add_typer(access, name="key")
     app.command()(keys.login)

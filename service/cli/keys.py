@@ -9,12 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.common.files import why
 from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,
@@ -137,7 +135,7 @@ def key_log(
 ) -> None:
     """Show the audit log, newest first: sign-ins, keys, refusals, deletions, exports and others.
 
-    With --follow --json each entry is a line, to be kept elsewhere: gramwatt key check-log FILE.
+    With --follow --json each entry is a line, to be kept elsewhere.
     """
     from gramwatt.service.access.audit import audit_page
 
@@ -171,35 +169,6 @@ def _follow(service: Service, newest: list[AuditRow], after: int, as_json: bool)
 def _entry(row: AuditRow) -> str:
     who = f"{row['actor']} from {row['address']}"
     return f"{row['at'][:19]}Z  {row['action']}  {row['subject']}  by {who}"
-
-
-def key_check_log(
-    kept: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="What key log --follow --json wrote elsewhere."),
-    ] = None,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """Check that no entry of the audit log was changed or is missing; exit code 1 if one was."""
-    from gramwatt.service.access.audit import check_chain
-
-    hashes = _kept_hashes(kept) if kept else {}
-    with admin_service(database_url) as service:
-        found = check_chain(service, hashes)
-    if found.problem:
-        stop(1, f"{found.problem}; {found.entries} entries before it hold")
-    print(f"{found.entries} entries hold, up to number {found.number}, {found.hash or 'no hash'}")
-
-
-def _kept_hashes(path: Path) -> dict[int, str]:
-    try:
-        with path.open(encoding="utf-8") as lines:
-            rows = [json.loads(line) for line in lines]
-        return {int(row["number"]): str(row["hash"]) for row in rows}
-    except OSError as error:
-        stop(2, f"cannot read {path}: {why(error)}")
-    except (ValueError, TypeError, KeyError):
-        stop(2, f"{path} has a line that is not an entry of gramwatt key log --follow --json")
 
 
 def login(

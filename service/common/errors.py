@@ -252,16 +252,6 @@ class NotReadyError(UseCaseError):
     code = "not-ready"
 
 
-class QuotaError(UseCaseError):
-    """A project that is at its `limit`; `retry_after_s` is None where waiting alone helps not."""
-
-    code = "quota-exceeded"
-
-    def __init__(self, text: str, quota: str, limit: float, retry_after_s: int | None) -> None:
-        super().__init__(text)
-        self.quota, self.limit, self.retry_after_s = quota, limit, retry_after_s
-
-
 class BusyError(UseCaseError):
     """A process has more work of one kind than it does at a time; asking again later helps."""
 

@@ -28,7 +28,6 @@ from gramwatt.service.store.access import (
     AuditEntry,
     BrowserSession,
     Project,
-    ProjectUse,
 )
 from gramwatt.service.store.archives import ArchivedJob
 from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage
@@ -59,7 +58,7 @@ PROJECT_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
 )
 
 
-OWN = (Budget, Alert, OutboxMessage, MonthlyReport, MonthSum, Project, ProjectUse, IssuedPack)
+OWN = (Budget, Alert, OutboxMessage, MonthlyReport, MonthSum, Project, IssuedPack)
 """Tables whose rows of a project go with it, beside jobs."""
 
 

@@ -79,17 +79,15 @@ def change_audit(
     without: Callable[[AuditEntry], tuple[str, str]],
     act: tuple[str, str, str],
 ) -> None:
-    """Change entries of the audit log and record the act, which says up to where they changed."""
+    """Change entries of the audit log and record the act."""
     changed: list[dict[str, Any]] = []
-    last = None
     wanted = sa.select(AuditEntry).order_by(AuditEntry.id).execution_options(yield_per=500)
     for entry in session.scalars(wanted):
         actor, subject = without(entry)
         if (actor, subject) != (entry.actor, entry.subject):
             changed.append({"id": entry.id, "actor": actor, "subject": subject})
-            last = entry.hash
     if changed:
         with audit_unlocked(session.connection()):
             session.execute(sa.update(AuditEntry), changed)
     action, subject, by = act
-    audit.record(session, service, action, subject, by, cut_hash=last)
+    audit.record(session, service, action, subject, by)

@@ -59,11 +59,8 @@ def effective_settings(
 
 def value_text(variable: str, value: Any) -> str:
     """Return the value as its variable is written, without credentials in an address."""
-    by_project = variable == "GRAMWATT_RETENTION_DAYS" or variable.startswith("GRAMWATT_QUOTA_")
-    if isinstance(value, Mapping) and by_project:
-        day = timedelta(days=1)
-        numbers = {k: v / day if isinstance(v, timedelta) else v for k, v in value.items()}
-        texts = {name: all_digits(number) for name, number in numbers.items()}
+    if variable == "GRAMWATT_RETENTION_DAYS":
+        texts = {name: all_digits(days / timedelta(days=1)) for name, days in value.items()}
         words = (f"{quote(name)}={text}" if name else text for name, text in texts.items())
         return " ".join(words) or NOT_SET
     if not value:  # no setting may be 0

@@ -10,7 +10,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.service.access.quotas import uses
 from gramwatt.service.common.answers import JOB_STATES
 from gramwatt.service.common.errors import NotReadyError
 from gramwatt.service.container import Service
@@ -38,23 +37,9 @@ def store_measures(service: Service) -> list[Measure]:
     up = Measure("gramwatt_database_up", "Whether the database answers.", (), {(): 1})
     try:
         with service.store.read() as session:
-            found = [up, *_measures(session, service.now_us(), service.month_now())]
+            return [up, *_measures(session, service.now_us(), service.month_now())]
     except SQLAlchemyError:
         return [up._replace(values={(): 0})]
-    return [*found, *_quotas(service)]
-
-
-def _quotas(service: Service) -> list[Measure]:
-    """Return the quotas of projects and how much of each is used; none where all are off."""
-    found = uses(service)
-    limits: dict[tuple[str, ...], float] = {(use.project, use.quota): use.limit for use in found}
-    used: dict[tuple[str, ...], float] = {(use.project, use.quota): use.used for use in found}
-    names = ("project", "quota")
-    text = "in the unit of its name, and of days and hours as begun"
-    return [
-        Measure("gramwatt_project_quota_limit", f"What a project may use, {text}.", names, limits),
-        Measure("gramwatt_project_quota_used", f"What a project uses, {text}.", names, used),
-    ]
 
 
 def _measures(session: Session, now_us: int, month: str) -> Iterator[Measure]:

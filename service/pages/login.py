@@ -9,7 +9,7 @@ from flask import Response, redirect, render_template, request
 from gramwatt.service.access import oidc
 from gramwatt.service.access.sessions import (
     LINK_LASTS,
-    end_by_provider,
+    end_sessions_of,
     exchange_link,
     open_session,
     sign_out,
@@ -17,7 +17,6 @@ from gramwatt.service.access.sessions import (
 from gramwatt.service.api.access import Access, cookie_name, whole_service
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.support import service
-from gramwatt.service.common.errors import LoginError
 from gramwatt.service.config import OidcConfig
 from gramwatt.service.pages.frame import ENTRY_POLICY, route
 
@@ -64,7 +63,7 @@ def callback() -> Response:
     begun = request.cookies.get(STATE_COOKIE, "")
     if provider is None or not state or not hmac.compare_digest(state.encode(), begun.encode()):
         raise Problem("unauthorised", "this sign-in was not begun in this browser; start again")
-    caller, names = oidc.finish(
+    caller = oidc.finish(
         whole_service(),
         provider,
         _callback_url(),
@@ -72,7 +71,7 @@ def callback() -> Response:
         request.args.get("code", ""),
         request.remote_addr or "local",
     )
-    response = enter(open_session(whole_service(), caller, names))
+    response = enter(open_session(whole_service(), caller))
     response.delete_cookie(STATE_COOKIE, path="/login")
     return response
 
@@ -83,28 +82,15 @@ def _callback_url() -> str:
 
 @route("/logout", Access.READ, method="POST")
 def logout() -> Response:
-    """End the session."""
+    """End the session, or every session of the person."""
     if cookie := request.cookies.get(cookie_name()):
-        sign_out(service(), cookie)
+        if "everywhere" in request.form:
+            end_sessions_of(service(), service().caller.name)
+        else:
+            sign_out(service(), cookie)
     response = redirect("/", 303)
     response.delete_cookie(cookie_name())
     return response  # type: ignore[return-value]
-
-
-@route("/logout/backchannel", Access.LOGIN, method="POST")
-def backchannel() -> Response:
-    """End the sessions that the provider's logout token names."""
-    provider = whole_service().config.oidc
-    if provider is None:
-        raise Problem("bad-request", "no provider of sign-in is set")
-    try:
-        names, before_us = oidc.ended(
-            whole_service(), provider, request.form.get("logout_token", "")
-        )
-    except LoginError as error:
-        raise Problem("bad-request", str(error)) from None
-    end_by_provider(whole_service(), names, before_us)
-    return Response(status=200, headers={"Cache-Control": "no-store"})
 
 
 def enter(cookie: str) -> Response:

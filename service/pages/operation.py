@@ -9,7 +9,6 @@ from flask import Response, redirect, request
 from gramwatt.reports.glossary import TERMS
 from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import NewKey, create_key, list_keys, revoke_key
-from gramwatt.service.access.quotas import uses
 from gramwatt.service.access.sessions import end_session, end_sessions_of, list_sessions
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.keys import KeyBody, KeyPath, RevokeQuery, SessionPath
@@ -92,8 +91,8 @@ def _keys_page(made: NewKey | None) -> Response:
 
 @route("/settings", Access.ADMIN_ALL)
 def settings() -> Response:
-    """Return the settings that hold, and where each comes from; no secret. Then quotas in use."""
-    return page("settings.html", settings=effective_settings(service()), uses=uses(service()))
+    """Return the settings that hold, and where each comes from; no secret."""
+    return page("settings.html", settings=effective_settings(service()))
 
 
 @route("/glossary", Access.READ)

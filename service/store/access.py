@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import BigInteger, Index, String
+from sqlalchemy import Index, String
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -53,8 +53,7 @@ class BrowserSession(Base):
     """What lets a browser in: a link that works once, or the cookie that it was exchanged for.
 
     `signer` is the digest of the server's own key when the cookie was given out, empty where it had
-    none: with another key the session is over. `subject` and `provider_session` are the provider's
-    names of the person and of its own session, by which it ends them here.
+    none: with another key the session is over.
     """
 
     __tablename__ = "browser_sessions"
@@ -69,27 +68,10 @@ class BrowserSession(Base):
     expires_us: Mapped[Timestamp]
     address: Mapped[Word] = mapped_column(default="")
     signer: Mapped[Word] = mapped_column(default="")
-    subject: Mapped[Label | None]
-    provider_session: Mapped[Label | None]
-
-
-class ProjectUse(Base):
-    """How much of a quota a project used in the period that began last, where it has that quota."""
-
-    __tablename__ = "project_uses"
-
-    project: Mapped[Label] = mapped_column(primary_key=True)
-    quota: Mapped[Word] = mapped_column(primary_key=True)
-    period_us: Mapped[Timestamp]
-    amount: Mapped[int] = mapped_column(BigInteger)
 
 
 class AuditEntry(Base):
-    """Who did what to what, when and from where; triggers refuse to change or delete a row.
-
-    `hash` is made of the row and the hash of the row before it (`access.audit`). A row that says
-    what was deleted or erased has in `cut_hash` the hash of the last row that this concerns.
-    """
+    """Who did what to what, when and from where; triggers refuse to change or delete a row."""
 
     __tablename__ = "audit"
 
@@ -99,8 +81,6 @@ class AuditEntry(Base):
     address: Mapped[Word]
     action: Mapped[Word]
     subject: Mapped[str] = mapped_column(String(1024))
-    cut_hash: Mapped[Word | None]
-    hash: Mapped[Word]
 
 
 class Erasure(Base):

@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.journal.merge import UNDECLARED, project_of
 from gramwatt.sci.journal.records import AnyRecord, JobRecord, decode, encode
-from gramwatt.service.access import quotas
 from gramwatt.service.access.erased import require_not_erased
 from gramwatt.service.access.projects import first_project, require_own, require_visible
 from gramwatt.service.common.errors import (
@@ -134,7 +133,6 @@ def _made(
     service: Service, session: Session, job_id: str, project: str, batch: list[AnyRecord]
 ) -> JobRow:
     """Return the row of a new job, or of one that another upload has made meanwhile, locked."""
-    quotas.require_job(service, session, project)
     now_us = service.now_us()
     row = {
         "job_id": job_id,

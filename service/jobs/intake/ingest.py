@@ -20,7 +20,6 @@ from gramwatt.sci.journal.records import (
     JobRecord,
     encode,
 )
-from gramwatt.service.access import quotas
 from gramwatt.service.common.answers import Acknowledged, IngestAnswer
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import require_intervals, transact_with_lines
@@ -99,7 +98,7 @@ def ingest(
     deleted job, IntervalsDeletedError for new ones of a job whose others were deleted
     and that no archive brings back, BusyError,
     UnknownJobError for a job that was moved to another project than the caller's,
-    AmbiguousJobError, JobTakenError, QuotaError, and
+    AmbiguousJobError, JobTakenError, and
     ForeignProjectError for lines that would put a job into one.
     """
     answer, key = ingest_unscored(service, job_id, lines, project=project, only_ended=True)
@@ -180,8 +179,6 @@ def _store_batch(
     if job.intervals_deleted_us is None:
         new, aside = set_aside(session, job.id, keys, new, again)
     if new or aside:
-        quotas.require_room(service, session, job.project)
-        quotas.take(service, session, quotas.LINES, job.project, len(new) + aside)
         if job.intervals_deleted_us is not None:
             require_intervals(session.get_one(Job, job.id), "what comes later cannot be added")
         _store(session, job.id, keys, new)

@@ -205,14 +205,6 @@ def test_a_refusal_says_why(server: Server, folder: Path) -> None:
         send(folder, [line("a", 1)], server)
 
 
-def test_a_project_at_its_quota_keeps_its_lines_and_is_told_so(
-    server: Server, folder: Path
-) -> None:
-    server.statuses, server.code = [429, 429, 429], "quota-exceeded"
-    with pytest.raises(uploader.ServerAway, match="answers 429: the key is unknown"):
-        send(folder, [line("a", 1)], server)
-
-
 def test_refused_lines_come_back(server: Server, folder: Path) -> None:
     server.rejected = [{"line": 1, "code": "bad-unit", "message": "no"}]
     assert send(folder, [line("a", 1)], server).rejected == server.rejected

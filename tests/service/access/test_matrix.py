@@ -17,8 +17,7 @@ RULES = {
 GET /healthz
 GET /readyz
 GET /login
-GET /login/callback
-POST /logout/backchannel""",
+GET /login/callback""",
     "ingest": """
 GET /v1/budgets/check
 PUT /v1/jobs/<job_id>

@@ -181,54 +181,6 @@ def test_groups_give_projects_and_what_may_be_done_there(
     assert (declared.status_code < 300) is (scope == "admin")
 
 
-def logout_token(provider, **claims):
-    now = int(provider.clock().timestamp())
-    said = {"iss": provider.issuer, "aud": "grams", "iat": now, "exp": now + 120, "jti": "1"}
-    said |= {"events": {oidc.LOGOUT: {}}, "sub": "u1"} | claims
-    said = {name: value for name, value in said.items() if value is not None}
-    return {"logout_token": jwt.encode({"alg": "RS256", "kid": "k1"}, said, provider.key)}
-
-
-def test_the_provider_ends_the_sessions_of_a_person_it_removes(browsers, provider, clock):
-    ada, grace, client = browsers(), browsers(), browsers()
-    sign_in(ada, provider)
-    provider.claims = {"sub": "u2", "email": "grace@example.org", "sid": "s2"}
-    sign_in(grace, provider)
-
-    def end(token):
-        return client.post("/logout/backchannel", data=token, headers=NO_KEY).status_code
-
-    def signed_in():
-        return [b.get("/v1/jobs", headers=NO_KEY).status_code == 200 for b in (ada, grace)]
-
-    wrong = (
-        {"events": None},
-        {"events": {}},
-        {"nonce": "n"},
-        {"aud": "x"},
-        {"sub": None},
-        {"iat": None},
-    )
-    assert [end(logout_token(provider, **claims)) for claims in wrong] == [400] * len(wrong)
-    provider.key = OTHER_KEY
-    assert end(logout_token(provider)) == 400
-    provider.key = KEY
-    assert signed_in() == [True, True]
-    said = logout_token(provider)
-    assert (end(said), signed_in()) == (200, [False, True])
-    assert (end(logout_token(provider, sub=None, sid="s2")), signed_in()) == (200, [False, False])
-    clock.turn(minutes=2)
-    provider.claims = {}
-    sign_in(ada, provider)
-    said = logout_token(provider, iat=int(clock().timestamp()) - 110)  # as if it came again
-    assert (end(said), signed_in()) == (200, [True, False])
-    acts = [e["action"] for e in client.get("/v1/audit").json["entries"]]
-    assert acts[::-1] == [
-        *("key-created", "signed-in", "signed-in", "sign-in-refused"),
-        *("session-ended", "refused", "session-ended", "signed-in"),
-    ]
-
-
 def test_a_token_of_another_key_or_of_none_is_refused(browsers, provider):
     browser, provider.key = browsers(), OTHER_KEY
     assert sign_in(browser, provider).status_code == 401

@@ -78,6 +78,14 @@ def test_ending_the_sessions_of_a_person_also_ends_links_nobody_used(app):
     assert (used.status_code, is_in(browser)) == (401, False)
 
 
+def test_signing_out_everywhere_ends_every_session_of_the_person(app):
+    here, elsewhere = signed_in(app), signed_in(app)
+    same_site = NO_KEY | {"Sec-Fetch-Site": "same-origin"}
+    assert 'name="everywhere"' in here.get("/", headers=NO_KEY).text
+    left = here.post("/logout", data={"everywhere": "1"}, headers=same_site)
+    assert (left.status_code, is_in(here), is_in(elsewhere)) == (303, False, False)
+
+
 def test_another_key_of_the_server_ends_the_sessions_of_the_one_before(app, home):
     key = server_key.ensure(home)
     browser = signed_in(app)
