@@ -45,7 +45,7 @@ reads the same settings."""
 EVERYONE = ("gramwatt", "gramwatt.__version__", "gramwatt.track")
 OUTSIDE = {
     "sci": {"numpy"},  # forecasts only: a contract of import-linter says where
-    "collectors": {"grpc", "codecarbon", "pynvml", "requests", "rich", "typer", "urllib3", "click"},
+    "collectors": {"codecarbon", "pynvml", "requests", "rich", "typer", "urllib3", "click"},
     "reports": {"jinja2", "markupsafe", "typst", "vl_convert", "yaml"},
 }
 """Third-party packages each package may import; the service may import any that is declared."""
@@ -53,7 +53,7 @@ SINGLE = {"pynvml": "collectors", "codecarbon": "collectors"}
 INTEGRATIONS = ROOT / "collectors" / "integrations"
 INTEGRATED = {
     *("IPython", "accelerate", "huggingface_hub", "keras", "lightning", "mlflow"),
-    *("pyspark", "pytorch_lightning", "transformers"),
+    *("grpc", "pyspark", "pytorch_lightning", "transformers"),  # grpc comes with pyspark's client
 }
 """The other sides of the integrations, which are loaded where a user names one."""
 IMPURE = {"os", "io", "time", "socket", "logging", "subprocess", "threading", "urllib"}

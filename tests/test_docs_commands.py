@@ -32,7 +32,6 @@ ELSEWHERE = {
     "gramwatt serve": "tests/service/cli/test_app.py and tests/release",
     "gramwatt scheduler": "tests/service/test_deploy.py",
     "gramwatt top": "tests/service/cli/test_top_of_server.py: an address that answers",
-    "gramwatt node": "tests/collectors/node: it does not end",
     "gramwatt import prometheus": "tests/service/prometheus and tests/clusters: a server",
     "gramwatt archive": "tests/service/fleet: a month with jobs",
     "gramwatt fleet": "tests/service/fleet: an archive",

@@ -9,7 +9,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from gramwatt.collectors.cli.node import node
 from gramwatt.collectors.cli.options import AsJson
 from gramwatt.collectors.cli.run.command import add_run
 from gramwatt.collectors.cli.slurm import slurm_app
@@ -39,7 +38,7 @@ ORDER = (
         "calibrate",
         "catalog",
     ),
-    *("doctor", "config", "demo", "sync", "node", "slurm"),
+    *("doctor", "config", "demo", "sync", "slurm"),
     *("serve", "login", "session", "key", "scheduler", "db", "archive", "fleet", "erase"),
 )
 """Commands as `gramwatt --help` lists them, whichever package adds them: a job's first, a server's
@@ -67,7 +66,6 @@ def build_app(store: Callable[[], LocalStore | None]) -> typer.Typer:
     )
     add_run(app)
     app.command()(sync)
-    app.command()(node)
     app.command(name="config")(show_config)
     app.command()(doctor)
     app.command()(top)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from gramwatt.collectors.common.clock import Timeline
 from gramwatt.collectors.common.identity import safe_id
@@ -17,7 +17,7 @@ from gramwatt.collectors.devices.energy import EnergyMeter
 from gramwatt.collectors.devices.port import Billed, Board, DevicePort, Notify, SourceAbsent
 from gramwatt.collectors.devices.reader import RETRY_MAX_NS, RETRY_MIN_NS
 from gramwatt.collectors.devices.sampler import Sampler
-from gramwatt.collectors.devices.sharing import SharedLedger
+from gramwatt.collectors.devices.sharing import SharedBoards, SharedLedger
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
 from gramwatt.sci.journal.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
 
@@ -43,27 +43,13 @@ class NodeJob:
         self.put(IntervalRecord, **interval.fields(device_id))
 
 
-class Ledgers(Protocol):
-    """Gives the ledgers on which the energy of billed devices is recorded."""
-
-    def ledger(
-        self,
-        port: DevicePort,
-        item: Billed,
-        schedule: Schedule,
-        emit: Callable[[str, Interval], None],
-        kind: str | None,
-    ) -> Ledger:
-        """Return the ledger of a billed device."""
-
-
 class DeviceGroup:
     """The job's devices of one port.
 
     A driver or device that does not answer, as after a reset, is asked again later.
     """
 
-    def __init__(self, job: NodeJob, port: DevicePort, shared: Ledgers) -> None:
+    def __init__(self, job: NodeJob, port: DevicePort, shared: SharedBoards) -> None:
         self.sampler = Sampler(port, job.timeline, job.notify, job.random)
         self.ledgers: list[Ledger] = []
         self.includes_host = False

@@ -55,7 +55,6 @@ CODES: dict[str, str] = {
     "node-failed": "A node of the job, or an earlier run on it, failed, was killed or was lost.",
     "job-lost": "The job's end was not seen; it was closed at its last reading.",
     "end-unseen": "What reports the job sees when it leaves its devices, not how it ended.",
-    "pods-unknown": "The kubelet does not say which pods have the devices.",
     "processes-left": "Processes of the command ran on after it; they are not measured any more.",
     "unit-undeclared": "No functional unit was declared, so R is 1 job.",
     "count-derived": "Functional units are derived from steps; a last batch may have fewer.",

@@ -237,8 +237,8 @@ def import_prometheus(
 ) -> None:
     """Make jobs of what dcgm-exporter and Kepler have in a Prometheus, for nodes without a meter.
 
-    Importing again changes nothing, and a longer span makes the jobs longer. What a meter or a node
-    agent measured of a board at the same time counts there.
+    Importing again changes nothing, and a longer span makes the jobs longer. What a meter
+    measured of a board at the same time counts there.
     """
     from gramwatt.service.prometheus.client import Prometheus, PrometheusError
     from gramwatt.service.prometheus.importing import import_range

@@ -1,6 +1,7 @@
 """Nothing twice: which device time of a job counts in the jobs of better reporters.
 
-Meters come before the node agent, that before Prometheus, that before sacct (`records.REPORTERS`).
+A job's own meter comes before the one that Slurm's Prolog started, that before Prometheus, that
+before sacct (`records.REPORTERS`).
 Two jobs meet by a device whose id no other has, by a node's own name of it, or because they are the
 same work: one pod, or one job of Slurm. A lesser job is scored anew when a better one has changed.
 """

@@ -4,7 +4,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from pathlib import Path
 
 import kubernetes_validate
 import pytest
@@ -13,12 +12,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 from helm_python.chart import Chart, lint
 from helm_python.errors import HelmValuesError
-from typer.testing import CliRunner
 
-from gramwatt.collectors.cli.app import build_app
 from gramwatt.collectors.common.config import PARSERS, PREFIX
-from gramwatt.collectors.node.agent import state_path
-from gramwatt.collectors.node.pods import SOCKET
 from gramwatt.service.app import create_app
 from gramwatt.service.config import SETTINGS, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
@@ -38,9 +33,8 @@ def rendered(**values):
     return [found for text in texts.values() for found in yaml.safe_load_all(text) if found]
 
 
-NODE = {"enabled": True, "podLabels": True}
 OBJECTS = rendered()
-ALL = rendered(node=NODE, serviceMonitor={"enabled": True})
+ALL = rendered(serviceMonitor={"enabled": True})
 PODS = {
     found["metadata"]["name"]: found["spec"]["template"]
     for found in OBJECTS
@@ -274,7 +268,7 @@ def test_the_image_is_made_of_locked_packages_and_whole():
 
 
 def test_the_chart_has_no_fault_and_its_objects_fit_kubernetes():
-    report = lint(CHART, values={"node": NODE}, strict=True)
+    report = lint(CHART, strict=True)
     assert report["errors"] == []
     assert [one["error"] for one in report["messages"]] == ["icon is recommended"]
     own = [found for found in ALL if "monitoring.coreos.com" not in found["apiVersion"]]
@@ -287,11 +281,11 @@ def test_the_chart_has_no_fault_and_its_objects_fit_kubernetes():
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"node": {"enable": True}}, "enable"),
-        ({"node": {"enabled": "yes"}}, "boolean"),
+        ({"networkPolicy": {"enable": True}}, "enable"),
+        ({"networkPolicy": {"enabled": "yes"}}, "boolean"),
         ({"settings": {"GRAMWATT_WORKERS": 2}}, "string"),
         ({"server": {"replicas": 0}}, "minimum"),
-        ({"nodes": {}}, "nodes"),
+        ({"servers": {}}, "servers"),
     ],
 )
 def test_a_wrong_value_of_the_chart_is_refused_and_named(values, said):
@@ -304,39 +298,6 @@ def test_tables_are_upgraded_before_anything_of_a_release_starts():
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
     (container,) = containers(job["spec"]["template"])
     assert container["command"] == ["gramwatt", "db", "upgrade"]
-
-
-def test_the_nodes_meter_sees_what_it_reads_and_may_do_no_more():
-    (daemon,) = (found for found in ALL if found["kind"] == "DaemonSet")
-    pod = daemon["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert pod["hostPID"] is True
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"], "add": ["SYS_PTRACE"]},
-    }
-    writable = {m["name"] for m in container["volumeMounts"] if not m.get("readOnly")}
-    assert writable == {"tmp", "home"}
-    app = build_app(lambda: None)
-    said = CliRunner().invoke(app, [*container["command"][1:], "--help"])
-    assert said.exit_code == 0, said.output
-    environ = {one["name"]: one.get("value") for one in container["env"]}
-    home = environ["GRAMWATT_HOME"]
-    mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
-    assert mounts["home"] == home
-    assert str(state_path(Path(home))) in container["livenessProbe"]["exec"]["command"][-1]
-    socket = container["command"][container["command"].index("--pod-resources") + 1]
-    assert Path(socket) == SOCKET
-    assert mounts["pod-resources"] == str(SOCKET.parent)
-    assert container["command"][container["command"].index("--cgroup") + 1] == mounts["cgroup"]
-    (rules,) = (found["rules"] for found in ALL if found["kind"] == "ClusterRole")
-    assert rules == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
-    assert environ["GRAMWATT_SERVER"] == "http://gramwatt.green.svc"
-    (web,) = (one for one in containers(PODS["gramwatt-web"]))
-    (hosts,) = (one["value"] for one in web["env"] if one["name"] == "GRAMWATT_HOSTS")
-    assert "gramwatt.green.svc" in hosts.split()
-    assert not any(found["kind"] in ("DaemonSet", "ClusterRole") for found in OBJECTS)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")

@@ -1,4 +1,4 @@
-"""A device's time counts once over jobs: meter, node agent, Prometheus, sacct, in any order."""
+"""A device's time counts once over jobs: meter, Slurm's Prolog, Prometheus, sacct, in any order."""
 
 import itertools
 
@@ -51,10 +51,10 @@ def left_out(service, job):
     return [n["message"] for n in document(service, job)["notices"] if "elsewhere" in n["code"]]
 
 
-# One board at 100 W for an hour: the meter has minutes 0 to 20, the agent 10 to 30, and so on.
+# One board at 100 W for an hour: the meter has minutes 0 to 20, Prolog's 10 to 30, and so on.
 OF_ALL = {
     "own": of(None, "own", minutes(0, 20)),
-    "agent": of("node", "agent", minutes(10, 30), node="k-2"),
+    "prolog": of("node", "prolog", minutes(10, 30), node="k-2"),
     "prom": of("prometheus", "prom", minutes(15, 60), node="p-3"),
 }
 
@@ -63,10 +63,10 @@ OF_ALL = {
 def test_whatever_the_order_each_minute_counts_for_the_best_that_has_it(light, order):
     take(light, *(OF_ALL[name] for name in order))
     assert joules(light, "own") == pytest.approx(20 * 6000)
-    assert joules(light, "agent") == pytest.approx(10 * 6000)
+    assert joules(light, "prolog") == pytest.approx(10 * 6000)
     assert joules(light, "prom") == pytest.approx(30 * 6000)
-    [agent], [prom] = left_out(light, "agent"), left_out(light, "prom")
-    assert agent.startswith("60000 J (0.0167 kWh) that node reported of 1 device are left out")
+    [prolog], [prom] = left_out(light, "prolog"), left_out(light, "prom")
+    assert prolog.startswith("60000 J (0.0167 kWh) that node reported of 1 device are left out")
     assert prom.startswith("90000 J (0.025 kWh) that prometheus reported")
     assert left_out(light, "own") == []
 
@@ -81,7 +81,7 @@ def test_embodied_carbon_is_charged_for_the_same_time_as_energy(light):
         ]
         for name in OF_ALL
     }
-    assert times == {"own": [1200.0], "agent": [600.0], "prom": [1800.0]}
+    assert times == {"own": [1200.0], "prolog": [600.0], "prom": [1800.0]}
 
 
 def test_later_lines_of_the_better_job_make_a_new_score_of_the_lesser(service):
@@ -119,10 +119,10 @@ def test_the_same_pod_has_its_part_once(light):
     pod = {"tags": {"pod": "uid-1"}}
     take(
         light,
-        of("node", "agent", minutes(0, 10), node="k-2", share=0.5, **pod),
+        of("node", "prolog", minutes(0, 10), node="k-2", share=0.5, **pod),
         of(None, "own", minutes(0, 5), share=0.5, **pod),
     )
-    assert joules(light, "agent") == pytest.approx(5 * 3000)
+    assert joules(light, "prolog") == pytest.approx(5 * 3000)
 
 
 def test_two_jobs_of_meters_that_share_a_board_are_as_before(light):
@@ -183,9 +183,9 @@ def test_a_pack_holds_what_was_taken_out(light):
 
 
 def test_one_key_of_several_projects_sends_what_counts_in_each(light):
-    """The agent's key may write both; a better job's part goes out of either project's."""
+    """Prolog's key may write both; a better job's part goes out of either project's."""
     client = create_app(service=light).test_client()
-    key = with_key(light, "agent", "ingest", "genomics", "vision")
+    key = with_key(light, "prolog", "ingest", "genomics", "vision")
     for records in (
         of("node", "pod-a", minutes(0, 10), node="k-2", project="genomics"),
         of("node", "pod-b", minutes(10, 20), node="k-2", project="vision"),
