@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.budgets.budgets import StandingAnswer
     from gramwatt.service.container import Service
-    from gramwatt.service.intensity.over_time import IntensityAnswer
 
 
 def ingest(home: Path, job_id: str | None = None) -> list[str]:
@@ -78,17 +76,6 @@ def newest_jobs(home: Path, project: str, name: str, most: int) -> Sequence[JobH
     with opened(home) as service:
         page = jobs_page(service, most, None, project=project, name=name, state="completed")
         return page["jobs"]
-
-
-def intensity(home: Path, zone: str, start: datetime, end: datetime) -> IntensityAnswer:
-    """Return the intensity of a zone over [start, end), and what is expected of it.
-
-    Raises StoreError, and LookupFailed for an unknown zone.
-    """
-    from gramwatt.service.intensity.over_time import intensity_over
-
-    with opened(home) as service:
-        return intensity_over(service, zone, start, end)
 
 
 def budget(home: Path, project: str) -> StandingAnswer:

@@ -41,7 +41,7 @@ def test_the_reference_is_made_of_the_code(site: Path) -> None:
         return re.sub(r"<[^>]*>", "", text)
 
     assert "gramwatt month close" in shown("commands")
-    assert "--pause-above" in shown("commands")
+    assert "--when-greenest" in shown("commands")
     assert "GRAMWATT_DATABASE_URL" in shown("settings")
     assert "POST /v1/jobs/{job_id}/records" in shown("routes")
     assert "gramwatt.track(" in shown("python")

@@ -89,19 +89,6 @@ def within(name: str) -> str:
     return name if named and safe_id(named) == name else f"{name} {_mark(os.getpid())}"
 
 
-def restart_id(name: str, place: str) -> str:
-    """Return the id under which a requeued Slurm job finds what its first start has left.
-
-    That of the job, `name`, without Slurm, and where the user has named it.
-    """
-    env = os.environ
-    if env.get(JOB_ID, "").strip() or not env.get("SLURM_JOB_ID"):
-        return name
-    return safe_id(
-        f"slurm-{env.get('SLURM_CLUSTER_NAME', '')}-{_slurm_job(env)}{hashed('-', place)}"
-    )
-
-
 def scheduler_tags(env: Mapping[str, str], allow_names: bool = False) -> dict[str, str]:
     """Return the tags by which jobs of one allocation, torchrun run or pod are found and summed.
 

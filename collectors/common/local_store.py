@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -59,10 +58,6 @@ class LocalStore(Protocol):
         self, home: Path, project: str, name: str, most: int
     ) -> Sequence[Mapping[str, Any]]:
         """Return the heads of the newest completed jobs of this name, as of GET /v1/jobs."""
-        ...
-
-    def intensity(self, home: Path, zone: str, start: datetime, end: datetime) -> Mapping[str, Any]:
-        """Return the intensity of a zone over [start, end), as of GET /v1/intensity/ZONE."""
         ...
 
     def budget(self, home: Path, project: str) -> Mapping[str, Any]:

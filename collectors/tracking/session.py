@@ -20,7 +20,6 @@ from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.child_client import ChildClient
 from gramwatt.collectors.tracking.client import Client, quiet, switched_off
 from gramwatt.collectors.tracking.messages import print_message
-from gramwatt.collectors.tracking.pausing import FOLDER, PausePoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +96,6 @@ class Session:
         self.around = around
         self._args = dict(args)
         self.client: Client | ChildClient = outer or Client(self.id, "track", args)
-        self._pause_point: PausePoint | None = None
         self._depth = 0
         self._ended = False
         self._outcome: tuple[str, int | None, int | None] | None = None
@@ -114,14 +112,6 @@ class Session:
         os.environ.update(self._exported)
         if not isinstance(self.client, ChildClient):
             self.client.start()
-
-    def may_pause(
-        self, on_pause: Callable[[], object] | None, on_resume: Callable[[], object] | None
-    ) -> None:
-        """Have the job paused where it counts, with these callbacks; the first entry's count."""
-        folder = os.environ.get(FOLDER)
-        if folder and self._pause_point is None and (on_pause or on_resume):
-            self._pause_point = PausePoint(folder, on_pause, on_resume)
 
     def enter(self) -> bool:
         """Add one entry; True for the one that owns the job."""
@@ -170,8 +160,6 @@ class Session:
         for window in opened:
             window.counts[unit] = window.counts.get(unit, 0.0) + amount
         self.client.count(amount, unit, window_path(opened) if opened else None)
-        if self._pause_point is not None:
-            self._pause_point.check()
 
     def windows(self) -> list[OpenWindow]:
         """Return the job's windows that are open in this thread or task, the outermost first."""
@@ -223,8 +211,6 @@ class Session:
         if isinstance(client, ChildClient):  # its own process ends it
             return
         self._ended = True
-        if self._pause_point is not None:
-            self._pause_point.close()
         self._restore_environment()
         state, exit_code, signal = self._outcome or ("completed", None, None)
         reported = not quiet() and _job_ended() <= JOBS_REPORTED

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar, overload
 
     F = TypeVar("F", bound=Callable[..., Any])
-    Callback = Callable[[], object]
 
 RESULT_TIMEOUT_S = 10.0
 SHOWN_CHARACTERS = 40
@@ -223,18 +222,16 @@ class Tracker:
         options: Mapping[str, Any],
         strict: bool = False,
         default_name: str = "",
-        callbacks: tuple[Callback | None, Callback | None] = (None, None),
         place: str | None = "",
     ) -> None:
         """`place` is where in the code the job begins; None makes each entry a job of its own."""
         self._default_name = default_name
         self._place = place
-        self._callbacks = callbacks
         self._options = {key: value for key, value in options.items() if value is not None}
         self._strict = strict
         self._entered: list[tuple[Session | None, bool]] = []
         self._ignored: list[str] = []
-        self._is_plain = not (self._options or strict or place is None or any(callbacks))
+        self._is_plain = not (self._options or strict or place is None)
         if self._is_plain:
             self._unit = None
             return
@@ -256,8 +253,7 @@ class Tracker:
             print_message(f"{text} [argument-ignored]")
             return function
         name = getattr(function, "__qualname__", None) or type(function).__name__
-        more = self._callbacks, self._place
-        scope = functools.partial(Tracker, self._options, self._strict, name, *more)
+        scope = functools.partial(Tracker, self._options, self._strict, name, self._place)
         return decorate(function, scope)  # type: ignore[return-value]  # the same signature
 
     def __enter__(self) -> Job:
@@ -272,7 +268,6 @@ class Tracker:
         options["default_name"] = self._default_name or _script_name()
         session, owner = open_session(options, self._strict, by_start=by_start, place=self._place)
         if session is not None:
-            session.may_pause(*self._callbacks)
             for text in self._ignored if owner else ():
                 session.client.send_notice(f"argument-ignored: {text}")
         # A nested job counts its own unit by name: the meter knows the outer one's as declared.
@@ -333,8 +328,6 @@ if TYPE_CHECKING:
         kind: str | None = None,
         job: str | None = None,
         strict: bool = False,
-        on_pause: Callback | None = None,
-        on_resume: Callback | None = None,
     ) -> Tracker: ...
     def track(*_args: Any, **_options: Any) -> Any:
         """Measure energy and carbon; the definition below is the real one."""
@@ -364,17 +357,11 @@ else:
         a meter that is not to be had raises RuntimeError at the start.
 
         `job="new"` makes each entry a job of its own, inside a running job and in each rank too.
-
-        `on_pause` and `on_resume` are called without arguments around a pause by
-        `gramwatt run --pause-above`, between two steps: where the job counts.
         """
-        callbacks = None, None
-        if more:
-            callbacks = _callback(more, "on_pause", strict), _callback(more, "on_resume", strict)
         options = {"project": project, "name": name, "unit": unit, "region": region}
         options |= {"zone": zone, "kind": kind, **more}
         place = _place(job, strict)
-        tracker = Tracker(options, strict, callbacks=callbacks, place=place)
+        tracker = Tracker(options, strict, place=place)
         if function is None:
             return tracker
         if strict or _runs(function):
@@ -407,15 +394,6 @@ def _unknown(key: str, then: str = "") -> str:
     if key in PARSERS:
         return f"{text}; set {PREFIX}{key.upper()}, or {key} in gramwatt.toml"
     return text + close_matches(key, _OPTIONS)
-
-
-def _callback(more: dict[str, Any], name: str, strict: bool) -> Callback | None:
-    """Take a callback out of the further arguments; None for one that cannot be called."""
-    found = more.pop(name, None)
-    if found is None or callable(found):
-        return found  # type: ignore[no-any-return]
-    _wrong(f"{name} is a function without arguments, not {_short(found)}", strict)
-    return None
 
 
 def _wrong(text: str, strict: bool) -> None:

@@ -24,7 +24,7 @@ from gramwatt.collectors.cli.exit_codes import (
 from gramwatt.collectors.cli.sync import write_summary
 from gramwatt.collectors.common.config import Config, for_own_process, plain_address
 from gramwatt.collectors.common.files import first_notice_today, why_unwritable
-from gramwatt.collectors.common.launches import enclosing_job, job_id, restart_id
+from gramwatt.collectors.common.launches import enclosing_job, job_id
 from gramwatt.collectors.common.metrics_setting import wandb_environment
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.client import quiet, switched_off
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gramwatt.collectors.cli.run.measure import Run
-    from gramwatt.collectors.cli.run.pausing import Pauses
     from gramwatt.collectors.cli.run.questions import Questions
     from gramwatt.collectors.common.local_store import LocalStore
 
@@ -127,9 +126,6 @@ def start(
     when_greenest: Annotated[
         bool, typer.Option("--when-greenest", help="Wait for the hours of least emissions.")
     ] = False,
-    pause_above: Annotated[
-        float | None, typer.Option(help="Pause it, if it tolerates that, above so many gCO2e/kWh.")
-    ] = None,
     deadline: Annotated[
         str | None, typer.Option(help="Latest end: 12h, 2026-05-01T08:00Z.")
     ] = None,
@@ -155,7 +151,6 @@ def start(
     }
     timing = {
         "when_greenest": when_greenest,
-        "pause_above": pause_above,
         "deadline": deadline,
         "expected_hours": expected_hours,
     }
@@ -177,7 +172,7 @@ def run_command(
 ) -> int:
     """Check the arguments, measure the command, print its line; return the exit code.
 
-    `timing` has the options that have it wait or pause, as `WaitOptions.of` takes them; they and
+    `timing` has the options that have it wait, as `WaitOptions.of` takes them; they and
     `budget` ask the server, or `store`. `counts` are the texts of `--count`, `--count-from` and
     `--count-metric`.
     """
@@ -202,12 +197,12 @@ def run_command(
         given |= _kind_of_a_service(config) if service else {}
         if budget and not switched_off() and not allows(questions, strict=strict):
             return FAILED
-        tags, pauses = _wait(questions, command, name, strict, timing or {})
+        tags = _wait(questions, command, name, timing or {})
         if "tags" in given or service or tags:
             given["tags"] = {**service, **config.tags, **tags}
         more = wandb_environment(config.metrics, os.environ)
         done = measure.measure(
-            command, given, strict, name, verbose=verbose, pauses=pauses, counts=counted, more=more
+            command, given, strict, name, verbose=verbose, counts=counted, more=more
         )
     except NotStarted as stopped:
         print_message(str(stopped))
@@ -222,27 +217,19 @@ def run_command(
 
 
 def _wait(
-    questions: Questions, command: list[str], job: str, strict: bool, timing: Mapping[str, Any]
-) -> tuple[dict[str, str], Pauses | None]:
-    """Wait as the options say; return tags that record it, and what pauses the command.
-
-    Raises NotStarted.
-    """
+    questions: Questions, command: list[str], job: str, timing: Mapping[str, Any]
+) -> dict[str, str]:
+    """Wait as the options say; return tags that record it. Raises NotStarted."""
     if all(value is None or value is False for value in timing.values()):
-        return {}, None
+        return {}
     from gramwatt.collectors.cli.run.greenest import WaitOptions, wait_for_greenest
     from gramwatt.collectors.cli.run.measure import starts_nothing
-    from gramwatt.collectors.cli.run.pausing import pauses_of
 
     options = WaitOptions.of(**timing)
     if options is None or starts_nothing(command):
-        return {}, None
+        return {}
     name = questions.config.name or command_name(command)
-    tags = wait_for_greenest(questions, options, name, job) if options.when_greenest else {}
-    pauses = pauses_of(questions, options, name, restart_id(job, name), strict)
-    if pauses is not None:
-        tags["pause_above_g_per_kwh"] = f"{options.pause_above:g}"
-    return tags, pauses
+    return wait_for_greenest(questions, options, name, job)
 
 
 def _kind_of_a_service(config: Config) -> dict[str, str]:

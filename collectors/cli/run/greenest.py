@@ -28,8 +28,6 @@ NEWEST = 20
 """Earlier runs whose median duration stands for that of the next."""
 SOON = timedelta(seconds=1)
 """A window that begins so soon has begun."""
-INTENSITY_MAX = 5000.0
-"""Above what any grid emits [gCO2e/kWh]."""
 
 
 class StartNow(Exception):
@@ -38,49 +36,32 @@ class StartNow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WaitOptions:
-    """What the user asked of the time: whether to wait for the hours of least emissions, above
-    which intensity to pause [gCO2e/kWh], by when to be done, and the expected length [h].
-    """
+    """What the user asked of `--when-greenest`: by when to be done, and the expected length [h]."""
 
-    when_greenest: bool = False
-    pause_above: float | None = None
-    deadline: datetime | None = None
+    deadline: datetime
     hours: float | None = None
 
     @classmethod
     def of(
         cls,
         when_greenest: bool = False,
-        pause_above: float | None = None,
         deadline: str | None = None,
         expected_hours: float | None = None,
     ) -> WaitOptions | None:
         """Return the checked options, None where none is given; raises UsageError."""
-        if not when_greenest and pause_above is None:
+        if not when_greenest:
             if deadline is None and expected_hours is None:
                 return None
-            raise UsageError(
-                "--deadline and --expected-hours belong to --when-greenest or --pause-above"
-            )
-        if when_greenest and deadline is None:
+            raise UsageError("--deadline and --expected-hours belong to --when-greenest")
+        if deadline is None:
             text = "--when-greenest needs a time by which the job is done: --deadline 12h"
             raise UsageError(text)
-        if pause_above is not None and not 0 < pause_above <= INTENSITY_MAX:
-            text = f"gCO2e/kWh, more than 0 and at most {INTENSITY_MAX:g}"
-            raise UsageError(f"--pause-above {pause_above:g}: {text}")
         if expected_hours is not None and not 0 < expected_hours <= 8760:
             text = (
                 f"--expected-hours {expected_hours:g}: a job takes more than 0 and at most 8760 h"
             )
             raise UsageError(text)
-        until = None if deadline is None else _deadline(deadline)
-        return cls(when_greenest, pause_above, until, expected_hours)
-
-    @property
-    def latest_end(self) -> datetime:
-        """By when the job is done, of options that have a deadline."""
-        assert self.deadline is not None
-        return self.deadline
+        return cls(_deadline(deadline), expected_hours)
 
 
 def _deadline(text: str) -> datetime:
@@ -132,12 +113,12 @@ def _window(
     """
     ends = time.monotonic() + (LIMIT_S if questions.config.server else STORE_LIMIT_S)
     try:
-        zone = known_zone(questions.config)
-        hours = options.hours or usual_hours(questions, name, ends)
-        latest = options.latest_end - timedelta(hours=hours)
+        zone = _known_zone(questions.config)
+        hours = options.hours or _usual_hours(questions, name, ends)
+        latest = options.deadline - timedelta(hours=hours)
         if latest <= datetime.now(UTC):
             raise StartNow(f"no time to wait: {hours:.3g} h end after the deadline")
-        until = options.latest_end.isoformat()
+        until = options.deadline.isoformat()
         request = {"hours": hours, "zone": zone, "deadline": until, "job_id": job_id}
         return _read(questions.plan(request, _left_s(ends)), latest)
     except (UsageError, StartNow):
@@ -149,7 +130,7 @@ def _window(
         raise StartNow(f"no plan: {why}") from None
 
 
-def known_zone(config: Config) -> str:
+def _known_zone(config: Config) -> str:
     """Return the grid zone of a job; raises NoAnswer where none is known."""
     from gramwatt.collectors.common.catalogs import user_catalog
     from gramwatt.sci.base.errors import GramwattError
@@ -164,7 +145,7 @@ def known_zone(config: Config) -> str:
         raise NoAnswer(f"the grid zone is not known: {error.message}") from None
 
 
-def usual_hours(questions: Questions, name: str, ends: float) -> float:
+def _usual_hours(questions: Questions, name: str, ends: float) -> float:
     """Return the median length [h] of the newest completed runs of this name.
 
     Asks until `ends` on the monotonic clock [s]; raises NoAnswer, and UsageError without any run.

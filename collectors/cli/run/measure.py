@@ -8,6 +8,7 @@ with its exit code.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import shutil
 import signal
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError, not_started
 from gramwatt.collectors.cli.run.processes import orphans
-from gramwatt.collectors.cli.run.signals import GroupSignalProbe
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
@@ -32,7 +32,6 @@ from gramwatt.collectors.tracking.session import JOB_SETTINGS
 
 if TYPE_CHECKING:
     from gramwatt.collectors.cli.run.counts import RunCounts
-    from gramwatt.collectors.cli.run.pausing import Pauses
 
 FORWARDED = (
     signal.SIGTERM,
@@ -46,6 +45,9 @@ SI_KERNEL = 0x80
 """si_code of a signal that the kernel made, such as a terminal's Ctrl-C, which goes to the whole
 foreground process group and so has reached the command already (linux asm-generic/siginfo.h). Only
 the SIGHUP of a terminal that is closed goes to the leader of its session alone."""
+SAME_S = 0.1
+"""A signal of the same number that arrives this soon after one that was passed on [s] is a second
+delivery of it."""
 POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
@@ -115,14 +117,11 @@ def measure(
     name: str,
     *,
     verbose: bool = False,
-    pauses: Pauses | None = None,
     counts: RunCounts | None = None,
     more: Mapping[str, str] | None = None,
 ) -> Run:
     """Run `command` under the meter as the job `name`; one that is not to be found starts none.
 
-    With `pauses` the command runs in a session of its own, so that it can be stopped and this
-    process not.
     `counts` are what the options say that it counted, read when it has ended; `more` further
     variables for it.
     A command in a process of the same job is part of that job, which has its settings already.
@@ -133,7 +132,7 @@ def measure(
         return Run(name, Outcome(not_started(command[0], FileNotFoundError())))
     servers = counts.servers if counts else {}
     client = None if switched_off() else _started(name, args, servers, verbose=verbose)
-    blocked = {*FORWARDED, signal.SIGCHLD} | ({signal.SIGTSTP} if pauses else set())
+    blocked = {*FORWARDED, signal.SIGCHLD}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     if client is None:
         return Run(name, _supervise(command, dict(os.environ), mask, None))
@@ -145,7 +144,7 @@ def measure(
     environ = {**os.environ, **(more or {}), JOB_ID: name, WITHIN: within(name)}
     if args.get("unit"):  # what a script in the command counts without a name
         environ[UNIT] = str(args["unit"])
-    outcome = _supervise(command, environ, mask, client, pauses)
+    outcome = _supervise(command, environ, mask, client)
     try:
         if left := orphans(name):
             names = ", ".join(left)[:200]
@@ -192,44 +191,24 @@ def _is_missing(name: str) -> bool:
 
 
 def _supervise(
-    command: list[str],
-    environ: Mapping[str, str],
-    mask: set[Any],
-    client: Client | None,
-    pauses: Pauses | None = None,
+    command: list[str], environ: Mapping[str, str], mask: set[Any], client: Client | None
 ) -> Outcome:
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit code away
-    if pauses is not None:
-        environ = {**environ, **pauses.environment()}
     try:
-        pid = _spawn(command, environ, mask, own_session=pauses is not None)
+        pid = _spawn(command, environ, mask)
     except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
-        if pauses is not None:
-            pauses.end()
         return Outcome(not_started(command[0], error))
     if client is not None:
         client.send_child(pid)
-    probe = GroupSignalProbe(FORWARDED)
-    try:
-        if pauses is not None and client is not None:
-            pauses.begin(pid, client)
-        return _wait(pid, client, probe, pauses)
-    finally:
-        if pauses is not None:
-            pauses.end()
-        probe.close()
+    return _wait(pid, client)
 
 
-def _spawn(
-    command: list[str], environ: Mapping[str, str], mask: set[Any], *, own_session: bool
-) -> int:
+def _spawn(command: list[str], environ: Mapping[str, str], mask: set[Any]) -> int:
     # posix_spawn keeps descriptors, group and session as they are, and can undo what Python set:
     # the signals blocked here, and SIGPIPE and SIGXFSZ, which the interpreter ignores for itself.
     restored = (signal.SIGPIPE, signal.SIGXFSZ)
     options: dict[str, Any] = {"setsigmask": mask, "setsigdef": restored}
-    if own_session:
-        options["setsid"] = True
     try:
         return os.posix_spawnp(command[0], command, environ, **options)
     except OSError as error:
@@ -240,20 +219,18 @@ def _spawn(
         return os.posix_spawn("/bin/sh", ["sh", script, *command[1:]], environ, **options)
 
 
-def _wait(
-    pid: int, client: Client | None, probe: GroupSignalProbe, pauses: Pauses | None
-) -> Outcome:
+def _wait(pid: int, client: Client | None) -> Outcome:
     polled_at = time.monotonic()
+    passed_at: dict[int, float] = {}
     while True:
-        if pauses is not None:  # the command is in another session: nothing has reached it
-            number, _ = _signal({*FORWARDED, signal.SIGTSTP}, pauses.step())
-            if number:
-                pauses.forward(number)
-        else:
-            number, code = _signal({*FORWARDED}, POLL_INTERVAL_S)
-            if number and not _has_reached(pid, number, code, probe):
+        number, code = _signal(POLL_INTERVAL_S)
+        if number and not _from_terminal(number, code):
+            now = time.monotonic()
+            # Such as `timeout`, which signals its child and then the group of both.
+            if now - passed_at.get(number, -math.inf) > SAME_S:
+                passed_at[number] = now
                 _forward(pid, number)
-        status = _reap(pid, probe)
+        status = _reap(pid)
         if status is not None:
             return status
         if client is not None and time.monotonic() - polled_at >= POLL_INTERVAL_S:
@@ -261,38 +238,27 @@ def _wait(
             client.poll()
 
 
-def _signal(wanted: set[signal.Signals], limit_s: float) -> tuple[int, int | None]:
-    """Wait for one of these signals or the end of a process; 0 for the latter, or for none.
+def _signal(limit_s: float) -> tuple[int, int | None]:
+    """Wait for one of FORWARDED or the end of a process; 0 for the latter, or for none.
 
     With its si_code, which macOS does not tell, as it has no wait with a time limit.
     """
     if hasattr(signal, "sigtimedwait"):
-        info = signal.sigtimedwait({*wanted, signal.SIGCHLD}, limit_s)
-        found = info is not None and info.si_signo in wanted
-        return (info.si_signo, info.si_code) if info and found else (0, None)
-    if not (signal.sigpending() & wanted):
+        info = signal.sigtimedwait({*FORWARDED, signal.SIGCHLD}, limit_s)
+        arrived = info is not None and info.si_signo in FORWARDED
+        return (info.si_signo, info.si_code) if info and arrived else (0, None)
+    if not signal.sigpending().intersection(FORWARDED):
         time.sleep(min(limit_s, PENDING_INTERVAL_S))
         return 0, None
-    return signal.sigwait(wanted), None
+    return signal.sigwait(FORWARDED), None
 
 
-def _has_reached(pid: int, number: int, code: int | None, probe: GroupSignalProbe) -> bool:
-    """Tell whether a signal to this process has reached the command as well."""
-    if code is None and number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground():
-        return True  # a terminal sends Ctrl-C and Ctrl-\ to the whole foreground group
+def _from_terminal(number: int, code: int | None) -> bool:
+    """Tell whether a terminal sent a signal to the whole group, and so to the command as well."""
+    if code is None:
+        return number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()
     closed = number == signal.SIGHUP and os.getsid(0) == os.getpid()
-    if code == SI_KERNEL and not closed:
-        probe.has(number)
-        return True
-    return _in_group(pid) and probe.has(number)
-
-
-def _in_group(pid: int) -> bool:
-    """Tell whether the command is in this process's group still, and gets its signals."""
-    try:
-        return os.getpgid(pid) == os.getpgrp()
-    except OSError:
-        return True
+    return code == SI_KERNEL and not closed
 
 
 def _in_foreground() -> bool:
@@ -315,7 +281,7 @@ def _forward(pid: int, number: int) -> None:
         print_message(f"signal {number} could not be passed on: {error.strerror}")
 
 
-def _reap(pid: int, probe: GroupSignalProbe) -> Outcome | None:
+def _reap(pid: int) -> Outcome | None:
     # Process 1 of a container inherits orphans; they are collected here too.
     found: Outcome | None = None
     while True:
@@ -325,7 +291,6 @@ def _reap(pid: int, probe: GroupSignalProbe) -> Outcome | None:
             return found
         if gone == 0:
             return found
-        probe.forget(gone)
         if gone == pid:
             found = _outcome(status)
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from gramwatt.collectors.common import http, server_key
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.local_store import LocalStore
-from gramwatt.collectors.common.times import second_text
 from gramwatt.sci.base.errors import GramwattError
 
 Document = Mapping[str, Any]
@@ -50,15 +48,6 @@ class Questions:
             f"/v1/jobs?{urlencode(only)}",
         )
         return list(answer["jobs"])
-
-    def intensity(self, zone: str, start: datetime, end: datetime, limit_s: float) -> Document:
-        """Return the intensity of a zone over [start, end), known and expected."""
-        span = {"from": second_text(start), "to": second_text(end)}
-        return self._ask(
-            limit_s,
-            lambda store: store.intensity(self.config.home, zone, start, end),
-            f"/v1/intensity/{quote(zone)}?{urlencode(span)}",
-        )
 
     def budget(self, limit_s: float) -> Document:
         """Return the project's budget as it stands, as of GET /v1/budgets/check."""

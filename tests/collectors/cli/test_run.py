@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.cli.run import signals
 from tests.collectors.oddserver import OddServer
 
 RUN = [sys.executable, "-m", "gramwatt", "run"]
@@ -207,19 +206,20 @@ def as_timeout(group: int, number: int) -> None:
     os.killpg(group, number)
 
 
-WAYS: dict[str, Callable[[int, int], None]] = {
-    "the wrapper": os.kill,
-    "the group": os.killpg,
-    "the wrapper and the group": as_timeout,
-    "each process": to_each,
+WAYS: dict[str, tuple[Callable[[int, int], None], int]] = {
+    "the wrapper": (os.kill, 1),
+    "the group": (os.killpg, 2),
+    "the wrapper and the group": (as_timeout, 2),
+    "each process": (to_each, 2),
 }
+"""Ways to send a signal, and how often it may reach the command at most."""
 
 
 @pytest.mark.parametrize(
     ("number", "off"),
     [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGUSR1, True)],
 )
-def test_a_signal_reaches_the_command_once_whoever_it_was_sent_to(
+def test_a_signal_reaches_the_command_whoever_it_was_sent_to(
     environ: dict[str, str], tmp_path: Path, number: signal.Signals, off: bool
 ) -> None:
     command = [*RUN, "--", sys.executable, "-c", COUNTING, str(int(number)), str(tmp_path)]
@@ -229,40 +229,18 @@ def test_a_signal_reaches_the_command_once_whoever_it_was_sent_to(
     )
     wait_for(tmp_path / "got")
     time.sleep(0.3)
-    order = list(WAYS) * 2
-    for place, way in enumerate(order, start=1):
-        WAYS[way](process.pid, number)
-        until(lambda n=place: int((tmp_path / "got").read_text()) >= n, way)
+    before = 0
+    for way in list(WAYS) * 2:
+        send, most = WAYS[way]
+        send(process.pid, number)
+        until(lambda n=before: int((tmp_path / "got").read_text()) > n, way)
         time.sleep(0.3)  # for one too many
-        assert (tmp_path / "got").read_text() == str(place), way
+        now = int((tmp_path / "got").read_text())
+        assert now - before <= most, way
+        before = now
     (tmp_path / "end").touch()
     assert process.wait(60) == 0
     assert processes_of_group(process.pid) == []
-
-
-def test_a_signal_to_each_is_one_to_the_group_however_slow_the_machine_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The second process has its signal at the third look, each of which takes a second here."""
-    spawned, now = [], [0.0]
-    spawn = os.posix_spawn
-
-    def noted(*args: Any, **options: Any) -> int:
-        spawned.append(spawn(*args, **options))
-        return spawned[-1]
-
-    def pause(_seconds: float) -> None:
-        now[0] += 1.0
-        if now[0] == 2.0:
-            os.kill(spawned[0], signal.SIGUSR1)
-
-    monkeypatch.setattr(os, "posix_spawn", noted)
-    monkeypatch.setattr(signals.time, "sleep", pause)
-    monkeypatch.setattr(signals.time, "monotonic", lambda: now[0])
-    probe = signals.GroupSignalProbe([signal.SIGUSR1])
-    found = [probe.has(signal.SIGUSR1) for _ in range(2)]
-    probe.close()
-    assert found == [True, False]
 
 
 def test_a_killed_wrapper_leaves_only_its_command(environ: dict[str, str], tmp_path: Path) -> None:
@@ -345,7 +323,6 @@ TRACKED = "import sys\nfrom gramwatt import track\nwith track(project=3): pass\n
     [
         [*RUN[1:], "--", "sh", "-c", "exit 7"],
         [*RUN[1:], "-v", "--", "sh", "-c", "exit 7"],
-        [*RUN[1:], "--pause-above", "300", "--", "sh", "-c", "exit 7"],
         ["-c", TRACKED],
     ],
 )

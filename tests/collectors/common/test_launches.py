@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.common.launches import job_id, restart_id, scheduler_tags
+from gramwatt.collectors.common.launches import job_id, scheduler_tags
 from gramwatt.sci.journal.records import ID_PATTERN
 
 PRINT = """
@@ -217,14 +217,3 @@ def test_schedulers_are_tags() -> None:
     assert scheduler_tags(array) == {"slurm": "4242_7"}
     assert scheduler_tags(TORCHRUN) == {"torchrun": "100"}
     assert scheduler_tags({"TORCHELASTIC_RUN_ID": "none"}) == {}
-
-
-def test_a_requeued_job_finds_what_its_first_start_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert restart_id("own", "train.py") == "own"
-    monkeypatch.setenv("SLURM_JOB_ID", "4242")
-    first = restart_id("one", "train.py")
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    assert restart_id("two", "train.py") == first
-    assert restart_id("two", "eval.py") != first
-    monkeypatch.setenv("GRAMWATT_JOB_ID", "mine")
-    assert restart_id("mine", "train.py") == "mine"

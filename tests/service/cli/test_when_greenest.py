@@ -277,7 +277,7 @@ ALONE = tuple((key,) for key in WRONG if not any(key in keys for keys in TOGETHE
 
 @pytest.mark.parametrize(
     "options",
-    [(), pytest.param((*WAITS, "--pause-above", "300", "--budget"), marks=pytest.mark.long)],
+    [(), pytest.param((*WAITS, "--budget"), marks=pytest.mark.long)],
     ids=["no option", "every option"],
 )
 @pytest.mark.parametrize("keys", TOGETHER + ALONE, ids=",".join)
@@ -296,5 +296,4 @@ def test_whatever_a_setting_says_the_command_starts(home, tmp_path, keys, option
     assert len(about) <= len(keys)
     if options and keys != ("off",):
         assert sum("the command starts at once" in text for text in said) == 1
-        assert sum("the command is not paused" in text for text in said) == 1
         assert sum("budget" in text and "the command starts" in text for text in said) == 1

@@ -314,7 +314,7 @@ def test_every_setting_on_the_page_is_read_and_shows_where_its_value_comes_from(
     service = Service(from_environment(env), light.store)
     found = {row.name: row for row in effective_settings(service, env)}
     # Those of a job, and the two that only gunicorn's configuration reads.
-    others = {"JOB_ID", "WITHIN", "PAUSES", "QUIET", "NVML", "SHARED_GPU", "HOST_SOURCE"}
+    others = {"JOB_ID", "WITHIN", "QUIET", "NVML", "SHARED_GPU", "HOST_SOURCE"}
     others |= {"MLFLOW", "LIGHTNING", "PROJECTS", "REPORTER"}
     own = {
         *OTHER_VARIABLES.difference(others, {"BIND", "WORKERS"}),
