@@ -79,7 +79,7 @@ def _rows(document: MonthDoc) -> Iterable[Row]:
         yield "notice", code, "jobs", float(n)
     for left_out in document["excluded"]:
         yield "excluded", left_out["job_id"], left_out["reason"], 1.0
-    yield from _since(document)
+    yield from _deleted(document)
     yield from _factors(document)
     yield from _quality(document["data_quality"])
 
@@ -91,14 +91,11 @@ def _issue(document: MonthDoc) -> Iterable[Row]:
         yield "report", document["month"], "issued_at", document["issued_at"]
 
 
-def _since(document: MonthDoc) -> Iterable[Row]:
-    """Yield deleted jobs, and what changed since the revision that this one restates."""
+def _deleted(document: MonthDoc) -> Iterable[Row]:
+    """Yield deleted jobs."""
     yield "deleted", document["month"], "jobs", float(document["deleted"])
     for gone in document["deletions"]:
         yield "deleted", gone["job_id"], "total_g", gone["total_g"]
-    bridge = document["restatement"]
-    for step in bridge["steps"] if bridge else ():
-        yield "restatement", f"{step['cause']}/{step['what']}", "change_g", step["change_g"]
 
 
 def _beside(document: MonthDoc) -> Iterable[Row]:

@@ -53,7 +53,6 @@ from gramwatt.reports.sections.month.disclosures import (
 )
 from gramwatt.reports.sections.month.factors import factor_section
 from gramwatt.reports.sections.month.register import register_section, source_keys
-from gramwatt.reports.sections.month.restated import restated_blocks
 from gramwatt.reports.sections.month.trend import trend_chart, trend_table
 from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
 from gramwatt.sci.analysis.documents import BudgetUse, ModelRow, MonthDoc, ProjectRow
@@ -125,7 +124,6 @@ def build_short(document: MonthDoc, whole: str) -> Document:
         Heading("SCI by project"),
         _projects(document["projects"], "SCI by project and unit"),
         *not_summed_blocks(document),
-        *restated_blocks(document),
     ]
     here = [block.text for block in short if isinstance(block, Heading)]
     names = [block.text for block in report.blocks if isinstance(block, Heading)]
@@ -152,7 +150,6 @@ def _details(document: MonthDoc) -> list[Block]:
         change_table(document),
         *([Text(EFFECTS)] if document["change_parts"] else []),
         *not_summed_blocks(document),
-        *restated_blocks(document),
         *boundary_section(document),
         *component_section(document),
         *market_section(document),
@@ -200,7 +197,7 @@ def _first_page(document: MonthDoc) -> list[Block]:
         return [Heading("Summary"), Text(_nil(document))]
     return [
         Heading("Summary"),
-        *_restated(document),
+        *_replaces(document),
         *story(document),
         Figures(_figures(document)),
         *_budgets(document["budgets"][:FIRST_BUDGETS], "Against budget"),
@@ -222,7 +219,7 @@ def _nil(document: MonthDoc) -> str:
     )
 
 
-def _restated(document: MonthDoc) -> list[Block]:
+def _replaces(document: MonthDoc) -> list[Block]:
     before = document["revised"]
     if before is None:
         return []

@@ -1,4 +1,4 @@
-"""The report of a year: twelve months, base year, restatements, and carbon per unit of work."""
+"""The report of a year: twelve months, base year and carbon per unit of work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from gramwatt.reports.sections.common import STATUS, cell, reference, terms
 from gramwatt.reports.sections.daily import month_name
 from gramwatt.reports.sections.month.disclosures import disclosure_section
 from gramwatt.reports.sections.month.register import source_keys
-from gramwatt.reports.sections.month.restated import CAUSES
 from gramwatt.sci.analysis.yearly import TargetRow, YearDoc, YearMonthRow
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, marked, number, percent, text
 
@@ -32,7 +31,6 @@ def build(document: YearDoc) -> Document:
         *_held(document),
         Heading("Months"),
         _months(document["months"]),
-        *_restatements(document),
         Heading("Carbon per unit of work"),
         *_per_unit("project", "By project and unit", document["projects"]),
         *_per_unit("model_id", "By model and unit", document["models"]),
@@ -101,32 +99,8 @@ def _state(row: YearMonthRow) -> str:
     if not row["jobs"]:
         return "no job" if row["complete"] else "not over"
     kept = "" if row["revision"] is None else f"revision {row['revision']}"
-    state = "closed" if row["closed"] else "" if row["complete"] else "not complete"
+    state = "" if row["complete"] else "not complete"
     return ", ".join(filter(None, (kept, state)))
-
-
-def _restatements(document: YearDoc) -> list[Block]:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            found["month"],
-            CAUSES[step["cause"]],
-            cell(step["change_g"]),
-            ": ".join(filter(None, (step["what"], step["reason"]))),
-            ", ".join(filter(None, (step["person"], step["day"]))),
-        )
-        for found in document["restatements"]
-        for step in found["steps"]
-    ]
-    if not rows:
-        return []
-    columns = (
-        Column("Month", weight=0.7),
-        Column("Cause", weight=0.9),
-        Column("Change", "right", 1.0),
-        Column("What", weight=2.0),
-        Column("Who and when", weight=1.2),
-    )
-    return [Heading("Restatements"), Table("What changed reported months", columns, tuple(rows))]
 
 
 def _per_unit(of: str, title: str, rows: Sequence[Any]) -> list[Block]:

@@ -373,8 +373,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("reports.base_year", "BASE_YEAR", "year that later ones are compared with", _year),
     Setting("reports.targets", "TARGETS", "what years may emit, as YEAR=KG", _targets),
     Setting("reports.projects", "REPORT_PROJECTS", "projects with a report of their own", _names),
-    Setting("reports.restatement_percent", "RESTATEMENT_PERCENT", "change [%] to tell", _number),
-    Setting("reports.restatement_webhook", "RESTATEMENT_WEBHOOK", "address that is told it"),
     Setting("reports.folder", "REPORT_DIR", "folder of finished reports", _path),
     Setting("reports.mail_to", "REPORT_EMAIL", "addresses of finished reports", _words),
     Setting("reports.s3.url", "REPORT_S3_URL", "S3-compatible store of finished reports", _bucket),

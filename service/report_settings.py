@@ -25,8 +25,7 @@ class ReportSettings:
     """Who answers for monthly reports, and where they go: docs/reports.md describes the variables.
 
     `folder`, `mail_to` and `s3` are where finished reports are delivered to. `projects` have
-    reports of their own beside the one of all; EACH_PROJECT stands for every project. A change of
-    a closed month above `restatement_percent` is told to `mail_to` and `restatement_webhook`.
+    reports of their own beside the one of all; EACH_PROJECT stands for every project.
     Figures are printed with the `decimal_mark`. Years are compared with the `base_year`, and with
     `targets` [kgCO2e] by year.
     """
@@ -38,8 +37,6 @@ class ReportSettings:
     mail_to: tuple[str, ...] = ()
     s3: S3Access | None = None
     projects: frozenset[str] = frozenset()
-    restatement_percent: float = 5.0
-    restatement_webhook: str | None = None
     base_year: int | None = None
     decimal_mark: Literal[".", ","] = "."
     targets: tuple[tuple[int, float], ...] = ()

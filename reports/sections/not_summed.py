@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from gramwatt.reports.model import Block, Cell, Column, Heading, NoticeBlock, Table
 from gramwatt.reports.sections.common import cell, job_cell
 from gramwatt.sci.analysis.documents import ExcludedDoc, MonthDoc, PendingDoc
-from gramwatt.sci.base.formatting import text
+from gramwatt.sci.analysis.trail import DeletedRow
+from gramwatt.sci.base.formatting import minute_text, text
 
 IDS_SAID = 3
 """Jobs that a sentence names."""
 MAX_ROWS = 50
-"""Excluded jobs that the table names."""
+"""Excluded or deleted jobs that a table names."""
 WHOSE = (Column("Job", weight=2.2), Column("Project", weight=1.2))
 NOT_OVER = "The month is not over: its figures will grow."
 
@@ -51,6 +52,8 @@ def not_summed_warnings(document: MonthDoc) -> list[Block]:
 def not_summed_blocks(document: MonthDoc) -> list[Block]:
     """Tables of the jobs that no sum holds, with why; empty where there are none."""
     tables = [*_pending(document), *_excluded(document["excluded"])]
+    if document["deletions"]:
+        tables.append(_deletions(document["deletions"]))
     return [Heading("Not in the sums"), *tables] if tables else []
 
 
@@ -77,6 +80,31 @@ def _excluded(excluded: Sequence[ExcludedDoc]) -> list[Block]:
     left = len(excluded) - len(rows)
     note = f"The first {MAX_ROWS} of {len(excluded)}; the month's JSON has all." if left else ""
     return [Table("Jobs left out of the month", columns, rows, note)]
+
+
+def _deletions(deletions: Sequence[DeletedRow]) -> Table:
+    columns = (
+        Column("Job", weight=1.8),
+        Column("Project", weight=1.2),
+        Column("Carbon", "right", 0.9),
+        Column("By", weight=1.1),
+        Column("When, UTC", weight=1.1),
+        Column("Reason", weight=1.5),
+    )
+    rows = tuple(
+        (
+            row["job_id"],
+            row["project"],
+            cell(row["total_g"]),
+            row["deleted_by"],
+            minute_text(row["deleted_at"]),
+            row["reason"] or "",
+        )
+        for row in deletions[:MAX_ROWS]
+    )
+    left = len(deletions) - len(rows)
+    note = f"And {left} more; the month's JSON has all." if left else ""
+    return Table("Deleted jobs, in no figure", columns, rows, note)
 
 
 def _sentence(jobs: PendingDoc, one: str, several: str) -> str:

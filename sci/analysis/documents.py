@@ -17,11 +17,9 @@ from gramwatt.sci.analysis.month_rows import (
 )
 from gramwatt.sci.analysis.scope_2 import Scope2Doc
 from gramwatt.sci.analysis.trail import (
-    ClosingDoc,
     DeletedRow,
     FactorRow,
     RegisterRow,
-    RestatementDoc,
 )
 from gramwatt.sci.base.document import DayDoc, JobHead, QualityDoc, SciDoc
 from gramwatt.sci.base.notices import NoticeDoc
@@ -328,8 +326,6 @@ class MonthDoc(TypedDict):
     revision: int | None
     issued_at: str | None
     revised: RevisedDoc | None
-    restatement: RestatementDoc | None
-    closings: list[ClosingDoc]
     complete: bool
     jobs_running: PendingDoc
     jobs_unscored: PendingDoc

@@ -1,53 +1,10 @@
-"""The shapes of a month's trail: closings, restatement, deleted jobs, register and factors."""
+"""The shapes of a month's trail: deleted jobs, register and factors."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
 from gramwatt.sci.base.quantity import QuantityDoc
-
-
-class ClosingDoc(TypedDict):
-    """Who closed a month with which revision of its report, and who opened it again and why."""
-
-    revision: int
-    closed_at: str
-    closed_by: str
-    reopened_at: str | None
-    reopened_by: str | None
-    reason: str | None
-
-
-class RestatementStep(TypedDict):
-    """What one cause changed: late-records, corrected, intensity, catalog, engine, settings or
-    deleted.
-
-    `what` says it in words; `reason` and `person` are those of whoever corrected or deleted the
-    `jobs` (ids), `day` the last on which they were changed.
-    """
-
-    cause: str
-    what: str
-    change_g: QuantityDoc
-    jobs: list[str]
-    reason: str | None
-    person: str | None
-    day: str
-
-
-class RestatementDoc(TypedDict):
-    """The bridge from the total of an earlier revision to this one's [gCO2e], by cause.
-
-    `from_revision` is the one that the month was closed with, of a month that is not closed the
-    one before. The steps sum to `change_g`; `change_share` is it over the old total.
-    """
-
-    from_revision: int
-    old_g: QuantityDoc | None
-    new_g: QuantityDoc | None
-    change_g: float
-    change_share: float | None
-    steps: list[RestatementStep]
 
 
 class DeletedRow(TypedDict):

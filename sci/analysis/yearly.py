@@ -1,4 +1,4 @@
-"""A year out of the documents of its months: sums, what it is held against, and restatements.
+"""A year out of the documents of its months: sums, and what it is held against.
 
 The ends of a sum's range are the sums of the months' ends: months share the errors of meters, PUE
 and hardware, which then do not cancel.
@@ -17,7 +17,6 @@ from gramwatt.sci.analysis.documents import (
     TermsDoc,
 )
 from gramwatt.sci.analysis.frameworks import FrameworkRow
-from gramwatt.sci.analysis.trail import RestatementDoc
 from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, join_sources, of_sources, weakest
 from gramwatt.sci.score.assess import worst_status
@@ -31,16 +30,9 @@ class YearMonthRow(TermsDoc):
 
     month: str
     complete: bool
-    closed: bool
     revision: int | None
     jobs: int
     jobs_unknown: int
-
-
-class YearRestatement(RestatementDoc):
-    """The restatement of a month of the year."""
-
-    month: str
 
 
 class BaseYearDoc(TypedDict):
@@ -76,7 +68,6 @@ class YearDoc(TypedDict):
     months: list[YearMonthRow]
     base_year: BaseYearDoc | None
     targets: list[TargetRow]
-    restatements: list[YearRestatement]
     projects: list[ProjectRow]
     models: list[ModelUnitRow]
     frameworks: list[FrameworkRow]
@@ -128,11 +119,6 @@ def year_document(
         "months": [_month(month, months.get(month), over[month]) for month in months_of_year(year)],
         "base_year": _base(base, totals) if base else None,
         "targets": [_target(*row, year, totals["total_g"], complete) for row in held],
-        "restatements": [
-            {"month": month, **of["restatement"]}
-            for month, of in sorted(months.items())
-            if of["restatement"] is not None
-        ],
         "projects": _per_unit([row for of in months.values() for row in of["projects"]], "project"),
         "models": _per_unit(
             [row for of in months.values() for row in of["model_units"]], "model_id"
@@ -145,7 +131,6 @@ def year_document(
 
 def _month(month: str, document: MonthDoc | None, over: bool) -> YearMonthRow:
     totals = document["totals"] if document else None
-    closings = document["closings"] if document else []
     return {
         "energy_kwh": totals["energy_kwh"] if totals else None,
         "operational_g": totals["operational_g"] if totals else None,
@@ -153,7 +138,6 @@ def _month(month: str, document: MonthDoc | None, over: bool) -> YearMonthRow:
         "total_g": totals["total_g"] if totals else None,
         "month": month,
         "complete": document["complete"] if document else over,
-        "closed": bool(closings) and closings[-1]["reopened_at"] is None,
         "revision": document["revision"] if document else None,
         "jobs": totals["jobs"] if totals else 0,
         "jobs_unknown": totals["jobs_unknown"] if totals else 0,

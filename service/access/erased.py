@@ -13,7 +13,7 @@ from gramwatt.service.store.timestamps import text_from_us
 PROJECT, PERSON = "project", "person"
 """Kinds of erasures."""
 DELETED_PROJECT = "deleted project"
-"""What stands for the project of what stays of it in closed months."""
+"""What stands for the project in rows that stay when it is deleted."""
 
 
 def digest_of(name: str) -> str:

@@ -41,10 +41,7 @@ class PersonQuery(Strict):
     "/v1/projects/<path:project>", "unknown-project", "deleted-project", access=Access.ADMIN_ALL
 )
 def delete_project(path: ProjectPath) -> DeletedProject:
-    """Delete a project for good: jobs, reports, budgets and its own keys.
-
-    What closed months need for their sums stays as jobs of "deleted project", without a name.
-    """
+    """Delete a project for good: jobs, reports, budgets and its own keys."""
     return erase_project(service(), path.project, by=caller().name)
 
 

@@ -25,13 +25,10 @@ from gramwatt.service.api.support import (
     MonthPath,
     ProjectQuery,
     RevisionQuery,
-    Text,
-    caller,
     service,
 )
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import document_version, job_document
-from gramwatt.service.months.closing import ClosedMonth, close_month, reopen_month
 from gramwatt.service.months.register import register, register_csv, register_json, with_jobs
 from gramwatt.service.months.report import keep_month, month_text
 from gramwatt.service.months.year import YEAR, year_report
@@ -94,12 +91,6 @@ class RegisterQuery(MonthQuery):
     """Which register, and in which format."""
 
     format: Literal["json", "csv"] = Field("json", description="One JSON document, or CSV.")
-
-
-class ReopenBody(Strict):
-    """Why a closed month is opened again."""
-
-    reason: Text
 
 
 class MonthFile(MonthPath):
@@ -165,21 +156,6 @@ def monthly_register(path: MonthPath, query: RegisterQuery) -> Response:
         return Response(register_csv(rows), content_type="text/csv; charset=utf-8")
     text = register_json(path.month, query.project, query.revision, rows)
     return Response(text, content_type=MEDIA["json"])
-
-
-@routes.post("/v1/reports/monthly/<month>/close", *SUMMED, "conflict", access=Access.ADMIN_ALL)
-def close_monthly_report(path: MonthPath) -> ClosedMonth:
-    """Close a complete month with the newest revision of its report.
-
-    What its jobs change from then on is a `restatement` of that revision.
-    """
-    return close_month(service(), path.month, by=caller().name)
-
-
-@routes.post("/v1/reports/monthly/<month>/reopen", "conflict", access=Access.ADMIN_ALL)
-def reopen_monthly_report(path: MonthPath, body: ReopenBody) -> ClosedMonth:
-    """Open a closed month again, with a reason that stays on record."""
-    return reopen_month(service(), path.month, body.reason, by=caller().name)
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)

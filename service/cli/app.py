@@ -20,7 +20,6 @@ from gramwatt.service.cli import (
     imports,
     jobs,
     keys,
-    months,
     packs,
     planning,
     report,
@@ -51,10 +50,6 @@ def add_commands(app: typer.Typer) -> None:
     reports.command("year")(report.report_year)
     reports.command("comparison")(report.report_comparison)
     app.add_typer(reports, name="report")
-    closing = typer.Typer(no_args_is_help=True, help="Close a month, or open it again.")
-    closing.command("close")(months.month_close)
-    closing.command("reopen")(months.month_reopen)
-    app.add_typer(closing, name="month")
     cards = typer.Typer(no_args_is_help=True, help="Write a job's emissions into a model card.")
     cards.command()(card.write)
     cards.command()(card.push)

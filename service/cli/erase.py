@@ -27,20 +27,14 @@ def erase_project(
     yes: Yes = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Delete a project for good: jobs, reports, budgets and its own keys.
-
-    What closed months need for their sums stays as jobs of "deleted project", without a name.
-    """
+    """Delete a project for good: jobs, reports, budgets and its own keys."""
     from gramwatt.service.erasure import erasure
 
     with admin_service(database_url) as service:
         if not yes:
             confirm(f"Delete project {name} with all its jobs for good?", KEPT)
         found = erasure.erase_project(service, name, by=author())
-    kept = found["jobs_kept_without_name"]
-    print(
-        f"deleted {name}: {found['jobs_deleted']} jobs; {kept} stay in closed months without name"
-    )
+    print(f"deleted {name}: {found['jobs_deleted']} jobs")
 
 
 def erase_person(
@@ -53,7 +47,7 @@ def erase_person(
 ) -> None:
     """Put a random alias wherever a person is named.
 
-    That is the tag user of jobs, and who made, corrected, deleted, closed or set something.
+    That is the tag user of jobs, and who made, corrected, deleted or set something.
     Their jobs first: gramwatt export journals DIR --user NAME
     """
     from gramwatt.service.erasure import erasure

@@ -190,12 +190,6 @@ class UnknownContractError(UseCaseError):
     code = "unknown-contract"
 
 
-class MonthStateError(UseCaseError):
-    """A month that is not complete cannot be closed, one that is not closed not opened."""
-
-    code = "conflict"
-
-
 class NoDataError(UseCaseError):
     """Nothing was measured in that month (of that project)."""
 

@@ -1,8 +1,7 @@
 """Delete a project, or a person's name, from everything that the store has.
 
-What closed months need for their sums stays, without the name: jobs of a deleted project become
-jobs of "deleted project" without lines, and a person becomes a random alias. Of the name a digest
-is kept, so that a restored backup, which still has it, loses it again.
+A person becomes a random alias. Of the name a digest is kept, so that a restored backup, which
+still has it, loses it again.
 """
 
 from __future__ import annotations
@@ -58,15 +57,12 @@ class ErasuresAnswer(TypedDict):
 
 
 class DeletedProject(TypedDict):
-    """The record of a deleted project: how many jobs went, and how many stay without a name
-    because a closed month has them.
-    """
+    """The record of a deleted project, and how many jobs went."""
 
     project: str
     deleted_at: str
     deleted_by: str
     jobs_deleted: int
-    jobs_kept_without_name: int
 
 
 class ErasedPerson(TypedDict):
@@ -89,13 +85,12 @@ def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
         if not any(session.scalar(found.limit(1)) for found in known):
             raise UnknownProjectError(project)
         row = _record(session, service, PROJECT, digest_of(project), DELETED_PROJECT, by)
-        deleted, kept = delete_project_rows(session, service, project, by)
+        deleted = delete_project_rows(session, service, project, by)
         return {
             "project": project,
             "deleted_at": text_from_us(row.erased_us),
             "deleted_by": by,
             "jobs_deleted": deleted,
-            "jobs_kept_without_name": kept,
         }
 
     found = service.store.transact(erase, large=True)

@@ -36,18 +36,15 @@ from gramwatt.service.store.models import (
     MonthSum,
     WaitingLine,
 )
-from gramwatt.service.store.months import MonthClosing
 
 PERSON_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     *(ApiKey.created_by, ApiKey.name, Project.declared_by, Erasure.erased_by),
     *(Budget.set_by, Correction.made_by, Deletion.deleted_by, IntensityFile.imported_by),
     LedgerEntry.imported_by,
-    *(MonthClosing.closed_by, MonthClosing.reopened_by, WaitingLine.caller, KeptAnswer.caller),
+    *(WaitingLine.caller, KeptAnswer.caller),
 )
 """Columns that name who did something, beside those of the audit log and of sessions."""
-REASONS: tuple[InstrumentedAttribute[Any], ...] = (
-    *(Correction.reason, Deletion.reason, MonthClosing.reason),
-)
+REASONS: tuple[InstrumentedAttribute[Any], ...] = (*(Correction.reason, Deletion.reason),)
 
 
 def people(session: Session) -> set[str]:

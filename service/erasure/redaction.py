@@ -17,7 +17,7 @@ _EMPTY: dict[str, Any] = {"owner": None, "tags": {}, "links": {}, "reason": "", 
 PEOPLE = frozenset(
     (
         *("by", "person", "owner", "user"),
-        *("closed_by", "reopened_by", "deleted_by", "imported_by", "set_by"),
+        *("deleted_by", "imported_by", "set_by"),
     )
 )
 """Fields of documents and tags of jobs that name a person."""

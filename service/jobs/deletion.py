@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.access import audit
 from gramwatt.service.common.answers import DeletedJob
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import Expected, locked_job, own_job, require_expected
 from gramwatt.service.jobs.precedence import outdated
-from gramwatt.service.months.restatement import grams_of_months
+from gramwatt.service.months.register_row import register_row
 from gramwatt.service.months.sums.keeping import forget_parts
-from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Deletion, Job, Score
 from gramwatt.service.store.timestamps import text_from_us
 
@@ -73,7 +76,28 @@ def remove_job(
 
 
 def _grams(session: Session, key: int) -> str:
-    """Return what each score of a job added to its months."""
-    wanted = sa.select(Score.revision, Score.doc).where(Score.job == key)
-    scores = session.execute(wanted.order_by(Score.revision))
-    return grams_of_months({revision: read_job(doc) for revision, doc in scores})
+    """Return, as JSON, the carbon of a job and its row of the register, by score and month."""
+    wanted = sa.select(Score.revision, Score.doc).where(Score.job == key).order_by(Score.revision)
+    found = {}
+    for revision, text in session.execute(wanted):
+        job = read_job(text)
+        months = sorted({day["day"][:7] for day in job["days"]})
+        found[revision] = {
+            "grams": {month: _grams_in(job, month) for month in months},
+            "rows": {month: register_row(job, month) for month in months},
+        }
+    return to_text(found)
+
+
+def _grams_in(job: JobDoc, month: str) -> tuple[float, float, float]:
+    """Return what a job adds to the sums of a month (YYYY-MM) [gCO2e]: value, low and high."""
+    if job["excluded"] is not None:
+        return 0.0, 0.0, 0.0
+    days = [day for day in job["days"] if day["day"].startswith(month)]
+    terms = [figure for day in days for figure in (day["operational_g"], day["embodied_g"])]
+    known = [figure for figure in terms if figure is not None]
+    value, low, high = (math.fsum(of[end] for of in known) for end in ("value", "low", "high"))
+    whole = job["total_g"]
+    if whole is not None and len(days) == len(job["days"]):
+        low, high = whole["low"], whole["high"]
+    return value, min(low, value), max(high, value)

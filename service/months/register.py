@@ -17,7 +17,7 @@ from gramwatt.service.access.projects import one_project
 from gramwatt.service.container import Service
 from gramwatt.service.months import revisions
 from gramwatt.service.months.register_row import register_row
-from gramwatt.service.months.restatement import Ledger, ledger_of, unpack_ledger
+from gramwatt.service.months.revisions import Ledger, ledger_of, unpack_ledger
 from gramwatt.service.store.models import Deletion, Score
 
 KEYS_AT_ONCE = 200

@@ -34,8 +34,6 @@ from gramwatt.service.months.pending import (
     pending_keys,
 )
 from gramwatt.service.months.rescoring import jobs_to_rescore
-from gramwatt.service.months.restated import restated_messages
-from gramwatt.service.months.restatement import ledger_of, pack_ledger, restatement
 from gramwatt.service.months.spending import budget_uses
 from gramwatt.service.months.stored import MonthStore, Rows, store_sums
 from gramwatt.service.months.sums.keeping import versions
@@ -83,7 +81,7 @@ def month_text(
         advised_from = previous_month(month)  # whose suggestions the report follows
         others = months_before(month)
         found = _found(service, session, month, project, others, known, advised_from)
-        return _text(service, session, found, newest)[0]
+        return _text(service, found, newest)[0]
 
 
 def keep_month(service: Service, month: str, project: str | None = None) -> str:
@@ -101,8 +99,8 @@ def keep_month(service: Service, month: str, project: str | None = None) -> str:
             if newest is None:
                 _require_begun(service, session, month, project)
             found = _found(service, session, month, project, months_before(month), known=True)
-            text, is_new = _text(service, session, found, newest)
-            jobs = pack_ledger(ledger_of(session, month, project))
+            text, is_new = _text(service, found, newest)
+            jobs = revisions.pack_ledger(revisions.ledger_of(session, month, project))
         store_sums(service, found.new)
         if not found.complete:
             return text
@@ -112,8 +110,7 @@ def keep_month(service: Service, month: str, project: str | None = None) -> str:
             return text
         number = newest.revision + 1 if newest else 1
         text = _issued(text, number, text_from_us(service.now_us()))
-        messages = restated_messages(service, month, project, number, text)
-        if revisions.keep(service, month, project, number, text, found.made_of, jobs, messages):
+        if revisions.keep(service, month, project, number, text, found.made_of, jobs):
             return text
     raise BusyError(f"the report of {month} is being kept by others; ask again")
 
@@ -207,27 +204,15 @@ def _require_begun(service: Service, session: Session, month: str, project: str 
         raise NoDataError(f"no job of project {project!r} in {month}, nor in any other month")
 
 
-def _text(
-    service: Service, session: Session, found: _Found, newest: revisions.Kept | None
-) -> tuple[str, bool]:
+def _text(service: Service, found: _Found, newest: revisions.Kept | None) -> tuple[str, bool]:
     """Return the report as compact JSON, and whether no kept revision says the same."""
-    closings = revisions.closings(session, found.month)
-    fields = {**found.fields, **_raw({**_beside(service, found), "closings": closings})}
+    fields = {**found.fields, **_raw(_beside(service, found))}
     if not found.complete or newest is None:
-        return _written(fields, "null", "null"), True
-    before = _fields(newest.doc)
-    text = _written(fields, revised(newest.revision, before), "null")
+        return _written(fields, "null"), True
+    text = _written(fields, revised(newest.revision, _fields(newest.doc)))
     if revisions.says_the_same(newest.doc, text):
-        # Who closed it since is no other report.
-        if before["closings"] == fields["closings"]:
-            return newest.doc, False
-        return _encoded({**before, "closings": fields["closings"]}), False
-    month, project = found.month, found.project
-    base = revisions.restated(session, month, project, newest)
-    totals = msgspec.json.decode(fields["totals"])
-    now = ledger_of(session, month, project)
-    bridge = restatement(service, session, month, project, base, now, totals)
-    return _written(fields, revised(newest.revision, before), to_text(bridge)), True
+        return newest.doc, False
+    return text, True
 
 
 def _beside(service: Service, found: _Found) -> dict[str, Any]:
@@ -258,10 +243,9 @@ def _raw(fields: Mapping[str, Any]) -> dict[str, msgspec.Raw]:
     return {name: msgspec.Raw(to_text(value).encode()) for name, value in fields.items()}
 
 
-def _written(fields: Fields, revised: str, restatement: str) -> str:
+def _written(fields: Fields, revised: str) -> str:
     """Return the document without a revision as compact JSON, with its fields in their order."""
-    texts = {"revised": revised, "restatement": restatement}
-    texts |= {"revision": "null", "issued_at": "null"}
+    texts = {"revised": revised, "revision": "null", "issued_at": "null"}
     whole = {**fields, **{name: msgspec.Raw(text.encode()) for name, text in texts.items()}}
     return _encoded({name: whole[name] for name in MonthDoc.__annotations__})
 

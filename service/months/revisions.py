@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.trail import ClosingDoc
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months.sums.keeping import ALL
-from gramwatt.service.store.budgets import OutboxMessage
-from gramwatt.service.store.models import MonthlyReport
-from gramwatt.service.store.months import MonthClosing
+from gramwatt.service.store.models import Job, JobMonth, MonthlyReport
 from gramwatt.service.store.timestamps import text_from_us
-from gramwatt.service.store.upserts import upsert
 
 ROUNDING = 1e-12
 """Relative difference of figures that were added in another order."""
 
 
-NOT_COMPARED = frozenset(("revision", "issued_at", "revised", "restatement", "closings"))
+NOT_COMPARED = frozenset(("revision", "issued_at", "revised"))
 """Fields of a report that say what became of it, not of its month."""
+
+
+Ledger = Mapping[int, int]
+"""The score revision of each job of a month that its sums hold, or that was excluded, by key."""
 
 
 class Kept(NamedTuple):
@@ -36,55 +37,34 @@ class Kept(NamedTuple):
     revision: int
     doc: str
     made_of: str
-    jobs: bytes
-
-
-_COLUMNS = (
-    MonthlyReport.id,
-    MonthlyReport.revision,
-    MonthlyReport.doc,
-    MonthlyReport.made_of,
-    MonthlyReport.jobs,
-)
 
 
 def newest(session: Session, month: str, project: str | None) -> Kept | None:
     """Return the revision of the month's report that was kept last; None for none."""
-    wanted = sa.select(*_COLUMNS).where(*_of(month, project))
+    columns = (MonthlyReport.id, MonthlyReport.revision, MonthlyReport.doc, MonthlyReport.made_of)
+    wanted = sa.select(*columns).where(*_of(month, project))
     row = session.execute(wanted.order_by(MonthlyReport.revision.desc()).limit(1)).first()
     return Kept(*row) if row else None
 
 
-def restated(session: Session, month: str, project: str | None, newest: Kept) -> Kept:
-    """Return the kept report that a new one restates: the one that the month was closed with.
-
-    Of a month that is not closed, and a project without a report by then, the newest.
-    """
-    wanted = sa.select(MonthClosing.closed_us).where(
-        MonthClosing.month == month, MonthClosing.reopened_us.is_(None)
-    )
-    closed_us = session.scalar(wanted)
-    if closed_us is None:
-        return newest
-    by_then = sa.select(*_COLUMNS).where(*_of(month, project), MonthlyReport.made_us <= closed_us)
-    row = session.execute(by_then.order_by(MonthlyReport.revision.desc()).limit(1)).first()
-    return Kept(*row) if row else newest
+def ledger_of(session: Session, month: str, project: str | None) -> dict[int, int]:
+    """Return the newest score of each job of a month, the jobs with the most carbon first."""
+    wanted = sa.select(Job.id, Job.revision).join(JobMonth, JobMonth.job == Job.id)
+    wanted = wanted.where(JobMonth.month == month)
+    if project is not None:
+        wanted = wanted.where(JobMonth.project == project)
+    grams = sa.func.coalesce(Job.total_g, -1.0).desc()
+    return {key: revision for key, revision in session.execute(wanted.order_by(grams, Job.id))}
 
 
-def closings(session: Session, month: str) -> list[ClosingDoc]:
-    """Return who closed the month and opened it again, the newest last."""
-    wanted = sa.select(MonthClosing).where(MonthClosing.month == month)
-    return [
-        {
-            "revision": row.revision,
-            "closed_at": text_from_us(row.closed_us),
-            "closed_by": row.closed_by,
-            "reopened_at": None if row.reopened_us is None else text_from_us(row.reopened_us),
-            "reopened_by": row.reopened_by,
-            "reason": row.reason,
-        }
-        for row in session.scalars(wanted.order_by(MonthClosing.number))
-    ]
+def pack_ledger(ledger: Ledger) -> bytes:
+    """Return a ledger as the store keeps it."""
+    return zlib.compress(json.dumps(list(ledger.items())).encode())
+
+
+def unpack_ledger(packed: bytes) -> dict[int, int]:
+    """Return what `pack_ledger` packed."""
+    return dict(json.loads(zlib.decompress(packed))) if packed else {}
 
 
 def keep(
@@ -95,12 +75,8 @@ def keep(
     text: str,
     made_of: str,
     jobs: bytes,
-    messages: Sequence[Mapping[str, Any]] = (),
 ) -> bool:
-    """Keep a report under a number, and put messages into the outbox with it.
-
-    Return False where another process has used the number.
-    """
+    """Keep a report under a number; return False where another process has used the number."""
     row = MonthlyReport(
         month=month,
         project=project or ALL,
@@ -113,8 +89,6 @@ def keep(
     try:
         with service.store.write() as session:
             session.add(row)
-            session.flush()
-            upsert(session, OutboxMessage, messages)
     except IntegrityError:
         return False
     return True

@@ -19,7 +19,6 @@ from gramwatt.sci.base.formatting import all_digits, grams, jobs_text, minute_te
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
-from gramwatt.service.months.restated import RESTATED
 from gramwatt.service.notifications import delivery as reports
 from gramwatt.service.notifications.addresses import shown
 from gramwatt.service.notifications.channels import SendError, send_mail, send_webhook
@@ -171,10 +170,6 @@ def _send_report(
 
 
 def _letter(doc: dict[str, Any]) -> tuple[str, str]:
-    return _restated(doc) if doc["event"] == RESTATED else _mail(doc)
-
-
-def _mail(doc: dict[str, Any]) -> tuple[str, str]:
     project = " ".join(str(doc["project"]).split())[:200]
     spent, ahead = doc["spent_kg"], doc["forecast_kg"]
     subject = f"{project}: {doc['threshold_percent']:g} % of the budget of {doc['month']} is spent"
@@ -191,24 +186,6 @@ def _mail(doc: dict[str, Any]) -> tuple[str, str]:
     if doc["jobs_unknown"]:
         rows.append(f"Unknown   {jobs_text(doc['jobs_unknown'])}, whose whole sum is not known")
     return subject, plain("\n".join(rows)) + "\n"
-
-
-def _restated(doc: dict[str, Any]) -> tuple[str, str]:
-    """Subject and text of the mail about a closed month that changed."""
-    project = " ".join(str(doc["project"]).split())[:200]
-    subject = f"The closed month {doc['month']}{project and f', {project}'} was restated"
-    share = "" if doc["change_share"] is None else f", {100 * doc['change_share']:+.1f} %"
-    rows = [
-        f"Closed    {text(doc['old_g'])} in revision {doc['from_revision']}",
-        f"Now       {text(doc['new_g'])} in revision {doc['revision']}{share}",
-    ]
-    for step in doc["steps"]:
-        said = [step["what"], step["reason"], step["person"], step["day"]]
-        why = clean(", ".join(filter(None, said)))[:500]
-        rows.append(
-            f"{step['cause']:<10}{text(step['change_g'])}: {jobs_text(len(step['jobs']))}, {why}"
-        )
-    return plain(subject), plain("\n".join(rows)) + "\n"
 
 
 def _row(row: OutboxMessage) -> OutboxRow:

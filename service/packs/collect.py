@@ -42,8 +42,7 @@ from gramwatt.service.months.pack_sums import (
 )
 from gramwatt.service.months.report import MONTH as MONTH_PATTERN
 from gramwatt.service.months.report import month_report
-from gramwatt.service.months.restatement import KEYS_AT_ONCE, Ledger, unpack_ledger
-from gramwatt.service.months.revisions import kept_jobs
+from gramwatt.service.months.revisions import Ledger, kept_jobs, unpack_ledger
 from gramwatt.service.months.stored import month_made_of
 from gramwatt.service.months.sums.keeping import read_rows
 from gramwatt.service.months.sums.part import SUMMED, PartRow
@@ -195,6 +194,9 @@ def _add_kept_month(
             return packed, document, gone
     files.add(BEFORE, parts_text(before))
     return packed, document, gone
+
+
+KEYS_AT_ONCE = 200
 
 
 def _jobs_of(session: Session, ledger: Ledger) -> Iterator[tuple[int, str, str]]:

@@ -343,7 +343,7 @@ class Correction(Base):
 class Deletion(Base):
     """What stays of a deleted job: its id and key, when, by whom and why, and its months.
 
-    `scores` has what each of its scores added to each month (`months/restatement.py`).
+    `scores` has what each of its scores added to each month (`jobs/deletion.py`).
     """
 
     __tablename__ = "deletions"
@@ -410,7 +410,7 @@ class MonthlyReport(Base):
     """A kept report of a month; the project is empty for the report over all projects.
 
     `made_of` is the state of the month (`months/stored.py`) that it is known to hold for, `jobs`
-    the score revision of each of its jobs (`months/restatement.py`).
+    the score revision of each of its jobs (`months/revisions.py`).
     """
 
     __tablename__ = "monthly_reports"

@@ -9,11 +9,10 @@ from gramwatt.service.store import (
     contracts,
     factors,
     intensity,
-    months,
     packs,
 )
 from gramwatt.service.store.models import Base
 
-MODULES = (access, archives, budgets, contracts, factors, intensity, months, packs)
+MODULES = (access, archives, budgets, contracts, factors, intensity, packs)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

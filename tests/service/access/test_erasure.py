@@ -1,4 +1,4 @@
-"""Erasing a project or a person: the name is nowhere any more, and sums of closed months stay."""
+"""Erasing a project or a person: the name is nowhere any more."""
 
 import json
 from dataclasses import replace
@@ -52,7 +52,7 @@ def client(service):
 
 @pytest.fixture
 def two(client, service):
-    """May is closed with jobs of two projects; June has another one of the first."""
+    """May is reported with jobs of two projects; June has another one of the first."""
     about = {"project": SECRET, "model_id": f"{SECRET}-model", "tags": {"user": f"{SECRET}-ada"}}
     post(client, f"{SECRET}-1", name=f"{SECRET} first", **about)
     post(client, "job-2", 1, project="vision", tags={"user": "bob"})
@@ -60,7 +60,6 @@ def two(client, service):
     client.delete(f"/v1/jobs/{SECRET}-gone?reason={SECRET}+was+wrong")
     for name in ("rescore-factors", "monthly-reports"):
         TASKS[name].action(service)
-    assert client.post(f"{MAY}/close").status_code == 200
     post(client, f"{SECRET}-3", 28, **about)
     client.patch(f"/v1/jobs/{SECRET}-1", json={"name": f"{SECRET} anew", "reason": SECRET})
     client.get(f"{MAY}.csv?project={SECRET}")
@@ -73,27 +72,19 @@ def two(client, service):
     return client
 
 
-def test_a_deleted_project_stays_in_closed_months_without_its_name(two, service):
+def test_a_deleted_project_goes_whole_and_its_name_is_nowhere(two, service):
     client = two
     before = client.get(MAY).json
     assert SECRET in {row["project"] for row in before["by_project"]}
     answer = client.delete(f"/v1/projects/{SECRET}")
     assert answer.status_code == 200, answer.json
-    assert (answer.json["jobs_deleted"], answer.json["jobs_kept_without_name"]) == (1, 1)
+    assert answer.json["jobs_deleted"] == 2
     after = client.get(MAY).json
-    assert after["totals"] == before["totals"]
-    grams = {row["project"]: row["total_g"] for row in before["by_project"]}
-    grams["deleted project"] = grams.pop(SECRET)
-    assert {row["project"]: row["total_g"] for row in after["by_project"]} == grams
+    own = client.get("/v1/jobs/job-2/report").json["total_g"]["value"]
+    assert after["totals"]["total_g"]["value"] == pytest.approx(own)
     # Nothing says it: not a revision, a score, the log, or a page of the file.
     assert names_left(service, SECRET) == set()
-    # Its rows are found by no id; those of closed months have neither lines nor a name.
-    jobs = {job["project"]: job for job in client.get("/v1/jobs").json["jobs"]}
-    stub = jobs["deleted project"]
-    assert (stub["tags"], stub["name"]) == ({}, stub["job_id"])
-    for end in ("", ".html"):
-        assert client.get(f"/v1/jobs/{stub['job_id']}/report{end}").status_code == 200
-    assert client.get(f"/v1/jobs/{stub['job_id']}/intervals").json["code"] == "intervals-deleted"
+    assert [job["job_id"] for job in client.get("/v1/jobs").json["jobs"]] == ["job-2"]
     for address in (f"{MAY}.html", f"{MAY}.pdf", f"{MAY}/jobs", f"{MAY}?revision=1"):
         assert client.get(address).status_code == 200, address
     assert client.get("/v1/jobs/job-2").json["tags"] == {"user": "bob"}
@@ -122,19 +113,6 @@ def test_lines_and_people_do_not_bring_a_deleted_project_back(two):
     assert client.delete("/v1/projects/no-such").json["code"] == "unknown-project"
 
 
-def test_a_project_without_a_closed_month_goes_whole(client, service):
-    post(client, "job-1", project="A")
-    post(client, "job-2", project="B")
-    TASKS["rescore-factors"].action(service)
-    TASKS["monthly-reports"].action(service)
-    assert client.delete("/v1/projects/A").json["jobs_deleted"] == 1
-    assert [job["job_id"] for job in client.get("/v1/jobs").json["jobs"]] == ["job-2"]
-    own = client.get("/v1/jobs/job-2/report").json["total_g"]["value"]
-    found = client.get(MAY).json
-    assert found["totals"]["total_g"]["value"] == pytest.approx(own)
-    assert [step["cause"] for step in found["restatement"]["steps"]] == ["deleted"]
-
-
 def test_a_persons_name_gives_way_to_one_alias_everywhere(client, service):
     ada = "ada.lovelace@example.org"
     post(client, "job-1", tags={"user": ada, "team": "x"})
@@ -145,7 +123,6 @@ def test_a_persons_name_gives_way_to_one_alias_everywhere(client, service):
     by_ada = {"headers": {"Authorization": f"Bearer {key}"}}
     change = {"name": "other", "reason": f"{ada} says so"}
     assert client.patch("/v1/jobs/job-2", json=change, **by_ada).status_code == 200
-    assert client.post(f"{MAY}/close", **by_ada).status_code == 200
     budget = {"project": "vision", "limit_kg": 5, "email": ada}
     assert client.post("/v1/budgets", json=budget, **by_ada).status_code == 200
     before = client.get(MAY).json
@@ -154,7 +131,6 @@ def test_a_persons_name_gives_way_to_one_alias_everywhere(client, service):
     after, alias = client.get(MAY).json, erased["alias"]
     assert after["totals"] == before["totals"]
     assert {row["owner"] for row in after["chargeback"]} == {alias, "bob"}
-    assert after["closings"][0]["closed_by"] == alias
     assert client.get("/v1/jobs/job-1").json["tags"] == {"user": alias, "team": "x"}
     assert len(client.get(f"/v1/jobs?user={alias}").json["jobs"]) == 1
     # A score that is made anew is made of lines without the name.
@@ -195,7 +171,6 @@ def test_a_restore_drill_brings_all_back_but_what_was_erased(service, database_u
         post(client, job_id, number, project=project, tags={"user": user})
     for name in ("rescore-factors", "monthly-reports"):
         TASKS[name].action(kept)
-    client.post(f"{MAY}/close")
     client.post("/v1/budgets", json={"project": "vision", "limit_kg": 5})
     TASKS["backup"].action(kept)
     client.delete(f"/v1/projects/{SECRET}")
@@ -217,7 +192,6 @@ def test_a_restore_drill_brings_all_back_but_what_was_erased(service, database_u
     after = [client.get(address).json for address in wanted]
     assert after[0] == before[0]
     assert after[1]["totals"] == before[1]["totals"]
-    assert after[1]["closings"] == before[1]["closings"]
     assert after[2:3] == before[2:3]
     names = [[row["name_sha256"] for row in one["erasures"]] for one in (before[3], after[3])]
     assert sorted(names[0]) == sorted(names[1])

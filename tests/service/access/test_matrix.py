@@ -101,9 +101,7 @@ POST /keys/revoke
 POST /sessions/end
 POST /v1/intensity
 POST /v1/keys
-POST /v1/keys/<name>/rotate
-POST /v1/reports/monthly/<month>/close
-POST /v1/reports/monthly/<month>/reopen""",
+POST /v1/keys/<name>/rotate""",
 }
 """Who may call what: the scopes of which a caller needs one; an admin may do everything."""
 NEEDED = {

@@ -55,34 +55,6 @@ def test_a_delivery_is_in_the_outbox(tmp_path, monkeypatch):
     assert f"report of 2026-05, report-folder {tmp_path / 'out'}" in out
 
 
-def test_a_month_is_closed_corrected_and_opened_again_with_reasons(tmp_path):
-    for name in ("job-1", "job-2"):
-        run_job(name)
-    code, out, _ = gramwatt("month", "close", "2026-05")
-    assert (code, out) == (0, "2026-05 is closed with revision 1\n")
-    first = written(tmp_path / "first", "--revision", "1")[0]
-    why = ("--reason", "the hall's meter")
-    assert gramwatt("job", "job-1", "--set", "pue=1.5", *why)[0] == 0
-    assert "by " in (said := gramwatt("job", "job-1", "--explain", "pue")[1])
-    assert "pue None -> 1.5" in said
-    assert "the hall's meter" in said
-    assert gramwatt("job", "job-1", *why)[0] == 2
-    assert gramwatt("rm", "job-2", "--yes", "--reason", "was a test")[0] == 0
-    found = json.loads(written(tmp_path / "now")[0]["2026-05.json"])
-    steps = {step["cause"]: step["reason"] for step in found["restatement"]["steps"]}
-    assert steps == {"corrected": "the hall's meter", "deleted": "was a test"}
-    assert written(tmp_path / "again", "--revision", "1")[0] == first
-    assert gramwatt("month", "reopen", "2026-05", "--reason", "an audit")[:2] == (
-        0,
-        "2026-05 is open again\n",
-    )
-    code, _, said = gramwatt("month", "reopen", "2026-05", "--reason", "an audit")
-    assert (code, said) == (1, "gramwatt: 2026-05 is not closed\n")
-    log = json.loads(gramwatt("key", "log", "--json")[1])
-    said = [row["subject"] for row in log["entries"] if row["action"].startswith("month-")]
-    assert said == ["2026-05: an audit", "2026-05, revision 1"]
-
-
 def test_an_imported_file_of_intensity_is_in_the_log_by_its_digest(tmp_path):
     file = tmp_path / "fr.csv"
     file.write_text("start_utc,g_per_kwh\n2026-05-10T08:00Z,44\n2026-05-10T09:00Z,45\n")

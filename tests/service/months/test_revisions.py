@@ -175,17 +175,3 @@ def test_a_decimal_comma_is_a_setting_of_reports(light):
     for name in ("value", "low", "high"):
         assert [row[name].replace(",", ".") for row in other] == [row[name] for row in one]
     assert any("," in row["value"] for row in other)
-
-
-def test_a_job_that_comes_to_a_closed_nil_month_restates_it(light):
-    client = create_app(service=light).test_client()
-    job(light, project="A")
-    april = "/v1/reports/monthly/2026-04"
-    closed = client.post(f"{april}/close").json
-    assert (closed["closed"], closed["closings"][0]["revision"]) == (True, 1)
-    job(light, "late", 4)
-    found = client.post(april).json
-    assert (found["revision"], found["totals"]["jobs"]) == (2, 1)
-    (step,) = found["restatement"]["steps"]
-    assert (step["cause"], step["jobs"]) == ("late-records", ["late"])
-    assert step["change_g"]["value"] == pytest.approx(found["totals"]["total_g"]["value"])
