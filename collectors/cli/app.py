@@ -34,7 +34,6 @@ ORDER = (
         "intensity",
         "budget",
         "contract",
-        "month",
         "calibrate",
         "catalog",
     ),
