@@ -98,7 +98,7 @@ class ServiceConfig:
     """The settings of the service: SETTINGS says what each is.
 
     None is for good in `keep_audit`, the catalog's value in `lifetime_years`, and none of them in
-    `backup_dir` and `archive_to`. In `keep_intervals`, by project, "" is every other one.
+    `backup_dir`. In `keep_intervals`, by project, "" is every other one.
     """
 
     database_url: str
@@ -119,7 +119,6 @@ class ServiceConfig:
     zone: tzinfo = UTC
     backup_dir: Path | None = None
     backup_keep: int = 7
-    archive_to: str | None = None
     log: Form = "text"
     alerts: AlertSettings = AlertSettings()
     intensity: IntensitySettings = IntensitySettings()
@@ -350,7 +349,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("zone", "TIMEZONE", "time zone of days and months", _zone),
     Setting("backup_dir", "BACKUP_DIR", "folder of the daily backups", _path),
     Setting("backup_keep", "BACKUP_KEEP", "how many backups are kept", _count),
-    Setting("archive_to", "ARCHIVE_TO", "folder or s3://bucket/prefix of archived months"),
     Setting("log", "LOG", "form of the log", partial(_one_of, "text json")),
     Setting("oidc.issuer", "OIDC_ISSUER", "address of the provider of sign-in", _https),
     Setting("oidc.client_id", "OIDC_CLIENT_ID", "the client's id there"),

@@ -54,16 +54,14 @@ class Service:
     """What every use case needs: settings, the store as far as the caller sees it, the caller.
 
     A serving process has `score_later`: it takes the key of a job to score soon. Without it, jobs
-    are scored where they end. `bring_back` restores the lines of a job, by its key, from the
-    archive of the settings where that has them; None without one. `stopping` is set when its
-    process was asked to end: who waits for something answers at once.
+    are scored where they end. `stopping` is set when its process was asked to end: who waits for
+    something answers at once.
     """
 
     config: ServiceConfig
     store: Store
     caller: Caller = THIS_MACHINE
     score_later: Callable[[int], None] | None = None
-    bring_back: Callable[[Service, int], None] | None = None
     stopping: Event = field(default_factory=Event)
 
     def for_caller(self, caller: Caller) -> Service:

@@ -29,7 +29,6 @@ from gramwatt.service.access.sessions import new_link
 from gramwatt.service.app import create_app
 from gramwatt.service.config import Form, ServiceConfig
 from gramwatt.service.container import Service
-from gramwatt.service.fleet.restore import with_archive
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 from gramwatt.service.proxies import HOST
 from gramwatt.service.rendering.reports import end_child, render_in_child
@@ -121,7 +120,7 @@ class Listen:
 
 def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) -> None:
     """Serve until SIGTERM or Ctrl-C; raises NotLoopbackError, or OSError for a port in use."""
-    service = with_archive(Service.open(config))
+    service = Service.open(config)
     address = _address(service, listen)
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
     upgrade(service.store)

@@ -12,7 +12,6 @@ from flask import Flask
 from gramwatt.service import app, logs, memory
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
-from gramwatt.service.fleet.restore import with_archive
 from gramwatt.service.rendering.reports import render_in_child
 from gramwatt.service.stopping import announce
 from gramwatt.service.store.database import UNAVAILABLE, Store
@@ -31,7 +30,7 @@ def create_app() -> Flask:
     as it answers. Raises ConfigError for settings that do not hold, SchemaError for tables of
     another build.
     """
-    service = with_archive(Service.open(from_environment()))
+    service = Service.open(from_environment())
     logs.set_up(service.config.log)
     memory.keep_small()
     try:

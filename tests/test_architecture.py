@@ -53,7 +53,7 @@ SINGLE = {"pynvml": "collectors", "codecarbon": "collectors"}
 INTEGRATIONS = ROOT / "collectors" / "integrations"
 INTEGRATED = {
     *("IPython", "accelerate", "huggingface_hub", "keras", "lightning", "mlflow"),
-    *("grpc", "pyspark", "pytorch_lightning", "transformers"),  # grpc comes with pyspark's client
+    *("grpc", "pytorch_lightning", "transformers"),  # grpc comes with pyspark's client
 }
 """The other sides of the integrations, which are loaded where a user names one."""
 IMPURE = {"os", "io", "time", "socket", "logging", "subprocess", "threading", "urllib"}

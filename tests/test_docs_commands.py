@@ -33,8 +33,6 @@ ELSEWHERE = {
     "gramwatt scheduler": "tests/service/test_deploy.py",
     "gramwatt top": "tests/service/cli/test_top_of_server.py: an address that answers",
     "gramwatt import prometheus": "tests/service/prometheus and tests/clusters: a server",
-    "gramwatt archive": "tests/service/fleet: a month with jobs",
-    "gramwatt fleet": "tests/service/fleet: an archive",
     "gramwatt run --zone FR --count-from": "tests/collectors/serving: a server",
     "gramwatt assert": "tests/service/cli/test_models_and_comparisons.py: runs of one kind",
     "gramwatt key log --follow": "tests/service/access: it does not end",

@@ -38,7 +38,7 @@ ORDER = (
         "catalog",
     ),
     *("doctor", "config", "demo", "sync", "slurm"),
-    *("serve", "login", "session", "key", "scheduler", "db", "archive", "fleet", "erase"),
+    *("serve", "login", "session", "key", "scheduler", "db", "erase"),
 )
 """Commands as `gramwatt --help` lists them, whichever package adds them: a job's first, a server's
 last."""

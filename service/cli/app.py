@@ -16,7 +16,6 @@ from gramwatt.service.cli import (
     database,
     erase,
     export,
-    fleet,
     imports,
     jobs,
     keys,
@@ -86,8 +85,6 @@ def _add_groups(app: typer.Typer) -> None:
     app.add_typer(budgets.budget_app(), name="budget")
     app.add_typer(contracts.contract_app(), name="contract")
     app.add_typer(erase.erase_app(), name="erase")
-    app.add_typer(fleet.archive_app(), name="archive")
-    app.add_typer(fleet.fleet_app(), name="fleet")
 
 
 def _add_exchange(app: typer.Typer) -> None:

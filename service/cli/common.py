@@ -103,10 +103,6 @@ def open_service(database_url: str | None = None) -> Iterator[Service]:
         service = Service.open(service_config(database_url))
     except ValueError as error:
         stop(2, str(error))
-    if service.config.archive_to:
-        from gramwatt.service.fleet.restore import with_archive
-
-        service = with_archive(service)
     try:
         with refusals():
             yield service

@@ -98,12 +98,11 @@ class StillRunsError(UseCaseError):
 
 
 class IntervalsDeletedError(UseCaseError):
-    """A request needs the intervals of a job, by its key, which retention has deleted."""
+    """A request needs the intervals of a job, which retention has deleted."""
 
     code = "intervals-deleted"
 
-    def __init__(self, key: int, job_id: str, deleted_at: str, what: str) -> None:
-        self.key = key
+    def __init__(self, job_id: str, deleted_at: str, what: str) -> None:
         when = minute_text(deleted_at)
         super().__init__(
             f"the intervals of job {job_id!r} were deleted on {when} UTC, after the days that they "

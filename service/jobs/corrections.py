@@ -38,7 +38,6 @@ from gramwatt.service.jobs.documents import (
     own_job,
     require_expected,
     require_intervals,
-    transact_with_lines,
 )
 from gramwatt.service.jobs.journal import corrections_of, declared_head, refresh_own_head
 from gramwatt.service.jobs.scoring import score_job, score_provisionally
@@ -65,7 +64,7 @@ def correct_job(
     `boundary` (a tag), `tags` (an object) and `excluded`, which needs a `reason`; None makes a
     field undeclared. Raises UnknownJobError, DeletedJobError, AmbiguousJobError, ChangedError,
     JobTakenError where the project to move to has a job of this id, DeletedProjectError,
-    IntervalsDeletedError where no archive brings them back, BusyError, CorrectionError or
+    IntervalsDeletedError, CorrectionError or
     ScoreError.
     """
     wanted = _checked(service, changes, reason)
@@ -91,7 +90,7 @@ def correct_job(
             refresh_own_head(service, session, job)
         return job.id, job.state == "running", bool(rows)
 
-    key, running, changed = transact_with_lines(service, declare)
+    key, running, changed = service.store.transact(declare)
     if running:
         score_provisionally(service, key, fresh=changed)
     else:

@@ -6,7 +6,6 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -28,7 +27,6 @@ from gramwatt.service.store.documents import read_head, read_job
 from gramwatt.service.store.models import Deletion, Job, Provisional, Score
 from gramwatt.service.store.timestamps import text_from_us
 
-T = TypeVar("T")
 CLOSE_IDS, COMPARED_IDS = 3, 50
 """How many ids an unknown one is answered with, and how many of the newest are compared with it:
 a comparison takes up to 0.05 ms."""
@@ -63,21 +61,7 @@ def require_intervals(job: Job, what: str) -> None:
     """Raise IntervalsDeletedError where they were deleted; `what` says what cannot be done."""
     if job.intervals_deleted_us is not None:
         deleted_at = text_from_us(job.intervals_deleted_us)
-        raise IntervalsDeletedError(job.id, job.job_id, deleted_at, what)
-
-
-def transact_with_lines(service: Service, work: Callable[[Session], T]) -> T:
-    """Return what a transaction gives; where a job's lines were deleted, an archive's come back.
-
-    Raises IntervalsDeletedError where no archive has them, BusyError.
-    """
-    try:
-        return service.store.transact(work)
-    except IntervalsDeletedError as error:
-        if service.bring_back is None:
-            raise
-        service.bring_back(service, error.key)
-        return service.store.transact(work)
+        raise IntervalsDeletedError(job.job_id, deleted_at, what)
 
 
 Expected = Callable[[str], bool] | None

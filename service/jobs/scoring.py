@@ -33,9 +33,7 @@ from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
 
 if TYPE_CHECKING:  # the engine is loaded where a job is scored
-    from gramwatt.sci.journal.merge import MergedJob
     from gramwatt.sci.score.identify import ScoreContext
-    from gramwatt.sci.score.operational import JobEnergy
 
 _log = logging.getLogger("gramwatt.service")
 
@@ -185,22 +183,6 @@ def score_records(
         return score(merge(records), context)
     except (QuantityError, OverflowError) as error:
         raise _overflow(error) from None
-
-
-def joined_records(
-    service: Service, records: Iterable[AnyRecord], corrections: Sequence[Correction] = ()
-) -> tuple[MergedJob, JobEnergy]:
-    """Return a job's merged records, and their energy joined with intensity as its score does.
-
-    Raises ScoreError.
-    """
-    from gramwatt.sci.journal.corrections import with_declared_counts
-    from gramwatt.sci.journal.merge import merge
-    from gramwatt.sci.score.identify import identify
-    from gramwatt.sci.score.operational import join
-
-    job = with_declared_counts(merge(records), tuple(corrections))
-    return job, join(identify(job, _context(service, 1, corrections)))
 
 
 def _context(service: Service, revision: int, corrections: Sequence[Correction]) -> ScoreContext:

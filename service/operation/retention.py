@@ -12,16 +12,7 @@ from sqlalchemy.orm import Session
 from gramwatt.service.access import audit
 from gramwatt.service.container import Service
 from gramwatt.service.store.access import AuditEntry, audit_unlocked
-from gramwatt.service.store.archives import ArchivedJob, archive_address
-from gramwatt.service.store.models import (
-    Count,
-    Device,
-    Interval,
-    Job,
-    JobMonth,
-    WaitingLine,
-    Writer,
-)
+from gramwatt.service.store.models import Count, Device, Interval, Job, WaitingLine, Writer
 from gramwatt.service.store.timestamps import span_us, text_from_us
 
 WAITING = timedelta(days=30)
@@ -67,15 +58,13 @@ def delete_old_intervals(service: Service, budget_s: float = RETENTION_S) -> int
     """Delete intervals and counts of jobs that ended longer ago than they are kept; how many jobs.
 
     A project with a number of its own in the setting keeps them for that time. Only of jobs whose
-    newest lines are scored, and with `archive_to` only those that it has as they are now.
-    Scores, parts of months, and what the job declared stay, and so does which lines have arrived.
+    newest lines are scored. Scores, parts of months, and what the job declared stay, and so does
+    which lines have arrived.
     """
     kept, ends, done = service.config.keep_intervals, time.monotonic() + budget_s, 0
     for project, days in kept.items():
         mine = Job.project == project if project else Job.project.not_in(list(kept))
         old = (mine, *_is_old(service.now_us() - span_us(days)))
-        if service.config.archive_to is not None:
-            old = (*old, ~_not_archived(archive_address(service.config.archive_to)))
         with service.store.read() as session:
             keys = list(session.scalars(sa.select(Job.id).where(*old)))
         for key in keys:
@@ -111,14 +100,3 @@ def _is_old(before_us: int) -> tuple[sa.ColumnElement[bool], ...]:
         Job.revision > 0,
         Job.scored_version == Job.version,
     )
-
-
-def _not_archived(place: str) -> sa.ColumnElement[bool]:
-    """Return whether the archive there lacks a job in one of its months, as the job is now."""
-    same = (
-        *(ArchivedJob.month == JobMonth.month, ArchivedJob.job == Job.id),
-        *(ArchivedJob.version == Job.version, ArchivedJob.revision == Job.revision),
-        ArchivedJob.place == place,
-    )
-    archived = sa.exists().where(*same).correlate(JobMonth, Job)
-    return sa.exists().where(JobMonth.job == Job.id, ~archived).correlate(Job)

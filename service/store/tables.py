@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gramwatt.service.store import (
     access,
-    archives,
     budgets,
     contracts,
     factors,
@@ -13,6 +12,6 @@ from gramwatt.service.store import (
 )
 from gramwatt.service.store.models import Base
 
-MODULES = (access, archives, budgets, contracts, factors, intensity, packs)
+MODULES = (access, budgets, contracts, factors, intensity, packs)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

@@ -11,7 +11,6 @@ from datetime import timedelta
 
 from gramwatt.service.budgets.alerts import check_budgets
 from gramwatt.service.container import Service
-from gramwatt.service.fleet.archive import archive_ended_months
 from gramwatt.service.intensity.forecasts import issue_forecasts
 from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
@@ -91,11 +90,6 @@ TASKS: Mapping[str, Task] = {
     ),
     "present-month": Task(
         timedelta(minutes=5), sum_present_month, "sum the present month by project, for metrics"
-    ),
-    "archive": Task(
-        timedelta(days=1),
-        archive_ended_months,
-        "archive ended months and what changed of them to GRAMWATT_ARCHIVE_TO, if that is set",
     ),
     "retention": Task(
         timedelta(hours=1),

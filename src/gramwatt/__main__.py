@@ -17,7 +17,7 @@ SERVICE_COMMANDS = frozenset(
     (
         *("jobs", "job", "compare", "assert", "rm", "report", "export", "import", "verify", "card"),
         *("intensity", "plan", "budget", "contract", "demo"),
-        *("serve", "login", "session", "key", "scheduler", "db", "archive", "fleet"),
+        *("serve", "login", "session", "key", "scheduler", "db"),
         "erase",
     )
 )

@@ -22,7 +22,7 @@ from gramwatt.sci.journal.records import (
 )
 from gramwatt.service.common.answers import Acknowledged, IngestAnswer
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.documents import require_intervals, transact_with_lines
+from gramwatt.service.jobs.documents import require_intervals
 from gramwatt.service.jobs.intake.addressing import (
     keep_waiting,
     locked_job,
@@ -95,8 +95,7 @@ def ingest(
     Lines are read and committed in batches, however many there are. So nothing that was stored is
     lost when the lines break off, or when scoring fails. `project` says which job of the id is
     meant, where the caller has several projects. Raises DeletedJobError for lines of a
-    deleted job, IntervalsDeletedError for new ones of a job whose others were deleted
-    and that no archive brings back, BusyError,
+    deleted job, IntervalsDeletedError for new ones of a job whose others were deleted,
     UnknownJobError for a job that was moved to another project than the caller's,
     AmbiguousJobError, JobTakenError, and
     ForeignProjectError for lines that would put a job into one.
@@ -128,7 +127,7 @@ def ingest_unscored(
     check = partial(_check_possible, service, {}, project)
     for batch in batches(job_id, lines, check, tally):
         work = partial(_store_batch, service, job_id, project, batch, tally.batch_b)
-        stored = transact_with_lines(service, work)
+        stored = service.store.transact(work)
         tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
         key = None if only_ended and not stored.ended else stored.job
     return tally.answer(), key

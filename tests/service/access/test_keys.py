@@ -329,7 +329,7 @@ def test_tables_without_a_project_are_known():
     of_clients = {"KeptAnswer", "WaitingLine"}
     of_the_grid = {"IntensitySeries", "IntensityDay", "IntensityArrival", "IntensityQuestion"}
     of_the_grid.add("IntensityFile")
-    of_all = {"LedgerEntry", "ArchiveKey"}
+    of_all = {"LedgerEntry"}
     assert free == of_all | of_access | of_tasks | of_clients | of_the_grid
 
 
