@@ -53,7 +53,7 @@ SINGLE = {"pynvml": "collectors", "codecarbon": "collectors"}
 INTEGRATIONS = ROOT / "collectors" / "integrations"
 INTEGRATED = {
     *("IPython", "accelerate", "huggingface_hub", "keras", "lightning", "mlflow"),
-    *("grpc", "pytorch_lightning", "transformers"),  # grpc comes with pyspark's client
+    *("pytorch_lightning", "transformers"),
 }
 """The other sides of the integrations, which are loaded where a user names one."""
 IMPURE = {"os", "io", "time", "socket", "logging", "subprocess", "threading", "urllib"}
