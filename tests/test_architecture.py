@@ -29,7 +29,6 @@ ARROWS = {
         "gramwatt.collectors.cli.options",
         "gramwatt.collectors.common.config",
         "gramwatt.collectors.common.catalogs",
-        "gramwatt.collectors.common.device_rows",
         "gramwatt.collectors.common.files",
         "gramwatt.collectors.common.http",
         "gramwatt.collectors.common.identity",

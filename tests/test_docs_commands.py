@@ -37,7 +37,6 @@ ELSEWHERE = {
     "gramwatt assert": "tests/service/cli/test_models_and_comparisons.py: runs of one kind",
     "gramwatt key log --follow": "tests/service/access: it does not end",
     "gramwatt session end": "tests/service/access: a session of a browser",
-    "gramwatt calibrate": "tests/collectors/microbenchmark: a GPU",
     "export GRAMWATT_DATABASE_URL": "tests/service/test_deploy.py: PostgreSQL",
     "gunicorn": "tests/service/test_deploy.py",
     "gramwatt slurm install --prefix": "tests/clusters: files of root",
@@ -51,7 +50,6 @@ ELSEWHERE = {
     "gh ": "not run: a published release",
     "docker": "not run: Docker",
     "kubectl": "not run: a cluster",
-    "helm": "tests/service/test_deploy_files.py renders the chart; not run: a cluster",
 }
 """Beginnings of lines that are not run here, and where they are."""
 KEPT = {"defend-a-number", "exports"}

@@ -34,7 +34,6 @@ ORDER = (
         "intensity",
         "budget",
         "contract",
-        "calibrate",
         "catalog",
     ),
     *("doctor", "config", "demo", "sync", "slurm"),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,26 +14,20 @@ from gramwatt.collectors.cli.options import (
     Units,
     counts,
     read_document,
-    refuse,
     refuse_error,
     with_flags,
 )
 from gramwatt.collectors.cli.summary import quantity_text, significant
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.config import resolve
-from gramwatt.collectors.common.device_rows import read_device_rows
-from gramwatt.collectors.common.files import why
-from gramwatt.collectors.sources.nvml import VARIABLE
-from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.prediction.own_runs import read_own_rows
 from gramwatt.sci.advice.suggest_request import parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import G_PER_KG
 
-OTHER = ("source", "candidate", "unit", "own_file", "workload", "as_json")
+OTHER = ("source", "candidate", "unit", "as_json")
 """Parameters of the command that are no field of the request by that name."""
 
 
@@ -83,10 +75,6 @@ def command(
     host_power_w: Annotated[float | None, typer.Option(help="Of all hosts together (W).")] = None,
     runs_per_year: Annotated[float | None, typer.Option(help="How often such a job runs.")] = None,
     unit: Units = None,
-    own_file: Annotated[
-        str | None, typer.Option("--own", help="Own calibration rows, as JSON lines.")
-    ] = None,
-    workload: Annotated[str | None, typer.Option(help="Name of this work in the own rows.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find what would emit less: other hardware, or another way to run.
@@ -96,35 +84,19 @@ def command(
     flags = {name: value for name, value in locals().items() if name not in OTHER}
     flags |= {"candidates": candidate or None, "units": counts(unit)}
     document = with_flags(read_document(source), flags)
-    answer = _answer(document, own_file, workload, as_json=as_json)
+    answer = _answer(document, as_json=as_json)
     typer.echo(json.dumps(answer, indent=2) if as_json else "\n".join(lines(answer)))
 
 
-def _answer(
-    document: dict[str, Any], own_file: str | None, workload: str | None, *, as_json: bool
-) -> AdviceDoc:
+def _answer(document: dict[str, Any], *, as_json: bool) -> AdviceDoc:
     try:
         config = resolve()
-        catalog = user_catalog(config)
         request = parse_suggest_request(document)
         if request.lifetime_years is None:
             request = replace(request, lifetime_years=config.lifetime_years)
-        rows = read_own_rows(_json_lines(own_file), catalog) if own_file else []
-        synthetic = VARIABLE in os.environ
-        devices, problems = read_device_rows(config.home, catalog, synthetic=synthetic)
-        for text in problems:
-            print_message(text)
-        return suggest(request, catalog, rows, workload, devices=devices)
+        return suggest(request, user_catalog(config))
     except GramwattError as error:
         refuse_error(error, as_json=as_json)
-
-
-def _json_lines(name: str) -> list[dict[str, Any]]:
-    try:
-        text = Path(name).read_text("utf-8")
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        refuse(f"--own {name}: {why(error)}")
 
 
 def lines(answer: AdviceDoc) -> list[str]:

@@ -28,7 +28,6 @@ from gramwatt.sci.advice.actions.settings import (
 from gramwatt.sci.advice.actions.texts import effort_of, texts
 from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
-from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import OwnRow
 from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.advice.work import Emitted, Work, resolve
@@ -71,21 +70,17 @@ def suggest(
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
     *,
-    devices: Sequence[DeviceRow] = (),
     repeats: Quantity | None = None,
     measured: JobDoc | None = None,
 ) -> AdviceDoc:
     """Return the answer to a request.
 
-    `own` are the organisation's runs, used before the public table, as `devices` are,
-    its micro-benchmarks; `workload` names the job's work in `own`; `measured` is the document of
-    the job that ran, whose carbon is saved; `repeats` is how often it runs [1/year], where the
-    request does not say. Raises LookupFailed for unknown names, ScoreError for
-    what means nothing.
+    `own` are the organisation's runs, used before the public table; `workload` names the job's work
+    in `own`; `measured` is the document of the job that ran, whose carbon is saved; `repeats` is
+    how often it runs [1/year], where the request does not say. Raises LookupFailed for unknown
+    names, ScoreError for what means nothing.
     """
-    work = resolve(
-        request, catalog, own, workload, devices=devices, repeats=repeats, measured=measured
-    )
+    work = resolve(request, catalog, own, workload, repeats=repeats, measured=measured)
     found = work.notices
     score: EstimateDoc | None = None
     try:

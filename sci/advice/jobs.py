@@ -12,7 +12,6 @@ from typing import Any
 
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import (
     OwnRow,
     accelerators_of,
@@ -75,7 +74,6 @@ def for_job(
     document: JobDoc,
     catalog: Catalog,
     own: Sequence[OwnRow] = (),
-    devices: Sequence[DeviceRow] = (),
     repeats: Quantity | None = None,
 ) -> AdviceDoc:
     """Return suggestions for a scored job; an empty answer with a notice where no accelerator ran.
@@ -94,9 +92,7 @@ def for_job(
     if request.lifetime_years == catalog.lifetime(request.hardware).value:
         request = replace(request, lifetime_years=None)  # the catalog's has its range
     workload = workload_of(document)
-    return suggest(
-        request, catalog, own, workload, devices=devices, repeats=repeats, measured=document
-    )
+    return suggest(request, catalog, own, workload, repeats=repeats, measured=document)
 
 
 def runs_a_year(runs: int, days: float, name: str) -> Quantity | None:
@@ -175,10 +171,7 @@ def work_of(document: JobDoc) -> tuple[str, str]:
 
 
 def for_month(
-    documents: Iterable[JobDoc],
-    catalog: Catalog,
-    own: Sequence[OwnRow] = (),
-    devices: Sequence[DeviceRow] = (),
+    documents: Iterable[JobDoc], catalog: Catalog, own: Sequence[OwnRow] = ()
 ) -> list[SavingDoc]:
     """Return the largest certain savings of a month's jobs, one a job, best first.
 
@@ -186,7 +179,7 @@ def for_month(
     """
     real = [document for document in documents if not is_synthetic(document)]
     rows = [(_grams(job), job["job_id"], " on ".join(work_of(job))) for job in real]
-    best = (_saving(real[place], catalog, own, devices) for place in examined(rows, JOBS_EXAMINED))
+    best = (_saving(real[place], catalog, own) for place in examined(rows, JOBS_EXAMINED))
     savings = [saving for saving in best if saving is not None]
     savings.sort(key=lambda saving: (-saving["saved_g"]["value"], saving["job_id"]))
     return savings
@@ -250,12 +243,10 @@ def _grams(document: JobDoc) -> float:
     return document["total_g"]["value"] if document["total_g"] else 0.0
 
 
-def _saving(
-    document: JobDoc, catalog: Catalog, own: Sequence[OwnRow], devices: Sequence[DeviceRow]
-) -> SavingDoc | None:
+def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> SavingDoc | None:
     """Return the best certain saving of a job; None where there is none, or no advice."""
     try:
-        answer = for_job(document, catalog, own, devices)
+        answer = for_job(document, catalog, own)
     except GramwattError:
         return None
     hardware, work = work_of(document)

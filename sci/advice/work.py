@@ -11,7 +11,6 @@ from gramwatt.sci.advice.constraints.availability import offered_parts, rented_o
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
 from gramwatt.sci.advice.constraints.support import lacks_units
 from gramwatt.sci.advice.prediction.bottleneck import Bottleneck, find_bottleneck, impossible_power
-from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import OwnRow, PresentRun, recognised
 from gramwatt.sci.advice.prediction.predict import Workload
 from gramwatt.sci.advice.prediction.workload import Classified, classify, power_share
@@ -61,10 +60,10 @@ class Work:
     """One job, its part and its place; None where not known.
 
     `hours` is wall time [h], `need` the memory that it takes, `offered` the parts that its provider
-    rents out, `workload` the name of its work in the organisation's `own` rows; `devices` are own
-    micro-benchmarks. `measured` says that a meter saw the job run; `emitted` is the carbon of its
-    score, else of its estimate. `repeats` is how often such a job runs [1/year],
-    `slice` the MIG slice of the part that it runs on.
+    rents out, `workload` the name of its work in the organisation's `own` rows. `measured` says
+    that a meter saw the job run; `emitted` is the carbon of its score, else of its estimate.
+    `repeats` is how often such a job runs [1/year], `slice` the MIG slice of the part that it runs
+    on.
     """
 
     request: SuggestRequest
@@ -81,7 +80,6 @@ class Work:
     workload: str | None
     need: Need | None
     measured: bool
-    devices: Sequence[DeviceRow] = ()
     repeats: Quantity | None = None
     slice: Slice | None = None
     emitted: Emitted | None = None
@@ -267,7 +265,6 @@ def resolve(
     own: Sequence[OwnRow] = (),
     workload: str | None = None,
     *,
-    devices: Sequence[DeviceRow] = (),
     repeats: Quantity | None = None,
     measured: JobDoc | None = None,
 ) -> Work:
@@ -309,7 +306,6 @@ def resolve(
         workload=workload,
         need=_need(request, part, count, measured=measured is not None),
         measured=measured is not None,
-        devices=devices,
         repeats=declared or repeats,
         slice=on_slice,
         emitted=Emitted.of(measured) if measured else None,

@@ -9,11 +9,9 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
-from gramwatt.collectors.common.device_rows import read_device_rows
 from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, runs_a_year
-from gramwatt.sci.advice.prediction.device_rows import DeviceRow
 from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_rows
 from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.base.document import JobDoc
@@ -45,8 +43,7 @@ def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
     """
     if request.lifetime_years is None:
         request = replace(request, lifetime_years=service.config.lifetime_years)
-    rows, devices = calibration_rows(service), device_rows(service)
-    found = suggest(request, service.catalog, rows, devices=devices)
+    found = suggest(request, service.catalog, rows_of_own_jobs(service))
     shifting.for_request(service, request, found)
     return found
 
@@ -79,12 +76,12 @@ def advice_basis(service: Service) -> str:
         runs = session.execute(_NEWEST_COMPLETED).all()
     own = hashlib.sha256(repr([tuple(row) for row in runs]).encode()).hexdigest()
     today = service.now().date().isoformat()
-    return f"{service.catalog.version} {own} {today} {device_rows(service)!r}"
+    return f"{service.catalog.version} {own} {today}"
 
 
 def _of_job(service: Service, document: JobDoc) -> AdviceDoc:
-    rows, devices = calibration_rows(service), device_rows(service)
-    return for_job(document, service.catalog, rows, devices, _repeats(service, document))
+    rows = rows_of_own_jobs(service)
+    return for_job(document, service.catalog, rows, _repeats(service, document))
 
 
 def _repeats(service: Service, document: JobDoc) -> Quantity | None:
@@ -113,7 +110,7 @@ def _repeats(service: Service, document: JobDoc) -> Quantity | None:
     return runs_a_year(len(starts), days, f"{document['project']}/{document['name']}")
 
 
-def calibration_rows(service: Service) -> list[OwnRow]:
+def rows_of_own_jobs(service: Service) -> list[OwnRow]:
     """Return the organisation's own rows: each of the newest completed jobs with R is one.
 
     They are read from the score documents, so that a new revision of a score is a new row.
@@ -124,8 +121,3 @@ def calibration_rows(service: Service) -> list[OwnRow]:
     with service.store.read() as session:
         texts = list(session.scalars(wanted))
     return own_rows(read_job(text) for text in texts)
-
-
-def device_rows(service: Service) -> list[DeviceRow]:
-    """Micro-benchmarks in this home (`gramwatt calibrate`); those of other machines are not."""
-    return read_device_rows(service.config.home, service.catalog)[0]

@@ -1,14 +1,11 @@
-"""Suggestions for a request or a stored job, and the rows that own measurements make."""
+"""Suggestions for a request or a stored job."""
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from gramwatt.sci.advice.documents import AdviceDoc
-from gramwatt.sci.advice.prediction.own_runs import OwnRow
 from gramwatt.sci.advice.suggest_request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.service.advice.suggest import answer, calibration_rows
+from gramwatt.service.advice.suggest import answer
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.request_bodies import body_of
@@ -24,12 +21,6 @@ class SuggestBody(body_of(SuggestRequest)):  # type: ignore[misc]
 
     Power [W] and memory [GiB] are those of one device; `candidates` asks for certain parts.
     """
-
-
-class CalibrationAnswer(TypedDict):
-    """The rows of the organisation's own runs, newest first."""
-
-    rows: list[OwnRow]
 
 
 @routes.post("/v1/suggestions", "unanswerable", access=Access.READ)
@@ -49,9 +40,3 @@ def make_suggestions(body: SuggestBody) -> AdviceDoc:
 def suggest_for_job(path: JobPath, query: JobQuery) -> AdviceDoc:
     """Suggestions for a job, from what was measured of it."""
     return suggest_for(service(query.project), path.job_id)
-
-
-@routes.get("/v1/suggestions/calibration", access=Access.READ)
-def list_calibration() -> CalibrationAnswer:
-    """Return the rows that own measured jobs make; they are used before the public table."""
-    return {"rows": calibration_rows(service())}

@@ -15,7 +15,7 @@ from gramwatt.sci.analysis.month_rows import (
 )
 from gramwatt.sci.analysis.scope_2 import Contracts
 from gramwatt.sci.base.document import JobDoc
-from gramwatt.service.advice.suggest import calibration_rows, device_rows
+from gramwatt.service.advice.suggest import rows_of_own_jobs
 from gramwatt.service.container import Service
 from gramwatt.service.months.factor_sources import with_publishers
 from gramwatt.service.months.sums.keeping import read_rows
@@ -66,7 +66,7 @@ def _advised(
     documents = _documents(session, {*sums.top(), *largest})
     examined = [documents[key] for key in largest if key in documents]
     top = [months_of(documents[key]).get(month) for key in sums.top() if key in documents]
-    savings = for_month(examined, service.catalog, calibration_rows(service), device_rows(service))
+    savings = for_month(examined, service.catalog, rows_of_own_jobs(service))
     shares = {job["job_id"]: _share_in(job, month) for job in examined}
     counts = {(row["hardware"], row["work"]): row["jobs"] for row in fields["work"]}
     waste = sums.avoidable()

@@ -89,7 +89,7 @@ def open_store() -> LocalStore | None:
 
 def _add_engine_commands(app: Any) -> None:
     importlib.import_module("gramwatt.collectors.cli.catalog").add_catalog(app)
-    for name in ("estimate", "suggest", "calibrate"):
+    for name in ("estimate", "suggest"):
         module = importlib.import_module(f"gramwatt.collectors.cli.{name}")
         app.command(name=name)(module.command)
 

@@ -476,7 +476,7 @@ def watched(plant: Plant) -> Iterator[None]:
         stack.enter_context(patch.object(database, "time", Waits()))
         stack.enter_context(patch.object(database, "random", Random()))
         stack.enter_context(patch.object(ingest_module, "ingest_unscored", taking))
-        for name in ("for_month", "calibration_rows", "device_rows"):
+        for name in ("for_month", "rows_of_own_jobs"):
             stack.enter_context(patch.object(summed, name, lambda *_: []))
         yield
 

@@ -104,7 +104,7 @@ def _compared(work: Work, target: Hardware, unjudged: Suggestion, notes: list[st
     refusal = _no_ratio(work)
     if refusal:
         return replace(unjudged, reasons=[refusal, *notes])
-    prediction = predict(work.described, work.part, target, work.own, work.devices)
+    prediction = predict(work.described, work.part, target, work.own)
     from_own_runs = prediction.basis == "direct" and work.classified.name != "llm-serving"
     if (work.bottleneck.waits or work.classified.name == "small") and not from_own_runs:
         return _kept_pace(work, work.part, target, unjudged, notes)
@@ -169,7 +169,7 @@ def _kept_pace(
 ) -> Suggestion:
     """Return the target at the rate that something else than the devices sets."""
     speed = replace(work.described, workload_class=speed_class(work.request, work.classified.name))
-    full = predict(speed, now, target, work.own, work.devices)
+    full = predict(speed, now, target, work.own)
     if full.time is None:
         return replace(unjudged, reasons=[*full.reasons, *notes])
     power = work.power_w
@@ -209,13 +209,9 @@ def _judged(
     time = prediction.time
     if not keeps_pace:
         time = linked(work, target, _widen_at_low_power(work, target, time, reasons), reasons)
-    board = prediction.energy or (
-        _measured_energy(work, target, time, prediction.power)
-        if prediction.power
-        else _board_energy(work, now, target, time, reasons)
-    )
+    board = prediction.energy or _board_energy(work, now, target, time, reasons)
     energy = with_host(work, target, time, board, moves=not keeps_pace) if board else None
-    if not keeps_pace and prediction.power is None:
+    if not keeps_pace:
         energy = wall_energy(work, target, time) or energy
     judgement = judge(work, target, time, energy, work.count)
     reasons += judgement.reasons
@@ -288,33 +284,14 @@ def _board_energy(
         factor *= UNMETERED
         reasons.append("no part of one vendor was metered under load: its range is wider")
     power = math.pow(target.tdp_w / now.tdp_w, power_exponent(work.classified.name))
-    power = _above_idle(work, target, power)
+    if target.idle_w and work.power_w:  # a part draws at least its idle power
+        power = max(power, target.idle_w.low / work.power_w.value)
     source = (
         f"time ratio x power ratio {power:.2f} by rated powers, 80 % "
         f"within x/÷ {factor:.2f} on measured board power"
     )
     inputs = {"time": time, "power": factor_range(power, factor, source)}
     return ratio_of(lambda at: at["time"] * at["power"], inputs, source)
-
-
-def _measured_energy(work: Work, target: Hardware, time: Quantity, power: Quantity) -> Quantity:
-    """Return the energy ratio of the devices, by the measured powers of both at full load.
-
-    A job draws another share of full load on another part, as it does of rated power.
-    """
-    parts = [part for part in (work.part, target) if part is not None]
-    factor = power_factor(work.classified.name, *parts)
-    source = f"time ratio x ratio of powers at full load; {power.source}; x/÷ {factor:.2f}"
-    share = factor_range(_above_idle(work, target, power.value) / power.value, factor, source)
-    inputs = {"time": time, "power": power, "share": share}
-    return ratio_of(lambda at: at["time"] * at["power"] * at["share"], inputs, source)
-
-
-def _above_idle(work: Work, target: Hardware, power: float) -> float:
-    """Return a ratio of powers, but for what a part draws at least: its idle power."""
-    if target.idle_w and work.power_w:
-        return max(power, target.idle_w.low / work.power_w.value)
-    return power
 
 
 def _ratios_reason(time: Quantity, energy: Quantity | None) -> str:
@@ -396,7 +373,7 @@ def _slice_time(work: Work, board: Hardware, target: Slice | None) -> Quantity |
         return None  # of which no models were measured
     inputs: dict[str, Quantity] = {"board": unchanged("the same board")}
     if board.id != now.id:
-        whole = predict(work.described, now, board, work.own, work.devices).time
+        whole = predict(work.described, now, board, work.own).time
         if whole is None:
             return None
         inputs["board"] = whole

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import median
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict
 
 from gramwatt.sci.advice.prediction.ratio_range import Prediction
 from gramwatt.sci.advice.prediction.workload import classify
@@ -19,7 +19,6 @@ from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.quantity import METERED, Quantity
 from gramwatt.sci.base.request_fields import AMOUNT
-from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.journal.records import ACCELERATORS
 
 SINGLE_RUN = 1.1
@@ -87,14 +86,6 @@ def own_row(document: JobDoc) -> OwnRow | None:
 def own_rows(documents: Iterable[JobDoc]) -> list[OwnRow]:
     """Return the rows of those jobs that can be one."""
     return [row for row in map(own_row, documents) if row is not None]
-
-
-def read_own_rows(documents: Iterable[Mapping[str, Any]], catalog: Catalog) -> list[OwnRow]:
-    """Return exported rows; hardware names are looked up (raises LookupFailed)."""
-    return [
-        cast(OwnRow, {**document, "hardware": catalog.hardware(document["hardware"]).id})
-        for document in documents
-    ]
 
 
 def workload_of(document: JobDoc) -> str:

@@ -1,8 +1,7 @@
 """The time ratio of a job on another part, from the best evidence there is, or a refusal.
 
-In this order: the organisation's own jobs; direct public rows (LLM serving); own micro-benchmarks
-of both parts; the model fitted to the public table, wider where the part or the setting is not in
-it; nothing.
+In this order: the organisation's own jobs; direct public rows (LLM serving); the
+model fitted to the public table, wider where the part or the setting is not in it; nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gramwatt.sci.advice.prediction.device_rows import DeviceRatios, DeviceRow, device_ratios
 from gramwatt.sci.advice.prediction.measurements import (
     Pair,
     measurements,
@@ -74,15 +72,10 @@ class Workload:
 
 
 def predict(
-    workload: Workload,
-    now: Hardware,
-    target: Hardware,
-    own: Sequence[OwnRow],
-    devices: Sequence[DeviceRow] = (),
+    workload: Workload, now: Hardware, target: Hardware, own: Sequence[OwnRow]
 ) -> Prediction:
-    """Return the prediction for one target that is not the present part.
-
-    `own` are rows of own jobs, `devices` those of own micro-benchmarks.
+    """Return the prediction for one target that is not the present part; `own` are rows of own
+    jobs.
     """
     from_own_runs = own_ratios(own, now.id, target.id, workload.workload_class, workload.name)
     if from_own_runs is not None:
@@ -92,8 +85,8 @@ def predict(
     if workload.workload_class == "small":
         return _small(now, target)
     if workload.workload_class is None:
-        return _unclassified(workload, now, target, devices)
-    return _modelled(workload, workload.workload_class, now, target, devices)
+        return _unclassified(workload, now, target)
+    return _modelled(workload, workload.workload_class, now, target)
 
 
 def power_exponent(name: WorkloadClass | None) -> float:
@@ -148,11 +141,9 @@ def _small(now: Hardware, target: Hardware) -> Prediction:
     return Prediction(time, None, "class-model", "batch as now", (text,), (MODEL_SOURCE,))
 
 
-def _unclassified(
-    workload: Workload, now: Hardware, target: Hardware, devices: Sequence[DeviceRow]
-) -> Prediction:
+def _unclassified(workload: Workload, now: Hardware, target: Hardware) -> Prediction:
     """Return the mean of the classes, as wide as all of them together."""
-    of_classes = [_modelled(workload, name, now, target, devices) for name in UNKNOWN_CLASSES]
+    of_classes = [_modelled(workload, name, now, target) for name in UNKNOWN_CLASSES]
     known = [prediction for prediction in of_classes if prediction.time is not None]
     times = [prediction.time for prediction in known if prediction.time is not None]
     if not times:
@@ -172,12 +163,8 @@ def _modelled(
     name: WorkloadClass,
     now: Hardware,
     target: Hardware,
-    devices: Sequence[DeviceRow],
 ) -> Prediction:
     setting = _setting(workload, name)
-    measured = device_ratios(devices, setting, shipped_model(), now.id, target.id)
-    if measured is not None:
-        return _benchmarked(setting, measured, now, target)
     counts = [(part, _counted(setting, part)) for part in (now, target)]
     for part, _ in counts:
         if part.device_class != "gpu" and part.id not in _families()[name]:
@@ -200,29 +187,6 @@ def _modelled(
         point="same settings on each device, batch as large as now or as memory allows",
         reasons=tuple(_reasons(setting, counts)),
         sources=(MODEL_SOURCE,),
-    )
-
-
-def _benchmarked(
-    setting: Setting, measured: DeviceRatios, now: Hardware, target: Hardware
-) -> Prediction:
-    """Return the ratio by the measured rates of both, with the range of parts not in the table."""
-    logs = measured.log_times
-    factor = _range_factor(setting, specs_of(now), specs_of(target), in_table=False)
-    factor = union_factor(factor, logs)
-    source = f"{'; '.join(measured.sources)}; 80 % within x/÷ {factor:.2f}"
-    return Prediction(
-        time=factor_range(math.exp(sum(logs) / len(logs)), factor, source),
-        energy=None,
-        basis="calibrated",
-        point="same settings on each device, batch as large as now or as memory allows",
-        reasons=(
-            f"rates of matrix products and copies of both parts were measured here, weighted as "
-            f"class {setting.workload_class} of the public table; the range is that of parts "
-            "outside it",
-        ),
-        sources=(*measured.sources, MODEL_SOURCE),
-        power=measured.power,
     )
 
 

@@ -24,10 +24,7 @@ Formula = Callable[[Values], float]
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Time ratio, and the energy ratio where it was measured; None with a reason where refused.
-
-    `power` is the ratio of board powers at work where micro-benchmarks of both parts give it.
-    """
+    """Time ratio, and the energy ratio where it was measured; None with a reason where refused."""
 
     time: Quantity | None
     energy: Quantity | None
@@ -35,7 +32,6 @@ class Prediction:
     point: str
     reasons: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    power: Quantity | None = None
 
 
 def refused(reason: str) -> Prediction:

@@ -1,4 +1,4 @@
-"""`gramwatt suggest`: flags, a document beside them, own rows, and refusals that help."""
+"""`gramwatt suggest`: flags, a document beside them, and refusals that help."""
 
 import json
 
@@ -9,13 +9,6 @@ from typer.testing import CliRunner
 from gramwatt.collectors.cli.suggest import command as suggest_command
 
 QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE", "hours": 10}
-ROW = {
-    "workload": "a/b",
-    "workload_class": "training",
-    "count": 1,
-    "unit": "image",
-    "power_w": 250,
-}
 
 
 @pytest.fixture
@@ -61,24 +54,9 @@ def test_people_get_verdict_figures_and_reasons(ask):
     assert "Notice: Taken for class training" in shown
 
 
-def test_own_rows_come_first(ask, tmp_path):
-    rows = [
-        {**ROW, "job_id": "1", "hardware": "nvidia-v100-sxm2-16", "units_per_s": 10},
-        {**ROW, "job_id": "2", "hardware": "nvidia-l4", "units_per_s": 20},
-    ]
-    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    own = ("--own", str(tmp_path / "own.jsonl"), "--workload", "a/b")
-    shown = ask(
-        "--input", "-", "--candidate", "nvidia-l4", *own, "--json", stdin=json.dumps(QUESTION)
-    )
-    [said] = [s for s in json.loads(shown.stdout)["suggestions"] if s["target"] == "nvidia-l4"]
-    assert (said["basis"], said["time_ratio"]["value"]) == ("direct", pytest.approx(0.5))
-
-
 def test_a_wrong_question_is_exit_2(ask):
     ambiguous = ask("--hardware", "A100", "--json")
     assert ambiguous.exit_code == 2
     assert "nvidia-a100-sxm4-80" in json.loads(ambiguous.stdout)["choices"]
     assert ask().exit_code == 2
     assert ask("--input", "-", stdin='{"colour": "red", "hardware": "nvidia-l4"}').exit_code == 2
-    assert ask("--hardware", "nvidia-l4", "--own", "/nowhere/rows.jsonl").exit_code == 2

@@ -4,7 +4,7 @@ from gramwatt.reports.job import build
 from gramwatt.reports.model import Heading, Table, Text
 from gramwatt.reports.sections.advice import NOTHING, advice_blocks, packaged_advice
 from gramwatt.sci.advice.jobs import for_job
-from gramwatt.sci.advice.prediction.own_runs import read_own_rows
+from gramwatt.sci.advice.prediction.own_runs import OwnRow
 from gramwatt.sci.catalog.catalog import load_catalog
 from tests.documents import steady_job, unread_job
 
@@ -53,7 +53,7 @@ def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_referenc
         {**base, "job_id": "2", "hardware": "nvidia-b200", "units_per_s": 50},
     ]
     catalog = load_catalog()
-    own = read_own_rows([{**row, "power_w": 500} for row in rows], catalog)
+    own = [OwnRow(**row, power_w=500) for row in rows]
     answer = for_job(document, catalog, own)
     table = advice_blocks(document, answer)[-1]
     assert "Change hardware to nvidia-b200" in [row[0] for row in table.rows]

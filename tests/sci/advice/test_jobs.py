@@ -9,7 +9,7 @@ import pytest
 from gramwatt.sci.advice import jobs
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, for_month, report_lines, request_of, runs_a_year
-from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_ratios, own_row, read_own_rows
+from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_ratios, own_row
 from gramwatt.sci.advice.suggest_request import parse_suggest_request
 from tests.documents import steady_job, unread_job
 from tests.sci.advice.requests import A100, CATALOG, H100, V100
@@ -137,7 +137,7 @@ def served():
     return {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
 
 
-def test_a_measured_job_with_units_is_a_calibration_row():
+def test_a_measured_job_with_units_is_a_row_of_own_runs():
     row = own_row(steady_job("job-7", kind="training"))
     assert (row["hardware"], row["count"], row["unit"]) == (H100, 4, "image")
     assert row["units_per_s"] == pytest.approx(1_281_167 / 7200 / 4)
@@ -240,11 +240,6 @@ def test_several_own_workloads_speak_for_another_of_their_class():
     assert time.low < 0.2 < 0.25 < time.high
     assert time.high / time.value >= 1.29
     assert own_ratios(two, V100, A100, "decode", "new/work") is None
-
-
-def test_rows_survive_export_and_import():
-    row = own("a", V100, 100.5, 250.25)
-    assert read_own_rows([dict(row)], CATALOG) == [row]
 
 
 def test_a_job_that_ran_did_fit_whatever_its_tags_say():

@@ -63,7 +63,6 @@ GET /v1/reports/monthly/<month>.<form>
 GET /v1/reports/monthly/<month>/jobs
 GET /v1/reports/yearly/<year>
 GET /v1/reports/yearly/<year>.<form>
-GET /v1/suggestions/calibration
 POST /logout
 POST /planner/plan
 POST /v1/estimates

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 
 from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.service.advice.suggest import rows_of_own_jobs
+from gramwatt.service.container import Service
 from tests.journals import body, journal
 
 QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE", "hours": 10}
@@ -49,7 +49,7 @@ def test_a_wrong_question_is_refused(
     assert answer.json.get("reason") == reason
 
 
-def test_a_stored_job_gets_suggestions_and_teaches(client: FlaskClient) -> None:
+def test_a_stored_job_gets_suggestions_and_teaches(client: FlaskClient, light: Service) -> None:
     sent = client.post(
         "/v1/jobs/job-1/records", data=body(journal(kind="training")), headers=NDJSON
     )
@@ -58,65 +58,11 @@ def test_a_stored_job_gets_suggestions_and_teaches(client: FlaskClient) -> None:
     assert answer.status_code == 200
     actions = {one["action"] for one in answer.json["suggestions"]}
     assert "keep" in actions
-    [row] = client.get("/v1/suggestions/calibration").json["rows"]
+    [row] = rows_of_own_jobs(light)
     # 30 images in three minutes at 600 W.
     assert (row["hardware"], row["unit"]) == ("nvidia-h100-sxm5-80", "image")
     assert row["units_per_s"] == pytest.approx(30 / 180)
     assert row["power_w"] == pytest.approx(600)
-
-
-def test_micro_benchmarks_of_this_home_come_before_the_public_table(
-    client: FlaskClient, tmp_path: Path
-) -> None:
-    """Products 4 times and copies 2 times as fast: 4^-0.43456 x 2^-0.26368 = 0.4560 of the time;
-    half the power at full load: 0.2280 of the boards' energy (fit.csv has the two weights)."""
-    rows = [device_row("nvidia-v100-sxm2-16", 50, 800, 300, "10")]
-    rows += [device_row("nvidia-l4", 200, 1600, 150, "11")]
-    (tmp_path / "calibration.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    asked = {**QUESTION, "precision": "fp16", "host_power_w": 1e-6, "candidates": ["nvidia-l4"]}
-    answer = client.post("/v1/suggestions", json={**asked, "mean_power_w": 280})
-    [said] = [one for one in answer.json["suggestions"] if one["target"] == "nvidia-l4"]
-    assert (said["basis"], said["verdict"]) == ("calibrated", "lower")
-    assert said["time_ratio"]["value"] == pytest.approx(0.4560, rel=1e-3)
-    assert said["energy_ratio"]["value"] == pytest.approx(0.2280, rel=1e-3)
-    assert "micro-benchmark of nvidia-l4 measured here on 2026-05-11" in said["sources"]
-    one_only = {**asked, "candidates": ["nvidia-a30"]}
-    [other] = [
-        one
-        for one in client.post("/v1/suggestions", json=one_only).json["suggestions"]
-        if one["target"] == "nvidia-a30"
-    ]
-    assert not any("measured here" in source for source in other["sources"])
-
-
-def device_row(part: str, tflops: float, gb_s: float, watts: float, day: str) -> dict[str, object]:
-    def figure(value: float, unit: str) -> dict[str, object]:
-        ends = {"value": value, "low": value * 0.95, "high": value * 1.05}
-        return {**ends, "unit": unit, "kind": "measured", "source": "test"}
-
-    kinds = (("matmul", "fp16", tflops, "Tflop/s"), ("copy", None, gb_s, "GB/s"))
-    loads = [
-        {
-            "work": work,
-            "precision": precision,
-            "rate": figure(rate, unit),
-            "power": figure(watts, "W"),
-        }
-        for work, precision, rate, unit in kinds
-    ]
-    names = ("device", "device_id", "driver", "software")
-    return {
-        "version": 1,
-        "measured_at": f"2026-05-{day}T10:00:00Z",
-        "hardware": part,
-        "meter": "nvml",
-        "seconds": 120.0,
-        "power_limit_w": None,
-        "idle_power": None,
-        "held_power": None,
-        "loads": loads,
-        **dict.fromkeys(names, "test"),
-    }
 
 
 def test_a_job_that_was_run_often_gets_kilograms_a_year(client: FlaskClient) -> None:

@@ -26,7 +26,6 @@ READS = (
     "/v1/reports/monthly/2026-05",
     "/v1/reports/monthly/2026-05.csv",
     "/v1/catalog/hardware",
-    "/v1/suggestions/calibration",
     "/openapi.json",
 )
 

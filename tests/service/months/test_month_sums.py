@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from gramwatt.sci.advice.jobs import for_month
 from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.service.advice.suggest import calibration_rows, device_rows
+from gramwatt.service.advice.suggest import rows_of_own_jobs
 from gramwatt.service.jobs import deletion, scoring
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
@@ -96,9 +96,7 @@ def expected(service, month, project):
         jobs,
         project=project,
         days=whole_days(service, month),
-        advise=lambda jobs: for_month(
-            jobs, service.catalog, calibration_rows(service), device_rows(service)
-        ),
+        advise=lambda jobs: for_month(jobs, service.catalog, rows_of_own_jobs(service)),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from gramwatt.service.advice.suggest import calibration_rows
+from gramwatt.service.advice.suggest import rows_of_own_jobs
 from gramwatt.service.common.cursors import encode_cursor
 from gramwatt.service.intensity.forecasts import issue_forecasts
 from gramwatt.service.intensity.points import SeriesName, keep
@@ -47,7 +47,7 @@ WORK = {
     "report": lambda s: job_document(s, "job-1"),
     "revisions": lambda s: revisions_page(s, "job-1", 50, encode_cursor(9)),
     "intervals": lambda s: intervals_page(s, "job-1", 50, None),
-    "calibration": calibration_rows,
+    "own jobs": rows_of_own_jobs,
     "score-pending": score_pending,
     "refresh-running": refresh_running,
     "close-silent": close_silent,
