@@ -78,12 +78,12 @@ def sync(
 
 def _score_behind(config: Config, store: LocalStore | None) -> None:
     """Score what is spooled, for the meter of a job that has ended; messages go to a file."""
-    from gramwatt.collectors.journal.spool import usable_home
+    from gramwatt.collectors.journal.spool import journal_homes
     from gramwatt.collectors.journal.sync import score_behind
     from gramwatt.sci.base.errors import GramwattError
 
     with contextlib.suppress(OSError):
-        _log_to(usable_home(config.home) / "sync.log")
+        _log_to(journal_homes(config.home)[-1] / "sync.log")
         os.nice(BEHIND_NICE)
         if store is not None:
             try:

@@ -82,21 +82,21 @@ def _top(interval_s: float, server: str | None, *, once: bool, as_json: bool) ->
 def _jobs(server: str | None) -> list[LiveJob]:
     """Return the running jobs of a server, or of this machine; raises ServerError."""
     from gramwatt.collectors.common.config import resolve
-    from gramwatt.collectors.journal.spool import usable_home
+    from gramwatt.collectors.journal.spool import journal_homes
 
     config, now = resolve({"server": server}), datetime.now(UTC)
-    home = usable_home(config.home)
+    homes = journal_homes(config.home)
     if server is None:
         from gramwatt.collectors.journal.live import live_jobs
 
-        return live_jobs(home, config, now)
+        return [job for home in homes for job in live_jobs(home, config, now)]
     from gramwatt.collectors.client.running import ServerError, server_jobs
     from gramwatt.collectors.common import server_key
 
     if config.server is None:
         refused = next(note.message for note in config.notices if note.field == "server")
         raise ServerError(refused.replace("argument: server is ignored", "--server"))
-    return server_jobs(server, server_key.key_for(config, home, server), now)
+    return server_jobs(server, server_key.key_for(config, homes[0], server), now)
 
 
 def _shown(server: str | None) -> RenderableType:

@@ -88,6 +88,11 @@ class DeviceGroup:
             if item.device_id not in measured:
                 self._add(item, known.get(item.device_id), mark_ns, len(boards))
 
+    @property
+    def name(self) -> str:
+        """Return the vendor's name."""
+        return self._port.vendor
+
     def due_ns(self) -> int | None:
         """Return when it is read next, or its driver asked again [ns]; None where it never is."""
         dues = [self.sampler.due_ns()] if self.sampler.devices else []

@@ -30,6 +30,9 @@ JOBS_EVERY_NS = 10 * NS_PER_S
 """How often other measured jobs are counted."""
 OTHER_PROCESSES_EVERY_NS = 60 * NS_PER_S
 """How often a reserved board is checked for processes of others."""
+IDLE_LEAST_S = 0.5
+"""A shorter span has no mean power of the board's own: a window's edge between two ticks of its
+counter leaves spans with a small part of a tick's energy."""
 SMALLEST_SHARE = 1e-6
 OWN = "this job"
 
@@ -163,9 +166,11 @@ class SharedLedger(Ledger):
         billed_j, span_s = energy_j, (end_ns - start_ns) / NS_PER_S
         if span_s > 0:
             mean_w = energy_j / span_s
-            self._idle_w = mean_w if self._idle_w is None else min(self._idle_w, mean_w)
+            if span_s >= IDLE_LEAST_S:
+                self._idle_w = mean_w if self._idle_w is None else min(self._idle_w, mean_w)
             if self._shared:
-                billed_j = part_j(energy_j, self._idle_w * span_s, self._part)
+                idle_w = mean_w if self._idle_w is None else self._idle_w
+                billed_j = part_j(energy_j, idle_w * span_s, self._part)
             self.whole_j += energy_j
             self.billed_j += billed_j
             self._span_s += span_s

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.journal.spool import SpoolFolder, folders, usable_home
+from gramwatt.collectors.journal.spool import SpoolFolder, folders, journal_homes
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc
@@ -33,7 +33,8 @@ def document_so_far(config: Config, job_id: str) -> JobDoc | None:
     from gramwatt.collectors.journal.live import scored_so_far  # not in a meter's memory
 
     try:
-        found = folders(usable_home(config.home), job_id)
+        homes = journal_homes(config.home)
+        found = [folder for home in homes for folder in folders(home, job_id)]
         if not any(folder.is_live() for folder in found):
             return None
         _have_saved(found, time.monotonic() + SAVED_TIMEOUT_S)

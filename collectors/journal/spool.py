@@ -87,6 +87,10 @@ def free_b(path: Path) -> int:
     return found.f_frsize * (found.f_bavail if os.geteuid() else found.f_bfree)
 
 
+LEAST_FREE_B = 1_000_000
+"""Room that a home must have for a job to begin there [B]: some hours of journal."""
+
+
 def usable_home(home: Path, least_free_b: int = 0) -> Path:
     """Return `home` when it can be written, else a private folder in the temporary directory.
 
@@ -103,6 +107,17 @@ def usable_home(home: Path, least_free_b: int = 0) -> Path:
             continue
     room = " or has room" if least_free_b else ""
     raise OSError(f"neither {home} nor the temporary directory can be written{room}")
+
+
+def journal_homes(home: Path) -> list[Path]:
+    """Return where journals may be: `home`, and where meters write while it has no room.
+
+    The last one is where they write now. Raises OSError when no home can be used.
+    """
+    homes = [usable_home(home)]
+    with contextlib.suppress(OSError):  # nowhere is room
+        homes.append(usable_home(home, LEAST_FREE_B))
+    return list(dict.fromkeys(homes))
 
 
 def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
@@ -125,6 +140,11 @@ class SpoolFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    @property
+    def home(self) -> Path:
+        """The home whose spool it is in."""
+        return self.path.parents[2]
 
     @property
     def job_id(self) -> str:

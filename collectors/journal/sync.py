@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,16 +64,16 @@ def sync(
     terminal shows how far it is. Raises OSError when no home can be used.
     """
     done = SyncResult()
-    home = spool.usable_home(config.home)
-    found = spool.folders(home, job_id)
-    chosen = [folder for folder in found if _close(home, folder, done)]
+    homes = spool.journal_homes(config.home)
+    spooled = [folder for home in homes for folder in spool.folders(home, job_id)]
+    chosen = [folder for folder in spooled if _close(folder, done)]
     if job_id:
-        done.closed += _close_neighbours(home, job_id)
+        done.closed += _close_neighbours(homes, job_id)
     addressed = _by_server(config, chosen, done)
     for server, theirs in addressed.items():
         _send(
             config,
-            home,
+            homes[0],
             server,
             each(theirs, "sending") if shown else theirs,
             done,
@@ -83,10 +83,12 @@ def sync(
         return done
     if store is not None:
         with busy("ingesting journals") if shown else nullcontext():
-            done.scored = store.ingest(home, job_id)
+            for home in homes:
+                done.scored += store.ingest(home, job_id)
         local = (folder for folder in chosen if folder.server() is None)
         done.running = sorted({folder.job_id for folder in local if folder.is_live()})
-        done.document = store.document(home, job_id) if job_id else None
+        documents = (store.document(home, job_id) for home in homes) if job_id else ()
+        done.document = next((document for document in documents if document), None)
     else:
         done.document = _unstored(chosen, config) if job_id else None
         done.waiting = sorted({folder.job_id for folder in chosen if folder.server() is None})
@@ -109,7 +111,8 @@ def score_behind(config: Config, store: LocalStore) -> None:
     One process does it at a time, and a second waits: it finds what ended meanwhile, so that any
     further one has nothing to do. Raises OSError when no home can be used.
     """
-    home = spool.usable_home(config.home)
+    homes = spool.journal_homes(config.home)
+    home = homes[-1]
     next_in_line = spool.acquire(home / "sync-next.lock")
     if next_in_line is None:
         return
@@ -117,12 +120,13 @@ def score_behind(config: Config, store: LocalStore) -> None:
     fcntl.flock(at_work, fcntl.LOCK_EX)
     os.close(next_in_line)  # the next one may find what this one has looked past
     time.sleep(GRACE_S)
-    for folder in spool.folders(home)[-NEIGHBOURS:]:
-        if folder.server() is None and folder.unclosed():
-            close_dead(folder)
-    ended = [f.job_id for f in spool.folders(home) if time.time() - f.changed_at() >= GRACE_S]
-    for job_id in dict.fromkeys(ended):
-        store.ingest(home, job_id)
+    for home in homes:
+        for folder in spool.folders(home)[-NEIGHBOURS:]:
+            if folder.server() is None and folder.unclosed():
+                close_dead(folder)
+        ended = [f.job_id for f in spool.folders(home) if time.time() - f.changed_at() >= GRACE_S]
+        for job_id in dict.fromkeys(ended):
+            store.ingest(home, job_id)
     os.close(at_work)
 
 
@@ -149,7 +153,7 @@ def _by_server(
     return found
 
 
-def _close(home: Path, folder: spool.SpoolFolder, done: SyncResult) -> bool:
+def _close(folder: spool.SpoolFolder, done: SyncResult) -> bool:
     """Close a folder if it is dead and open; False when nothing in it can be read, and it is kept
     elsewhere, so that it is reported once and no other journal waits for it.
     """
@@ -157,15 +161,16 @@ def _close(home: Path, folder: spool.SpoolFolder, done: SyncResult) -> bool:
         if folder.unclosed() and close_dead(folder, strict=True):
             done.closed.append(folder.job_id)
     except RecordError as error:
-        kept = spool.reject(home, folder)
+        kept = spool.reject(folder.home, folder)
         done.problems.append(f"{error.message}; it is kept in {kept}")
         return False
     return True
 
 
-def _close_neighbours(home: Path, job_id: str) -> list[str]:
+def _close_neighbours(homes: Sequence[Path], job_id: str) -> list[str]:
     """Close the newest dead jobs of this node but this one; their ids."""
-    newest = [folder for folder in spool.folders(home) if folder.job_id != job_id][-NEIGHBOURS:]
+    others = [f for home in homes for f in spool.folders(home) if f.job_id != job_id]
+    newest = others[-NEIGHBOURS:]
     return [folder.job_id for folder in newest if folder.unclosed() and close_dead(folder)]
 
 
@@ -185,7 +190,7 @@ def _send(
     with new_session(key) as session:
         for folder in chosen:
             try:
-                _send_folder(home, folder, server, session, done)
+                _send_folder(folder, server, session, done)
             except uploader.ServerAway as error:
                 text = "the journal stays spooled and `gramwatt sync` sends it"
                 done.problems.append(f"{error}; {text}")
@@ -193,7 +198,7 @@ def _send(
             except uploader.JobDeleted as error:
                 done.remarks.append(f"{error}; what was still spooled of it is dropped")
                 if folder.is_closed():
-                    spool.discard(home, folder)
+                    spool.discard(folder.home, folder)
             except uploader.ServerRefused as error:
                 done.problems.append(f"{error}; the journal stays spooled")
                 job_id = None  # it has no score there
@@ -205,7 +210,7 @@ def _send(
 
 
 def _send_folder(
-    home: Path, folder: spool.SpoolFolder, server: str, session: Session, done: SyncResult
+    folder: spool.SpoolFolder, server: str, session: Session, done: SyncResult
 ) -> None:
     """Send a folder's lines; a closed one is deleted, or kept elsewhere with what was refused."""
     from gramwatt.collectors.journal.uploader import upload
@@ -218,9 +223,9 @@ def _send_folder(
     with spool.sent(folder, send) as can_go:
         if can_go and not any(sent.too_new for sent in results):
             if any(sent.rejected for sent in results):
-                spool.reject(home, folder)
+                spool.reject(folder.home, folder)
             else:
-                spool.discard(home, folder)
+                spool.discard(folder.home, folder)
     done.sent.append(folder.job_id)
     done.problems += _refusals(folder.job_id, results)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from gramwatt.collectors.meter.host_devices import HostDevices
 
 IDLE_NS = 10 * NS_PER_S
 """Until when nothing is due on a node without devices."""
+RETRY_NS = 10 * NS_PER_S
+"""How long a vendor's devices, or the host, are left alone after they have raised."""
+HOST = "the processor and memory"
 
 
 class DeviceManager:
@@ -49,8 +52,11 @@ class DeviceManager:
         self._boards = SharedBoards(self._locks, processes, dependencies.environ, put, notify)
         self._groups: list[DeviceGroup] = []
         self._host: HostDevices | None = None
+        self._host_begins: tuple[dict[str, Any] | None, int] = None, 0
         self._known: dict[str, Any] = {}
         self._environs: list[tuple[Mapping[str, str], int]] = []
+        self._retry_at_ns: dict[DeviceGroup | HostDevices | None, int] = {}
+        """When what has raised is tried again [ns]; None is the host that has not begun."""
 
     @property
     def schedule(self) -> Schedule:
@@ -74,11 +80,8 @@ class DeviceManager:
         self._groups = [DeviceGroup(self._job, port, self._boards) for port in ports]
         self.adopt(environ, mark_ns)
         if not any(group.includes_host for group in self._groups):
-            whose = Whose(self._job_id, self.pids, self.used_before_s)
-            self._host = HostDevices(
-                self._job, self._dependencies, str(self._folder), self._locks, whose
-            )
-            self._host.begin((state or {}).get("host"), mark_ns)
+            self._host_begins = (state or {}).get("host"), mark_ns
+            self._guarded(None, self._begin_host)
 
     def add_client(self, start: Mapping[str, Any]) -> None:
         """Take the process of a start line as the job's, and what it had used before its block."""
@@ -94,22 +97,23 @@ class DeviceManager:
         """
         self._environs.append((environ, mark_ns))
         for group in self._groups:
-            self._adopt(group, environ, mark_ns)
+            self._guarded(group, self._adopt, group, environ, mark_ns)
 
     def due_ns(self) -> int:
         """Return when the next reading is due [ns]."""
-        dues = [one.due_ns() for one in (*self._groups, self._host) if one]
+        parts = [part for part in (*self._groups, self._host) if part]
+        dues = [part.due_ns() for part in parts if part not in self._retry_at_ns]
+        dues += self._retry_at_ns.values()
         return min(filter(None, dues), default=self._job.timeline.now_ns() + IDLE_NS)
 
     def tick(self) -> None:
         """Take the readings that are due."""
         for group in self._groups:
-            if group.retry_at_ns and self._job.timeline.now_ns() >= group.retry_at_ns:
-                for environ, mark_ns in self._environs:
-                    self._adopt(group, environ, mark_ns)
-            group.tick()
+            self._guarded(group, self._tick_group, group)
         if self._host:
-            self._host.tick()
+            self._guarded(self._host, self._host.tick)
+        elif None in self._retry_at_ns:
+            self._guarded(None, self._begin_host)
 
     @property
     def awaits_start(self) -> bool:
@@ -119,14 +123,14 @@ class DeviceManager:
     def add_boundary(self, time_ns: int) -> None:
         """End open intervals at a window's edge [ns], where they can be read at once."""
         for group in self._groups:
-            group.sampler.add_boundary(time_ns)
+            self._guarded(group, group.sampler.add_boundary, time_ns)
         if self._host:
-            self._host.mark(time_ns)
+            self._guarded(self._host, self._host.mark, time_ns)
 
     def open_intervals(self) -> list[dict[str, Any]]:
         """Return the open intervals of all devices, as record fields for the open file."""
         if self._host:
-            self._host.settle()
+            self._guarded(self._host, self._host.settle)
         self._boards.record_shares(final=False)
         ledgers = [ledger for group in self._groups for ledger in group.ledgers]
         ledgers += self._host.ledgers if self._host else ()
@@ -136,14 +140,16 @@ class DeviceManager:
     def stop(self, stop_ns: int) -> None:
         """Take the final readings; everything is recorded up to `stop_ns` [ns] afterwards."""
         self.schedule.end_ns = stop_ns
+        self._retry_at_ns.clear()  # a last time
         for group in self._groups:
-            group.stop(stop_ns)
+            self._guarded(group, group.stop, stop_ns)
         self._boards.record_shares(final=True)
         if self._host:
-            self._host.stop(stop_ns)
+            self._guarded(self._host, self._host.stop, stop_ns)
         self._locks.release()
+        self._retry_at_ns.clear()
         for group in self._groups:
-            group.close()
+            self._guarded(group, group.close)
 
     def state(self) -> dict[str, Any]:
         """Return what the next meter needs to continue, JSON-ready."""
@@ -157,6 +163,38 @@ class DeviceManager:
         """Return the slowest counter's update period [s]; None where none was seen."""
         periods_s = [device.meter.period_s for device in self._devices()]
         return max((period_s for period_s in periods_s if period_s), default=None)
+
+    def _begin_host(self) -> None:
+        whose = Whose(self._job_id, self.pids, self.used_before_s)
+        host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks, whose)
+        host.begin(*self._host_begins)
+        self._host = host
+
+    def _guarded(
+        self, part: DeviceGroup | HostDevices | None, action: Callable[..., None], *arguments: Any
+    ) -> None:
+        """Act on one vendor's devices or the host, which may raise without harm to the others.
+
+        What has raised is left alone for RETRY_NS.
+        """
+        now_ns = self._job.timeline.now_ns()
+        if now_ns < self._retry_at_ns.get(part, 0):
+            return
+        try:
+            action(*arguments)
+            self._retry_at_ns.pop(part, None)
+        except Exception as error:  # a vendor's library, or a file of the system
+            self._retry_at_ns[part] = now_ns + RETRY_NS
+            what = part.name if isinstance(part, DeviceGroup) else HOST
+            text = f"measuring {what} failed: {error!r}; it is tried again."
+            self._job.notify("meter-gap", text)
+
+    def _tick_group(self, group: DeviceGroup) -> None:
+        now_ns = self._job.timeline.now_ns()
+        if group in self._retry_at_ns or (group.retry_at_ns and now_ns >= group.retry_at_ns):
+            for environ, mark_ns in self._environs:
+                self._adopt(group, environ, mark_ns)
+        group.tick()
 
     def _adopt(self, group: DeviceGroup, environ: Mapping[str, str], mark_ns: int) -> None:
         # A machine with another vendor's devices has no NVML to miss.

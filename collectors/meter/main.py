@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 FIRST_LINE_TIMEOUT_S = 30.0
 SYNC_EVERY_NS = 300 * NS_PER_S
 LONGEST_WAIT_S = 1.0
+REST_NS = NS_PER_S
+"""After a tick that has raised: what it left undone stays due."""
 IDLE_S = 0.3
 """A pause before the next reading that is long enough to load the engine or a zone [s]."""
 LINE_LIMIT_B = 1 << 20
@@ -94,6 +96,7 @@ class Loop:
         self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
         self._syncs: list[Any] = []
         self._confirmed = 0
+        self._rests_until_ns = 0
         self.exporter: Exporter | None = None
         self._wants_metrics = meter.config.metrics is not None
         # `run` does these itself before and after its command.
@@ -107,7 +110,8 @@ class Loop:
         """Serve the meter until the job is closed."""
         meter = self._meter
         while not meter.closed:
-            wait_s = (meter.due_ns() - meter.timeline.now_ns()) / NS_PER_S
+            due_ns = max(meter.due_ns(), self._rests_until_ns)
+            wait_s = (due_ns - meter.timeline.now_ns()) / NS_PER_S
             if self._idle_tasks and wait_s > IDLE_S:
                 self._idle_tasks.pop(0)()
                 continue
@@ -142,10 +146,12 @@ class Loop:
 
     def _timers(self) -> None:
         meter = self._meter
-        try:
-            meter.tick()
-        except Exception as error:
-            meter.log.write(f"a tick failed: {error!r}")
+        if meter.timeline.now_ns() >= self._rests_until_ns:
+            try:
+                meter.tick()
+            except Exception as error:
+                self._rests_until_ns = meter.timeline.now_ns() + REST_NS
+                meter.log.write(f"a tick failed: {error!r}")
         self._export()
         self._reply_notices()
         self._confirm_counts()

@@ -24,6 +24,7 @@ from gramwatt.collectors.devices.boundaries import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.so_far import Requests
 from gramwatt.collectors.journal.spool import (
+    LEAST_FREE_B,
     LOCK,
     SpoolFolder,
     acquire,
@@ -59,8 +60,6 @@ RANKS_EVERY_NS, RANKS_LATER_NS, RANKS_EARLY_NS = NS_PER_S, 10 * NS_PER_S, 30 * N
 SIZE_EVERY_NS = 600 * NS_PER_S
 PENDING_MAX = 256
 """Lines that wait for a disk that does not take them before further ones are made coarser."""
-LEAST_FREE_B = 1_000_000
-"""Room that a home must have for a job to begin there [B]: some hours of journal."""
 _SAME_NAME = (
     "another machine of the job has this one's name and is not measured; "
     "unset GRAMWATT_ALLOW_HOST_NAMES"
@@ -181,8 +180,16 @@ class NodeMeter:
         return min(self.devices.due_ns(), self._open_at_ns)
 
     def tick(self) -> None:
-        """Take the readings that are due and journal what is due."""
+        """Take the readings that are due and journal what is due, also after one that raises."""
         now_ns = self.timeline.now_ns()
+        try:
+            self._read_due(now_ns)
+        finally:
+            if now_ns >= self._open_at_ns:
+                self._watch_size(now_ns)
+                self._save()
+
+    def _read_due(self, now_ns: int) -> None:
         if self.devices is not None:
             awaited = self.devices.awaits_start
             self.devices.tick()
@@ -196,9 +203,6 @@ class NodeMeter:
             if self.devices is not None:
                 self.devices.add_boundary(now_ns)
             self._open_at_ns = min(self._open_at_ns, now_ns + SETTLE_NS)
-        if now_ns >= self._open_at_ns:
-            self._watch_size(now_ns)
-            self._save()
 
     def check_place(self) -> None:
         """Report a zone or region that the catalog does not know, once.

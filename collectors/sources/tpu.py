@@ -32,6 +32,8 @@ from gramwatt.sci.base.units import mw_from_w
 ADVICE = "pip install tpu-info (Python 3.11 where libtpu wants it)"
 FRESH_S = 30.0
 """A duty cycle older than this is not used."""
+FIRST_S = 0.5
+"""How long the job's server is waited for once, when the chips are found: it knows their memory."""
 PCI_ID = "0x1ae0"
 """PCI vendor id of Google (tpu-info, device.py)."""
 CHIPS, DEVICES = "TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"
@@ -88,6 +90,9 @@ class Tpu(DevicePort):
             raise SourceAbsent("tpu-info finds no chip; give the container its /dev/accel* or vfio")
         self._power_w = self._rated(self._name)
         self._metrics = self._load_metrics()
+        self._ask()
+        if self._asking:
+            self._asking.join(FIRST_S)
 
     def count(self) -> int:
         """Return the number of chips of this machine."""

@@ -21,8 +21,8 @@ def log_to_mlflow(
 ) -> None:
     """Log figures of a job, its id and page to a run of MLflow: that one, or the active one.
 
-    Without an active run it is the last one that the job's id is a tag of. What cannot be logged
-    is one line on stderr.
+    Without an active run it is that of MLFLOW_RUN_ID, the last one that the job's id is a tag of,
+    or the last that was active in this process. What cannot be logged is one line on stderr.
     """
     try:
         from mlflow.entities import Metric, RunTag
@@ -45,15 +45,15 @@ def log_to_mlflow(
 def _mlflow_run(client: Any, job_id: str) -> str | None:
     import mlflow
 
-    active = mlflow.active_run() or mlflow.last_active_run()
-    if active is not None:
+    if (active := mlflow.active_run()) is not None:
         return str(active.info.run_id)
     if named := os.environ.get("MLFLOW_RUN_ID"):
         return named
     experiments = [item.experiment_id for item in client.search_experiments()]
     query = f"tags.`{JOB_TAG}` = '{job_id}'"
-    runs = client.search_runs(experiments, query, max_results=1)
-    return str(runs[0].info.run_id) if runs else None
+    tagged = client.search_runs(experiments, query, max_results=1)
+    run = tagged[0] if tagged else mlflow.last_active_run()
+    return str(run.info.run_id) if run is not None else None
 
 
 def log_to_wandb(

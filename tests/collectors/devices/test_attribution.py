@@ -175,6 +175,21 @@ def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path: Path) -> None
     assert any(f"{(60_000 + 10_000) / 120_000:.1%}"[:2] in text for text in notices(rig))
 
 
+def test_a_windows_edge_between_two_ticks_leaves_the_idle_power(tmp_path: Path) -> None:
+    """A span of some ms may hold a hundredth of a tick's energy: that is no mean power."""
+    users = [process(ME, 60, 20), process(SOMEBODY, 20, 40)]
+    rig = Rig(tmp_path, gpu({"type": "constant", "power_w": 100}, processes=users))
+    meter = rig.start(pid=ME, environ=SHARED)
+    for edge_s in (0.099, 0.3, 0.05, 0.77):
+        rig.run(20 + edge_s, meter)
+        assert meter.devices is not None
+        meter.devices.add_boundary(meter.timeline.now_ns())
+    rig.run(320, meter)
+    rig.stop(meter)
+    # All of its power is idle power, of which 20 of 80 GiB are ours.
+    assert gpu_j(rig) == pytest.approx(401.2 * 100 * 0.25, rel=0.02)
+
+
 def test_without_the_drivers_figures_a_board_is_shared_evenly(tmp_path: Path) -> None:
     users = [process(ME, None, None), process(SOMEBODY, None, None), process(2, None, None)]
     rig = Rig(tmp_path, gpu(processes=users))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -95,3 +97,46 @@ def test_trackers_that_are_not_there_are_a_line_each(capsys) -> None:
     first, second = capsys.readouterr().err.splitlines()
     assert "did not reach MLflow: ModuleNotFoundError" in first
     assert "no run of W&B is active for the figures of job-1" in second
+
+
+@pytest.mark.parametrize(
+    ("active", "named", "tagged", "expected"),
+    [
+        (None, None, "run-a", "run-a"),
+        (None, None, None, "run-b"),
+        (None, "run-env", "run-a", "run-env"),
+        ("run-now", "run-env", "run-a", "run-now"),
+    ],
+)
+def test_mlflows_run_of_the_job_comes_before_the_last_of_the_process(
+    monkeypatch, active, named, tagged, expected
+) -> None:
+    """Job A has ended, and run B was opened and closed since."""
+    logged = []
+
+    def run(name):
+        return name and SimpleNamespace(info=SimpleNamespace(run_id=name))
+
+    class Client:
+        def search_experiments(self):
+            return [SimpleNamespace(experiment_id="0")]
+
+        def search_runs(self, experiments, query, max_results):
+            assert query == "tags.`gramwatt.job_id` = 'job-a'"
+            return [run(tagged)] if tagged else []
+
+        def log_batch(self, run_id, metrics, tags):
+            logged.append(run_id)
+
+    modules = {
+        "mlflow": {"active_run": lambda: run(active), "last_active_run": lambda: run("run-b")},
+        "mlflow.entities": {"Metric": lambda *given: given, "RunTag": lambda *given: given},
+        "mlflow.tracking": {"MlflowClient": Client},
+    }
+    for name, content in modules.items():
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(**content))
+    monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
+    if named:
+        monkeypatch.setenv("MLFLOW_RUN_ID", named)
+    log_to_mlflow("job-a", None, {"gramwatt/total_g": 1.0}, None)
+    assert logged == [expected]

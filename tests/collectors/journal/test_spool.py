@@ -10,13 +10,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gramwatt.collectors.cli import top
+from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal import spool, uploader
+from gramwatt.collectors.journal import sync as sync_module
 from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.journal.so_far import document_so_far
 from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire
+from gramwatt.collectors.journal.sync import score_behind, sync
 from gramwatt.collectors.meter.log import Log
 from tests import journals
 from tests.collectors.rig import Rig, gpu
@@ -159,6 +165,44 @@ def test_a_home_that_cannot_be_written_gives_way_to_a_private_temporary_one(
     assert home == tmp_path / f"gramwatt-{os.getuid()}"
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert spool.usable_home(tmp_path / "fine") == tmp_path / "fine"
+
+
+def test_a_home_almost_full_is_looked_at_beside_the_one_where_meters_write_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, free_b = tmp_path / "home", spool.free_b
+    earlier = Rig(home, gpu())
+    earlier.stop(earlier.start(job_id="before"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(spool, "free_b", lambda path: 500_000 if path == home else free_b(path))
+    monkeypatch.setenv("GRAMWATT_HOME", str(home))
+    rig = Rig(home, gpu(), clock=earlier.clock)
+    meter = rig.start()
+    assert meter.home == tmp_path / f"gramwatt-{os.getuid()}"
+    rig.run(30, meter)
+    config = Config(home=home)
+    assert [job.job_id for job in top._jobs(None)] == ["job"]
+    document = document_so_far(config, "job")
+    assert document is not None
+    assert document["job_id"] == "job"
+    rig.stop(meter)
+    assert sync(config, None).waiting == ["before", "job"]
+    scored: list[tuple[Path, str | None]] = []
+
+    class Store:
+        def ingest(self, home: Path, job_id: str | None = None) -> list[str]:
+            scored.append((home, job_id))
+            return []
+
+        def document(self, home: Path, job_id: str) -> dict[str, str] | None:
+            return {"home": home.name} if home != config.home else None
+
+    monkeypatch.setattr(sync_module, "GRACE_S", 0.0)
+    store: Any = Store()
+    assert sync(config, store, "job").document == {"home": meter.home.name}
+    scored.clear()
+    score_behind(config, store)
+    assert scored == [(home, "before"), (meter.home, "job")]
 
 
 def test_files_are_private(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from tests.collectors.rig import Rig, gpu
+from gramwatt.collectors.devices.port import Board, Visible
+from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.sources.nvml import Nvml
+from gramwatt.sci.journal.records import EndRecord
+from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 
 @pytest.mark.parametrize(("visible", "most"), [("0", 21), ("7", 4), ("", 4)])
@@ -23,3 +28,69 @@ def test_a_meter_wakes_once_a_second_and_less_often_without_a_gpu(
         ticks += 1
         rig.clock.advance_ns(max(1000, meter.due_ns() - meter.timeline.now_ns()))
     assert ticks <= most  # 20 s: readings each second, the open file each 10 s
+
+
+class Raises(Nvml):
+    """A vendor whose library is of another version: one call raises until it is mended."""
+
+    def __init__(self, rig: Rig, call: str) -> None:
+        super().__init__(rig.nvml)
+        self.call = call
+
+    def wants_none(self, environ: Mapping[str, str]) -> bool:
+        if self.call == "wants_none":
+            raise KeyError("wants_none")
+        return super().wants_none(environ)
+
+    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        if self.call == "visible":
+            raise KeyError("visible")
+        return super().visible(environ, boards)
+
+
+@pytest.mark.parametrize("call", ["wants_none", "visible"])
+def test_a_port_that_raises_costs_no_other_device_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    other = Rig(tmp_path / "other", gpu(uuid="GPU-other"), clock=rig.clock)
+    first = Raises(other, call)
+
+    def with_ports(**given: object) -> Dependencies:
+        return Dependencies(**{**given, "ports": lambda _: [first, Nvml(rig.nvml)]})  # type: ignore[arg-type]
+
+    monkeypatch.setattr("tests.collectors.rig.Dependencies", with_ports)
+    meter = rig.start()
+    rig.run(100, meter)
+    first.call = ""
+    rig.run(100, meter)
+    rig.stop(meter)
+    found = {device.record.device_id: device for device in rig.merged().devices}
+    whole_j = energy_j(found[rig.nvml.gpus[0].uuid].intervals)
+    assert whole_j == pytest.approx(200 * 250, rel=0.01)
+    assert {device.record.device_class for device in found.values()} == {"gpu", "cpu", "ram"}
+    assert energy_j(found["GPU-other"].intervals) > 30 * 250
+    (end,) = by_type(rig.records(), EndRecord)
+    assert sum(call in text for text in end.notices) == 1
+
+
+def test_a_device_that_raises_at_a_tick_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, gpu(), gpu())
+    meter = rig.start()
+    rig.run(10, meter)
+    assert meter.devices is not None
+    broken = meter.devices._groups[0]
+
+    def fail() -> None:
+        raise KeyError("tick")
+
+    monkeypatch.setattr(broken, "tick", fail)
+    rig.run(100, meter)
+    rig.stop(meter)
+    found = {device.record.device_class: device for device in rig.merged().devices}
+    length_s = sum((i.end - i.start).total_seconds() for i in found["cpu"].intervals)
+    assert length_s == pytest.approx(110, abs=1)
+    (end,) = by_type(rig.records(), EndRecord)
+    assert sum("tick" in text for text in end.notices) == 1

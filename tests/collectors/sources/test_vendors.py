@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -407,6 +408,17 @@ def test_tpu_rows_of_two_cores_are_one_chip(tmp_path: Path) -> None:
     assert [port.profile(index, full=True).utilisation for index in range(2)] == [0.25, 0.75]
     assert port.profile(1, full=True).memory_b == 2 * 2**30
     assert port.board(1).memory_b == 32 * 2**30
+
+
+def test_tpu_memory_is_known_although_the_meter_asks_in_the_background() -> None:
+    class Slow(FakeTpuMetrics):
+        def get_chip_usage(self, chip: Any) -> list[Any]:
+            time.sleep(0.05)
+            return super().get_chip_usage(chip)
+
+    port = Tpu(lambda: FakeTpuDevice("v4", 2), lambda: Slow([25.0, 75.0]))
+    port.open()
+    assert [port.board(index).memory_b for index in range(2)] == [16 * 2**30] * 2
 
 
 def test_tpu_without_the_jobs_metrics_server_has_no_reading() -> None:

@@ -1,0 +1,69 @@
+"""The meter's loop beside a meter that fails."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.meter.main import Loop
+from tests.collectors.rig import Rig, gpu, states
+
+
+class Failing:
+    """A meter whose every tick raises, and that is closed after `length_s`."""
+
+    role, devices, unreported = "command", None, ()
+    counts = SimpleNamespace(saved=0)
+    config = SimpleNamespace(metrics=None, server=None)
+    timeline = SimpleNamespace(now_ns=time.monotonic_ns)
+
+    def __init__(self, length_s: float) -> None:
+        self.ticks = 0
+        self.lines: list[str] = []
+        self.log = SimpleNamespace(write=self.lines.append)
+        self._until = time.monotonic() + length_s
+
+    @property
+    def closed(self) -> bool:
+        return time.monotonic() > self._until
+
+    def due_ns(self) -> int:
+        return 0
+
+    def tick(self) -> None:
+        self.ticks += 1
+        raise KeyError("tick")
+
+
+def test_a_tick_that_always_raises_does_not_spin() -> None:
+    meter: Any = Failing(0.5)
+    channel: Any = SimpleNamespace(ended=False, commands=list)
+    Loop(meter, channel, None).run()
+    assert 1 <= meter.ticks <= 2
+    assert len(meter.lines) == meter.ticks
+
+
+def test_a_reading_that_always_raises_leaves_the_journal_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(35, meter)
+    assert meter.devices is not None
+
+    def fail() -> None:
+        raise KeyError("tick")
+
+    monkeypatch.setattr(meter.devices, "tick", fail)
+    for _ in range(30):  # as the loop would, which rests after each
+        rig.clock.sleep(1)
+        with pytest.raises(KeyError):
+            meter.tick()
+    now_ns = meter.timeline.now_ns()
+    rig.kill(meter)
+    (state,) = states(rig.folder()).values()
+    assert now_ns - state["now_ns"] <= 11e9
