@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gramwatt.collectors.common.background import in_background
+from gramwatt.collectors.common.server_key import may_go_to
 
 if TYPE_CHECKING:
     import requests
@@ -25,11 +26,11 @@ def new_session(api_key: str | None = None, *, repeats: bool = True) -> requests
 
     POST is safe too: lines have identities, and a plan changes nothing.
     """
-    import requests
-    from requests.adapters import HTTPAdapter
     from requests.auth import HTTPBasicAuth
     from requests.utils import get_auth_from_url
     from urllib3.util.retry import Retry
+
+    from gramwatt.collectors.common.direct import direct_session
 
     retry = Retry(
         total=2 if repeats else 0,
@@ -41,15 +42,13 @@ def new_session(api_key: str | None = None, *, repeats: bool = True) -> requests
         allowed_methods=None,
         raise_on_status=False,
     )
-    session = requests.Session()
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(max_retries=retry))
+    session = direct_session(retry)
 
     def show_key(request: requests.PreparedRequest) -> requests.PreparedRequest:
         name, word = get_auth_from_url(request.url or "")
         if name or word:
             HTTPBasicAuth(name, word)(request)
-        elif api_key:
+        elif api_key and may_go_to(api_key, request.url or ""):
             request.headers["Authorization"] = f"Bearer {api_key}"
         return request
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import secrets
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from gramwatt.collectors.common import files, stored_keys
-from gramwatt.collectors.common.config import Config, user_file
+from gramwatt.collectors.common.config import Config, is_loopback, user_file
 
 NAME = "server.key"
 _LISTEN = "0A"
 """State of a listening socket (Linux, include/net/tcp_states.h)."""
 PREFIX = "gw_server_"
 """How the key begins; a key that a person made has its own visible part in place of `server`."""
+
+
+class HomeKey(str):
+    """The key of a home, which its reader took and nobody set: for servers of this user alone."""
+
+    __slots__ = ()
 
 
 def read(home: Path) -> str | None:
@@ -38,15 +43,24 @@ def for_server(home: Path, server: str) -> str | None:
 
     Any user of the machine may listen on a free port, and must not be sent the key.
     """
+    key = read(home) if _is_of_this_user(server) else None
+    return None if key is None else HomeKey(key)
+
+
+def may_go_to(key: str, url: str) -> bool:
+    """Return whether a key may be sent to an address now: the home's own only while a server of
+    this user listens there, since another may have taken the port meanwhile.
+    """
+    return not isinstance(key, HomeKey) or _is_of_this_user(url)
+
+
+def _is_of_this_user(server: str) -> bool:
     found = urlsplit(server)
-    host = "127.0.0.1" if found.hostname == "localhost" else found.hostname or ""
     try:
-        address, port = ip_address(host), found.port or 80
+        port = found.port or 80
     except ValueError:
-        return None
-    if not address.is_loopback or found.scheme != "http":
-        return None
-    return read(home) if _is_mine(port) else None
+        return False
+    return found.scheme == "http" and is_loopback(server) and _is_mine(port)
 
 
 def _is_mine(port: int, root: Path = Path("/proc/net")) -> bool:

@@ -15,10 +15,10 @@ from threading import BoundedSemaphore
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
 import sqlalchemy as sa
 from requests import RequestException
 
+from gramwatt.collectors.common.direct import direct_session, reach_directly
 from gramwatt.service.access.sessions import add
 from gramwatt.service.access.tokens import digest, new_token
 from gramwatt.service.common.errors import BusyError, LoginError
@@ -112,7 +112,8 @@ def _exchanged(
 
 def _signing_keys(provider: Mapping[str, Any]) -> Any:
     try:
-        return requests.get(provider["jwks_uri"], timeout=TIMEOUT_S).json()
+        with direct_session() as session:
+            return session.get(provider["jwks_uri"], timeout=TIMEOUT_S).json()
     except (RequestException, ValueError) as error:
         raise LoginError(f"the provider's keys cannot be had ({type(error).__name__})") from None
 
@@ -120,13 +121,15 @@ def _signing_keys(provider: Mapping[str, Any]) -> Any:
 def _client(oidc: OidcConfig, redirect_uri: str) -> Any:
     from authlib.integrations.requests_client import OAuth2Session
 
-    return OAuth2Session(
+    session = OAuth2Session(
         oidc.client_id,
         oidc.client_secret(),
         scope=SCOPE,
         redirect_uri=redirect_uri,
         code_challenge_method="S256",
     )
+    reach_directly(session)
+    return session
 
 
 def _provider(oidc: OidcConfig) -> Mapping[str, Any]:
@@ -146,9 +149,9 @@ def _provider(oidc: OidcConfig) -> Mapping[str, Any]:
 def _described(issuer: str) -> dict[str, Any]:
     """Ask the provider for its own description."""
     try:
-        found = requests.get(
-            f"{issuer.rstrip('/')}/.well-known/openid-configuration", timeout=TIMEOUT_S
-        ).json()
+        with direct_session() as session:
+            url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+            found = session.get(url, timeout=TIMEOUT_S).json()
         if found["issuer"] != issuer:
             raise LoginError("the provider names another issuer than GRAMWATT_OIDC_ISSUER")
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):

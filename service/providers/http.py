@@ -16,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 
+from gramwatt.collectors.common.direct import direct_session
 from gramwatt.service.config import LOOPBACK_HOSTS
 from gramwatt.service.providers.base import ProviderError, RestingError
 
@@ -130,7 +131,7 @@ class Http:
     ) -> bytes:
         url, ends = urljoin(self._base, path.lstrip("/")), time.monotonic() + WHOLE_S
         params: Mapping[str, str] | None = query
-        with requests.Session() as session:
+        with direct_session() as session:
             # Without it requests would look for a password of its own in ~/.netrc.
             session.auth = auth or (lambda request: request)
             for _ in range(REDIRECTS_MOST + 1):

@@ -12,8 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from gramwatt.collectors.client.api import Client
+from gramwatt.collectors.client.errors import ApiError
 from gramwatt.collectors.common import config as settings
+from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.http import new_session
+from gramwatt.service.prometheus.client import Prometheus
+from gramwatt.service.providers.base import ProviderError
+from gramwatt.service.providers.http import Http
 
 KEY = "gw_ci_secret"
 GRAMWATT = [sys.executable, "-m", "gramwatt"]
@@ -46,6 +52,15 @@ class Recorder:
 
 @pytest.fixture
 def recorder() -> Iterator[Recorder]:
+    found = Recorder()
+    yield found
+    found.http.shutdown()
+    found.http.server_close()
+
+
+@pytest.fixture
+def proxy() -> Iterator[Recorder]:
+    """A proxy that the environment may name."""
     found = Recorder()
     yield found
     found.http.shutdown()
@@ -211,3 +226,61 @@ def test_a_key_that_was_stored_for_a_server_goes_there_alone(
         **{"env": environ, "input": KEY, "capture_output": True, "text": True},
     )
     assert (refused.returncode, "GRAMWATT_ALLOW_HTTP=1" in refused.stderr) == (2, True)
+
+
+def proxied(proxy: Recorder) -> dict[str, str]:
+    """Return variables that send everything through a proxy."""
+    names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY")
+    return dict.fromkeys(names, proxy.url)
+
+
+COMMANDS = (
+    ("run", "--", "true"),
+    ("run", "--budget", "--", "true"),
+    ("run", "--when-greenest", "--deadline", "1h", "--", "true"),
+    ("sync",),
+    ("doctor",),
+    ("top", "--json", "--server"),
+)
+
+
+def test_a_server_of_this_machine_is_never_asked_through_a_proxy(
+    environ: dict[str, str], tmp_path: Path, recorder: Recorder, proxy: Recorder
+) -> None:
+    key, url = server_key.ensure(tmp_path / "home"), recorder.url.replace("127.0.0.1", "localhost")
+    environ |= proxied(proxy) | {"GRAMWATT_SERVER": url}
+    for words in COMMANDS:
+        line = [*GRAMWATT, *words, *([url] if words[-1] == "--server" else [])]
+        subprocess.run(line, env=environ, cwd=tmp_path / "repository", capture_output=True)
+        seen = recorder.keys.copy()
+        assert (proxy.keys, words, seen != []) == ([], words, True)
+        recorder.keys.clear()
+        assert words == ("doctor",) or f"Bearer {key}" in seen, words
+
+
+def test_no_client_asks_this_machine_through_a_proxy(
+    monkeypatch: pytest.MonkeyPatch, recorder: Recorder, proxy: Recorder
+) -> None:
+    for variable, value in proxied(proxy).items():
+        monkeypatch.setenv(variable, value)
+    with Client(recorder.url, KEY) as client, pytest.raises(ApiError):
+        client.keys()
+    with pytest.raises(ProviderError):
+        Http(recorder.url).ask("x", bytes, auth=("me", "word"))
+    with pytest.raises(Exception, match="does not answer|cannot be asked"):
+        list(Prometheus(recorder.url, KEY).chunks("m", 0, 60))
+    assert (proxy.keys, len(recorder.keys)) == ([], 3)
+    with pytest.raises(Exception, match="404"):
+        new_session(None, repeats=False).get("http://elsewhere.invalid/").raise_for_status()
+    assert proxy.keys == [None]  # any other address still goes by the proxy
+
+
+def test_a_home_s_key_is_not_sent_once_another_user_listens_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorder: Recorder
+) -> None:
+    key = server_key.ensure(tmp_path)
+    session = new_session(server_key.for_server(tmp_path, recorder.url), repeats=False)
+    session.get(recorder.url)
+    monkeypatch.setattr(server_key, "_is_mine", lambda _: False)
+    session.get(recorder.url)
+    assert recorder.keys == [f"Bearer {key}", None]
