@@ -21,7 +21,7 @@ class _Adapter(HTTPAdapter):
 
 
 def direct_session(retry: Any = 0) -> Session:
-    """Return a session of `requests` that asks loopback addresses directly; `retry` is of urllib3."""
+    """Return a session of `requests` that asks loopback addresses directly; `retry`: of urllib3."""
     session = Session()
     reach_directly(session, retry)
     return session

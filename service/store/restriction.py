@@ -7,7 +7,6 @@ however far, by the row they belong to. Other tables are not restricted.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,9 @@ from gramwatt.service.store.models import Base
 
 PROJECT = "project"
 _PROJECTS = "gramwatt_projects"
+"""Where a session keeps its projects, and the parameter by which each statement gets them: one set
+of criteria serves all, so that nothing is kept by what callers name.
+"""
 
 
 class ForeignProjectError(Exception):
@@ -55,23 +57,23 @@ def _way(table: Any) -> tuple[str, ...]:
     return ()
 
 
-def _is_of(columns: Any, way: tuple[str, ...], projects: Collection[str]) -> Any:
-    """Return a condition: the row is of the projects; correlated, so that its own index leads."""
+def _is_of(columns: Any, way: tuple[str, ...]) -> Any:
+    """Return a condition: the row is of the session's projects; correlated, so that its own index leads."""
     column = columns[way[0]]
     if len(way) == 1:
-        return column.in_(sorted(projects))
+        return column.in_(sa.bindparam(_PROJECTS, expanding=True))
     (key,) = column.foreign_keys
     parent = key.column.table.alias()
     found = sa.select(sa.literal(1)).select_from(parent)
     return found.where(
-        parent.c[key.column.name] == column, _is_of(parent.c, way[1:], projects)
+        parent.c[key.column.name] == column, _is_of(parent.c, way[1:])
     ).exists()
 
 
 @cache
-def _criteria(projects: frozenset[str]) -> tuple[Any, ...]:
+def _criteria() -> tuple[Any, ...]:
     return tuple(
-        with_loader_criteria(model, _is_of(model.__table__.c, way, projects), include_aliases=True)
+        with_loader_criteria(model, _is_of(model.__table__.c, way), include_aliases=True)
         for model, way in restricted_tables().items()
     )
 
@@ -80,4 +82,8 @@ def _criteria(projects: frozenset[str]) -> tuple[Any, ...]:
 def _restrict(state: ORMExecuteState) -> None:
     if state.is_select and not state.is_orm_statement:
         raise TypeError("a select of plain tables cannot be restricted; select from the models")
-    state.statement = state.statement.options(*_criteria(state.session.info[_PROJECTS]))
+    if state.is_insert:
+        return
+    state.statement = state.statement.options(*_criteria())
+    projects = sorted(state.session.info[_PROJECTS])
+    state.parameters = {**(state.parameters or {}), _PROJECTS: projects}  # type: ignore[dict-item]

@@ -1,5 +1,7 @@
 """Keys: what each scope may do, whose jobs each key sees, and what is refused without one."""
 
+import gc
+import tracemalloc
 from dataclasses import replace
 from datetime import timedelta
 
@@ -264,6 +266,18 @@ def test_a_key_of_a_project_changes_nothing_of_another(client, two, change):
     answer = client.open(address, method=change.upper(), json={}, headers=key)
     assert code(answer) == (404, "unknown-job")
     assert client.get("/v1/jobs/job-B/report").data == before
+
+
+def test_projects_that_a_caller_names_leave_nothing_in_memory(client, two):
+    """A name that callers make up must not become an entry of a cache."""
+    key = with_key(two, "r", "read")
+    ask = [client.get(f"/v1/jobs/x?project=p{n}", headers=key).status_code for n in range(20)]
+    tracemalloc.start()
+    ask += [client.get(f"/v1/jobs/x?project=q{n}", headers=key).status_code for n in range(20)]
+    gc.collect()
+    kept_b, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (set(ask), kept_b < 2_000_000) == ({404}, True), kept_b
 
 
 def test_a_job_cannot_be_moved_to_a_project_of_others(client, two):
