@@ -32,13 +32,22 @@ SCOPES: Mapping[str, str] = {
 class Caller:
     """Who asks: a key's name or a user, from which address, and what they may do and see.
 
-    `projects` are all that the caller sees and writes; None for every project.
+    `projects` are all that the caller sees and writes; None for every project. `credential` is what
+    they showed: the visible part of a key, of a rotated one that of the first, or a session's id;
+    empty for a process of this machine. A later key may have the same name and other projects, so
+    what is kept for a caller is kept by `identity`.
     """
 
     name: str
     address: str = "local"
     scope: str = ADMIN
     projects: frozenset[str] | None = None
+    credential: str = ""
+
+    @property
+    def identity(self) -> str:
+        """What tells the caller from every other, also from a later one of the same name."""
+        return self.credential or self.name
 
     def may(self, scope: str) -> bool:
         """Return whether the caller may do what the scope allows; an admin may do everything."""

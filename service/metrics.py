@@ -19,6 +19,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.multiprocess import MultiProcessCollector
 
 EXTENSION = "gramwatt-metrics"
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+"""The methods that are labels; any other a caller has made up, and each would be a series."""
+OTHER = "other"
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """The variable by which prometheus_client shares counters among processes."""
 
@@ -85,7 +88,8 @@ class Metrics:
 
     def _stop(self, response: Response) -> Response:
         route = request.url_rule.rule if request.url_rule else "none"
-        self.requests.labels(route, request.method, str(response.status_code)).inc()
+        method = request.method if request.method in METHODS else OTHER
+        self.requests.labels(route, method, str(response.status_code)).inc()
         self.seconds.labels(route).observe(time.perf_counter() - g.request_began_s)
         return response
 

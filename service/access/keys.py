@@ -119,7 +119,9 @@ def rotate_key(
                 row.expires_us = min(row.expires_us or ends_us, ends_us)
             else:
                 session.delete(row)
-        return _add(session, service, name, newest.scope, newest.projects, expires)
+        return _add(
+            session, service, name, newest.scope, newest.projects, expires, newest.origin
+        )
 
 
 def _of_name(session: Session, name: str) -> Sequence[ApiKey]:
@@ -135,12 +137,14 @@ def _add(
     scope: str,
     projects: str | None,
     expires: timedelta | None,
+    origin: str | None = None,
 ) -> NewKey:
     prefix, now_us = secrets.token_hex(4), service.now_us()
     key = f"{SHOWN}{prefix}_{new_token()}"
     row = ApiKey(
         name=name,
         prefix=prefix,
+        origin=origin or prefix,
         digest=digest(key),
         scope=scope,
         projects=projects,
@@ -170,7 +174,7 @@ def has_keys(service: Service) -> bool:
 def revoke_key(service: Service, name: str, prefix: str | None = None) -> RevokedKey:
     """Delete every key of a name, or the one of a visible part alone; raises UnknownKeyError."""
     with service.store.write() as session:
-        rows = [row for row in _of_name(session, name) if prefix in (None, f"{SHOWN}{row.prefix}")]
+        rows = [row for row in _of_name(session, name) if prefix in (None, _shown(row.prefix))]
         if not rows:
             raise _unknown(session, name)
         for row in rows:
@@ -193,7 +197,7 @@ def authenticate(service: Service, key: str, address: str) -> Caller | None:
         own = server_key.read(service.config.home)
         if own is None or not hmac.compare_digest(digest(own), digest(key)):
             return None
-        return Caller(SERVER, address, ADMIN)
+        return Caller(SERVER, address, ADMIN, credential=SERVER)
     prefix = key.split("_", 2)[1] if key.count("_") >= 2 else ""
     with service.store.read() as session:
         row = session.scalars(sa.select(ApiKey).where(ApiKey.prefix == prefix)).one_or_none()
@@ -202,7 +206,7 @@ def authenticate(service: Service, key: str, address: str) -> Caller | None:
     if row is None or not matches or _is_over(row, now_us):
         return None
     _note_use(service, row, now_us)
-    return Caller(row.name, address, row.scope, projects_of(row.projects))
+    return Caller(row.name, address, row.scope, projects_of(row.projects), _shown(row.origin))
 
 
 def _note_use(service: Service, row: ApiKey, now_us: int) -> None:
@@ -215,6 +219,10 @@ def _note_use(service: Service, row: ApiKey, now_us: int) -> None:
         return
 
 
+def _shown(prefix: str) -> str:
+    return f"{SHOWN}{prefix}"
+
+
 def _is_over(row: ApiKey, now_us: int) -> bool:
     return row.expires_us is not None and row.expires_us <= now_us
 
@@ -222,7 +230,7 @@ def _is_over(row: ApiKey, now_us: int) -> bool:
 def _row(row: ApiKey, now_us: int) -> KeyRow:
     return {
         "name": row.name,
-        "prefix": f"{SHOWN}{row.prefix}",
+        "prefix": _shown(row.prefix),
         "scope": row.scope,
         "projects": sorted(projects_of(row.projects) or ()),
         "created_at": text_from_us(row.created_us),

@@ -79,7 +79,13 @@ def caller_of(service: Service, cookie: str, address: str) -> Caller | None:
         found = _find(service, session, COOKIE, cookie)
     if found is None or found.signer != _signer(service):
         return None
-    return Caller(found.name, address, found.scope, projects_of(found.projects))
+    return Caller(
+        found.name,
+        address,
+        found.scope,
+        projects_of(found.projects),
+        f"session {found.digest[:ID_LENGTH]}",
+    )
 
 
 def sign_out(service: Service, cookie: str) -> None:

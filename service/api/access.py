@@ -113,7 +113,7 @@ def install(app: Flask) -> None:
         if access is Access.LOGIN:
             _spend(limits, f"address {request.remote_addr}")
         if caller := g.get("caller"):
-            _spend(of_senders if access is Access.INGEST else limits, f"key {caller.name}")
+            _spend(of_senders if access is Access.INGEST else limits, f"key {caller.identity}")
 
     def log_sign_in(response: Response) -> Response:
         tried = declared(app).get(request.endpoint or "") is Access.LOGIN and (

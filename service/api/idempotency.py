@@ -32,5 +32,5 @@ def once(body: BaseModel, work: Callable[[], Answer]) -> Answer:
         raise invalid(f"header.{IDEMPOTENCY_KEY}", "has 1 to 255 printable ASCII characters")
     asked = f"{request.method} {request.full_path} {body.model_dump_json(exclude_unset=True)}"
     digest = hashlib.sha256(asked.encode()).hexdigest()
-    answer: Any = answered_once(service().for_every_project(), caller().name, key, digest, work)
+    answer: Any = answered_once(service().for_every_project(), caller().identity, key, digest, work)
     return answer  # type: ignore[no-any-return]

@@ -32,7 +32,8 @@ class ApiKey(Base):
 
     While a key is rotated there are two of its name, of which the older expires.
 
-    `prefix` is the visible part of the key, by which it is found.
+    `prefix` is the visible part of the key, by which it is found, and `origin` that of the key
+    which it replaces by rotation, else its own.
     """
 
     __tablename__ = "api_keys"
@@ -40,6 +41,7 @@ class ApiKey(Base):
     id: Mapped[AutoKey]
     name: Mapped[Word]
     prefix: Mapped[Word] = mapped_column(unique=True)
+    origin: Mapped[Word]
     digest: Mapped[Word]
     scope: Mapped[Word]
     projects: Mapped[Document | None]

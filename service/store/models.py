@@ -379,7 +379,10 @@ class WaitingLine(Base):
 
 
 class KeptAnswer(Base):
-    """The answer to a request with an `Idempotency-Key`; null while it is being answered."""
+    """The answer to a request with an `Idempotency-Key`; null while it is being answered.
+
+    `caller` is the identity of who asked, as the service's `Caller` has it.
+    """
 
     __tablename__ = "kept_answers"
     __table_args__ = (Index(None, "made_us"),)

@@ -215,10 +215,10 @@ def split_waiting(
 
 def keep_waiting(service: Service, session: Session, job_id: str, lines: list[AnyRecord]) -> int:
     """Keep lines until their job is known; return how many are new."""
-    mine = (WaitingLine.caller == service.caller.name, WaitingLine.job_id == job_id)
+    mine = (WaitingLine.caller == service.caller.identity, WaitingLine.job_id == job_id)
     count = sa.select(sa.func.count()).select_from(WaitingLine).where(*mine)
     before = session.scalar(count) or 0
-    who = {"caller": service.caller.name, "job_id": job_id, "made_us": service.now_us()}
+    who = {"caller": service.caller.identity, "job_id": job_id, "made_us": service.now_us()}
     rows = [
         {**who, "node": r.node, "writer": r.writer, "seq": r.seq, "line": encode(r)} for r in lines
     ]
@@ -231,7 +231,7 @@ def released(
 ) -> list[AnyRecord]:
     """Return the lines of these nodes that have waited, and keep them no longer."""
     mine = (
-        WaitingLine.caller == service.caller.name,
+        WaitingLine.caller == service.caller.identity,
         WaitingLine.job_id == job_id,
         WaitingLine.node.in_(sorted(nodes)),
     )

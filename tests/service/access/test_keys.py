@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.access.audit import audit_page
-from gramwatt.service.access.keys import create_key
+from gramwatt.service.access.keys import create_key, revoke_key, rotate_key
 from gramwatt.service.api.access import declared
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
@@ -298,6 +298,25 @@ def test_a_bound_key_may_say_a_request_twice(client, two):
         404,
         "unknown-job",
     )
+
+
+def test_a_later_key_of_the_same_name_gets_nothing_kept_for_the_first(client, two):
+    """Neither its answers, its lines in wait, nor its bucket: each is kept by the key."""
+    say = {"Idempotency-Key": "one"}
+    first = with_key(two, "ci", "admin", "A")
+    changed = client.patch("/v1/jobs/job-A", json={"name": "n"}, headers=first | say)
+    assert changed.status_code == 200
+    waiting = journal("later", project="A")[1:]
+    assert send(client, "later", waiting, first).json["accepted"] == len(waiting)
+    rotated = rotate_key(two, "ci", timedelta(hours=1))["key"]
+    again = {"Authorization": f"Bearer {rotated}"} | say
+    assert client.patch("/v1/jobs/job-A", json={"name": "n"}, headers=again).data == changed.data
+    revoke_key(two, "ci")
+    other = with_key(two, "ci", "admin", "B")
+    answer = client.patch("/v1/jobs/job-A", json={"name": "n"}, headers=other | say)
+    assert code(answer) == (404, "unknown-job")
+    send(client, "later", journal("later", project="B")[:1], other)
+    assert client.get("/v1/jobs/later/intervals", headers=other).json["intervals"] == []
 
 
 def test_a_bound_key_opens_jobs_of_its_project_only(client, two):

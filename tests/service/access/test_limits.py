@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gramwatt.service.access.keys import create_key
+from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.access.sessions import new_link
 from gramwatt.service.api.limits import BUCKETS_MOST, Buckets
 from gramwatt.service.app import create_app
@@ -45,6 +45,10 @@ def test_a_key_that_asks_too_often_waits_and_the_others_do_not(light):
     assert [answer.status_code for answer in found] == [200] * 5 + [429]
     assert (found[5].json["code"], found[5].headers["Retry-After"]) == ("too-many-requests", "2")
     assert client.get("/v1/jobs", headers=other).status_code == 200
+    revoke_key(light, "other")
+    next_one = {"Authorization": f"Bearer {create_key(light, 'other', 'admin')['key']}"}
+    found = [client.get("/v1/jobs", headers=next_one) for _ in range(5)]  # not the other's bucket
+    assert [answer.status_code for answer in found] == [200] * 5
     # Records have a bucket of their own, ten times as large.
     for _ in range(20):
         sent = client.post(

@@ -322,6 +322,28 @@ def test_metrics_count_requests_by_route_and_jobs_by_state(client, light):
         assert f"gramwatt_http_requests_total{{{labels}}} 1.0" in text
 
 
+def test_callers_cannot_make_series_of_metrics(client):
+    """Neither by a method, nor an address, a query, a host or a header that they make up."""
+
+    def series():
+        text = client.get("/metrics").text
+        return {line.rpartition(" ")[0] for line in text.splitlines() if line[:1] != "#"}
+
+    def ask(mark):
+        for headers in ({"Authorization": ""}, {}):
+            client.open("/v1/jobs", method=f"FOO{mark}", headers=headers)
+            client.open(f"/v1/{mark}", method="GET", headers=headers)
+            client.get(f"/v1/jobs/{mark}?project={mark}", headers=headers)
+            client.get("/v1/jobs", headers={**headers, "Host": f"h{mark}", "X-Mark": mark})
+
+    series()  # a request of its own
+    ask("a")
+    before = series()
+    ask("b")
+    assert series() == before
+    assert 'gramwatt_http_requests_total{method="other",route="none",status="401"}' in before
+
+
 def test_not_ready_until_the_tables_are_there(tmp_path, clock):
     from gramwatt.service.config import ServiceConfig, sqlite_url
     from gramwatt.service.container import Service
