@@ -27,12 +27,14 @@ BATCH = 500
 class AuditRow(TypedDict):
     """One act: `actor` is a key or a user, `address` where from, `subject` what it was done to.
 
-    `number` counts up.
+    `credential` is the visible part of the key, or the session's id; empty for a command. `number`
+    counts up.
     """
 
     number: int
     at: str
     actor: str
+    credential: str
     address: str
     action: str
     subject: str
@@ -58,6 +60,7 @@ def record(
     entry = AuditEntry(
         at_us=service.now_us(),
         actor=(by or caller.name)[:512],
+        credential=caller.credential if by in (None, caller.name) else "",
         address=caller.address[:64],
         action=action,
         subject=subject.replace("\x00", "")[:1024],
@@ -98,6 +101,7 @@ def _row(entry: AuditEntry) -> AuditRow:
         "number": entry.id,
         "at": text_from_us(entry.at_us),
         "actor": entry.actor,
+        "credential": entry.credential,
         "address": entry.address,
         "action": entry.action,
         "subject": entry.subject,

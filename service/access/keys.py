@@ -119,9 +119,7 @@ def rotate_key(
                 row.expires_us = min(row.expires_us or ends_us, ends_us)
             else:
                 session.delete(row)
-        return _add(
-            session, service, name, newest.scope, newest.projects, expires, newest.origin
-        )
+        return _add(session, service, name, newest.scope, newest.projects, expires, newest.origin)
 
 
 def _of_name(session: Session, name: str) -> Sequence[ApiKey]:

@@ -167,7 +167,8 @@ def _follow(service: Service, newest: list[AuditRow], after: int, as_json: bool)
 
 
 def _entry(row: AuditRow) -> str:
-    who = f"{row['actor']} from {row['address']}"
+    credential = f" ({row['credential']})" if row["credential"] else ""
+    who = f"{row['actor']}{credential} from {row['address']}"
     return f"{row['at'][:19]}Z  {row['action']}  {row['subject']}  by {who}"
 
 

@@ -80,6 +80,7 @@ class AuditEntry(Base):
     id: Mapped[AutoKey]
     at_us: Mapped[Timestamp]
     actor: Mapped[Label]
+    credential: Mapped[Word] = mapped_column(default="")
     address: Mapped[Word]
     action: Mapped[Word]
     subject: Mapped[str] = mapped_column(String(1024))

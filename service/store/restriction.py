@@ -65,9 +65,7 @@ def _is_of(columns: Any, way: tuple[str, ...]) -> Any:
     (key,) = column.foreign_keys
     parent = key.column.table.alias()
     found = sa.select(sa.literal(1)).select_from(parent)
-    return found.where(
-        parent.c[key.column.name] == column, _is_of(parent.c, way[1:])
-    ).exists()
+    return found.where(parent.c[key.column.name] == column, _is_of(parent.c, way[1:])).exists()
 
 
 @cache

@@ -317,6 +317,11 @@ def test_a_later_key_of_the_same_name_gets_nothing_kept_for_the_first(client, tw
     assert code(answer) == (404, "unknown-job")
     send(client, "later", journal("later", project="B")[:1], other)
     assert client.get("/v1/jobs/later/intervals", headers=other).json["intervals"] == []
+    client.patch("/v1/jobs/job-B", json={"name": "n"}, headers=other)
+    entries = client.get("/v1/audit").json["entries"]
+    acts = [e["credential"] for e in entries if e["action"] == "job-corrected"]
+    keys = [header["Authorization"].split()[1][:11] for header in (other, first)]
+    assert acts == keys
 
 
 def test_a_bound_key_opens_jobs_of_its_project_only(client, two):
