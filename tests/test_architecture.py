@@ -29,6 +29,7 @@ ARROWS = {
         "gramwatt.collectors.cli.options",
         "gramwatt.collectors.common.config",
         "gramwatt.collectors.common.catalogs",
+        "gramwatt.collectors.common.direct",
         "gramwatt.collectors.common.files",
         "gramwatt.collectors.common.http",
         "gramwatt.collectors.common.identity",

@@ -58,7 +58,9 @@ def _way(table: Any) -> tuple[str, ...]:
 
 
 def _is_of(columns: Any, way: tuple[str, ...]) -> Any:
-    """Return a condition: the row is of the session's projects; correlated, so that its own index leads."""
+    """Return the condition that a row is of the session's projects; correlated, so that its own
+    index leads.
+    """
     column = columns[way[0]]
     if len(way) == 1:
         return column.in_(sa.bindparam(_PROJECTS, expanding=True))
