@@ -25,8 +25,7 @@ from typing import Any
 LIMIT = 0.01
 """What the hooks may take of a training; benchmarks/meter_cost has the meter, a process beside."""
 SETTINGS = {"OMP_NUM_THREADS": "1", "GRAMWATT_HOST_SOURCE": "model"}
-"""One processor for the training; and no codecarbon, which a meter starts after a minute at most,
-so that a slow machine does not measure another meter."""
+"""One processor for the training, and a host that is not read."""
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.platform import MACOS, refused
 from gramwatt.collectors.doctor.finding import Finding, State, Target
+from gramwatt.collectors.host.codecarbon import reads_more
 from gramwatt.collectors.host.machine import this_machine
 from gramwatt.collectors.host.rapl import POWERCAP, find_counters, read_counters
 from gramwatt.collectors.host.source import RAM
@@ -103,21 +104,21 @@ def _estimated(
 
 
 def codecarbon(target: Target) -> Finding:
-    """Check that codecarbon is installed, and say for which components it would be asked."""
-    if target.environ.get("GRAMWATT_HOST_SOURCE") == "model":
+    """Check whether codecarbon reads a counter that gramwatt does not, and is installed then."""
+    setting = target.environ.get("GRAMWATT_HOST_SOURCE")
+    if setting == "model":
         text = "switched off by GRAMWATT_HOST_SOURCE=model: the host's energy is a model's"
         return _estimated("codecarbon", "off", text, "unset GRAMWATT_HOST_SOURCE")
-    if find_spec("codecarbon") is None:
-        text = "not installed: what RAPL does not give is a model's, compared with no other"
-        return _estimated("codecarbon", "missing", text, install_command("host"))
     found = find_counters(target.root / POWERCAP.relative_to("/"))
+    if reads_more(setting, found.usable, target.root):
+        if find_spec("codecarbon") is None:
+            text = "not installed: it would read a counter that gramwatt does not"
+            return _estimated("codecarbon", "missing", text, install_command("host"))
+        return Finding("codecarbon", "ok", "installed, and its counters are used")
     if found.of(RAM):
-        return Finding("codecarbon", "ok", "installed, and not needed: RAPL gives CPU and memory")
+        return Finding("codecarbon", "ok", "not needed: RAPL gives CPU and memory")
     component, model = ("memory", RAM_MODEL) if found.usable else ("CPU and memory", CPU_MODEL)
-    text = (
-        f"installed; for {component} its counters are used; where it has only a model, that is a "
-        "second opinion beside ours in the document of a job of more than a minute"
-    )
+    text = f"not needed: it reads no counter of {component} here, whose power is estimated"
     return _estimated("codecarbon", "ok", text, None, model)
 
 

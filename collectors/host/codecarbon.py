@@ -1,4 +1,4 @@
-"""codecarbon: a source of energy where it reads a counter, a second opinion where it has a model.
+"""codecarbon as a source of energy, where it reads a counter that gramwatt does not.
 
 It runs in a process of its own, which this file starts (`Codecarbon`) and is (`main`): it takes 2
 to 7 s and 90 MB to start and reads seconds late, and the meter never waits for it. The only file
@@ -15,21 +15,20 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, SystemClock, Timeline
 from gramwatt.collectors.common.json_lines import encoded
-from gramwatt.collectors.host.model import ModelSource, mean_load, read_load
+from gramwatt.collectors.host.model import ModelSource
 from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.collectors.host.source import CPU, RAM, WAIT_NS, Span
 from gramwatt.sci.base.units import j_from_kwh
 
-COUNTER_AFTER_NS, OPINION_AFTER_NS = 5 * NS_PER_S, 60 * NS_PER_S
-"""Age of the job at which it is started, where it may read a counter, and where it has only models:
-its start takes 1.9 s of processor time, which no shorter job should spend on an opinion."""
+COUNTER_AFTER_NS = 5 * NS_PER_S
+"""Age of the job at which it is started: its start takes 1.9 s of processor time."""
 GIVE_UP_NS = 60 * NS_PER_S
 """Without a reading by then it has failed."""
 LONGEST_NS = 3_600 * NS_PER_S
@@ -37,8 +36,8 @@ LONGEST_NS = 3_600 * NS_PER_S
 READ_B = 65_536
 NICENESS = 10
 """It gives way to the job: it is late rather than in the way."""
-VCGENCMD = Path("/usr/bin/vcgencmd")
-"""The program by which it reads the power controller of a Raspberry Pi 5."""
+VCGENCMD = "usr/bin/vcgencmd"
+"""The program by which it reads the power controller of a Raspberry Pi 5, below the root."""
 NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What a line that codecarbon or one of its libraries prints may raise when it is read."""
 
@@ -51,21 +50,12 @@ FOREIGN = ("CODECARBON_", "codecarbon_", "SLURM_")
 program that containers lack and then measures nothing."""
 
 
-class Process(Protocol):
-    """A codecarbon process: the file descriptor of its output, and its end."""
-
-    fd: int
-
-    def kill(self) -> None:
-        """End it and collect it, without waiting for anything it does."""
-
-
 class PipedProcess:
     """codecarbon's process, its output on a pipe that never blocks the reader."""
 
     def __init__(self, command: list[str], environ: Mapping[str, str], folder: str) -> None:
         """Start it in `folder`; raises OSError."""
-        import subprocess  # most jobs end before they need it
+        import subprocess  # most jobs never need it
 
         self.fd, writer = os.pipe()
         try:
@@ -92,7 +82,16 @@ class PipedProcess:
         self._process.wait(timeout=1)
 
 
-def starter(environ: Mapping[str, str]) -> Callable[[str], Process] | None:
+def reads_more(setting: str | None, usable: bool, root: Path = Path("/")) -> bool:
+    """Tell whether it may read a counter that gramwatt does not.
+
+    That is RAPL where the `setting` leaves it to codecarbon and all packages are `usable`, or a
+    Raspberry Pi's power controller.
+    """
+    return (setting == "codecarbon" and usable) or (root / VCGENCMD).exists()
+
+
+def starter(environ: Mapping[str, str]) -> Callable[[str], PipedProcess] | None:
     """Return what starts codecarbon's process in a folder; None where it is not installed."""
     try:
         installed = find_spec("codecarbon") is not None  # without importing it
@@ -102,42 +101,18 @@ def starter(environ: Mapping[str, str]) -> Callable[[str], Process] | None:
     return (lambda folder: PipedProcess(command, environ, folder)) if installed else None
 
 
-class Reading(NamedTuple):
-    """Mean power of the whole host's components [W] over [start, end) of the timeline [ns].
-
-    `power_w` lacks a component without energy: nothing was measured of it.
-    `load` is the host's mean load (0 to 1) meanwhile, None where it is not known.
-    """
-
-    start_ns: int
-    end_ns: int
-    power_w: dict[str, float]
-    load: float | None
-
-
 class Codecarbon:
-    """One codecarbon process of a job, for the components that gramwatt reads no counter of.
-
-    It is started when the job is old enough, and ended when it has failed, or has given its
-    opinion and counts nothing.
-    """
+    """One codecarbon process of a job, started when the job is old enough."""
 
     def __init__(
-        self,
-        spawn: Callable[[], Process],
-        timeline: Timeline,
-        fail: Callable[[str], None],
-        compare: Callable[[Reading, Collection[str]], None],
-        may_count: bool,
+        self, spawn: Callable[[], PipedProcess], timeline: Timeline, fail: Callable[[str], None]
     ) -> None:
-        """`fail` is told why it is of no use, once it is; `compare` gets the first reading, and the
-        components that it counts.
-        """
-        self.process: Process | None = None
+        """`fail` is told why it is of no use, once it is."""
+        self.process: PipedProcess | None = None
         self.counters: dict[str, tuple[str, str]] = {}
         """Meter and kind of the components of which it reads a counter, as it says at its start."""
-        self._spawn, self._timeline, self._fail, self._compare = spawn, timeline, fail, compare
-        self._start_ns = timeline.start_ns + (COUNTER_AFTER_NS if may_count else OPINION_AFTER_NS)
+        self._spawn, self._timeline, self._fail = spawn, timeline, fail
+        self._start_ns = timeline.start_ns + COUNTER_AFTER_NS
         self._ended = self._has_read = False
         self._buffer = b""
         self._spans: dict[str, list[Span]] = {}
@@ -163,18 +138,15 @@ class Codecarbon:
         now_ns = self._timeline.now_ns()
         if self.process is None:
             if not self._ended and now_ns >= self._start_ns:
-                self._start()
+                try:
+                    self.process = self._spawn()
+                except OSError as error:
+                    self._give_up(f"codecarbon could not be started ({error})")
             return
         for line in self._lines(self.process.fd):
             self._parse(line)
         if not self._has_read and now_ns >= self._start_ns + GIVE_UP_NS:
             self._give_up("codecarbon gave no reading within a minute")
-
-    def _start(self) -> None:
-        try:
-            self.process = self._spawn()
-        except OSError as error:
-            self._give_up(f"codecarbon could not be started ({error})")
 
     def _lines(self, fd: int) -> list[bytes]:
         """Return the lines that have arrived. At the end of its output it has failed."""
@@ -206,40 +178,31 @@ class Codecarbon:
                     meter, kind = message["counters"].get(name, ("", ""))
                     if kind in ("measured", "integrated"):
                         self.counters[name] = str(meter), kind
-            elif (reading := self._reading(message)) is not None:
-                self._add(reading)
+                if not self.counters:
+                    self._give_up("codecarbon reads no counter here")
+            else:
+                self._add(message)
         except NOT_OURS:
             return
 
-    def _reading(self, message: dict[str, Any]) -> Reading | None:
-        start_ns, end_ns = self._at(message["from_ns"]), self._at(message["to_ns"])
-        if not 0 < end_ns - start_ns <= LONGEST_NS:
-            return None
+    def _add(self, message: dict[str, Any]) -> None:
+        """Take a reading: energy [J] of the whole host's components over a span of boot time."""
+        # A boot time on the job's timeline, exact to the microsecond.
+        offset_ns = self._timeline.offset_ns
+        start_ns, end_ns = (
+            (int(message[edge]) + offset_ns) // 1000 * 1000 for edge in ("from_ns", "to_ns")
+        )
+        if self._ended or not 0 < end_ns - start_ns <= LONGEST_NS:
+            return
         span_s = (end_ns - start_ns) / NS_PER_S
         power_w = {name: float(message[f"{name}_j"]) / span_s for name in (CPU, RAM)}
         if not all(0 <= watts < math.inf for watts in power_w.values()):
-            return None
-        power_w = {name: watts for name, watts in power_w.items() if watts > 0}
-        load = message.get("load")
-        known = isinstance(load, float) and 0 <= load <= 1
-        return Reading(start_ns, end_ns, power_w, load if known else None)
-
-    def _add(self, reading: Reading) -> None:
-        if self._ended:
             return
-        if not self._has_read:
-            self._compare(reading, self.counters)
         self._has_read = True
         for name, (_, kind) in self.counters.items():
-            if name in reading.power_w:  # a counter that stands still is none
-                span = Span(reading.start_ns, reading.end_ns, reading.power_w[name], kind)
+            if power_w[name] > 0:  # a counter that stands still is none
+                span = Span(start_ns, end_ns, power_w[name], kind)
                 self._spans.setdefault(name, []).append(span)
-        if not self.counters:
-            self.end()
-
-    def _at(self, boot_ns: int) -> int:
-        """Return a boot time on the job's timeline, both [ns], exact to the microsecond."""
-        return (int(boot_ns) + self._timeline.offset_ns) // 1000 * 1000
 
 
 class CodecarbonSource:
@@ -317,9 +280,6 @@ def _tracker(every_s: float) -> tuple[Any, dict[str, tuple[str, str]]]:
     from codecarbon import OfflineEmissionsTracker
     from codecarbon.core import cpu
 
-    if not find_counters().usable:
-        # It would take the packages that can be read for the whole processor.
-        cpu.is_rapl_available = lambda *_: False
     tracker = OfflineEmissionsTracker(
         project_name="gramwatt",
         measure_power_secs=every_s,
@@ -352,11 +312,11 @@ def _tracker(every_s: float) -> tuple[Any, dict[str, tuple[str, str]]]:
 def _counters(cpu: Any) -> dict[str, tuple[str, str]]:
     """Return meter and kind of what it reads from hardware, in the order in which it chooses.
 
-    It models the rest, Apple silicon and all memory but a Raspberry Pi's included: 5 W for each
-    memory module it supposes, TDP x (0.1 + 0.9 load^3) for a processor.
+    It models the rest. Of packages of which only some can be read it takes those for the whole
+    processor: that is no counter of it.
     """
     if sys.platform == "linux" and cpu.is_rapl_available():
-        return {CPU: ("codecarbon-rapl", "measured")}
+        return {CPU: ("codecarbon-rapl", "measured")} if find_counters().usable else {}
     if cpu.is_raspberry():  # currents and voltages of the board's rails
         return dict.fromkeys((CPU, RAM), ("codecarbon-pmic", "integrated"))
     return {}
@@ -371,13 +331,12 @@ def _output_handler(every_s: float) -> Any:
         """Writes each interval's energy. Never raises: that would stop the tracker for good."""
 
         def __init__(self) -> None:
-            self._since_ns, self._load = clock.now_ns(), read_load()
+            self._since_ns = clock.now_ns()
             self._cpu_kwh = self._ram_kwh = 0.0
             self._calls = 0
 
         def live_out(self, total: Any, delta: Any) -> None:
-            """Write one interval: from the previous one to now [ns], CPU and RAM energy [J], and
-            the host's load meanwhile.
+            """Write one interval: from the previous one to now [ns], CPU and RAM energy [J].
 
             Calls that were held up come together, all energy in the first: one for all of them.
             """
@@ -385,15 +344,14 @@ def _output_handler(every_s: float) -> Any:
                 now_ns, since_ns = clock.now_ns(), self._since_ns
                 if now_ns - since_ns < every_s * NS_PER_S / 2:
                     return
-                load = mean_load(self._load, now := read_load())
                 energy = {
                     "cpu_j": j_from_kwh(total.cpu_energy - self._cpu_kwh),
                     "ram_j": j_from_kwh(total.ram_energy - self._ram_kwh),
                 }
                 self._cpu_kwh, self._ram_kwh = total.cpu_energy, total.ram_energy
-                self._since_ns, self._load, self._calls = now_ns, now, self._calls + 1
+                self._since_ns, self._calls = now_ns, self._calls + 1
                 if self._calls > SKIPPED:
-                    _write({"from_ns": since_ns, "to_ns": now_ns, **energy, "load": load})
+                    _write({"from_ns": since_ns, "to_ns": now_ns, **energy})
             except Exception:  # the next interval holds this one too
                 return
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from gramwatt.collectors.common.clock import Clock, SystemClock
 from gramwatt.collectors.common.proc import boot_id, process_start_ns
 from gramwatt.collectors.devices.port import DevicePort, Place
-from gramwatt.collectors.host.codecarbon import Process
+from gramwatt.collectors.host.codecarbon import PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.host.processes import Reader, read_processes
 from gramwatt.collectors.host.rapl import Counters, find_counters
@@ -37,5 +37,5 @@ class Dependencies:
     ports: Callable[[Mapping[str, str]], list[DevicePort]] = lambda env: ports(Place(environ=env))
     processes: Reader = read_processes
     polls: Callable[[Sequence[Server]], Polls] = Poller
-    codecarbon: Callable[[str], Process] | None = None
+    codecarbon: Callable[[str], PipedProcess] | None = None
     """Starts codecarbon in a folder; None when it is not installed."""

@@ -5,15 +5,13 @@ A RAPL counter where there is one, else codecarbon where that reads one, else th
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection
 from typing import Any
 
 from gramwatt.collectors.common import identity
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.group import NodeJob
 from gramwatt.collectors.devices.locks import DeviceLocks
-from gramwatt.collectors.host.codecarbon import VCGENCMD, Codecarbon, CodecarbonSource, Reading
+from gramwatt.collectors.host.codecarbon import Codecarbon, CodecarbonSource, reads_more
 from gramwatt.collectors.host.components import HostComponent
 from gramwatt.collectors.host.division import CpuDivision, Divided, Division, RamDivision, Whose
 from gramwatt.collectors.host.model import CpuModel, ModelSource, RamModel
@@ -21,11 +19,9 @@ from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource
 from gramwatt.collectors.host.source import CPU, RAM, HostSource
 from gramwatt.collectors.journal.intervals import Ledger
 from gramwatt.collectors.meter.dependencies import HOST_SOURCE, Dependencies
-from gramwatt.sci.base import host_model, uncertainty
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.journal.records import DeviceRecord
 
-NAMES = {CPU: "processor", RAM: "memory"}
 LOOK_AT_S = (1, 2, 4, 8)
 """Ages of the meter at which it looks at the job's processes, before it does so at every save: so
 that the memory of a short command is seen."""
@@ -53,18 +49,12 @@ class HostDevices:
         own = NO_COUNTERS if setting == "codecarbon" else found
         start = None if setting == "model" else dependencies.codecarbon
         self._codecarbon: Codecarbon | None = None
-        if start and not (own.of(CPU) and own.of(RAM)):
-            # Where it reads a counter that we do not: left to it, or a Raspberry Pi's or a Mac's.
-            may_count = found.usable > own.usable or VCGENCMD.exists() or sys.platform == "darwin"
-            self._codecarbon = Codecarbon(
-                lambda: start(folder), job.timeline, self._use_model, self._compare, may_count
-            )
+        if start and reads_more(setting, found.usable) and not (own.of(CPU) and own.of(RAM)):
+            self._codecarbon = Codecarbon(lambda: start(folder), job.timeline, self._use_model)
         # A virtual machine has no counters, and its user nothing to do about it.
         absent = found.denied or not machine.virtual
         if (not found.usable and absent) or (setting == "codecarbon" and not self._codecarbon):
             self._report_estimated(found)
-        self._opinions: dict[str, tuple[float, float]] = {}
-        """Power by codecarbon's model and by ours [W] of a component, over the same two seconds."""
         self._recorded: dict[str, object] = {}
         # Locks go by the machine, since several machines may share a home, and by job and node:
         # containers of one machine are nodes of their own.
@@ -189,30 +179,6 @@ class HostDevices:
     def _use_model(self, why: str) -> None:
         self._job.notify("meter-source-absent", f"{why}; the host's energy is the model's.")
 
-    def _compare(self, reading: Reading, counted: Collection[str]) -> None:
-        """Keep codecarbon's models as second opinions; report those outside the range of ours."""
-        threads, memory_b = self._machine.threads_total, self._machine.memory_total_b
-        ours_w: dict[str, float] = {}
-        if threads and reading.load is not None:
-            ours_w[CPU] = host_model.cpu_power_w(threads, reading.load)
-        if memory_b:
-            ours_w[RAM] = host_model.ram_power_w(memory_b)
-        for name, own_w in ours_w.items():
-            component = self._components[name]
-            theirs_w = reading.power_w.get(name)
-            is_compared = isinstance(component.source, CodecarbonSource) and name not in counted
-            if theirs_w is None or not is_compared:
-                continue
-            self._opinions[name] = theirs_w, own_w
-            range_ = uncertainty.relative_range("estimated", component.model.meter)
-            low_w, high_w = range_.low * own_w, range_.high * own_w
-            if not low_w <= theirs_w <= high_w:
-                self._job.notify(
-                    "host-cross-check",
-                    f"For this host's {NAMES[name]} codecarbon's model gives {theirs_w:.1f} W, "
-                    f"the one used {own_w:.1f} W ({low_w:.1f} to {high_w:.1f}).",
-                )
-
     def _put_records(self, *, final: bool = False) -> None:
         """Put the device records of CPU and memory, again whenever what they say has changed.
 
@@ -221,8 +187,7 @@ class HostDevices:
         for name, component in self._components.items():
             meter, kind = component.source.meter, component.source.kind
             share = component.mean_share if final else component.share
-            codecarbon_w, model_w = self._opinions.get(name, (None, None))
-            known = meter, kind, share, codecarbon_w
+            known = meter, kind, share
             if self._recorded.get(name) == known:
                 continue
             self._recorded[name] = known
@@ -233,7 +198,5 @@ class HostDevices:
                 meter=meter,
                 kind="attributed" if share < 1 and kind == "measured" else kind,
                 share=share,
-                codecarbon_w=codecarbon_w,
-                model_w=model_w,
                 **self._machine.facts(name),
             )

@@ -80,7 +80,6 @@ def _table(devices: Sequence[DeviceDoc], whole_j: float) -> Table:
     )
     rows = tuple(_device(device, whole_j) for device in devices)
     note = "CPU and memory share the host's embodied carbon, which has its own row."
-    note = " ".join([note, *map(_second_opinion, devices)]).strip()
     return Table("Energy and embodied carbon by device", columns, rows, note)
 
 
@@ -95,18 +94,6 @@ def _device(device: DeviceDoc, whole_j: float) -> tuple[Cell, ...]:
         percent(energy["value"] / whole_j) if energy and whole_j else "",
         Pair(_kinds(known), device["meter"]) if known else device["meter"],
         "in the host's row" if hosted else cell(device["embodied_g"]),
-    )
-
-
-def _second_opinion(device: DeviceDoc) -> str:
-    """Return what codecarbon's model gives where the energy is estimated; empty without it."""
-    theirs_w, own_w = device["codecarbon_w"], device["model_w"]
-    if theirs_w is None or own_w is None:
-        return ""
-    return (
-        f"A second opinion on {device['name']} on {device['node']}, which no counter measures: "
-        f"codecarbon's model gives {number(theirs_w, 3)} W for all of it, the one used "
-        f"{number(own_w, 3)} W over the same seconds."
     )
 
 

@@ -54,16 +54,11 @@ DeviceDoc = TypedDict(
         "peak_memory_b": float | None,
         "max_power_w": float | None,
         "profile": dict[str, float],
-        "codecarbon_w": float | None,
-        "model_w": float | None,
     },
 )
 """One device of the job: the share of it that was reserved, its energy [J] and embodied share
 [gCO2e], its meter, the joules by kind, and in `profile` its telemetry by the names of
-journal/telemetry.py. `codecarbon_w` is a second opinion on a processor or memory that is estimated:
-power [W] of all of the host's by codecarbon's model, `model_w` by gramwatt's over the same seconds;
-None where a counter was read, or in a job of less than a minute. (Functional syntax, because
-"class" is a keyword.)"""
+journal/telemetry.py. (Functional syntax, because "class" is a keyword.)"""
 
 
 class QualityDoc(TypedDict):

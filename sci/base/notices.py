@@ -30,7 +30,6 @@ CODES: dict[str, str] = {
     "energy-unmeasured": "A device's energy was not measured.",
     "energy-estimated": "Part of the energy is estimated by a model.",
     "meter-cross-check": "Counter and integrated power differ by more than 10 %.",
-    "host-cross-check": "Two models of the host's power disagree.",
     "meter-remark": "A meter left a remark that this version has no code for.",
     "meter-replaced": "A meter died and was replaced; no count is lost, a window may be.",
     "meter-gap": "No reading exists for part of the job.",

@@ -13,7 +13,6 @@ from gramwatt.sci.base.errors import RecordError
 MOST: Mapping[str, float] = {
     **dict.fromkeys(("memory_b", "memory_peak_b", "meter_rss_b"), 1e18),
     **dict.fromkeys(("power_limit_w", "power_max_w", "update_period_s"), 1e6),
-    **dict.fromkeys(("codecarbon_w", "model_w"), 1e6),
     **dict.fromkeys(("utilisation_mean", "utilisation_max"), 1e4),
     **dict.fromkeys(("units", "units_total"), 1e7),
     "meter_cpu_s": 1e10,

@@ -151,9 +151,7 @@ class DeviceRecord(Record):
     many such devices (gpu: devices of boards; cpu: threads) the host has, `units` how many of them
     this record stands for. `update_period_s` is the observed update period of its counter [s].
     `virtual` says that a processor is a virtual machine's, so that its host is not known.
-    `codecarbon_w` and `model_w` are what codecarbon's model and gramwatt's give for all of a host's
-    processor or memory over the same seconds [W]. `elsewhere` no meter writes: the store says there
-    what counts in other jobs.
+    `elsewhere` no meter writes: the store says there what counts in other jobs.
     """
 
     TYPE: ClassVar[str] = "device"
@@ -170,8 +168,6 @@ class DeviceRecord(Record):
     includes_host: bool = False
     update_period_s: float | None = None
     virtual: bool = False
-    codecarbon_w: float | None = None
-    model_w: float | None = None
     elsewhere: tuple[Elsewhere, ...] = ()
 
 

@@ -188,8 +188,6 @@ def _host(share: Share) -> DeviceDoc:
         "peak_memory_b": None,
         "max_power_w": None,
         "profile": {},
-        "codecarbon_w": None,
-        "model_w": None,
     }
 
 
@@ -213,8 +211,6 @@ def _device(
         "peak_memory_b": _highest([interval.memory_peak_b for interval in intervals]),
         "max_power_w": _highest([interval.power_max_w for interval in intervals]),
         "profile": joined([interval.profile for interval in intervals], lengths_s),
-        "codecarbon_w": record.codecarbon_w,
-        "model_w": record.model_w,
     }
 
 

@@ -63,8 +63,6 @@ DESCRIPTIONS = {
     "includes_host": "Whether the energy is that of the whole host.",
     "virtual": "Whether the processor is a virtual machine's.",
     "update_period_s": "How often the counter is updated [s].",
-    "codecarbon_w": "Power of all of the host's processor or memory by codecarbon's model [W].",
-    "model_w": "The same by gramwatt's model over the same seconds [W].",
     "elsewhere": "Spans that count in jobs of better reporters: start, end, part [1].",
     "start": "Start of the interval, RFC 3339 with a zone.",
     "end": "End of the interval, exclusive; at most a day after its start.",

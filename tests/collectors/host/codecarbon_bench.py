@@ -61,12 +61,10 @@ class Bench(HostBench):
         self.clock.advance_ns(self.boot_ns(age_s) - self.clock.now_ns())
         self.meter.tick()
 
-    def reading(
-        self, from_s: float, to_s: float, cpu_w: float, ram_w: float, load: float | None = None
-    ) -> None:
+    def reading(self, from_s: float, to_s: float, cpu_w: float, ram_w: float) -> None:
         span_s = to_s - from_s
         ends = {"from_ns": self.boot_ns(from_s), "to_ns": self.boot_ns(to_s)}
-        self.process.say(**ends, cpu_j=cpu_w * span_s, ram_j=ram_w * span_s, load=load)
+        self.process.say(**ends, cpu_j=cpu_w * span_s, ram_j=ram_w * span_s)
         self.to_age(to_s)
         self.meter.settle()
 
