@@ -35,7 +35,6 @@ ARROWS = {
         "gramwatt.collectors.common.identity",
         "gramwatt.collectors.common.local_store",
         "gramwatt.collectors.common.progress",
-        "gramwatt.collectors.common.projects",
         "gramwatt.collectors.common.server_key",
         "gramwatt.collectors.common.times",
     ),

@@ -15,16 +15,18 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.proc import process_start_ns
-from gramwatt.collectors.common.projects import project_of_tags
 from gramwatt.collectors.tracking.child_client import ChildClient
 from gramwatt.collectors.tracking.messages import print_message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PREFIX, RUNS = Path("/etc/gramwatt/slurm"), "/run/gramwatt-slurm"
 POLL_S = 1.0
@@ -41,6 +43,7 @@ NAMES = {
     "SLURM_JOB_ID_HET_GROUP_0": "slurm_het",
 }
 """What only a task's environment knows of its job, and the tag that it becomes."""
+PROJECTS = "GRAMWATT_PROJECTS"
 _STEP = re.compile(rb"slurmstepd\S*: \[(\d+)\.([\w+]+)\]")
 _NAMES_LINE = re.compile(r"([A-Z0-9_]+)=([\x20-\x7e]{1,256})")
 
@@ -249,6 +252,17 @@ def read_names(path: Path) -> dict[str, str]:
     return {NAMES[match[1]]: match[2] for match in lines if match[1] in NAMES}
 
 
+def project_of_account(environ: Mapping[str, str], account: str | None) -> str | None:
+    """Return an account's project by the setting GRAMWATT_PROJECTS; None where it has none.
+
+    Its text is a list such as `account:bio=genomics,account:vision=vision`; entries of another form
+    are left out.
+    """
+    entries = (entry.strip().partition("=") for entry in environ.get(PROJECTS, "").split(","))
+    projects = {source: project for source, _, project in entries if project}
+    return projects.get(f"account:{account}")
+
+
 def exit_code(text: str) -> int:
     """Return the exit code out of Slurm's "code:signal"; 128 and the signal for a killed job."""
     code, _, signal = text.strip().partition(":")
@@ -261,7 +275,7 @@ def _send(client: ChildClient | None, slurm_job: str, names: dict[str, str]) -> 
     """Send the job's tags, and the project of its account."""
     array = names.pop("array_job", None), names.pop("array_task", None)
     tags = {**names, "slurm": "_".join(map(str, array)) if all(array) else slurm_job}
-    project = project_of_tags(os.environ, tags)
+    project = project_of_account(os.environ, tags.get("slurm_account"))
     if client is not None:
         client.send_settings({"tags": tags, **({"project": project} if project else {})})
 

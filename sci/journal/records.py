@@ -58,7 +58,7 @@ Role = Literal["command", "track", "recovery"]
 ROLES: tuple[str, ...] = get_args(Role)
 EndState = Literal["completed", "failed", "killed", "lost"]
 END_STATES: tuple[str, ...] = get_args(EndState)
-REPORTERS = ("meter", "node", "prometheus", "sacct")
+REPORTERS = ("meter", "node", "prometheus")
 """Who reports a job, the best first: a device's time counts for the first of them only."""
 
 SYNTHETIC_METERS = frozenset({"nvml-synthetic", "nvml-replay"})

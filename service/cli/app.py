@@ -103,7 +103,6 @@ def _add_exchange(app: typer.Typer) -> None:
         no_args_is_help=True, help="Import other tools' runs, journals, or grid intensity."
     )
     incoming.command("codecarbon")(imports.import_codecarbon)
-    incoming.command("sacct")(imports.import_sacct)
     incoming.command("journals")(imports.import_journals)
     incoming.command("prometheus")(imports.import_prometheus)
     incoming.command("intensity")(imports.import_intensity)

@@ -22,7 +22,6 @@ from gramwatt.service.cli.common import (
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from gramwatt.service.clusters.sacct import SacctAnswer
     from gramwatt.service.codecarbon.emissions_csv import ImportAnswer
 
 SHOWN_MOST = 20
@@ -96,69 +95,6 @@ def import_journals(
     print(f"{jobs} jobs read: {new} lines new, {known} known, {refused} refused")
     if refused:
         raise typer.Exit(1)
-
-
-def import_sacct(
-    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="Of sacct --json.")],
-    nodes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="Nodes' energy: node,start_utc,end_utc,energy_j."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make a job of every job in Slurm's accounting; importing again changes nothing.
-
-    Energy is Slurm's of whole nodes, for jobs that had them alone: give the jobs of all users, as
-    sacct --allusers --duplicates --json does. With --nodes, what no job has of a node is a job too.
-    """
-    import os
-
-    from gramwatt.collectors.common.config import resolve
-    from gramwatt.collectors.common.projects import project_of_account
-    from gramwatt.service.clusters import sacct
-
-    config = resolve()
-    with upgraded_service() as service:
-        try:
-            answer = sacct.import_sacct(
-                service,
-                file,
-                lambda account: project_of_account(os.environ, "account", account),
-                nodes=nodes,
-                host_names=config.allow_host_names,
-                place={"zone": config.zone, "region": config.region, "pue": config.pue},
-            )
-        except sacct.NotSacctError as error:
-            stop(2, str(error))
-        except OSError as error:
-            stop(2, f"cannot read {error.filename or file}: {why(error)}")
-    if as_json:
-        print_json(answer)
-    else:
-        print(_sacct_summary(answer))
-        for rest in answer["rest"]:
-            unknown = f" or in {n} of unknown energy" if (n := rest["unknown_jobs"]) else ""
-            print(
-                f"{rest['node']}: {rest['energy_j']:.6g} J, {rest['jobs_j']:.6g} J in jobs, "
-                f"{rest['rest_j']:.6g} J in none{unknown}"
-            )
-    for row in answer["rejected"]:
-        print(f"gramwatt: {row['job_id']}: {row['message']}", file=sys.stderr)
-    if answer["rejected"]:
-        raise typer.Exit(1)
-
-
-def _sacct_summary(answer: SacctAnswer) -> str:
-    rest = {
-        "already there": answer["duplicate"],
-        "not ended or never begun": answer["running"],
-        "without energy in the accounting": answer["energy_unknown"],
-        "on shared nodes, so without energy": answer["shared"],
-        "refused": len(answer["rejected"]),
-    }
-    jobs = len(answer["imported"])
-    parts = [f"{amount} {what}" for what, amount in rest.items() if amount]
-    return ", ".join([f"imported {jobs} job{'' if jobs == 1 else 's'}", *parts])
 
 
 def import_intensity(

@@ -1,7 +1,7 @@
 """Nothing twice: which device time of a job counts in the jobs of better reporters.
 
-A job's own meter comes before the one that Slurm's Prolog started, that before Prometheus, that
-before sacct (`records.REPORTERS`).
+A job's own meter comes before the one that Slurm's Prolog started, that before Prometheus
+(`records.REPORTERS`).
 Two jobs meet by a device whose id no other has, by a node's own name of it, or because they are the
 same work: one pod, or one job of Slurm. A lesser job is scored anew when a better one has changed.
 """
@@ -32,8 +32,6 @@ from gramwatt.service.store.timestamps import from_us
 
 SAME_WORK = ("slurm", "pod")
 """Tags whose value is alike in all jobs that report the same work."""
-WHOLE_NODES = "sacct"
-"""The reporter whose figures are those of whole nodes."""
 LATE_US = 86_400_000_000
 """How long before the last score of a running job its lines of today may lie [us]: a day."""
 LAST_US = 2**62
@@ -59,7 +57,7 @@ def counted_elsewhere(session: Session, job: Job, lines: Sequence[AnyRecord]) ->
         if clusters and known.clusters and clusters.isdisjoint(known.clusters):
             better[index] = replace(known, same_work=False)
     return [
-        replace(line, elsewhere=_taken(line, places, better, job.reporter == WHOLE_NODES))
+        replace(line, elsewhere=_taken(line, places, better))
         if isinstance(line, DeviceRecord)
         else line
         for line in lines
@@ -180,7 +178,7 @@ def _joined(spans: Iterable[Any], part: float) -> tuple[Elsewhere, ...]:
 
 
 def _taken(
-    device: DeviceRecord, places: Mapping[str, str], better: Iterable[_Better], whole_node: bool
+    device: DeviceRecord, places: Mapping[str, str], better: Iterable[_Better]
 ) -> tuple[Elsewhere, ...]:
     """Return which part of a device's energy counts in the better jobs, by time."""
     jobs = []
@@ -188,7 +186,7 @@ def _taken(
         spans = [
             span if not job.same_work else span._replace(part=1.0)
             for record, had in job.devices
-            if _is_same(device, record, job, places, whole_node)
+            if _is_same(device, record, job, places)
             for span in had
         ]
         jobs.append(parts_taken([[s] for s in spans]))
@@ -196,21 +194,17 @@ def _taken(
 
 
 def _is_same(
-    device: DeviceRecord,
-    other: DeviceRecord,
-    job: _Better,
-    places: Mapping[str, str],
-    whole_node: bool,
+    device: DeviceRecord, other: DeviceRecord, job: _Better, places: Mapping[str, str]
 ) -> bool:
-    """Return whether a better job's device is this one, or part of the node that this one is.
+    """Return whether a better job's device is this one.
 
     Processors and memory are shared by what runs on a node, so only the same work has the same.
     """
     if device.device_class not in HOST_CLASSES and device.device_id == other.device_id:
         return is_unique(device.device_id) or device.node == other.node
-    if not job.same_work or not (whole_node or device.device_class in HOST_CLASSES):
+    if not job.same_work or device.device_class not in HOST_CLASSES:
         return False
-    if not whole_node and device.device_class != other.device_class:
+    if device.device_class != other.device_class:
         return False
     here, there = places.get(device.node), job.places.get(other.node)
     if here is not None and there is not None:

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from gramwatt.collectors.cli import slurm
-from gramwatt.collectors.common.projects import project_of_account, project_of_tags, projects
+from gramwatt.collectors.cli.slurm import project_of_account
 
 
 @pytest.fixture
@@ -145,13 +145,10 @@ def test_the_scripts_name_an_absolute_folder(
     assert f". {tmp_path}/etc/settings" in (tmp_path / "etc" / "prolog").read_text()
 
 
-def test_projects_of_accounts_and_namespaces() -> None:
-    text = "account:bio=genomics, namespace:ml=vision,wrong,user:x=y,account:a="
-    assert projects(text) == {"account:bio": "genomics", "namespace:ml": "vision"}
-    environ = {"GRAMWATT_PROJECTS": text}
-    assert project_of_account(environ, "account", "bio") == "genomics"
-    assert project_of_account(environ, "account", "ml") is None
-    assert project_of_account({}, "namespace", "ml") is None
-    assert project_of_tags(environ, {"slurm_account": "bio", "namespace": "ml"}) == "genomics"
-    assert project_of_tags(environ, {"namespace": "ml"}) == "vision"
-    assert project_of_tags(environ, {"slurm": "4"}) is None
+def test_projects_of_accounts() -> None:
+    environ = {"GRAMWATT_PROJECTS": "account:bio=genomics, account:ml=vision,wrong,account:a="}
+    assert project_of_account(environ, "bio") == "genomics"
+    assert project_of_account(environ, "ml") == "vision"
+    for account in ("a", "wrong", None):
+        assert project_of_account(environ, account) is None
+    assert project_of_account({}, "ml") is None

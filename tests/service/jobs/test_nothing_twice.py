@@ -1,4 +1,4 @@
-"""A device's time counts once over jobs: meter, Slurm's Prolog, Prometheus, sacct, in any order."""
+"""A device's time counts once over jobs: meter, Slurm's Prolog, Prometheus, in any order."""
 
 import itertools
 
@@ -139,39 +139,34 @@ def test_a_device_without_an_id_of_its_own_is_the_same_on_the_same_node_only(lig
     assert joules(light, "there") == pytest.approx(60_000)
 
 
-def slurm(job, index, node, spans, **more):
-    ids = {"slurm_cluster": "c", "slurm_job_id": "42", "slurm_node": str(index)}
-    tags = {"slurm": "42"}
-    return of(None, job, spans, node=node, scheduler=ids, tags=tags, **more)
-
-
-def test_a_whole_node_counts_while_nothing_better_measures_the_slurm_job_there(light):
-    """sacct has two nodes of job 42 for ten minutes; our meter has five of the second."""
-    ids = {"slurm_cluster": "c", "slurm_job_id": "42"}
+def of_slurm(reporter, name, cluster, nodes):
+    """A job of Slurm with the processors of nodes by their number in it."""
     records = []
-    for index in (0, 1):
-        w = Writer(f"w{index}", f"s-{index}", "sacct-42")
-        place = {**ids, "slurm_node": str(index)}
-        records += [w.job(reporter="sacct", scheduler=place, tags={"slurm": "42"}, zone="FR")]
-        what = {"device_class": "cpu", "name": "node", "meter": "sacct"}
-        records += [w.device("node", **what), w.interval(0, 600, 60_000, "node"), w.end(600)]
-    take(light, records, slurm("own", 1, "n-9", minutes(0, 5)))
-    assert joules(light, "sacct-42") == pytest.approx(60_000 + 30_000)
-    take(light, slurm("second", 0, "n-8", minutes(0, 10), device_id="GPU-2"))
-    assert joules(light, "sacct-42") == pytest.approx(30_000)
+    for index, (node, spans) in nodes.items():
+        w = Writer(f"w-{node}", node, name)
+        place = {"slurm_cluster": cluster, "slurm_job_id": "42", "slurm_node": str(index)}
+        records += [w.job(reporter=reporter, scheduler=place, tags={"slurm": "42"}, zone="FR")]
+        what = {"device_class": "cpu", "name": "cpu", "meter": "model"}
+        records += [w.device("cpu", **what)]
+        records += [w.interval(s, e, 100.0 * (e - s), "cpu") for s, e in spans]
+        records += [w.end(spans[-1][1])]
+    return records
+
+
+def test_a_processor_counts_while_nothing_better_measures_the_slurm_job_on_its_node(light):
+    """Prolog's meters have two nodes for ten minutes; the job's own has five of the second."""
+    both = {0: ("s-0", minutes(0, 10)), 1: ("s-1", minutes(0, 10))}
+    take(light, of_slurm("node", "prolog", "c", both))
+    take(light, of_slurm(None, "own", "c", {1: ("n-9", minutes(0, 5))}))
+    assert joules(light, "prolog") == pytest.approx(60_000 + 30_000)
+    take(light, of_slurm(None, "second", "c", {0: ("n-8", minutes(0, 10))}))
+    assert joules(light, "prolog") == pytest.approx(30_000)
 
 
 def test_the_same_number_in_another_cluster_is_another_job(light):
-    w = Writer("w", "s-0", "sacct-42")
-    place = {"slurm_cluster": "d", "slurm_job_id": "42", "slurm_node": "0"}
-    what = {"device_class": "cpu", "name": "node", "meter": "sacct"}
-    records = [
-        w.job(reporter="sacct", scheduler=place, tags={"slurm": "42"}),
-        w.device("node", **what),
-    ]
-    take(light, slurm("own", 0, "n-9", minutes(0, 10)))
-    take(light, [*records, w.interval(0, 600, 60_000, "node"), w.end(600)])
-    assert joules(light, "sacct-42") == pytest.approx(60_000)
+    take(light, of_slurm(None, "own", "c", {0: ("n-9", minutes(0, 10))}))
+    take(light, of_slurm("node", "prolog", "d", {0: ("s-0", minutes(0, 10))}))
+    assert joules(light, "prolog") == pytest.approx(60_000)
 
 
 def test_a_pack_holds_what_was_taken_out(light):
