@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Literal, TypedDict, TypeVar
 
 from flask import Response, request
@@ -142,7 +141,8 @@ def keep_monthly_report(path: MonthPath, query: ProjectQuery) -> MonthDoc:
 
     Periodic work does so within a minute; this does it now. The answer is the report.
     """
-    return read_month(with_jobs(service(), keep_month(service(), path.month, query.project)))
+    with heavy():
+        return read_month(with_jobs(service(), keep_month(service(), path.month, query.project)))
 
 
 @routes.get("/v1/reports/monthly/<month>/jobs", *SUMMED, access=Access.READ, media=REGISTER_MEDIA)
@@ -242,7 +242,7 @@ def month_response(
     `whole`.
     """
     found = service()
-    with nullcontext() if form == "json" else heavy():
+    with heavy():
         text = month_text(found, month, project, revision=revision, nil=True)
         return with_etag(
             tag_of(MEDIA[form], text),

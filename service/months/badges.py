@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+
+import msgspec
 
 from gramwatt.reports.badge import badge
-from gramwatt.sci.analysis.documents import MonthDoc, ProjectRow
-from gramwatt.sci.analysis.month import previous_month
+from gramwatt.sci.analysis.documents import MonthTotals, ProjectRow
 from gramwatt.sci.base.formatting import plain, text, value_text
 from gramwatt.sci.base.quantity import METERED, QuantityDoc
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
-from gramwatt.service.months.report import month_text
+from gramwatt.service.months.history import BADGE_MONTHS, months_before
+from gramwatt.service.months.stored import stored_months, stored_sums
 
-MONTHS_BACK = 12
+
+class _Sums(msgspec.Struct):
+    """The fields of stored sums that a badge shows."""
+
+    totals: MonthTotals
+    projects: list[ProjectRow]
 
 
 def project_badge(service: Service, project: str, unit: str | None) -> str:
-    """Return the badge of a project as SVG, of the newest of the last months that has data.
+    """Return the badge of a project as SVG, by the stored sums of the newest month with a job.
 
-    Of a project without any, or that the caller does not see, it says so.
+    Nothing is summed: as last stored, "so far" where its jobs have changed since. Of a project
+    without any sum, or that the caller does not see, it says so.
     """
-    month = service.month_of(service.now())
-    for _ in range(MONTHS_BACK + 1):
-        try:
-            document: MonthDoc = json.loads(month_text(service, month, project))
-        except NoDataError:
-            month = previous_month(month)
-            continue
-        return _of_month(document, project, unit)
-    return badge(project, "no data yet", f"{project}: no data yet", known=False)
+    present = service.month_now()
+    try:
+        months = stored_months(service, [present, *months_before(present, BADGE_MONTHS)], project)
+    except NoDataError:
+        months = {}
+    if not months:
+        return badge(project, "no data yet", f"{project}: no data yet", known=False)
+    month = max(months)
+    sums = stored_sums(service, month, project)
+    if sums is None:
+        return badge(project, "no figure yet", f"{project}: no figure yet", known=False)
+    is_over = month < present and months[month].holds
+    named = month if is_over else f"{month} so far"
+    return _of_month(msgspec.json.decode(sums, type=_Sums), named, project, unit)
 
 
-def _of_month(document: MonthDoc, project: str, unit: str | None) -> str:
-    row = _row(document, unit)
-    month = document["month"] + ("" if document["complete"] else " so far")
+def _of_month(sums: _Sums, month: str, project: str, unit: str | None) -> str:
+    row = _row(sums.projects, unit)
     if row is not None:
         return _badge(project, row["g_per_unit"], month, row["conformance"])
     if unit is not None:
         return badge(project, f"no {unit} in {month}", f"{project}: no {unit}", known=False)
-    return _badge(project, document["totals"]["total_g"], month, "")
+    return _badge(project, sums.totals["total_g"], month, "")
 
 
-def _row(document: MonthDoc, unit: str | None) -> ProjectRow | None:
+def _row(rows: Sequence[ProjectRow], unit: str | None) -> ProjectRow | None:
     """Return the row of the unit, or of the only one that work was counted in; None for neither."""
-    known = [row for row in document["projects"] if row["g_per_unit"] is not None]
+    known = [row for row in rows if row["g_per_unit"] is not None]
     if unit is not None:
         return next((row for row in known if row["unit"] == unit), None)
     counted = [row for row in known if row["unit"] != "job"]

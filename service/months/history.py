@@ -16,6 +16,8 @@ from gramwatt.sci.analysis.month_rows import (
 from gramwatt.sci.analysis.scope_2 import YEAR
 
 TREND_MONTHS = 12
+BADGE_MONTHS = 12
+"""Months before the present one in which a badge looks for the newest with a job."""
 BRIEF = ("totals", "methods", "intensity_methods", "advice", "work")
 SWAP, MOVE = "change-hardware", "shift-region"
 """The actions that show in the jobs of the next month."""
@@ -23,10 +25,10 @@ Fields = Mapping[str, msgspec.Raw]
 """The fields of stored sums, not yet read."""
 
 
-def months_before(month: str) -> list[str]:
-    """Return the months before `month` that a trend shows, the latest first."""
+def months_before(month: str, number: int = TREND_MONTHS - 1) -> list[str]:
+    """Return the months before `month`, as many as a trend shows, the latest first."""
     found = [previous_month(month)]
-    while len(found) < TREND_MONTHS - 1:
+    while len(found) < number:
         found.append(previous_month(found[-1]))
     return found
 

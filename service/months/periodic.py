@@ -7,12 +7,13 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.config import EACH_PROJECT
 from gramwatt.service.container import Service
+from gramwatt.service.months.history import BADGE_MONTHS, months_before
 from gramwatt.service.months.pending import pending_jobs, pending_keys
 from gramwatt.service.months.report import keep_month, months_with_data, sum_month
 from gramwatt.service.months.rescoring import jobs_to_rescore
 from gramwatt.service.months.stored import MonthStore
 from gramwatt.service.months.sums.keeping import ALL
-from gramwatt.service.store.models import JobMonth, MonthlyReport
+from gramwatt.service.store.models import JobMonth, MonthlyReport, MonthVersion
 
 LATE_MONTHS = 3
 """Ended months whose newest reports are delivered where they were not."""
@@ -77,11 +78,20 @@ def _reported(service: Service, session: Session, month: str) -> list[str | None
     return [None, *sorted(found if EACH_PROJECT in chosen else found & chosen)]
 
 
-def sum_present_month(service: Service) -> None:
-    """Bring the stored sums of the present month up to date, of each project and of all."""
-    month = service.month_now()
-    wanted = sa.select(JobMonth.project).where(JobMonth.month == month).distinct()
+def sum_newest_months(service: Service) -> None:
+    """Bring the stored sums of the present month up to date, of all projects and of each.
+
+    A project without a job in it has its newest month summed, which its badge shows.
+    """
+    present = service.month_now()
+    newest = sa.func.max(MonthVersion.month)
+    wanted = sa.select(MonthVersion.project, newest).where(
+        MonthVersion.month.between(months_before(present, BADGE_MONTHS)[-1], present)
+    )
     with service.store.read() as session:
-        projects = list(session.scalars(wanted))
-    for project in (*projects, None) if projects else ():
+        rows = session.execute(wanted.group_by(MonthVersion.project))
+        months: dict[str, str] = {project: month for project, month in rows}
+    if months.pop(ALL, "") == present:
+        sum_month(service, present)
+    for project, month in sorted(months.items()):
         sum_month(service, month, project)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.quantity import is_estimate
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.service.api.access import Access
+from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.support import Page, ProjectQuery, caller, service
 from gramwatt.service.budgets.budgets import limits_kg, standing
 from gramwatt.service.jobs.lists import list_jobs, projects_page
@@ -61,9 +63,10 @@ def overview() -> Response:
     names = project_names(service())
     project = chosen.project or _only(names)
     month = chosen.month or service().month_now()
-    found = month_overview(
-        service(), month, project, limits=limits_kg(service(), month), wait=chosen.wait
-    )
+    with heavy() if chosen.wait else nullcontext():  # else it sums only what takes no time
+        found = month_overview(
+            service(), month, project, limits=limits_kg(service(), month), wait=chosen.wait
+        )
     budget = (
         standing(service(), found.project, month)["budget"]
         if found.project and found.is_current

@@ -14,7 +14,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.intensity.forecasts import issue_forecasts
 from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
-from gramwatt.service.months.periodic import keep_ended_months, sum_present_month
+from gramwatt.service.months.periodic import keep_ended_months, sum_newest_months
 from gramwatt.service.notifications.delivery import announce
 from gramwatt.service.notifications.outbox import deliver
 from gramwatt.service.operation.backfill import rescore_due
@@ -88,8 +88,10 @@ TASKS: Mapping[str, Task] = {
         _monthly_reports,
         "keep and deliver the reports of ended months whose jobs changed, missed ones too",
     ),
-    "present-month": Task(
-        timedelta(minutes=5), sum_present_month, "sum the present month by project, for metrics"
+    "newest-months": Task(
+        timedelta(minutes=5),
+        sum_newest_months,
+        "sum the present month, and the newest of each project, for metrics and badges",
     ),
     "retention": Task(
         timedelta(hours=1),

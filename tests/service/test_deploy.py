@@ -21,7 +21,7 @@ from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.months.periodic import sum_present_month
+from gramwatt.service.months.periodic import sum_newest_months
 from gramwatt.service.store.database import parse_url
 from gramwatt.service.tasks import runs
 from tests.journals import body, journal, lines
@@ -232,7 +232,7 @@ def test_metrics_tell_what_the_store_holds(service, clock):
     ingest(service, "job-2", lines(journal("job-2", start=clock.now, end_state=None)))
     clock.turn(seconds=90)
     ingest(service, "job-3", lines(journal("job-3", start=clock.now, end_state=None)))
-    sum_present_month(service)
+    sum_newest_months(service)
     key = runs.begin(service, "close-silent", "h:1")
     runs.end(service, key, None)
     runs.end(service, runs.begin(service, "backup", "h:1"), "disk full")
@@ -257,7 +257,7 @@ def test_metrics_tell_what_the_store_holds(service, clock):
 
 def test_every_query_of_dashboard_and_alerts_names_metrics_and_labels_that_exist(light, clock):
     ingest(light, "job-1", lines(journal(start=clock.now)))
-    sum_present_month(light)
+    sum_newest_months(light)
     runs.end(light, runs.begin(light, "close-silent", "h:1"), None)
     client = create_app(service=light).test_client()
     client.get("/healthz")

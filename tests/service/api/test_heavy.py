@@ -18,7 +18,11 @@ from tests.journals import body, journal, lines
 from tests.service.processes import DIRECT, eventually
 
 HEAVY = ("/v1/jobs/job-1/report.pdf", "/v1/jobs/job-1/report.html", "/jobs/job-1")
-MONTH = ("/v1/reports/monthly/2026-05.csv", "/months/2026-05")
+MONTH = (
+    *(f"/v1/reports/monthly/2026-05{form}" for form in ("", ".json", ".html", ".pdf", ".csv")),
+    *("/months/2026-05", "/?month=2026-05&wait=true"),
+    *("/v1/reports/yearly/2026", "/v1/reports/yearly/2026.html"),
+)
 
 
 @pytest.fixture
@@ -95,6 +99,7 @@ PLAN = {"hours": 1, "zone": "DE"}
         ("/v1/comparisons?before=job-1&after=job-2", None),
         ("/compare?before=job-1&after=job-2", None),
         ("/intensity/DE", None),
+        ("/v1/reports/monthly/2026-05", {}),
         ("/v1/plans", {"json": PLAN}),
         ("/planner/plan", {"data": PLAN}),
     ],
@@ -105,7 +110,7 @@ def test_what_takes_long_waits_its_turn(client, light, path, plan, monkeypatch):
     monkeypatch.setattr("gramwatt.service.api.heavy.WAITING_MOST", 0)
 
     def answer():
-        return client.post(path, **plan) if plan else client.get(path)
+        return client.get(path) if plan is None else client.post(path, **plan)
 
     with _queue.turn("somebody"):
         busy = answer()

@@ -4,13 +4,18 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 
+from gramwatt.reports.badge import NOTHING_FILL
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
 from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.store.models import MonthSum
+from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
 
 NO_KEY = {"Authorization": ""}
+SUM = TASKS["newest-months"].action
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -24,6 +29,7 @@ def texts(answer):
 def vision(light, client):
     for n in (1, 2):
         ingest(light, f"job-{n}", lines(journal(f"job-{n}", pue=1.2)))
+    SUM(light)
     return client
 
 
@@ -47,6 +53,7 @@ def test_a_project_of_several_units_shows_its_total_unless_one_is_asked_for(visi
     total = journal("job-4", project="mixed", pue=1.2)
     ingest(light, "job-4", lines(total))
     ingest(light, "job-5", lines([*journal("job-5", project="mixed", units=("token",), pue=1.2)]))
+    SUM(light)
     assert "/image, 2026-05" in texts(vision.get("/v1/badges/mixed.svg?unit=image"))[1]
     assert texts(vision.get("/v1/badges/mixed.svg?unit=token"))[1].startswith("no token in 2026-05")
 
@@ -58,6 +65,29 @@ def test_a_project_without_data_says_so_and_is_not_known_from_one_that_is_hidden
     ).json["key"]
     bound = {"Authorization": f"Bearer {key}"}
     assert texts(vision.get("/v1/badges/vision.svg", headers=bound)) == ["vision", "no data yet"]
+
+
+def test_a_badge_makes_no_sum_and_says_so_where_none_is_stored(light, client):
+    ingest(light, "job-1", lines(journal(pue=1.2)))
+    config = replace(light.config, public_badges=frozenset({"vision"}))
+    public = create_app(service=replace(light, config=config)).test_client()
+    answer = public.get("/v1/badges/vision.svg", headers=NO_KEY)
+    assert texts(answer) == ["vision", "no figure yet"]
+    assert NOTHING_FILL in answer.text
+    with light.store.read() as session:
+        assert session.scalars(sa.select(MonthSum)).all() == []
+    SUM(light)
+    before = public.get("/v1/badges/vision.svg", headers=NO_KEY)
+    assert "mg CO2e/image, 2026-05, " in texts(before)[1]
+    # What was stored last is shown until it is summed again, as of a month that may change.
+    ingest(light, "job-2", lines(journal("job-2", power_w=900.0, pue=1.2)))
+    figure = texts(before)[1].partition(",")[0]
+    assert texts(public.get("/v1/badges/vision.svg", headers=NO_KEY))[1].startswith(
+        f"{figure}, 2026-05 so far"
+    )
+    SUM(light)
+    after = texts(public.get("/v1/badges/vision.svg", headers=NO_KEY))[1]
+    assert ("so far" in after, after.partition(",")[0] == figure) == (False, False)
 
 
 def test_without_a_key_only_public_projects_answer_and_only_with_the_badge(vision, light):
@@ -75,6 +105,7 @@ def test_without_a_key_only_public_projects_answer_and_only_with_the_badge(visio
 def test_any_name_can_be_public_and_stands_encoded_in_setting_and_address(light):
     name = "LLM, the//best 100%"
     ingest(light, "job-1", lines(journal(project=name, pue=1.2)))
+    SUM(light)
     written = "LLM%2C%20the%2F%2Fbest%20100%25"
     settings = from_environment({"GRAMWATT_PUBLIC_BADGES": f"vision, {written}"})
     assert settings.public_badges == {"vision", name}
@@ -90,6 +121,7 @@ def test_any_name_can_be_public_and_stands_encoded_in_setting_and_address(light)
 )
 def test_a_hostile_name_stays_a_text(light, client, name):
     ingest(light, "job-1", lines(journal(project=name, pue=1.2)))
+    SUM(light)
     answer = client.get("/v1/badges/" + name + ".svg")
     root = ET.fromstring(answer.data)
     assert {node.tag.removeprefix(SVG) for node in root.iter()} <= {
