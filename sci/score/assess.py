@@ -321,8 +321,13 @@ def overlay_notices(inputs: Iterable[tuple[str, Quantity]], catalog: Catalog) ->
         Notice("overlay-used", f"From the overlay: {what} ({text}).")
         for what, figure in inputs
         for text in texts
-        if f"overlay: {text}" in figure.source
+        if any(_cites(source, text) for source in figure.sources)
     ]
+
+
+def _cites(source: str, text: str) -> bool:
+    """Return whether a source names this text of the overlay whole: one may begin another."""
+    return source.endswith(f"overlay: {text}") or f"(overlay: {text})" in source
 
 
 def shares(amounts: Mapping[str, float]) -> dict[str, float]:

@@ -140,6 +140,24 @@ def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) 
     assert scored(own, "NVIDIA L4")["devices"][0]["embodied_g"]["value"] == pytest.approx(2 * half)
 
 
+def test_a_source_whose_text_begins_another_is_not_named_for_it() -> None:
+    own = load_catalog().with_overlay(
+        '[zones.LAB]\nsource = "a study of the campus, 2nd"\ng_per_kwh = 30\nyear = 2026\n'
+        '[lifetimes.nvidia-l4]\nsource = "a study of the campus"\nyears = 2\n'
+        '[instances."lab:n"]\nsource = "a study"\nhardware = "nvidia-l4"\ncount = 1\n'
+    )
+    question = {"instance": "lab:n", "hours": 1, "zone": "LAB"}
+    doc = estimate(parse_estimate_request(question), own)
+    texts = messages(doc, "overlay-used")
+    assert {text.rpartition("(")[2].rstrip(").") for text in texts if "EL," in text} == {
+        "a study of the campus"
+    }
+    assert [text for text in texts if "intensity" in text] == [
+        "From the overlay: carbon intensity of the grid (a study of the campus, 2nd)."
+    ]
+    assert len({text.partition(" (")[0] for text in texts}) == len(texts)
+
+
 def test_without_an_overlay_nothing_speaks_of_one() -> None:
     doc = scored(load_catalog(), "NVIDIA L4")
     assert messages(doc, "overlay-used") == []

@@ -225,3 +225,47 @@ def test_nodes_of_a_window_keep_their_own_zone_and_pue():
     german, french = (CATALOG.zone(key).intensity.value for key in ("DE", "FR"))
     by_hand = (60e3 * german * 1.1 + 300e3 * french * 1.5) / 3.6e6
     assert row["operational_g"]["value"] == pytest.approx(by_hand, rel=1e-9)
+
+
+def requeued():
+    """A job of two runs on a node, with ten minutes between them in which it was not reserved."""
+    one, two = Writer("w1", "n-1"), Writer("w2", "n-1")
+    return [
+        *job(one, window(one, "first", 0, 300), seconds=300),
+        two.job(units=("image",), zone="DE", pue=1.1, started_at=at(900)),
+        two.device(),
+        *(two.interval(n, n + 10, 1000) for n in range(900, 1500, 10)),
+        window(two, "second", 900, 1500),
+        two.end(1500),
+    ]
+
+
+def test_windows_over_all_reserved_time_have_all_of_embodied_carbon():
+    document = scored(requeued())
+    first, second = document["windows"]
+    reserved_s = {term["time_reserved_s"] for term in document["embodied_terms"]}
+    assert reserved_s == {900}
+    for end in ("value", "low", "high"):
+        whole = document["embodied_g"][end]
+        assert first["embodied_g"][end] == pytest.approx(whole / 3, rel=1e-9)
+        assert second["embodied_g"][end] == pytest.approx(whole * 2 / 3, rel=1e-9)
+
+
+def test_a_window_has_the_embodied_carbon_of_the_nodes_reserved_in_it():
+    """The second node joins for the last half; it is charged to the window of that half alone."""
+    one, two = Writer("w1", "n-1"), Writer("w2", "n-2")
+    document = scored(
+        [
+            *job(one, window(one, "alone", 0, 300), window(one, "both", 300, 600)),
+            two.job(units=("image",), zone="DE", pue=1.1, started_at=at(300)),
+            two.device("GPU-2"),
+            *(two.interval(n, n + 10, 1000, "GPU-2") for n in range(300, 600, 10)),
+            two.end(600),
+        ]
+    )
+    own = dict.fromkeys(("n-1", "n-2"), 0.0)
+    for term in document["embodied_terms"]:
+        own[term["node"]] += term["embodied_g"]["value"]
+    alone, both = (row["embodied_g"]["value"] for row in document["windows"])
+    assert alone == pytest.approx(own["n-1"] / 2, rel=1e-9)
+    assert both == pytest.approx(own["n-1"] / 2 + own["n-2"], rel=1e-9)
