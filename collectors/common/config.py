@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from enum import IntEnum
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
+from socket import inet_aton
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -433,12 +434,22 @@ _TRUST_IT = (
 
 
 def is_loopback(server: str) -> bool:
-    """Return True for an address of this machine, such as http://127.0.0.1:8642."""
+    """Return True for an address of this machine, such as http://127.0.0.1:8642.
+
+    Short, decimal and IPv6-mapped forms count as well: the resolver reads them as the same address.
+    """
     host = urlsplit(server).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761, section 6.3
+        return True
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        address = ip_address(host)
     except ValueError:
-        return False
+        try:
+            address = ip_address(inet_aton(host))  # 127.1, 2130706433
+        except (OSError, UnicodeError):
+            return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _overlay(

@@ -16,8 +16,8 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 
+from gramwatt.collectors.common.config import is_loopback
 from gramwatt.collectors.common.direct import direct_session
-from gramwatt.service.config import LOOPBACK_HOSTS
 from gramwatt.service.providers.base import ProviderError, RestingError
 
 CONNECT_S, READ_S, WHOLE_S = 3.05, 10.0, 30.0
@@ -195,9 +195,3 @@ def _later_s(header: str | None) -> float:
     except (TypeError, ValueError):
         return REST_S
     return min(max(wait_s, 0.0), LATER_MOST_S)
-
-
-def is_loopback(address: str) -> bool:
-    """Return whether an address is of this machine."""
-    host = urlsplit(address).hostname or ""
-    return host in (*LOOPBACK_HOSTS, "::1")

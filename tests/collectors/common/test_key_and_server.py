@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -256,6 +257,26 @@ def test_a_server_of_this_machine_is_never_asked_through_a_proxy(
         assert (proxy.keys, words, seen != []) == ([], words, True)
         recorder.keys.clear()
         assert words == ("doctor",) or f"Bearer {key}" in seen, words
+
+
+@pytest.mark.parametrize(
+    "host", ["127.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "LOCALHOST", "gw.localhost"]
+)
+def test_every_way_to_write_a_loopback_address_is_direct(
+    monkeypatch: pytest.MonkeyPatch, recorder: Recorder, proxy: Recorder, host: str
+) -> None:
+    """The proxy would have been asked for a name that only looks like another machine's."""
+    for variable, value in proxied(proxy).items():
+        monkeypatch.setenv(variable, value)
+    address = recorder.url.replace("127.0.0.1", host)
+    with Client(address, KEY, timeout_s=5) as client, suppress(ApiError):
+        client.keys()
+    assert proxy.keys == []
+
+
+@pytest.mark.parametrize("host", ["128.1", "localhost.example", "10.0.0.1", "[::ffff:10.0.0.1]"])
+def test_another_machine_is_not_taken_for_this_one(host: str) -> None:
+    assert not settings.is_loopback(f"http://{host}:8642")
 
 
 def test_no_client_asks_this_machine_through_a_proxy(
