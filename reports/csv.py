@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from gramwatt.reports.printable import clean
 from gramwatt.sci.analysis.documents import MonthDoc, MonthTotals
@@ -17,7 +17,7 @@ from gramwatt.sci.analysis.month_rows import (
     FollowedRow,
 )
 from gramwatt.sci.base.document import JobHead, QualityDoc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc
 
 FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet reads as the start of a formula; the last four are full-width."""
@@ -133,19 +133,16 @@ def _beside(document: MonthDoc) -> Iterable[Row]:
 
 
 def _accounts(document: MonthDoc) -> Iterable[Row]:
-    """Components, both boundaries, the market-based memo, ledger, chargeback and work."""
+    """Components, both boundaries, market-based memo, ledger, chargeback and work."""
     month = document["month"]
     for row in document["components"]:
         yield "component", f"{row['part']}/{row['component']}", "g", row["g"]
     for name, figure in (document["boundary"] or {}).items():
         yield "boundary", month, name, cast(QuantityDoc | None, figure)
-    memo = document["market_based"]
-    if memo is not None:
-        yield "memo", month, "jobs", float(memo["jobs"])
-        yield "memo", month, "market_g", memo["market_g"]
-        yield "memo", month, "location_g", memo["location_g"]
-    yield from _organisation(document)
-    yield from _purchased(document)
+    for memo in document["market_based"]:
+        for term in ("energy_kwh", "factor_g_per_kwh", "market_g"):
+            yield "memo", memo["zone"], term, memo[term]
+    yield from _means(document)
     for ledger in document["ledger"]:
         yield "ledger", ledger["outcome"], "jobs", float(ledger["jobs"])
         yield "ledger", ledger["outcome"], "energy_kwh", ledger["energy_kwh"]
@@ -169,50 +166,14 @@ def _accounts(document: MonthDoc) -> Iterable[Row]:
 def _factors(document: MonthDoc) -> Iterable[Row]:
     """Yield the factor table."""
     for factor in document["factors"]:
-        name = f"{factor['zone']}/{factor['place']}/{factor['publisher'] or factor['source']}"
-        for term in ("contract_g_per_kwh", "energy_kwh", "pue", "factor_g_per_kwh"):
+        name = f"{factor['zone']}/{factor['publisher'] or factor['source']}"
+        for term in ("energy_kwh", "pue", "factor_g_per_kwh"):
             yield "factor", name, term, factor[term]
         yield "factor", name, "operational_g", factor["operational_g"]
 
 
-def _purchased(document: MonthDoc) -> Iterable[Row]:
-    """Yield purchased electricity by both methods, its instruments, and rows of frameworks."""
-    account = document["scope_2"]
-    if account is not None:
-        for name in ("energy_kwh", "location_g", "market_g"):
-            yield "scope_2", document["month"], name, account[name]
-        for zone in account["zones"]:
-            for name, value in zone.items():
-                if name.endswith(UNITS):
-                    yield "scope_2", zone["zone"], name, _declared(name, value)
-        for row in account["instruments"]:
-            name = f"{row['zone']}/{row['vintage']}/{row['issuer']}/{row['cancellation_id']}"
-            for what, figure in row.items():
-                if what.endswith(UNITS):
-                    yield "instrument", name, what, _declared(what, figure)
-    for line in document["frameworks"]:
-        yield "framework", line["framework"], line["item"], line["figure"]
-
-
-UNITS = ("_g", "_kwh")
-
-
-def _declared(name: str, figure: Any) -> QuantityDoc | None:
-    """Return a figure; a plain number of the ledger in the unit of its name, as declared."""
-    if not isinstance(figure, int | float):
-        return cast(QuantityDoc | None, figure)
-    unit = "gCO2e/kWh" if name.endswith("g_per_kwh") else "kWh"
-    return Quantity.exact(figure, unit, "declared", "ledger of contracts").to_doc()
-
-
-def _organisation(document: MonthDoc) -> Iterable[Row]:
-    """Yield the accounts of own sites and clouds, and the means of the month's method."""
-    for place in document["by_boundary"]:
-        yield "organisation", place["boundary"], "jobs", float(place["jobs"])
-        for name in (*SUMS, "facility_kwh"):
-            yield "organisation", place["boundary"], name, place[name]  # type: ignore[literal-required]
-        if place["market_based"] is not None:
-            yield "organisation", place["boundary"], "market_g", place["market_based"]["market_g"]
+def _means(document: MonthDoc) -> Iterable[Row]:
+    """Yield the means of the month's method."""
     method = document["method"]
     if method is not None:
         yield "method", document["month"], "intensity_g_per_kwh", method["intensity_g_per_kwh"]

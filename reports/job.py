@@ -30,7 +30,7 @@ from gramwatt.reports.sections.overview import (
 )
 from gramwatt.reports.sections.scoring import score_blocks
 from gramwatt.reports.sections.service import service_blocks
-from gramwatt.reports.sections.supplementary import ai_facts, gap_blocks, memo_blocks
+from gramwatt.reports.sections.supplementary import ai_facts
 from gramwatt.reports.sections.timeseries import timeseries_blocks
 from gramwatt.reports.sections.windows import window_blocks
 from gramwatt.sci.advice.documents import AdviceDoc
@@ -128,9 +128,7 @@ def _details(document: JobDoc) -> list[Block]:
         *(notice_blocks(document["notices"]) or [Text("There are none.")]),
         Heading("Sources"),
         source_table((row["what"], row["figure"]) for row in document["method"]["inputs"]),
-        *gap_blocks(document),
         *method_blocks(document["method"]),
-        *memo_blocks(document["memo"]),
         *audit_blocks(document),
         *_meter_cost(document),
     ]

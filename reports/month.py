@@ -34,6 +34,7 @@ from gramwatt.reports.sections.common import (
     method_blocks,
     quality_blocks,
     reference,
+    source_keys,
     status,
     terms,
 )
@@ -42,17 +43,11 @@ from gramwatt.reports.sections.month.accounts import (
     boundary_section,
     component_section,
     ledger_section,
-    market_section,
 )
 from gramwatt.reports.sections.month.advice import advice_section, first_advice
 from gramwatt.reports.sections.month.change import EFFECTS, change_parts, project_changes, story
-from gramwatt.reports.sections.month.disclosures import (
-    disclosure_section,
-    issued,
-    statement_section,
-)
 from gramwatt.reports.sections.month.factors import factor_section
-from gramwatt.reports.sections.month.register import register_section, source_keys
+from gramwatt.reports.sections.month.statement import issued, statement_section
 from gramwatt.reports.sections.month.trend import trend_chart, trend_table
 from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
 from gramwatt.sci.analysis.documents import BudgetUse, ModelRow, MonthDoc, ProjectRow
@@ -152,7 +147,6 @@ def _details(document: MonthDoc) -> list[Block]:
         *not_summed_blocks(document),
         *boundary_section(document),
         *component_section(document),
-        *market_section(document),
         *factor_section(document),
         Heading("SCI by project"),
         _projects(document["projects"], "SCI by project and unit"),
@@ -166,9 +160,7 @@ def _details(document: MonthDoc) -> list[Block]:
         *advice_section(document),
         *quality_blocks(document["data_quality"], limits=document["grade_limits"]),
         *_notices(document),
-        *register_section(document),
         *_method(document),
-        *disclosure_section(document),
     ]
 
 

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gramwatt.reports.model import Block, Cell, Column, Document, Facts, Figures, Heading, Table
-from gramwatt.reports.sections.common import STATUS, cell, reference, terms
+from gramwatt.reports.sections.common import STATUS, cell, reference, source_keys, terms
 from gramwatt.reports.sections.daily import month_name
-from gramwatt.reports.sections.month.disclosures import disclosure_section
-from gramwatt.reports.sections.month.register import source_keys
 from gramwatt.sci.analysis.yearly import TargetRow, YearDoc, YearMonthRow
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, marked, number, percent, text
 
@@ -34,7 +32,6 @@ def build(document: YearDoc) -> Document:
         Heading("Carbon per unit of work"),
         *_per_unit("project", "By project and unit", document["projects"]),
         *_per_unit("model_id", "By model and unit", document["models"]),
-        *disclosure_section(document),
         *_sources(document["sources"]),
         *_statement(document, stamp),
     ]

@@ -6,6 +6,7 @@ Reading the environment and the page of settings follow from it; tests hold docs
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -21,6 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.files import why
+from gramwatt.sci.analysis.documents import MarketFactor
 from gramwatt.service.report_settings import ReportSettings as ReportSettings
 from gramwatt.service.report_settings import S3Access as S3Access
 from gramwatt.service.sign_in_settings import GroupProjects as GroupProjects
@@ -31,6 +33,8 @@ Form = Literal["text", "json"]
 
 MIB = 2**20
 MOST_DAYS = 36_500
+FACTOR_MOST = 5_000.0
+"""More than any source of electricity emits [gCO2e/kWh]."""
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 KEYED, KEYLESS = ("electricity-maps", "entsoe", "eia", "watttime"), ("uk", "energinet")
 SDK = "carbon-aware-sdk"
@@ -180,6 +184,28 @@ def _targets(variable: str, text: str) -> tuple[tuple[int, float], ...]:
     """Return kilograms by year, of `2027=12000 2030=8000`."""
     pairs = [word.partition("=") for word in text.split()]
     return tuple(sorted((_year(variable, y), _number(variable, kg)) for y, _, kg in pairs))
+
+
+def _market_factors(variable: str, text: str) -> dict[str, MarketFactor]:
+    """Return factors and who states them by zone, of `DE=350 statement of 2026; FR=20 AIB`."""
+    found: dict[str, MarketFactor] = {}
+    for part in filter(None, map(str.strip, text.split(";"))):
+        zone, _, rest = part.partition("=")
+        number, _, source = rest.strip().partition(" ")
+        try:
+            g_per_kwh = float(number)
+        except ValueError:
+            g_per_kwh = math.nan
+        name = zone.strip().upper()
+        if not (name and 0 <= g_per_kwh <= FACTOR_MOST and source.strip()):
+            raise ConfigError(
+                f"{variable} has {part!r}; write ZONE=G SOURCE, separated by semicolons: "
+                f"0 to {FACTOR_MOST:g} g/kWh, and who states it"
+            )
+        if name in found:
+            raise ConfigError(f"{variable} names {name} twice")
+        found[name] = MarketFactor(g_per_kwh, source.strip())
+    return found
 
 
 def _count(variable: str, text: str) -> int:
@@ -370,6 +396,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("reports.decimal_mark", "DECIMAL_MARK", "decimal mark", partial(_one_of, ". ,")),
     Setting("reports.base_year", "BASE_YEAR", "year that later ones are compared with", _year),
     Setting("reports.targets", "TARGETS", "what years may emit, as YEAR=KG", _targets),
+    Setting(
+        "reports.market_factors",
+        "MARKET_FACTORS",
+        "market-based factors of the months' memo, as ZONE=G SOURCE",
+        _market_factors,
+    ),
     Setting("reports.projects", "REPORT_PROJECTS", "projects with a report of their own", _names),
     Setting("reports.folder", "REPORT_DIR", "folder of finished reports", _path),
     Setting("reports.mail_to", "REPORT_EMAIL", "addresses of finished reports", _words),

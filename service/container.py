@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from gramwatt.collectors.common.catalogs import read_catalog
 from gramwatt.sci.base.days import month_span
-from gramwatt.service.config import ServiceConfig
+from gramwatt.sci.base.errors import LookupFailed
+from gramwatt.service.config import ConfigError, ServiceConfig
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.timestamps import to_us
 
@@ -96,10 +97,16 @@ class Service:
     def open(cls, config: ServiceConfig) -> Service:
         """Return the service of these settings; it connects when first used.
 
-        Raises OverlayError when the overlay cannot be used.
+        Raises OverlayError when the overlay cannot be used, and ConfigError for a market-based
+        factor of an unknown zone.
         """
         if config.overlay is not None:
             read_catalog(config.overlay)
+        for zone in config.reports.market_factors:
+            try:
+                read_catalog(config.overlay).zone(zone)
+            except LookupFailed as error:
+                raise ConfigError(f"GRAMWATT_MARKET_FACTORS: {error.message}") from None
         return cls(config, Store(config.database_url))
 
     @property

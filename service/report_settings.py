@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from gramwatt.sci.analysis.documents import StatementDoc
+from gramwatt.sci.analysis.documents import MarketFactor, StatementDoc
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class ReportSettings:
     `folder`, `mail_to` and `s3` are where finished reports are delivered to. `projects` have
     reports of their own beside the one of all; EACH_PROJECT stands for every project.
     Figures are printed with the `decimal_mark`. Years are compared with the `base_year`, and with
-    `targets` [kgCO2e] by year.
+    `targets` [kgCO2e] by year. `market_factors` are those of the memo, by zone.
     """
 
     organisation: str | None = None
@@ -40,6 +41,7 @@ class ReportSettings:
     base_year: int | None = None
     decimal_mark: Literal[".", ","] = "."
     targets: tuple[tuple[int, float], ...] = ()
+    market_factors: Mapping[str, MarketFactor] = field(default_factory=dict)
 
     def statement(self) -> StatementDoc:
         """Return who answers for the report."""

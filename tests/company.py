@@ -31,7 +31,6 @@ HOURLY_FROM = datetime(2026, 3, 12, 5, tzinfo=UTC)
 HOURLY_TO = datetime(2026, 5, 3, tzinfo=UTC)
 COUNTRIES = {"DE": "DEU", "FR": "FRA", "SE": "SWE"}
 REGION, REGION_PUE = "aws:eu-central-1", ("aws", "eu-central-1")
-CONTRACT = {"contract_g_per_kwh": "0", "contract_source": "certificates of wind, cancelled"}
 
 
 def rows(name: str) -> list[dict[str, str]]:
@@ -148,10 +147,6 @@ class Job:
         return zone or "DE"  # the region's
 
     @property
-    def place(self) -> str:
-        return "cloud" if "region" in self.head else "own"
-
-    @property
     def state(self) -> str:
         state: str = next(line for line in self.lines if line["type"] == "end")["state"]
         return state
@@ -159,10 +154,6 @@ class Job:
     @property
     def ended(self) -> datetime:
         return max(_moment(line["ended_at"]) for line in self.lines if line["type"] == "end")
-
-    @property
-    def contract(self) -> bool:
-        return "contract_source" in self.head.get("tags", {})
 
     @property
     def pue_now(self) -> float:
@@ -288,8 +279,6 @@ class Company:
         place: dict[str, Any] = {"zone": ("DE", "FR", "SE")[number % 3], "pue": 1.2}
         if number % 5 == 0:
             place = {"region": REGION}
-        if number % 4 == 1:
-            tags |= CONTRACT
         if number % 11 == 3:
             tags["ends"] = "failed"
         unit = {"vision": "image", "language": "token", "search": "query"}[project]
@@ -338,12 +327,12 @@ class Company:
             if any(day.startswith(month) for day, *_ in self.parts(job))
         ]
 
-    def factors(self, month: str) -> dict[tuple[str, str, bool, float, str], Carbon]:
-        """E and O by zone, place, contract, PUE and source of the intensity."""
-        found: dict[tuple[str, str, bool, float, str], Carbon] = defaultdict(Carbon)
+    def factors(self, month: str) -> dict[tuple[str, float, str], Carbon]:
+        """E and O by zone, PUE and source of the intensity."""
+        found: dict[tuple[str, float, str], Carbon] = defaultdict(Carbon)
         for job in self.counted():
             for day, source, carbon in self.parts(job):
                 if source and day.startswith(month):
-                    key = (job.zone, job.place, job.contract, job.pue_now, source)
+                    key = (job.zone, job.pue_now, source)
                     found[key] += carbon
         return found

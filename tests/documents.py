@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.analysis.frameworks import framework_rows
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.intensity import IntensityLookup
@@ -212,9 +211,7 @@ def hostile_job(text: str) -> JobDoc:
 
 def month_of(jobs: Sequence[JobDoc], previous: Sequence[JobDoc] = (), **given: Any) -> MonthDoc:
     """The month that the jobs lie in, complete unless `given` says otherwise."""
-    document = month_document("2026-05", jobs, previous, **{"ended": True, **given})
-    document["frameworks"] = framework_rows(document)
-    return document
+    return month_document("2026-05", jobs, previous, **{"ended": True, **given})
 
 
 def full_month() -> MonthDoc:

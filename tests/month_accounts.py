@@ -185,7 +185,6 @@ class Accounts:
         return {
             "components": _components(members, sums),
             "boundary": _boundary(members, sums),
-            "by_boundary": self._by_boundary(members),
             "method": _method(members, sums),
             "ledger": ledger,
             "idle_not_seen_kwh": _share_of(sums.energy_kwh, _weighted(members, "idle", "not seen")),
@@ -194,7 +193,7 @@ class Accounts:
             ),
             "by_project": self._by(members, lambda j: (j["project"],), None),
             "work": self._by(members, work_of, "work"),
-            "market_based": self._market(members),
+            "market_based": [],
         }
 
     def _ledger(self, members):
@@ -238,32 +237,6 @@ class Accounts:
                 row["regions"] = dict(Counter(m.job["region"] for m in group if m.job["region"]))
             rows.append(row | {term: totals[term] for term in terms})
         return sorted(rows, key=lambda row: -(row["total_g"]["value"] if row["total_g"] else 0.0))
-
-    def _by_boundary(self, members):
-        rows = []
-        for name in ("cloud", "own"):
-            group = [m for m in members if (":" in (m.job["region"] or "")) is (name == "cloud")]
-            if group:
-                totals, sums = self.totals(group), self.sums(group)
-                terms = ("jobs", "energy_kwh", "operational_g", "embodied_g", "total_g")
-                row = {"boundary": name, **{term: totals[term] for term in terms}}
-                row |= {"facility_kwh": doc(facility(group, sums))}
-                rows.append({**row, "market_based": self._market(group)})
-        return rows
-
-    def _market(self, members):
-        with_contract = [m for m in members if breakdown(m.job).get("contract")]
-        sums = self.sums(with_contract)
-        if not (sums.energy_kwh and sums.operational_g and sums.energy_kwh.value > 0):
-            return None
-        grams = _weighted(with_contract, "contract", "g_per_kwh")
-        market = sums.energy_kwh.scaled(grams / sums.energy_kwh.value, "gCO2e")
-        source = "energy times the intensity of contracts, as tags of the jobs declare them"
-        return {
-            "jobs": len(with_contract),
-            "market_g": market.sourced(source).of_kind("declared").to_doc(),
-            "location_g": sums.operational_g.to_doc(),
-        }
 
 
 def _intensities(members):

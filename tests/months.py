@@ -114,10 +114,7 @@ def month_document(
         "deletions": [],
         "issued_at": None,
         "factors": [],
-        "scope_2": None,
-        "frameworks": [],
         "model_units": [],
-        "jobs": [],
         "sources": sorted(
             {
                 source

@@ -58,10 +58,10 @@ def test_the_counts_it_gives_are_those_of_the_data():
 def test_no_field_takes_a_market_figure():
     """Offsets, certificates and contracts have no way into a record, a question or a score.
 
-    A month's document shows contracts as a memo beside the sums.
+    A month's document has a market-based memo beside the sums.
     """
     names = {spec.name for shape in (*TYPES.values(), EstimateRequest) for spec in fields(shape)}
-    memo = (documents.MonthDoc, documents.MarketDoc)
+    memo = (documents.MonthDoc, documents.MarketRow)
     shapes = [shape for name, shape in vars(document).items() if name.endswith(("Doc", "Head"))]
     shapes = [shape for shape in shapes if shape not in memo]
     names |= {name for shape in shapes for name in get_type_hints(shape)}

@@ -85,11 +85,6 @@ def _journal(
     state = draw.choices(["completed", "failed", "killed"], [0.86, 0.09, 0.05])[0]
     hours = max(1, round(draw.uniform(*line.hours) * (1 if state == "completed" else 0.5)))
     tags = {"user": draw.choice(line.owners), **line.tags}
-    tags |= (
-        {"contract_g_per_kwh": "12", "contract_source": "supplier's statement for 2026"}
-        if (line.project == "speech")
-        else {}
-    )
     yield JobRecord(
         **who, seq=next(seq), started_at=start, role="command", project=line.project,
         name=line.name, kind=line.kind, units=(line.unit,) if line.unit != "job" else (),

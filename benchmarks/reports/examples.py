@@ -21,7 +21,6 @@ from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.months.register import with_jobs
 from gramwatt.service.months.report import keep_month
 from gramwatt.service.months.year import year_report
 from gramwatt.service.rendering.reports import MONTH_FORMATS, render_job, render_month, render_year
@@ -75,7 +74,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as home:
         service = demo_service(Path(home))
         for name in ("2026-03", "2026-04", MONTH):
-            document = read_month(with_jobs(service, keep_month(service, name)))
+            document = read_month(keep_month(service, name))
         for form in MONTH_FORMATS:
             (folder / f"month-{MONTH}.{form}").write_bytes(render_month(document, form))
         (folder / f"month-{MONTH}.png").write_bytes(first_page(document))

@@ -33,7 +33,6 @@ ORDER = (
         "plan",
         "intensity",
         "budget",
-        "contract",
         "catalog",
     ),
     *("doctor", "config", "demo", "sync", "slurm"),

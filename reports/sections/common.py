@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Sequence
 
 from gramwatt import __version__
@@ -27,6 +28,7 @@ from gramwatt.sci.analysis.month_rows import (
     GradeLimit,
     MonthMethodDoc,
 )
+from gramwatt.sci.base.csv_data import rows as csv_rows
 from gramwatt.sci.base.document import (
     JobHead,
     MethodDoc,
@@ -36,6 +38,8 @@ from gramwatt.sci.base.formatting import UNKNOWN, percent, shown, text, value_te
 from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
+_LISTED = re.compile(r"\(([^()]*)\)|, ([\w-]+)$")
+"""Where a source names keys: in parentheses, or at its end."""
 WARNING_CODES = {
     "zone-unknown",
     "energy-unmeasured",
@@ -275,3 +279,21 @@ def source_table(rows: Iterable[tuple[str, QuantityDoc]]) -> Table:
         value = Pair(value_text(figure), shown(figure).span or "exact", is_estimate(figure))
         lines.append((what, value, figure["kind"], figure["source"]))
     return Table("Inputs of the score", columns, tuple(lines))
+
+
+def source_keys(sources: Iterable[str]) -> list[Block]:
+    """Return what the keys in sources stand for, with links; empty where they name none."""
+    names = [a or b for source in sources for a, b in _LISTED.findall(source)]
+    met = {key for name in names for key in name.split(", ")}
+    rows = tuple(
+        (row.text("key"), row.text("title"), row.text("licence"), row.text("url"))
+        for row in csv_rows("sources.csv")
+        if row.text("key") in met
+    )
+    columns = (
+        Column("Key", weight=0.9),
+        Column("Title", weight=2.4),
+        Column("Licence", weight=0.9),
+        Column("Link", weight=2.0),
+    )
+    return [Table("What the keys stand for", columns, rows)] if rows else []

@@ -1,22 +1,19 @@
 """Supplementary tables of a job report.
 
-Unit conversions, sensitivity to hardware lifetime, market-based figures, data requests and SCI for
-AI.
+Unit conversions, sensitivity to hardware lifetime and SCI for AI.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gramwatt.reports.model import Block, Column, Facts, Heading, Pair, Table, Text
-from gramwatt.sci.analysis.data_requests import data_requests
+from gramwatt.reports.model import Block, Column, Heading, Pair, Table
 from gramwatt.sci.base.document import (
     ConversionDoc,
     JobDoc,
-    MemoDoc,
     SensitivityDoc,
 )
-from gramwatt.sci.base.formatting import UNKNOWN, count_text, number, prefix, text
+from gramwatt.sci.base.formatting import UNKNOWN, count_text, number, prefix
 
 MODEL_DIGITS = 3
 """Significant digits of figures without a range, which show a direction only."""
@@ -67,31 +64,6 @@ def sensitivity_blocks(rows: Sequence[SensitivityDoc]) -> list[Block]:
         Heading("Sensitivity to hardware lifetime", 2),
         Table("Embodied carbon, total and SCI by expected lifetime (EL)", columns, lines, note),
     ]
-
-
-def memo_blocks(memo: MemoDoc | None) -> list[Block]:
-    """Market-based figures of a supply contract; empty if none was declared."""
-    if memo is None:
-        return []
-    contract = memo["contract_g_per_kwh"]
-    facts = (
-        ("Contract", f"{text(contract)}: {contract['source']}"),
-        ("Energy x PUE x contract", text(memo["contract_g"])),
-    )
-    return [
-        Heading("Market-based figures, outside the score"),
-        Text(memo["note"]),
-        Facts(facts, quoted=True),
-    ]
-
-
-def gap_blocks(document: JobDoc) -> list[Block]:
-    """Data to request from each supplier; empty if no figure needs better data."""
-    rows = tuple(tuple(gap) for gap in data_requests(document))
-    if not rows:
-        return []
-    columns = (Column("Supplier"), Column("Data", weight=2), Column("Used until then", weight=1.4))
-    return [Heading("Data to request", 2), Table("Better data, by supplier", columns, rows)]
 
 
 def ai_facts(document: JobDoc) -> list[tuple[str, str]]:

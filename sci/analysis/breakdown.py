@@ -1,4 +1,4 @@
-"""How a job's terms divide: by class of device, overhead, idle reserve and contract.
+"""How a job's terms divide: by class of device, overhead and idle reserve.
 
 Each part is a share of a term of the job, so that sums over jobs weight it by that term.
 """
@@ -24,7 +24,6 @@ from gramwatt.sci.base.quantity import Quantity, of_uncertainty, total
 from gramwatt.sci.base.uncertainty import Sensors, energy
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.assess import shares
-from gramwatt.sci.score.method import BOUNDARIES, BOUNDARY, CLOUD, OWN, Boundary
 
 Component = Literal["operational", "embodied"]
 OVERHEAD, NO_ACCELERATOR = "overhead", "no accelerator"
@@ -36,9 +35,7 @@ COMPONENTS: tuple[tuple[Component, str], ...] = tuple(
 """Components of O and M with a range of their own, in the order in which parts number them."""
 IDLE_BELOW = 0.05
 """Mean utilisation below which an accelerator counts as reserved but idle (a choice)."""
-CLOUDS = frozenset(("aws", "azure", "gcp", "ovh", "scaleway"))
-"""Providers of the catalog's regions; a place of the user's own has another prefix."""
-Breakdown = Literal["operational", "embodied", "boundary", "idle", "contract"]
+Breakdown = Literal["operational", "embodied", "boundary", "idle"]
 WEIGHTS: Mapping[tuple[str, str], Term] = {
     ("boundary", "accelerators"): "energy_kwh",
     ("boundary", "facility"): "energy_kwh",
@@ -48,7 +45,6 @@ WEIGHTS: Mapping[tuple[str, str], Term] = {
     ("idle", "not seen"): "energy_kwh",
     ("idle", "time operational"): "operational_g",
     ("idle", "time embodied"): "embodied_g",
-    ("contract", "g_per_kwh"): "energy_kwh",
 }
 """The term of which each key is a share; `operational` and `embodied` divide their own term."""
 
@@ -60,7 +56,6 @@ def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
     `overhead` for what PUE adds. `boundary` is the energy of accelerators, and of the facility,
     over E. `idle` are the shares of accelerators without work, and of those whose utilisation was
     `not seen`; with `time` the shares of all times in which accelerators had none.
-    `contract` is market-based carbon over E [gCO2e/kWh].
     """
     found: dict[Breakdown, dict[str, float]] = {}
     energy, pue = _by_class(job["devices"], "energy_j"), job["method"]["pue"]["value"]
@@ -79,9 +74,6 @@ def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
     found["idle"] = _idle(job, joules, grams)
     for name, share in _idle_time(job, joules, grams).items():
         found["idle"][f"time {name}"] = max(share, found["idle"].get(name, 0.0))
-    memo, read = job["memo"], job["energy_kwh"]
-    if memo and memo["contract_g"] and read and read["value"] > 0:
-        found["contract"] = {"g_per_kwh": memo["contract_g"]["value"] / read["value"]}
     return found
 
 
@@ -158,14 +150,6 @@ def method_of(job: JobDoc) -> list[str]:
         method["intensity_signal"],
         method["intensity_basis"],
     ]
-
-
-def boundary_of(job: JobDoc) -> Boundary:
-    """Return whose site a job ran on: as its tag says, else a cloud's where its region is one's."""
-    stated = job["tags"].get(BOUNDARY)
-    provider, _, name = (job["region"] or "").partition(":")
-    by_region = CLOUD if name and provider in CLOUDS else OWN
-    return next((one for one in BOUNDARIES if one == stated), by_region)
 
 
 def intensity_of(job: JobDoc) -> list[list[str]]:

@@ -5,9 +5,8 @@ An unknown figure is None, never 0. docs/api.md describes the fields.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
-from gramwatt.sci.analysis.frameworks import FrameworkRow
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
     FollowedRow,
@@ -15,11 +14,9 @@ from gramwatt.sci.analysis.month_rows import (
     MonthMethodDoc,
     ProjectChange,
 )
-from gramwatt.sci.analysis.scope_2 import Scope2Doc
 from gramwatt.sci.analysis.trail import (
     DeletedRow,
     FactorRow,
-    RegisterRow,
 )
 from gramwatt.sci.base.document import DayDoc, JobHead, QualityDoc, SciDoc
 from gramwatt.sci.base.notices import NoticeDoc
@@ -210,25 +207,23 @@ class WorkRow(TypedDict):
     total_g: QuantityDoc | None
 
 
-class MarketDoc(TypedDict):
-    """Market-based carbon of the jobs with a contract, and their location-based carbon [gCO2e]."""
+class MarketFactor(NamedTuple):
+    """What the electricity bought in a zone emits by contract [gCO2e/kWh], and who states it."""
 
-    jobs: int
-    market_g: QuantityDoc
-    location_g: QuantityDoc
+    g_per_kwh: float
+    source: str
 
 
-class BoundaryShare(TermsDoc):
-    """The month's jobs on `own` or `leased` sites or in clouds (`cloud`), as tag or region says.
+class MarketRow(TypedDict):
+    """A memo: the month's energy in a zone [kWh], with PUE, at a market-based factor [gCO2e/kWh].
 
-    `facility_kwh` is E times PUE. Electricity of clouds is the provider's (Scope 3, category 1),
-    not purchased (Scope 2).
+    The factor is a setting; it is in no score, no total and no comparison.
     """
 
-    boundary: str
-    jobs: int
-    facility_kwh: QuantityDoc | None
-    market_based: MarketDoc | None
+    zone: str
+    energy_kwh: QuantityDoc
+    factor_g_per_kwh: QuantityDoc
+    market_g: QuantityDoc
 
 
 BudgetStatus = Literal["within", "threshold-reached", "spent", "unknown"]
@@ -317,8 +312,7 @@ class MonthDoc(TypedDict):
     month. `components`, `ledger`, `chargeback` and `by_project` sum to the totals, `factors` to
     those of E and O; `provisional` are the jobs in them whose grid intensity is not final.
     `examined_jobs` are those that `advice` and
-    `suggestions` come from. `jobs` is the register, its 1000 largest where it is
-    answered; it is kept once, as the scores of the jobs, and not with the report.
+    `suggestions` come from.
     """
 
     month: str
@@ -342,11 +336,8 @@ class MonthDoc(TypedDict):
     budgets: list[BudgetUse]
     components: list[ComponentRow]
     boundary: BoundaryDoc | None
-    market_based: MarketDoc | None
-    scope_2: Scope2Doc | None
-    frameworks: list[FrameworkRow]
+    market_based: list[MarketRow]
     factors: list[FactorRow]
-    by_boundary: list[BoundaryShare]
     ledger: list[LedgerRow]
     idle_not_seen_kwh: QuantityDoc | None
     chargeback: list[ChargeRow]
@@ -359,7 +350,6 @@ class MonthDoc(TypedDict):
     model_units: list[ModelUnitRow]
     models: list[ModelRow]
     top_jobs: list[JobHead]
-    jobs: list[RegisterRow]
     suggestions: list[SavingDoc]
     days: list[DayDoc]
     data_quality: QualityDoc

@@ -1,20 +1,18 @@
 """Which emission factors a job's part of a month was multiplied by: E x PUE x factor = O.
 
-A row is a zone, an own, leased or cloud site, a contract, a PUE, and one source of intensity.
+A row is a zone, a PUE, and one source of intensity.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from datetime import date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from gramwatt.sci.analysis.breakdown import boundary_of
 from gramwatt.sci.analysis.month import Part
 from gramwatt.sci.base.days import DAY, midnight
 from gramwatt.sci.base.document import IntensityUsedDoc, JobDoc
-from gramwatt.sci.base.units import J_PER_KWH, S_PER_HOUR
+from gramwatt.sci.base.units import J_PER_KWH
 
 KWH, GRAMS, LOW, HIGH = "factor kwh", "factor g", "factor low", "factor high"
 """Blocks of amounts by row: energy [kWh], O [gCO2e], and O at both ends of the factor's range."""
@@ -24,8 +22,6 @@ class FactorKey(NamedTuple):
     """What jobs of one row have in common."""
 
     zone: str
-    place: str
-    contract_g_per_kwh: float | None
     pue: tuple[float, float, float]
     pue_kind: str
     pue_source: str
@@ -39,8 +35,8 @@ class FactorKey(NamedTuple):
     @classmethod
     def from_text(cls, text: str) -> FactorKey:
         """Return what `to_text` wrote."""
-        zone, place, contract, pue, *rest = json.loads(text)
-        return cls(zone, place, contract, tuple(pue), *rest)
+        zone, pue, *rest = json.loads(text)
+        return cls(zone, tuple(pue), *rest)
 
 
 def factor_amounts(part: Part, zone: tzinfo) -> dict[str, dict[str, float]]:
@@ -69,34 +65,10 @@ def factor_amounts(part: Part, zone: tzinfo) -> dict[str, dict[str, float]]:
     return found
 
 
-def hour_shares(part: Part, zone: tzinfo) -> dict[int, float]:
-    """Return the share of the part's energy in each hour since 1970 (UTC); empty where not known.
-
-    `zone` is that of the job's days. A step of the job's series that crosses an hour, or the edge
-    of the month, is divided by time.
-    """
-    steps: dict[tuple[str, str], float] = defaultdict(float)
-    for point in part.job["series"]:
-        steps[point["start"], point["end"]] += point["energy_j"]
-    opens, closes = (moment.timestamp() for moment in _span(part, zone))
-    found: dict[int, float] = defaultdict(float)
-    for (start, end), joules in steps.items():
-        left, right = (datetime.fromisoformat(moment).timestamp() for moment in (start, end))
-        first, last = max(left, opens), min(right, closes)
-        for hour in range(int(first // S_PER_HOUR), int(last // S_PER_HOUR) + 1):
-            inside = min(last, (hour + 1) * S_PER_HOUR) - max(first, hour * S_PER_HOUR)
-            if inside > 0:
-                found[hour] += joules * inside / (right - left)
-    summed = sum(found.values())
-    return {hour: j / summed for hour, j in sorted(found.items()) if j > 0} if summed > 0 else {}
-
-
 def _key(job: JobDoc, row: IntensityUsedDoc) -> FactorKey:
-    pue, memo = job["method"]["pue"], job["memo"]
+    pue = job["method"]["pue"]
     return FactorKey(
         zone=row["zone"],
-        place=boundary_of(job),
-        contract_g_per_kwh=memo["contract_g_per_kwh"]["value"] if memo else None,
         pue=(pue["value"], pue["low"], pue["high"]),
         pue_kind=pue["kind"],
         pue_source=pue["source"],

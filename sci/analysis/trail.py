@@ -1,4 +1,4 @@
-"""The shapes of a month's trail: deleted jobs, register and factors."""
+"""The shapes of a month's trail: deleted jobs and factors."""
 
 from __future__ import annotations
 
@@ -18,31 +18,6 @@ class DeletedRow(TypedDict):
     reason: str | None
 
 
-class RegisterRow(TypedDict):
-    """A job in the register of a month: its part of the month, and where all of it is found.
-
-    The figures are by its score `score_revision`; a job that is left out is not `counted`.
-    """
-
-    job_id: str
-    project: str
-    state: str
-    started_at: str
-    ended_at: str | None
-    zone: str | None
-    place: str
-    score_revision: int
-    energy_kwh: QuantityDoc | None
-    pue: QuantityDoc
-    factor_g_per_kwh: QuantityDoc
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
-    counted: bool
-    corrections: int
-    links: dict[str, str]
-
-
 class FactorFileDoc(TypedDict):
     """A file of grid intensity that was imported: what it is, and who imported it when."""
 
@@ -58,14 +33,11 @@ class FactorFileDoc(TypedDict):
 class FactorRow(TypedDict):
     """An emission factor of the month: energy [kWh] x PUE x factor [gCO2e/kWh] = O [gCO2e].
 
-    `place` is an `own` or `leased` site, or a `cloud`; the contract is a memo, in no sum. `quality`
-    says how the factor is known, `source` names it; `files` are those that an imported factor came
-    in. Null stands for a publisher that is not known any more.
+    `quality` says how the factor is known, `source` names it; `files` are those that an imported
+    factor came in. Null stands for a publisher that is not known any more.
     """
 
     zone: str
-    place: str
-    contract_g_per_kwh: QuantityDoc | None
     jobs: int
     energy_kwh: QuantityDoc
     pue: QuantityDoc

@@ -16,7 +16,6 @@ from gramwatt.sci.analysis.documents import (
     StatementDoc,
     TermsDoc,
 )
-from gramwatt.sci.analysis.frameworks import FrameworkRow
 from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, join_sources, of_sources, weakest
 from gramwatt.sci.score.assess import worst_status
@@ -57,7 +56,7 @@ class YearDoc(TypedDict):
 
     `months` are the twelve, null figures where a month has no job. The year is `complete` once
     each of its months is over and those with jobs are complete. `projects` and `models` are sums
-    of C over sums of R by unit, `frameworks` those of the months' rows.
+    of C over sums of R by unit.
     """
 
     year: str
@@ -70,7 +69,6 @@ class YearDoc(TypedDict):
     targets: list[TargetRow]
     projects: list[ProjectRow]
     models: list[ModelUnitRow]
-    frameworks: list[FrameworkRow]
     sources: list[str]
     statement: StatementDoc
 
@@ -123,7 +121,6 @@ def year_document(
         "models": _per_unit(
             [row for of in months.values() for row in of["model_units"]], "model_id"
         ),
-        "frameworks": _frameworks([row for of in months.values() for row in of["frameworks"]]),
         "sources": sorted({source for of in months.values() for source in of["sources"]}),
         "statement": statement,
     }
@@ -159,17 +156,6 @@ def _target(
         met = True if total_g["high"] <= limit_g else False if total_g["low"] > limit_g else None
     share = total_g["value"] / limit_g if total_g is not None else None
     return {"year": f"{year}", "limit_kg": limit_kg, "share": share, "met": met}
-
-
-def _frameworks(rows: Sequence[FrameworkRow]) -> list[FrameworkRow]:
-    """Return one row of each framework and item, with the sum of the months that have a figure."""
-    found: dict[tuple[str, str], list[FrameworkRow]] = {}
-    for row in rows:
-        found.setdefault((row["framework"], row["item"]), []).append(row)
-    return [
-        {**of_item[-1], "figure": added([row["figure"] for row in of_item])}
-        for of_item in found.values()
-    ]
 
 
 def _per_unit(rows: Sequence[Any], of: str) -> list[Any]:

@@ -260,14 +260,6 @@ class SensitivityDoc(TypedDict):
     g_per_unit: dict[str, float | None]
 
 
-class MemoDoc(TypedDict):
-    """Market-based figures of a supply contract, reported beside the score, never part of it."""
-
-    contract_g_per_kwh: QuantityDoc
-    contract_g: QuantityDoc | None
-    note: str
-
-
 class _DaysDoc(TypedDict, total=False):
     time_zone: str
 
@@ -378,7 +370,6 @@ class JobDoc(JobHead):
     intensity: list[IntensityUsedDoc]
     embodied_terms: list[EmbodiedTermDoc]
     lifetime_sensitivity: list[SensitivityDoc]
-    memo: MemoDoc | None
     windows: list[WindowDoc]
     days: list[DayDoc]
     service: ServiceDoc | None

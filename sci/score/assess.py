@@ -19,7 +19,6 @@ from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import HOST_CLASSES, IntervalRecord
 from gramwatt.sci.journal.times import joules_text
 from gramwatt.sci.score.functional_unit import ScoredJob
-from gramwatt.sci.score.method import boundary_notices, contract
 from gramwatt.sci.score.windows import window_notices
 
 PUBLISHED_TIERS = ("A", "B")
@@ -109,8 +108,6 @@ def assess(scored: ScoredJob) -> Assessment:
             *_place_notices(scored),
             *_energy_notices(scored),
             *scored.unit_notices,
-            *contract(scored.job.head.tags)[1],
-            *boundary_notices(scored.job.head.tags),
             *window_notices(scored.job),
             *scored.job.notices,
             *embodied.notices,

@@ -1,12 +1,9 @@
 """The method of a score, and figures that stand beside it and never enter it.
 
 ISO/IEC 21031 (SCI specification v1.1), "Reporting": a score is reported with its boundary and
-calculation methodology. Beside it stand other lives of the hardware, what the meter itself used,
-and what a supply contract says: the standard keeps certificates, purchase agreements and offsets
-out of the intensity ("Carbon intensity"). A job that has such a figure declares it as tags:
-
-    contract_g_per_kwh = 12
-    contract_source = "supplier's statement for 2025, cancelled guarantees of origin"
+calculation methodology. Beside it stand other lives of the hardware and what the meter itself used.
+The standard keeps certificates, purchase agreements and offsets out of the intensity ("Carbon
+intensity").
 """
 
 from __future__ import annotations
@@ -15,12 +12,10 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC
-from typing import Literal, get_args
 
 from gramwatt.sci.base.document import (
     ExclusionDoc,
     InputDoc,
-    MemoDoc,
     MethodDoc,
     SensitivityDoc,
     doc,
@@ -32,7 +27,6 @@ from gramwatt.sci.base.host_model import (
     RAM_MODEL,
     ram_power_w,
 )
-from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Kind, Quantity, total
 from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.base.units import J_PER_KWH
@@ -64,11 +58,6 @@ EXCLUDED: tuple[ExclusionDoc, ...] = (
 )
 LIFETIMES_YEARS = (3.0, 4.0, 5.0, 6.0)
 """The lives that published footprints assume; see docs/methodology.md."""
-CONTRACT_FIGURE, CONTRACT_SOURCE = "contract_g_per_kwh", "contract_source"
-NOTE = (
-    "Market-based: what a contract says about the power that was bought. It is no part of SCI, of "
-    "any total, or of any comparison."
-)
 OTHERS_SOURCE = "processor time of processes that no job measures, dynamic power of "
 METER_SOURCE = f"processor time x {FULL_W_PER_THREAD} W, memory x {DRAM_W_PER_GIB} W/GiB"
 
@@ -181,56 +170,6 @@ def lifetime_sensitivity(scored: ScoredJob) -> list[SensitivityDoc]:
         }
         rows.append(row)
     return rows
-
-
-Boundary = Literal["own", "leased", "cloud"]
-"""Whose site a job ran on: of own and leased ones the organisation buys the electricity."""
-OWN, LEASED, CLOUD = BOUNDARIES = get_args(Boundary)
-BOUNDARY = "boundary"
-"""The tag by which a job says so; without it, its region does."""
-
-
-def boundary_notices(tags: Mapping[str, str]) -> tuple[Notice, ...]:
-    """Return a notice where the tag for whose site a job ran on says something unknown."""
-    stated = tags.get(BOUNDARY, OWN)
-    if stated in BOUNDARIES:
-        return ()
-    text = f"{stated!r} is none of {', '.join(BOUNDARIES)}; the job's region says it instead"
-    return (Notice("argument-ignored", f"The tag {BOUNDARY!r} is ignored: {text}.", None),)
-
-
-def contract(tags: Mapping[str, str]) -> tuple[Quantity | None, tuple[Notice, ...]]:
-    """Return the contract's figure [gCO2e/kWh], None where not given.
-
-    A figure without a source, or one that is no number, leaves a notice.
-    """
-    text = tags.get(CONTRACT_FIGURE)
-    if text is None:
-        return None, ()
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        return None, (_ignored(f"{text!r} is not a number of grams per kWh"),)
-    if not tags.get(CONTRACT_SOURCE):
-        return None, (_ignored(f"it needs the tag {CONTRACT_SOURCE!r}, which says who states it"),)
-    return Quantity.exact(value, "gCO2e/kWh", "declared", tags[CONTRACT_SOURCE]), ()
-
-
-def market_based(
-    tags: Mapping[str, str], energy_kwh: Quantity | None, pue: Quantity
-) -> MemoDoc | None:
-    """Return the contract's figure and energy x PUE times it [gCO2e]; None where not given."""
-    found, _ = contract(tags)
-    if found is None:
-        return None
-    grams = energy_kwh.times(pue, "kWh").times(found, "gCO2e") if energy_kwh else None
-    return {"contract_g_per_kwh": found.to_doc(), "contract_g": doc(grams), "note": NOTE}
-
-
-def _ignored(why: str) -> Notice:
-    return Notice("argument-ignored", f"The tag {CONTRACT_FIGURE!r} is ignored: {why}.", None)
 
 
 def others_energy_kwh(job: MergedJob) -> Quantity | None:

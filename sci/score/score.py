@@ -31,10 +31,7 @@ from gramwatt.sci.score.assess import Assessment, assess
 from gramwatt.sci.score.functional_unit import PREFIX, ScoredJob, divide
 from gramwatt.sci.score.identify import ScoreContext, identify
 from gramwatt.sci.score.method import (
-    CONTRACT_FIGURE,
-    CONTRACT_SOURCE,
     lifetime_sensitivity,
-    market_based,
     method,
     others_energy_kwh,
 )
@@ -47,8 +44,6 @@ __all__ = ["ScoreContext", "score"]
 
 _SCORED_TAGS = frozenset(
     {
-        CONTRACT_FIGURE,
-        CONTRACT_SOURCE,
         "inception",
         "retirement",
         "tokeniser",
@@ -82,7 +77,6 @@ def document(scored: ScoredJob, assessed: Assessment) -> JobDoc:
         "intensity": intensity_used(scored.energy),
         "embodied_terms": [share.to_doc() for share in embodied.shares],
         "lifetime_sensitivity": lifetime_sensitivity(scored),
-        "memo": market_based(job.head.tags, scored.energy_kwh, scored.energy.pue),
         "windows": windows(scored),
         "days": days(scored),
         "service": service(scored),

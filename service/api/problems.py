@@ -47,7 +47,6 @@ CODES: dict[str, tuple[int, str]] = {
     "unknown-job": (404, "There is no such job."),
     "unknown-revision": (404, "The job has no such revision."),
     "unknown-budget": (404, "The project has no budget of that month."),
-    "unknown-contract": (404, "The ledger of contracts has no such entry."),
     "unknown-project": (404, "There is no such project."),
     "unknown-person": (404, "Nothing names that person."),
     "deleted-project": (410, "The project was deleted; its name cannot be used again."),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypedDict, TypeVar
+from typing import TypeVar
 
 from flask import Response, request
 from pydantic import Field
 
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.analysis.trail import RegisterRow
 from gramwatt.sci.analysis.yearly import YearDoc
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.advice.suggest import advice_basis, advice_beside
@@ -28,7 +27,6 @@ from gramwatt.service.api.support import (
 )
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import document_version, job_document
-from gramwatt.service.months.register import register, register_csv, register_json, with_jobs
 from gramwatt.service.months.report import keep_month, month_text
 from gramwatt.service.months.year import YEAR, year_report
 from gramwatt.service.rendering import reports as rendering
@@ -55,17 +53,7 @@ SCORED = *ABSENT, "not-scorable", "busy"
 SUMMED = "no-data", "not-ready", "busy"
 
 
-class RegisterAnswer(TypedDict):
-    """The register of a month: every scored job, the largest first."""
-
-    month: str
-    project: str | None
-    revision: int | None
-    jobs: list[RegisterRow]
-
-
 JOB_MEDIA = {MEDIA[form]: JobDoc if form == "json" else None for form in JOB_FORMATS}
-REGISTER_MEDIA = {MEDIA["json"]: RegisterAnswer, MEDIA["csv"]: None}
 MONTH_MEDIA = {MEDIA[form]: MonthDoc if form == "json" else None for form in MONTH_FORMATS}
 
 
@@ -84,12 +72,6 @@ class MonthQuery(ProjectQuery):
     revision: int | None = Field(
         None, ge=1, le=1_000_000, description="A kept revision; without it, the month as it is."
     )
-
-
-class RegisterQuery(MonthQuery):
-    """Which register, and in which format."""
-
-    format: Literal["json", "csv"] = Field("json", description="One JSON document, or CSV.")
 
 
 class MonthFile(MonthPath):
@@ -142,20 +124,7 @@ def keep_monthly_report(path: MonthPath, query: ProjectQuery) -> MonthDoc:
     Periodic work does so within a minute; this does it now. The answer is the report.
     """
     with heavy():
-        return read_month(with_jobs(service(), keep_month(service(), path.month, query.project)))
-
-
-@routes.get("/v1/reports/monthly/<month>/jobs", *SUMMED, access=Access.READ, media=REGISTER_MEDIA)
-def monthly_register(path: MonthPath, query: RegisterQuery) -> Response:
-    """Return the register of a month: every scored job with its figures, score and links.
-
-    The largest come first. With `revision`, by the scores that the kept report was made of.
-    """
-    rows = register(service(), path.month, query.project, query.revision)
-    if query.format == "csv":
-        return Response(register_csv(rows), content_type="text/csv; charset=utf-8")
-    text = register_json(path.month, query.project, query.revision, rows)
-    return Response(text, content_type=MEDIA["json"])
+        return read_month(keep_month(service(), path.month, query.project))
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
@@ -247,7 +216,7 @@ def month_response(
         return with_etag(
             tag_of(MEDIA[form], text),
             MEDIA[form],
-            lambda: _month(with_jobs(found, text), form, whole),
+            lambda: _month(text, form, whole),
         )
 
 

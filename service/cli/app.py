@@ -11,7 +11,6 @@ from gramwatt.service.cli import (
     budgets,
     card,
     compare,
-    contracts,
     corrections,
     database,
     erase,
@@ -83,7 +82,6 @@ def add_commands(app: typer.Typer) -> None:
 def _add_groups(app: typer.Typer) -> None:
     """Add the groups of commands that a file has whole."""
     app.add_typer(budgets.budget_app(), name="budget")
-    app.add_typer(contracts.contract_app(), name="contract")
     app.add_typer(erase.erase_app(), name="erase")
 
 

@@ -90,7 +90,6 @@ def report_month(
     """Write the report of a month, kept if it is complete; prints the files' names."""
     from gramwatt.reports.printable import file_name
     from gramwatt.reports.sections.not_summed import incomplete
-    from gramwatt.service.months.register import with_jobs
     from gramwatt.service.months.report import keep_month, month_text
     from gramwatt.service.rendering import reports as rendering
     from gramwatt.service.store.documents import read_month
@@ -102,7 +101,7 @@ def report_month(
             text = keep_month(service, month, project)
         else:
             text = month_text(service, month, project, revision=revision)
-        document = read_month(with_jobs(service, text))
+        document = read_month(text)
         mark = service.config.reports.decimal_mark
     for sentence in incomplete(document):
         print(f"gramwatt: {month} is not complete. {sentence}", file=sys.stderr)

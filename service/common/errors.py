@@ -183,12 +183,6 @@ class UnknownBudgetError(UseCaseError):
     code = "unknown-budget"
 
 
-class UnknownContractError(UseCaseError):
-    """The ledger of contracts has no such entry."""
-
-    code = "unknown-contract"
-
-
 class NoDataError(UseCaseError):
     """Nothing was measured in that month (of that project)."""
 

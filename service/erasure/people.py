@@ -23,7 +23,6 @@ from gramwatt.service.store.access import (
     Project,
 )
 from gramwatt.service.store.budgets import Budget, OutboxMessage
-from gramwatt.service.store.contracts import LedgerEntry
 from gramwatt.service.store.intensity import IntensityFile
 from gramwatt.service.store.job_labels import TAG, label_text
 from gramwatt.service.store.models import (
@@ -40,7 +39,6 @@ from gramwatt.service.store.models import (
 PERSON_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     *(ApiKey.created_by, ApiKey.name, Project.declared_by, Erasure.erased_by),
     *(Budget.set_by, Correction.made_by, Deletion.deleted_by, IntensityFile.imported_by),
-    LedgerEntry.imported_by,
     *(WaitingLine.caller, KeptAnswer.caller),
 )
 """Columns that name who did something, beside those of the audit log and of sessions."""

@@ -25,7 +25,6 @@ from gramwatt.sci.journal.corrections import (
     exclusion,
 )
 from gramwatt.sci.journal.records import JobRecord
-from gramwatt.sci.score.method import BOUNDARIES, BOUNDARY
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
 from gramwatt.service.access.erased import require_not_erased
@@ -120,8 +119,6 @@ def _checked(service: Service, changes: Mapping[str, Any], reason: str | None) -
 
 def _fields(name: str, value: Any, reason: str | None) -> dict[str, Any]:
     """Return one change by the fields of its corrections."""
-    if name == BOUNDARY:
-        return {f"{TAG}{name}": _boundary(value)}
     if name == "tags":
         return {f"{TAG}{key}": text for key, text in _tags(value).items()}
     if name == "counts":
@@ -132,14 +129,8 @@ def _fields(name: str, value: Any, reason: str | None) -> dict[str, Any]:
         return {name: reason if value else None}
     if name in FIELDS:
         return {name: _value(name, value)}
-    known = ", ".join((*FIELDS, BOUNDARY, "tags", EXCLUDED, "counts"))
+    known = ", ".join((*FIELDS, "tags", EXCLUDED, "counts"))
     raise CorrectionError(name, f"cannot be corrected; known: {known}")
-
-
-def _boundary(value: Any) -> Any:
-    if value is not None and value not in BOUNDARIES:
-        raise CorrectionError(BOUNDARY, f"write {', '.join(BOUNDARIES)}, not {value!r}")
-    return value
 
 
 def _value(name: str, value: Any) -> Any:

@@ -13,7 +13,6 @@ from gramwatt.service.common.answers import DeletedJob
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import Expected, locked_job, own_job, require_expected
 from gramwatt.service.jobs.precedence import outdated
-from gramwatt.service.months.register_row import register_row
 from gramwatt.service.months.sums.keeping import forget_parts
 from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Deletion, Job, Score
@@ -76,16 +75,13 @@ def remove_job(
 
 
 def _grams(session: Session, key: int) -> str:
-    """Return, as JSON, the carbon of a job and its row of the register, by score and month."""
+    """Return, as JSON, the carbon of a job by score and month."""
     wanted = sa.select(Score.revision, Score.doc).where(Score.job == key).order_by(Score.revision)
     found = {}
     for revision, text in session.execute(wanted):
         job = read_job(text)
         months = sorted({day["day"][:7] for day in job["days"]})
-        found[revision] = {
-            "grams": {month: _grams_in(job, month) for month in months},
-            "rows": {month: register_row(job, month) for month in months},
-        }
+        found[revision] = {month: _grams_in(job, month) for month in months}
     return to_text(found)
 
 

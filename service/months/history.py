@@ -13,7 +13,6 @@ from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
     FollowedRow,
 )
-from gramwatt.sci.analysis.scope_2 import YEAR
 
 TREND_MONTHS = 12
 BADGE_MONTHS = 12
@@ -36,12 +35,6 @@ def months_before(month: str, number: int = TREND_MONTHS - 1) -> list[str]:
 def brief(fields: Mapping[str, Any]) -> str:
     """Return what reports of later months need of these sums, as JSON."""
     kept = {name: fields[name] for name in BRIEF}
-    purchased = fields["scope_2"]
-    kept["used_kwh"] = {
-        f"{row['id']}": row["used_kwh"]
-        for row in (purchased["instruments"] if purchased else ())
-        if len(row["vintage"]) == YEAR and row["used_kwh"]
-    }
     kept["data_quality"] = {"grade": fields["data_quality"]["grade"]}
     return msgspec.json.encode(kept).decode()
 

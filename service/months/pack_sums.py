@@ -11,7 +11,6 @@ from typing import Any
 
 from gramwatt.sci.analysis.model_totals import model_totals
 from gramwatt.sci.analysis.month import months_of, previous_month
-from gramwatt.sci.analysis.scope_2 import Contracts
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.months.sums.part import PartRow, parts_of
 from gramwatt.service.store.timestamps import to_us
@@ -37,12 +36,8 @@ def month_sums(
     month: str,
     documents: Sequence[JobDoc],
     before: Sequence[PartRow],
-    contracts: Contracts | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of a month's document that are sums over its jobs, and its largest jobs.
-
-    `contracts` are those that market-based figures of the whole organisation stand on.
-    """
+    """Return the fields of a month's document that are sums over its jobs, and its largest jobs."""
     from gramwatt.service.months.sums.month import MonthSums
 
     rows = [
@@ -54,10 +49,11 @@ def month_sums(
     sums = MonthSums(month, [[row for _, row in rows]])
     top = [months_of(documents[key])[month].head() for key in sums.top()]
     earlier = MonthSums(previous_month(month), [list(before)]).as_previous()
-    fields = sums.fields(earlier, contracts=contracts)
+    fields = sums.fields(earlier)
     names = {job["job_id"]: job["name"] for job in documents}
     for row in (row for limit in fields["grade_limits"] for row in limit["jobs"]):
         row["name"] = names[row["job_id"]]
+    del fields["market_based"]  # a memo by the issuer's settings
     return {**fields, "top_jobs": top}
 
 

@@ -143,7 +143,7 @@ def deleted_jobs(
 
 def _deleted(row: Deletion, month: str) -> DeletedRow:
     scores = json.loads(row.scores)
-    grams = scores[max(scores, key=int)]["grams"].get(month) if scores else None
+    grams = scores[max(scores, key=int)].get(month) if scores else None
     known = None
     if grams:
         value, low, high = grams

@@ -211,7 +211,11 @@ def _text(service: Service, found: _Found, newest: revisions.Kept | None) -> tup
         return _written(fields, "null"), True
     text = _written(fields, revised(newest.revision, _fields(newest.doc)))
     if revisions.says_the_same(newest.doc, text):
-        return newest.doc, False
+        # Another factor of the memo is no other report.
+        before = _fields(newest.doc)
+        if before[revisions.MEMO] == fields[revisions.MEMO]:
+            return newest.doc, False
+        return _encoded({**before, revisions.MEMO: fields[revisions.MEMO]}), False
     return text, True
 
 
@@ -225,7 +229,6 @@ def _beside(service: Service, found: _Found) -> dict[str, Any]:
         "budgets": found.budgets,
         "followed": followed(found.sums.get(previous_month(found.month)), found.fields),
         "statement": service.config.reports.statement(),
-        "jobs": [],
         "jobs_running": pending_doc(found.running),
         "jobs_unscored": pending_doc(found.unscored),
         "jobs_to_rescore": found.rescoring,

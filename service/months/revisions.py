@@ -22,8 +22,9 @@ ROUNDING = 1e-12
 """Relative difference of figures that were added in another order."""
 
 
-NOT_COMPARED = frozenset(("revision", "issued_at", "revised"))
-"""Fields of a report that say what became of it, not of its month."""
+MEMO = "market_based"
+NOT_COMPARED = frozenset(("revision", "issued_at", "revised", MEMO))
+"""Fields of a report that say what became of it, not of its month, and the memo of settings."""
 
 
 Ledger = Mapping[int, int]

@@ -15,11 +15,9 @@ from sqlalchemy.orm import Session
 from gramwatt import __version__
 from gramwatt.sci.analysis.documents import ExcludedDoc, MonthDoc
 from gramwatt.sci.analysis.month import excluded_row, previous_month
-from gramwatt.sci.analysis.scope_2 import Contracts
 from gramwatt.sci.base.days import day_of
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.container import Service
-from gramwatt.service.contracts import Ledger, used_of_years
 from gramwatt.service.months.history import Fields, brief
 from gramwatt.service.months.pending import left_out_jobs, pending_keys
 from gramwatt.service.months.summed import compared_with, summed
@@ -63,12 +61,7 @@ class MonthStore:
     ) -> None:
         self._service, self._session, self._project = service, session, project
         self._advised_from = advised_from
-        # Instruments are the organisation's: a project has no part in the ledger.
-        self._ledger = Ledger(session) if project is None else None
-        yearly = self._ledger.yearly if self._ledger else set()
-        of_years = [one for month in months for one in months_until(month) if month[:4] in yearly]
-        around = sorted({*months, *map(previous_month, months), *of_years})
-        self._yearly = yearly
+        around = sorted({*months, *map(previous_month, months)})
         self._rows: dict[str, dict[str, Any]] = {}
         self._left_out = left_out_jobs(session, around, sorted(pending))
         self._known = versions(session, around, project)
@@ -105,23 +98,12 @@ class MonthStore:
 
     def made_of(self, month: str) -> str:
         """Return a text that changes with whatever the sums of the month are made of."""
-        ledger = self._ledger.state(month) if self._ledger else []
-        before = months_until(month)[:-1] if month[:4] in self._yearly else []
-        return state_of(self._service, month, self._known, self._left_out, before, ledger)
+        return state_of(self._service, month, self._known, self._left_out)
 
     def _make(self, month: str) -> dict[str, Any]:
         if month not in self._rows:
             self._rows[month] = self._made(month)
         return self._rows[month]
-
-    def _contracts(self, month: str) -> Contracts | None:
-        """Return the ledger for a month, less what earlier months of the year took of it."""
-        if self._ledger is None:
-            return None
-        before = months_until(month)[:-1] if month[:4] in self._yearly else []
-        of_months = self.briefs(before).values()
-        used = (msgspec.json.decode(fields["used_kwh"]) for fields in of_months)
-        return self._ledger.of_month(month, used_of_years(used))
 
     def _made(self, month: str) -> dict[str, Any]:
         session, project = self._session, self._project
@@ -130,8 +112,7 @@ class MonthStore:
         before = self._basis(previous_month(month), days)
         if days is not None:
             so_far = compared_with(session, month, project, without, days)
-        contracts = self._contracts(month)
-        compared = (before, without, so_far, days, contracts)
+        compared = (before, without, so_far, days)
         advised = month >= self._advised_from
         fields, self._bases[month] = summed(
             self._service, session, month, project, *compared, advised=advised
@@ -158,11 +139,6 @@ class MonthStore:
         return self._bases[month]
 
 
-def months_until(month: str) -> list[str]:
-    """Return the months of a year up to this one."""
-    return [f"{month[:5]}{number:02d}" for number in range(1, int(month[5:]) + 1)]
-
-
 def whole_days(service: Service, month: str) -> int | None:
     """Return how many whole days of a month in progress are over; None for any other month."""
     if month != service.month_now():
@@ -175,19 +151,17 @@ def state_of(
     month: str,
     known: Mapping[str, int],
     left_out: Mapping[str, Sequence[int]],
-    others: Sequence[str] = (),
-    ledger: Sequence[Any] = (),
 ) -> str:
     """Return a text that changes with whatever the sums of a month are made of.
 
-    `known` are the versions of months of its project, `left_out` the jobs in no sum by month,
-    `others` earlier months that took of what it has, by the state of the `ledger` of contracts.
+    `known` are the versions of months of its project, `left_out` the jobs in no sum by month.
     """
-    months = (month, previous_month(month), *others)
+    months = (month, previous_month(month))
     # A build between two releases has the version of the one before, and may know more fields.
     layout = zlib.crc32(" ".join(MonthDoc.__annotations__).encode())
     about = [{one: of[one] for one in months if one in of} for of in (known, left_out)]
-    made_by = (__version__, layout, service.catalog.version, whole_days(service, month), *ledger)
+    memo = sorted(service.config.reports.market_factors.items())
+    made_by = (__version__, layout, service.catalog.version, whole_days(service, month), memo)
     return json.dumps([*about, *made_by], sort_keys=True)
 
 

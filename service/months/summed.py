@@ -13,7 +13,6 @@ from gramwatt.sci.analysis.month import months_of
 from gramwatt.sci.analysis.month_rows import (
     NamedJob,
 )
-from gramwatt.sci.analysis.scope_2 import Contracts
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.advice.suggest import rows_of_own_jobs
 from gramwatt.service.container import Service
@@ -42,7 +41,6 @@ def summed(
     left_out: Collection[int],
     so_far: PreviousMonth | None = None,
     days: int | None = None,
-    contracts: Contracts | None = None,
     advised: bool = True,
 ) -> tuple[dict[str, Any], PreviousMonth]:
     """Return the fields of a month's document that are made of its scored jobs, but of those left
@@ -53,7 +51,7 @@ def summed(
     sums, is there if `advised`.
     """
     sums = _read(session, month, project, left_out)
-    fields = sums.fields(before, so_far, days, contracts)
+    fields = sums.fields(before, so_far, days, service.config.reports.market_factors)
     made = _advised(service, session, month, sums, fields) if advised else {"advice": []}
     return {**fields, **made}, sums.as_previous()
 

@@ -14,7 +14,6 @@ from gramwatt.reports.printable import clean, file_name
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.formatting import plain, text
 from gramwatt.service.container import Service
-from gramwatt.service.months.register import with_jobs
 from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import latest_revision
 from gramwatt.service.rendering.reports import MONTH_FORMATS, Mark, MonthFormat, render_month
@@ -98,7 +97,7 @@ def report_of(service: Service, doc: dict[str, Any]) -> MonthDoc:
     """Return the kept report that a message announces; raises NoDataError."""
     project = doc["project"] or None
     text = month_text(service, doc["month"], project, revision=doc["revision"])
-    return read_month(with_jobs(service, text))
+    return read_month(text)
 
 
 def write_files(folder: Path, made: list[ReportFile]) -> None:

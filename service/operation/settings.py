@@ -73,6 +73,9 @@ def value_text(variable: str, value: Any) -> str:
         units = {"DAYS": timedelta(days=1), "HOURS": timedelta(hours=1)}
         unit = units.get(variable.rpartition("_")[2], timedelta(seconds=1))
         return f"{value / unit:g}"
+    if variable == "GRAMWATT_MARKET_FACTORS":
+        rows = (f"{zone}={all_digits(of.g_per_kwh)} {of.source}" for zone, of in value.items())
+        return "; ".join(rows)
     if isinstance(value, Mapping):
         return "; ".join(_zone_text(zone, names) for zone, names in value.items())
     if isinstance(value, frozenset):

@@ -59,21 +59,18 @@ class _Claims:
     def __init__(self, packaged: Catalog) -> None:
         self._packaged = packaged
         self._journals, self._lives = _Claim(), _Claim()
-        self._pues, self._contracts = (defaultdict[float, _Claim](_Claim) for _ in range(2))
+        self._pues = defaultdict[float, _Claim](_Claim)
         self._grids, self._corrected = (defaultdict[str, _Claim](_Claim) for _ in range(2))
 
     def add(self, job: JobDoc) -> None:
         """Add the claims of a job."""
-        energy, method, memo = job["energy_kwh"], job["method"], job["memo"]
+        energy, method = job["energy_kwh"], job["method"]
         kwh = energy["value"] if energy else 0.0
         self._journals.add(kwh)
         if method["pue"]["kind"] == "declared":
             self._pues[method["pue"]["value"]].add(kwh)
         if method["lifetime_years"]["kind"] == "declared":
             self._lives.add(kwh)
-        if memo is not None:
-            figure = memo["contract_g_per_kwh"]
-            self._contracts[figure["value"]].add(kwh, figure["source"])
         for row in job["corrections"]:
             self._corrected[row["field"]].add(kwh)
         self._add_grids(job)
@@ -101,12 +98,6 @@ class _Claims:
         yield from _each("PUE that was declared", pues)
         grids = (_grid(self._packaged, *row) for row in sorted(self._grids.items()))
         yield from _each("Grid intensity that was imported or asked of a provider", grids)
-        for value, claim in sorted(self._contracts.items()):
-            yield (
-                f"A contract of {value:g} g/kWh is claimed for {claim.size()}, stated by "
-                f"{_some(claim.sources)}; no certificate is in the pack, and no location-based "
-                "figure stands on it."
-            )
         for name, claim in self._corrected.items():
             yield f"After the jobs had run, {name} was declared anew for {claim.size()}."
         if self._lives.jobs:

@@ -21,7 +21,6 @@ import msgspec
 
 from gramwatt import __version__
 from gramwatt.sci.analysis.documents import StatementDoc
-from gramwatt.sci.analysis.scope_2 import Contracts
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
@@ -377,11 +376,6 @@ UNPUBLISHED: Mapping[str, Any] = {
 """What a factor of a month is without the store and the catalog that name its publisher."""
 
 
-LEDGER = (
-    "Market-based figures stand on the organisation's ledger as stated: that its instruments were "
-    "cancelled for it, what other months took of them, and the residual mixes."
-)
-
 COMPARED = {
     *("compared_days", "compared", "previous", "changes", "change_parts", "project_changes"),
 }
@@ -412,14 +406,8 @@ def _compare_sums(files: Files, documents: Sequence[JobDoc], verdict: Verdict) -
     except (ValueError, LookupError, TypeError, RecursionError):
         verdict.wrong.append(f"{BEFORE}: is malformed: it is no list of parts of jobs")
         return
-    contracts, project = None, verdict.about["project"]
-    if project is None:
-        purchased = stated.get("scope_2") or {"instruments": (), "residual_mixes": ()}
-        contracts = Contracts(purchased["instruments"], purchased["residual_mixes"])
-        if contracts.instruments or contracts.residual_mixes:
-            verdict.believed.append(LEDGER)
-    sums = month_sums(name, documents, parts, contracts)
-    made = contents.normal({"month": name, "project": project, **sums})
+    sums = month_sums(name, documents, parts)
+    made = contents.normal({"month": name, "project": verdict.about["project"], **sums})
     if before is None or stated.get("compared_days") is not None:
         # A month that went on is compared by days; the pack has the month before as a whole.
         made = {n: v for n, v in made.items() if n not in COMPARED}

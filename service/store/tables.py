@@ -5,13 +5,12 @@ from __future__ import annotations
 from gramwatt.service.store import (
     access,
     budgets,
-    contracts,
     factors,
     intensity,
     packs,
 )
 from gramwatt.service.store.models import Base
 
-MODULES = (access, budgets, contracts, factors, intensity, packs)
+MODULES = (access, budgets, factors, intensity, packs)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

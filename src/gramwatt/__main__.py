@@ -16,7 +16,7 @@ COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor", "top"})
 SERVICE_COMMANDS = frozenset(
     (
         *("jobs", "job", "compare", "assert", "rm", "report", "export", "import", "verify", "card"),
-        *("intensity", "plan", "budget", "contract", "demo"),
+        *("intensity", "plan", "budget", "demo"),
         *("serve", "login", "session", "key", "scheduler", "db"),
         "erase",
     )

@@ -32,7 +32,6 @@ SECTIONS = [
     "Data quality",
     "Notices",
     "Sources",
-    "Data to request",
     "Method and boundary",
     "Inside the boundary",
     "Outside the boundary",

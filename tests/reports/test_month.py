@@ -21,7 +21,6 @@ SECTIONS = [
     "Against the previous month",
     "Boundary",
     "Components of the score",
-    "Location-based and market-based",
     "SCI by project",
     "Jobs with the most carbon",
     "Waste ledger",
@@ -37,7 +36,6 @@ SECTIONS = [
     "Outside the boundary",
     "Ranges and digits",
     "Sources",
-    "Reporting frameworks",
     "Statement",
 ]
 
@@ -160,27 +158,6 @@ def test_ledger_chargeback_and_components_print_their_sum(full):
 
 def cells_of_total(document):
     return value_text(document["totals"]["total_g"])
-
-
-def test_a_contract_is_a_memo_and_in_no_sum(full):
-    tags = {"contract_g_per_kwh": "12", "contract_source": "statement of the supplier"}
-    document = month_of([steady_job("a"), steady_job("b", tags=tags)])
-    memo = table(month.build(document), "Contracts of jobs")
-    assert [cells(row)[0] for row in memo.rows] == [
-        "1 job with a contract, location-based",
-        "1 job with a contract, market-based",
-    ]
-    # 4 x 500 W and 200 W over two hours are 4.4 kWh; with PUE 1.1 at 12 g/kWh that is 58.08 g.
-    assert document["market_based"]["market_g"]["value"] == pytest.approx(58.08)
-
-
-def test_legal_mappings_are_dated_and_no_advice(full):
-    rows = table(month.build(full), "Where the figures belong")
-    assert "not legal advice" in rows.note
-    assert all(row[0].below.startswith("as of 20") for row in rows.rows)
-    named = " ".join(row[0].text for row in rows.rows)
-    for framework in ("GHG Protocol", "ESRS E1", "AI Act", "ISO/IEC 21031"):
-        assert framework in named
 
 
 def test_the_statement_names_who_answers_or_that_nobody_does(full):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gramwatt.reports.charts import data_table, tip
 from gramwatt.reports.charts_month import ranged_bars
-from gramwatt.reports.model import Block, Cell, Chart, Column, Heading, Pair, Table, Text
+from gramwatt.reports.model import Block, Cell, Chart, Column, Heading, Table, Text
 from gramwatt.reports.sections.common import cell
-from gramwatt.sci.analysis.documents import ComponentRow, MarketDoc, MonthDoc
-from gramwatt.sci.analysis.scope_2 import InstrumentRow, Scope2Doc, Scope2Zone
-from gramwatt.sci.base.formatting import jobs_text, number, percent, prefix, text, value_text
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_estimate
+from gramwatt.sci.analysis.documents import ComponentRow, MonthDoc
+from gramwatt.sci.base.formatting import percent, prefix, text, value_text
+from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
 CLASSES = {
     "gpu": "GPUs",
@@ -99,129 +96,6 @@ def component_name(row: ComponentRow) -> str:
     name = CLASSES.get(row["component"], row["component"])
     what = ELECTRICITY if row["part"] == "operational" else MAKING
     return name if row["component"] == "overhead" else f"{name}, {what}"
-
-
-def market_section(document: MonthDoc) -> list[Block]:
-    """Purchased electricity by both methods, and apart from it what contracts of jobs say."""
-    heading = Heading("Location-based and market-based")
-    account, memo = document["scope_2"], document["market_based"]
-    blocks: list[Block] = [heading]
-    if account is None:
-        blocks.append(Text("No job ran on an own or leased site: clouds' electricity is theirs."))
-    elif not account["zones"]:
-        location = text(account["location_g"])
-        said = "The market-based figure is in the report over all projects."
-        blocks.append(Text(f"Own and leased sites, location-based: {location}. {said}"))
-    else:
-        blocks += _both_methods(account)
-    if memo is not None:
-        blocks.append(_memo(memo))
-    return blocks
-
-
-def _both_methods(account: Scope2Doc) -> list[Block]:
-    columns = (
-        Column("Zone", weight=0.7),
-        Column("Energy", "right"),
-        Column("Contracts", "right"),
-        Column("Rest", "right"),
-        Column("Rest at, g/kWh", weight=1.6),
-        Column("Location-based", "right", 1.2),
-        Column("Market-based", "right", 1.2),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            row["zone"],
-            cell(row["energy_kwh"]),
-            _kwh(row["covered_kwh"] + row["declared_kwh"]),
-            _kwh(row["rest_kwh"]),
-            _rest(row),
-            cell(row["location_g"]),
-            cell(row["market_g"]),
-        )
-        for row in account["zones"]
-    ]
-    sums = (cell(account["location_g"]), cell(account["market_g"]))
-    rows.append(("total", cell(account["energy_kwh"]), "", "", "", *sums))
-    blocks: list[Block] = [Table("Scope 2 by both methods", columns, tuple(rows), BOTH)]
-    used = [row for row in account["instruments"] if row["used_kwh"] > 0]
-    if used:
-        blocks.append(_instruments(used))
-    return blocks
-
-
-BOTH = (
-    "Own and leased sites, with the building's overhead. Market-based: instruments of the same "
-    "zone and period, each energy once; the rest at the zone's residual mix, or at the grid "
-    "average as a stand-in. It is declared, not checked, in no score, and says nothing of what "
-    "was avoided."
-)
-NAMED_MOST = 40
-
-
-def _instruments(used: Sequence[InstrumentRow]) -> Table:
-    """Return the instruments that the month used; hours of one cancellation are one row."""
-    columns = (
-        Column("Zone", weight=0.6),
-        Column("Vintage", weight=1.2),
-        Column("Issuer", weight=1.6),
-        Column("Cancellation", weight=1.6),
-        Column("Factor, g/kWh", "right", 0.9),
-        Column("Used", "right"),
-    )
-    rows: dict[tuple[str, ...], list[InstrumentRow]] = {}
-    for row in used:
-        key = (row["zone"], row["issuer"], row["cancellation_id"], f"{row['factor_g_per_kwh']:g}")
-        rows.setdefault(key, []).append(row)
-    lines: list[tuple[Cell, ...]] = [
-        (
-            zone,
-            _vintages([row["vintage"] for row in of_key]),
-            issuer,
-            Pair(cancelled, _imported(of_key[-1])),
-            factor,
-            _kwh(sum(row["used_kwh"] for row in of_key)),
-        )
-        for (zone, issuer, cancelled, factor), of_key in rows.items()
-    ]
-    more = len(lines) - NAMED_MOST
-    note = f"And {more} more; JSON and CSV have all." if more > 0 else ""
-    return Table("Instruments used", columns, tuple(lines[:NAMED_MOST]), note)
-
-
-def _imported(row: InstrumentRow) -> str:
-    return f"imported {row['imported_at'][:10]} by {row['imported_by']}"
-
-
-def _vintages(vintages: Sequence[str]) -> str:
-    first, last = min(vintages), max(vintages)
-    return first if first == last else f"{first} to {last}"
-
-
-def _rest(row: Scope2Zone) -> Cell:
-    factor = row["rest_g_per_kwh"]
-    if factor is None:
-        return ""
-    by = "residual mix" if row["rest_by"] == "residual-mix" else "grid average, as a stand-in"
-    return Pair(number(factor["value"], 4), by)
-
-
-def _kwh(kwh: float) -> str:
-    return value_text(Quantity.exact(kwh, "kWh", "declared", "ledger").to_doc())
-
-
-def _memo(memo: MarketDoc) -> Table:
-    """Return what contracts of jobs say, wherever those ran."""
-    columns = (Column("Memo", weight=2.2), Column("Carbon of electricity", "right"))
-    rows: tuple[tuple[Cell, ...], ...] = (
-        (f"{jobs_text(memo['jobs'])} with a contract, location-based", cell(memo["location_g"])),
-        (f"{jobs_text(memo['jobs'])} with a contract, market-based", cell(memo["market_g"])),
-    )
-    note = (
-        "As tags of the jobs declare; not checked, and in no score. Those of own and leased sites "
-        "are in the market-based figure of all projects."
-    )
-    return Table("Contracts of jobs", columns, rows, note)
 
 
 def ledger_section(document: MonthDoc) -> list[Block]:

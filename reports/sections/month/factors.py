@@ -1,17 +1,16 @@
-"""The factor table of a month: zone, place, contract, energy x PUE x factor = carbon."""
+"""The factor table of a month: zone, energy x PUE x factor = carbon."""
 
 from __future__ import annotations
 
-from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table
-from gramwatt.reports.sections.common import cell
-from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.analysis.trail import FactorRow
-from gramwatt.sci.base.formatting import number, value_text
+from collections.abc import Sequence
 
-NOTE = (
-    "Energy x PUE x factor = carbon in each row, and the rows sum to the month's electricity. A "
-    "contract is a memo: it is in no figure of the row."
-)
+from gramwatt.reports.model import Block, Cell, Column, Heading, Pair, Table, Text
+from gramwatt.reports.sections.common import cell
+from gramwatt.sci.analysis.documents import MarketRow, MonthDoc
+from gramwatt.sci.analysis.trail import FactorRow
+from gramwatt.sci.base.formatting import number, text, value_text
+
+NOTE = "Energy x PUE x factor = carbon in each row, and the rows sum to the month's electricity."
 DIGITS = 4
 
 
@@ -22,7 +21,6 @@ def factor_section(document: MonthDoc) -> list[Block]:
         return []
     columns = (
         Column("Zone", weight=0.8),
-        Column("Contract", "right", 0.8),
         Column("Energy", "right", 1.0),
         Column("PUE", "right", 0.5),
         Column("Factor, g/kWh", "right", 1.0),
@@ -31,20 +29,32 @@ def factor_section(document: MonthDoc) -> list[Block]:
     )
     totals = document["totals"]
     ends: list[tuple[Cell, ...]] = [
-        ("embodied", "", "", "", "", cell(totals["embodied_g"]), ""),
-        ("total", "", cell(totals["energy_kwh"]), "", "", cell(totals["total_g"]), ""),
+        ("embodied", "", "", "", cell(totals["embodied_g"]), ""),
+        ("total", cell(totals["energy_kwh"]), "", "", cell(totals["total_g"]), ""),
     ]
     rows = (*map(_row, found), *ends)
-    return [Heading("Emission factors"), Table("Energy x PUE x factor", columns, rows, NOTE)]
+    table = Table("Energy x PUE x factor", columns, rows, NOTE)
+    return [Heading("Emission factors"), table, *_memo(document["market_based"])]
+
+
+def _memo(rows: Sequence[MarketRow]) -> list[Block]:
+    """Return the market-based memo in one line; empty where no factor is set."""
+    if not rows:
+        return []
+    parts = "; ".join(
+        f"{row['zone']} {text(row['energy_kwh'])} x "
+        f"{value_text(row['factor_g_per_kwh'])} "
+        f"({row['factor_g_per_kwh']['source']}) = {text(row['market_g'])}"
+        for row in rows
+    )
+    return [Text(f"Memo, in no score and no total: market-based, energy with PUE. {parts}.")]
 
 
 def _row(row: FactorRow) -> tuple[Cell, ...]:
-    contract = row["contract_g_per_kwh"]
     factor = row["factor_g_per_kwh"]
     span = f"{number(factor['low'], DIGITS)} to {number(factor['high'], DIGITS)}"
     return (
-        Pair(row["zone"], row["place"]),
-        "" if contract is None else value_text(contract),
+        row["zone"],
         cell(row["energy_kwh"]),
         number(row["pue"]["value"], DIGITS),
         Pair(number(factor["value"], DIGITS), span),

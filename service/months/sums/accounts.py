@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from gramwatt.sci.analysis.breakdown import WEIGHTS
 from gramwatt.sci.analysis.documents import (
     BoundaryDoc,
-    BoundaryShare,
     ChargeRow,
     ComponentRow,
     LedgerRow,
-    MarketDoc,
+    MarketFactor,
+    MarketRow,
     ProjectCharge,
     WorkRow,
 )
+from gramwatt.sci.analysis.factors import KWH, FactorKey
 from gramwatt.sci.analysis.month_rows import (
     MonthMethodDoc,
 )
@@ -38,7 +39,6 @@ _TERMS = ("energy_kwh", "operational_g", "embodied_g")
 COMPLETED, SWEEP, IDLE, OTHER = "completed", "sweep", "idle", "other"
 OUTCOMES = (COMPLETED, IDLE, SWEEP, "failed", "killed", "lost")
 """What became of the work, in the order of the ledger."""
-CONTRACTS = "energy times the intensity of contracts, as tags of the jobs declare them"
 
 
 class Accounts:
@@ -59,8 +59,6 @@ class Accounts:
             "chargeback": self._chargeback(),
             "by_project": self._by_project(),
             "work": self._work(),
-            "market_based": self._market(np.arange(len(self._parts.keys))),
-            "by_boundary": self._by_boundary(),
             "method": self.method(),
         }
 
@@ -108,6 +106,36 @@ class Accounts:
         """Return the energy of the facility [kWh], E times PUE, with the ranges of both."""
         energy, pue = totals.energy_kwh.quantity(cell), self._pue(totals, cell, jobs)
         return energy.times(pue, "kWh") if energy and pue else None
+
+    def market_based(self, factors: Mapping[str, MarketFactor]) -> list[MarketRow]:
+        """Return the energy of the facility in each zone with a factor, times that factor."""
+        named = [
+            FactorKey.from_text(text) if block == f"{KWH} by" else None
+            for block, text in self._parts.keys_of_quality
+        ]
+        pue = np.array([key.pue[0] if key else 0.0 for key in named])
+        rows, found = self._parts.quality, []
+        for zone, stated in sorted(factors.items()):
+            within = np.array([key is not None and key.zone == zone for key in named], bool)
+            mine = within[rows.what]
+            jobs = np.unique(rows.job[mine]).astype(np.int64)
+            totals = by_job(self._parts, jobs, np.zeros_like(jobs), 1, with_inputs=True)
+            whole = self.facility(totals, 0, jobs) if len(jobs) else None
+            if whole is None or whole.value <= 0:
+                continue
+            # Of a job in several zones, what it drew in this one.
+            kwh = float((rows.amount[mine] * pue[rows.what[mine]]).sum())
+            energy = whole.scaled(kwh / whole.value)
+            declared = Quantity.exact(stated.g_per_kwh, "gCO2e/kWh", "declared", stated.source)
+            found.append(
+                MarketRow(
+                    zone=zone,
+                    energy_kwh=energy.to_doc(),
+                    factor_g_per_kwh=declared.to_doc(),
+                    market_g=energy.times(declared, "gCO2e").to_doc(),
+                )
+            )
+        return found
 
     def _pue(self, totals: Totals, cell: int, jobs: Ints) -> Quantity | None:
         """Return the mean PUE of these jobs by energy; `totals` are sums with their inputs."""
@@ -172,24 +200,6 @@ class Accounts:
         if zones != {"UTC"}:
             found["time_zone"] = "; ".join(sorted(zones))
         return found
-
-    def _by_boundary(self) -> list[BoundaryShare]:
-        """Own and leased sites, and clouds: who buys the electricity, and who owns the hardware."""
-        groups, jobs, cell = grouped(self._parts, lambda of_job: of_job["boundary"])
-        totals = by_job(self._parts, jobs, cell, len(groups), with_inputs=True)
-        return [
-            {
-                "boundary": name,
-                "jobs": int((cell == n).sum()),
-                "energy_kwh": totals.energy_kwh.doc(n),
-                "facility_kwh": doc(self.facility(totals, n, jobs[cell == n])),
-                "operational_g": totals.operational_g.doc(n),
-                "embodied_g": totals.embodied_g.doc(n),
-                "total_g": totals.total_g.doc(n),
-                "market_based": self._market(jobs[cell == n]),
-            }
-            for n, name in enumerate(groups)
-        ]
 
     def _boundary(self) -> BoundaryDoc | None:
         """Accelerators' electricity alone, and everything in the boundary."""
@@ -313,26 +323,6 @@ class Accounts:
             if region:
                 found[region] += int(number)
         return dict(sorted(found.items()))
-
-    def _market(self, among: Ints) -> MarketDoc | None:
-        """Market-based carbon of those jobs that have a contract, beside their location-based one.
-
-        A contract of 0 g/kWh is one.
-        """
-        contract_g = self._of("contract", "g_per_kwh")
-        jobs = np.intersect1d(self._shares("contract", "g_per_kwh")[0], among)
-        if not len(jobs):
-            return None
-        totals = by_job(self._parts, jobs, np.zeros_like(jobs), 1)
-        energy, location = totals.energy_kwh.quantity(0), totals.operational_g.quantity(0)
-        if energy is None or location is None or energy.value <= 0:
-            return None
-        market = energy.scaled(float(contract_g[jobs].sum()) / energy.value, "gCO2e")
-        return {
-            "jobs": len(jobs),
-            "market_g": market.sourced(CONTRACTS).of_kind("declared").to_doc(),
-            "location_g": location.to_doc(),
-        }
 
 
 def share_of(whole: Quantity, share: Any) -> QuantityDoc:

@@ -17,7 +17,6 @@ from gramwatt.service.months.sums.part import (
     EFFECT,
     FIGURE,
     HEAD,
-    HOUR,
     NAMES,
     NONLINEAR,
     QUALITY,
@@ -32,7 +31,6 @@ _TABLES = (
     ("effects", EFFECT, 1),
     ("counts", COUNT, 2),
     ("quality", QUALITY, 1),
-    ("hours", HOUR, 1),
 )
 """Tables in their order, their width, and how many of its first columns are whole numbers."""
 _ENDED, _KNOWN, _GRAMS, _DAYS = range(4)
@@ -111,7 +109,6 @@ class Parts:
     names: Names
     counts: Rows
     quality: Rows
-    hours: Rows
     labels: list[Label]
     units: list[str]
     keys_of_quality: list[tuple[str, str]]
@@ -340,18 +337,10 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
         names=Names(names, bases),
         counts=_numbered(tables, "counts", rank, texts, attributes_of),
         quality=_numbered(tables, "quality", rank, texts, attributes_of),
-        hours=_hours(tables, rank),
         labels=texts.labels.things,
         units=texts.units.things,
         keys_of_quality=texts.keys.things,
     )
-
-
-def _hours(tables: dict[str, Any], rank: Ints) -> Rows:
-    """Return the share of each job's energy by hour since 1970."""
-    keys = tables["hours of"]
-    job = rank[keys[:, 0]].astype(np.int32)
-    return Rows(job, np.zeros(0, np.int64), keys[:, 1].astype(np.int32), tables["hours"][:, 0])
 
 
 def _numbered(

@@ -1,4 +1,4 @@
-"""The emission factors of a month: energy x PUE x factor by zone, place, contract and source."""
+"""The emission factors of a month: energy x PUE x factor by zone and source."""
 
 from __future__ import annotations
 
@@ -69,16 +69,8 @@ def _row(
         grams.kind,
         key.source,
     )
-    contract = key.contract_g_per_kwh
-    declared = (
-        None
-        if contract is None
-        else Quantity.exact(contract, "gCO2e/kWh", "declared", "tags of the jobs").to_doc()
-    )
     return {
         "zone": key.zone,
-        "place": key.place,
-        "contract_g_per_kwh": declared,
         "jobs": jobs,
         "energy_kwh": energy.to_doc(),
         "pue": pue.to_doc(),

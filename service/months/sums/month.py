@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
 from gramwatt.sci.advice.jobs import examined
-from gramwatt.sci.analysis.documents import ChangeDoc, ModelRow, MonthTotals
-from gramwatt.sci.analysis.frameworks import framework_rows
+from gramwatt.sci.analysis.documents import ChangeDoc, MarketFactor, ModelRow, MonthTotals
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import TOP, sci_row
 from gramwatt.sci.analysis.month_rows import (
@@ -19,7 +19,6 @@ from gramwatt.sci.analysis.month_rows import (
     GradeLimit,
     ProjectChange,
 )
-from gramwatt.sci.analysis.scope_2 import EMPTY, HOUR, Contracts, scope_2
 from gramwatt.sci.base.document import (
     DayDoc,
     QualityDoc,
@@ -36,7 +35,6 @@ from gramwatt.service.months.sums.factors import factor_rows
 from gramwatt.service.months.sums.figures import Floats, Ints, by, spans
 from gramwatt.service.months.sums.part import BLOCKS, PartRow
 from gramwatt.service.months.sums.previous import PreviousMonth
-from gramwatt.service.months.sums.sites import sites
 from gramwatt.service.months.sums.totals import Sums, Totals, by_day, by_job, change
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
@@ -80,20 +78,16 @@ class MonthSums:
         before: PreviousMonth,
         so_far: PreviousMonth | None = None,
         days: int | None = None,
-        contracts: Contracts | None = None,
+        market_factors: Mapping[str, MarketFactor] = MappingProxyType({}),
     ) -> dict[str, Any]:
         """Fields of `MonthDoc`, beside the month before.
 
         Of a month in progress, `so_far` are its first `days` days, and `before` are as many.
-        `contracts` are the ledger's, where the jobs are those of the whole organisation.
+        `market_factors` are those of the memo, by zone.
         """
         now = so_far or self.as_previous()
         changes = {term: _change(now, before, term) for term in TERMS}
-        factors = factor_rows(self._parts)
-        by_hour = any(len(r["vintage"]) == HOUR for r in (contracts or EMPTY).instruments)
-        of_sites = sites(self._parts, self._accounts, by_hour=by_hour)
-        purchased = scope_2(factors, of_sites, contracts)
-        found: dict[str, Any] = {
+        return {
             "compared_days": days,
             "compared": so_far.totals if so_far else None,
             "totals": self.totals(),
@@ -103,8 +97,8 @@ class MonthSums:
             "change_parts": _change_parts(now, before),
             "project_changes": _project_changes(now, before),
             **self._accounts.fields(),
-            "scope_2": purchased,
-            "factors": factors,
+            "market_based": self._accounts.market_based(market_factors),
+            "factors": factor_rows(self._parts),
             "projects": self._per_unit("project"),
             "model_units": self._per_unit("model_id"),
             "models": self._models(),
@@ -120,7 +114,6 @@ class MonthSums:
             "intensity_methods": self._intensity_methods(),
             "sources": self._sources(),
         }
-        return {**found, "frameworks": framework_rows(found)}
 
     def totals(self) -> MonthTotals:
         """Return the sums over all jobs."""

@@ -12,7 +12,6 @@
 - effects: uncertainty, low, high; counts: day, unit, amount;
 - quality: key, share, of the quality of its data and of its breakdown (`analysis/breakdown.py`);
   amounts of emission factors (`analysis/factors.py`);
-- hours: hour since 1970, share of the part's energy in it;
 - for each effect, as 64-bit integers, the input's name, and that of the annual value whose hours'
   own part it is, else the same again (`name_number`).
 
@@ -35,7 +34,6 @@ from zoneinfo import ZoneInfo
 from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.analysis.breakdown import (
     COMPONENTS,
-    boundary_of,
     breakdown,
     components,
     hardware_of,
@@ -44,7 +42,7 @@ from gramwatt.sci.analysis.breakdown import (
     pue_sources,
 )
 from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.analysis.factors import factor_amounts, hour_shares
+from gramwatt.sci.analysis.factors import factor_amounts
 from gramwatt.sci.analysis.model_totals import OTHER, SWEEP
 from gramwatt.sci.analysis.month import TERMS, Part, months_of
 from gramwatt.sci.base.document import JobDoc
@@ -57,7 +55,7 @@ from gramwatt.service.store.documents import to_text
 MOST = 1e100
 """Figures and counts beyond this are no job's: the sum of many would not be finite."""
 BLOCKS = ("energy", "intensity", "embodied")
-HEAD, FIGURE, NONLINEAR, EFFECT, COUNT, QUALITY, HOUR, NAMES = 10, 7, 3, 3, 3, 2, 2, 2
+HEAD, FIGURE, NONLINEAR, EFFECT, COUNT, QUALITY, NAMES = 9, 7, 3, 3, 3, 2, 2
 """Numbers in the head, and in a row of each table, in their order."""
 
 
@@ -174,7 +172,6 @@ class _Writer:
         for block, shares in shares_of.items():
             for key, share in shares.items():
                 quality += [self._keys.of((block, key)), share]
-        hours = [number for row in hour_shares(part, zone).items() for number in row]
         whole = self._job["total_g"]
         sizes = (
             len(self._figures) // FIGURE,
@@ -182,11 +179,10 @@ class _Writer:
             len(self._effects) // EFFECT,
             len(counts) // COUNT,
             len(quality) // QUALITY,
-            len(hours) // HOUR,
         )
         days = sum(1 << int(day["day"][8:]) for day in part.days)
         head = (*sizes, part.ended, whole is not None, whole["value"] if whole else 0.0, days)
-        tables = (head, self._figures, self._nonlinear, self._effects, counts, quality, hours)
+        tables = (head, self._figures, self._nonlinear, self._effects, counts, quality)
         numbers = array("d", [float(number) for table in tables for number in table])
         _require_finite([*head, *self._figures, *counts, *quality])
         return StoredPart(pack_texts(self._texts()), numbers.tobytes() + self._names.tobytes())
@@ -249,7 +245,6 @@ class _Writer:
             "intensity": intensity_of(job),
             "zones": job["method"]["zones"],
             "region": job["region"],
-            "boundary": boundary_of(job),
             "scored": [row["unit"] for row in job["sci"]],
             "units": list(self._units.found),
             "labels": list(self._labels.found),

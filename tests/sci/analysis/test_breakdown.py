@@ -39,12 +39,5 @@ def test_an_accelerator_below_5_percent_is_idle():
     assert breakdown(job(busy=None))["idle"] == pytest.approx({"not seen": 0.75})
 
 
-def test_a_contract_is_apart_from_the_score():
-    # 12 g/kWh of 4 MJ (1.111 kWh) and PUE 1.25: 15 g for each kWh of IT energy.
-    tags = {"contract_g_per_kwh": "12", "contract_source": "statement of the supplier"}
-    assert breakdown(job(tags=tags))["contract"] == pytest.approx({"g_per_kwh": 15.0})
-    assert "contract" not in breakdown(job())
-
-
 def test_hardware_is_named_by_catalog_id():
     assert hardware_of(job()) == "nvidia-h100-sxm5-80"

@@ -1,48 +1,9 @@
-"""Beside a score: contract figures that cannot enter it, and other lives of its hardware."""
+"""Beside a score: other lives of its hardware, and what the meter itself used."""
 
 import pytest
 
-from gramwatt.sci.score.method import NOTE, meter_energy_j
+from gramwatt.sci.score.method import meter_energy_j
 from tests.documents import cluster_job
-
-CONTRACT = {"contract_g_per_kwh": "12", "contract_source": "supplier's statement 2025"}
-
-
-def test_a_contract_figure_is_a_memo_and_changes_no_figure():
-    plain, signed = cluster_job(tags={"a": "b"}), cluster_job(tags={"a": "b"} | CONTRACT)
-    memo = signed.pop("memo")
-    assert plain.pop("memo") is None
-    assert signed.pop("tags") == plain.pop("tags") | CONTRACT
-    assert signed == plain
-    energy = plain["energy_kwh"]["value"]
-    assert memo["contract_g"]["value"] == pytest.approx(energy * 1.21 * 12)
-    assert memo["contract_g_per_kwh"]["source"] == "supplier's statement 2025"
-    assert memo["note"] == NOTE
-
-
-def test_power_without_any_emission_by_contract_still_emits():
-    doc = cluster_job(tags=CONTRACT | {"contract_g_per_kwh": "0"})
-    assert doc["memo"]["contract_g"]["value"] == 0
-    assert doc["operational_g"]["value"] > 100
-    assert doc["total_g"]["value"] == pytest.approx(
-        doc["operational_g"]["value"] + doc["embodied_g"]["value"]
-    )
-
-
-@pytest.mark.parametrize(
-    ("tags", "said"),
-    [
-        ({"contract_g_per_kwh": "12"}, "needs the tag 'contract_source'"),
-        (CONTRACT | {"contract_g_per_kwh": "green"}, "'green' is not a number"),
-        (CONTRACT | {"contract_g_per_kwh": "-1"}, "'-1' is not a number"),
-        (CONTRACT | {"contract_g_per_kwh": "nan"}, "'nan' is not a number"),
-    ],
-)
-def test_a_contract_figure_that_cannot_be_used_is_said(tags, said):
-    doc = cluster_job(tags=tags)
-    assert doc["memo"] is None
-    (notice,) = [n for n in doc["notices"] if n["code"] == "argument-ignored"]
-    assert said in notice["message"]
 
 
 def test_embodied_carbon_for_other_lives_of_the_hardware():

@@ -85,7 +85,7 @@ def test_a_deleted_project_goes_whole_and_its_name_is_nowhere(two, service):
     # Nothing says it: not a revision, a score, the log, or a page of the file.
     assert names_left(service, SECRET) == set()
     assert [job["job_id"] for job in client.get("/v1/jobs").json["jobs"]] == ["job-2"]
-    for address in (f"{MAY}.html", f"{MAY}.pdf", f"{MAY}/jobs", f"{MAY}?revision=1"):
+    for address in (f"{MAY}.html", f"{MAY}.pdf", f"{MAY}?revision=1"):
         assert client.get(address).status_code == 200, address
     assert client.get("/v1/jobs/job-2").json["tags"] == {"user": "bob"}
     keys = {row["name"]: row["projects"] for row in client.get("/v1/keys").json["keys"]}

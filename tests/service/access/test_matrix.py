@@ -60,7 +60,6 @@ GET /v1/outbox
 GET /v1/projects
 GET /v1/reports/monthly/<month>
 GET /v1/reports/monthly/<month>.<form>
-GET /v1/reports/monthly/<month>/jobs
 GET /v1/reports/yearly/<year>
 GET /v1/reports/yearly/<year>.<form>
 POST /logout
@@ -84,9 +83,6 @@ GET /metrics""",
 DELETE /v1/people/<path:name>
 DELETE /v1/projects/<path:project>
 GET /v1/erasures
-DELETE /v1/contracts
-GET /v1/contracts
-POST /v1/contracts
 DELETE /v1/keys/<name>
 DELETE /v1/sessions
 DELETE /v1/sessions/<session>

@@ -24,11 +24,10 @@ def months(service, month="2026-05"):
     return create_app(service=service).test_client().get(f"/v1/reports/monthly/{month}").json
 
 
-def test_rows_by_zone_place_contract_and_pue_multiply_and_sum_to_the_month(service, tmp_path):
+def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(service, tmp_path):
     job(service, 1, zone="FR", pue=1.25)
     job(service, 2, zone="FR", pue=1.25)
-    free = {"contract_g_per_kwh": "0", "contract_source": "hydro contract 7"}
-    job(service, 3, zone="FR", pue=1.25, tags=free)
+    job(service, 3, zone="FR", pue=1.5)
     job(service, 4, zone=None, region="aws:eu-central-1", pue=1.1)
     file = tmp_path / "de.csv"
     rows = [f"{START + timedelta(days=5, minutes=n * 60):%Y-%m-%dT%H:%MZ},120" for n in range(6)]
@@ -37,15 +36,12 @@ def test_rows_by_zone_place_contract_and_pue_multiply_and_sum_to_the_month(servi
     import_csv(service, file, "DE", "lifecycle", "average", origin=origin, by="ada")
     job(service, 5, hours=1, zone="DE", pue=1.0)
     found = months(service)
-    table = {
-        (row["zone"], row["place"], row["contract_g_per_kwh"] is not None, row["quality"]): row
-        for row in found["factors"]
-    }
+    table = {(row["zone"], row["pue"]["value"], row["quality"]): row for row in found["factors"]}
     assert sorted(table) == [
-        ("DE", "cloud", False, "annual"),
-        ("DE", "own", False, "hourly"),
-        ("FR", "own", False, "annual"),
-        ("FR", "own", True, "annual"),
+        ("DE", 1.0, "hourly"),
+        ("DE", 1.1, "annual"),
+        ("FR", 1.25, "annual"),
+        ("FR", 1.5, "annual"),
     ]
     for row in found["factors"]:
         energy, pue, factor, grams = (
@@ -56,16 +52,13 @@ def test_rows_by_zone_place_contract_and_pue_multiply_and_sum_to_the_month(servi
     for term in ("energy_kwh", "operational_g"):
         summed = sum(row[term]["value"] for row in found["factors"])
         assert summed == pytest.approx(found["totals"][term]["value"], rel=1e-12)
-    french = table["FR", "own", False, "annual"]
+    french = table["FR", 1.25, "annual"]
     assert (french["jobs"], french["energy_kwh"]["value"]) == (2, pytest.approx(2 * KWH))
-    assert french["pue"]["value"] == 1.25
     assert (french["publisher"], french["licence"]) == ("Ember", "CC BY 4.0")
     assert french["edition"].startswith("20")
     assert french["link"] == "https://ember-energy.org/data/yearly-electricity-data/"
-    hydro = table["FR", "own", True, "annual"]
-    assert (hydro["contract_g_per_kwh"]["value"], hydro["jobs"]) == (0.0, 1)
-    assert hydro["operational_g"]["value"] > 0
-    imported = table["DE", "own", False, "hourly"]
+    assert table["FR", 1.5, "annual"]["jobs"] == 1
+    imported = table["DE", 1.0, "hourly"]
     assert imported["factor_g_per_kwh"]["value"] == pytest.approx(120)
     assert imported["operational_g"]["value"] == pytest.approx(120 * KWH)
     assert (imported["publisher"], imported["licence"]) == ("Netz GmbH", "CC0-1.0")
@@ -84,9 +77,9 @@ def test_rows_by_zone_place_contract_and_pue_multiply_and_sum_to_the_month(servi
     for text in ("Emission factors", "Netz GmbH", known["sha256"][:12], "Ember"):
         assert text in page
     assert client.get("/v1/reports/monthly/2026-05.pdf").data.startswith(b"%PDF-")
-    assert "factor,FR/own/Ember,pue,1.25" in client.get(
-        "/v1/reports/monthly/2026-05.csv"
-    ).text.replace('"', "")
+    assert "factor,FR/Ember,pue,1.25" in client.get("/v1/reports/monthly/2026-05.csv").text.replace(
+        '"', ""
+    )
 
 
 def test_a_job_over_the_edge_of_a_month_is_in_the_factors_of_both(service):

@@ -85,46 +85,14 @@ def test_the_range_of_an_assumed_pue_is_in_that_of_the_building(light):
     assert ends == pytest.approx([annual.low / annual.value, annual.high / annual.value], rel=1e-4)
 
 
-def test_a_contract_of_zero_grams_counts(light):
-    tags = {"contract_g_per_kwh": "0", "contract_source": "cancelled guarantees of origin"}
-    store(light, measured("a", tags=tags), measured("b"))
-    memo = month_report(light, "2026-05")["market_based"]
-    assert (memo["jobs"], memo["market_g"]["value"]) == (1, 0.0)
-    assert memo["location_g"]["value"] > 0
-
-
-def test_clouds_are_the_providers_and_own_sites_purchased_electricity(light):
+def test_a_models_energy_is_that_of_the_facility(light):
     store(
         light,
         measured("own", 2.0, pue=1.5),
-        measured("cloud", 1.0, pue=None, zone=None, region="aws:eu-west-3"),
         measured("model", 1.0, pue=1.5, kind="training", model_id="m-1"),
     )
-    document = month_report(light, "2026-05")
-    cloud, own = document["by_boundary"]
-    assert [cloud["boundary"], own["boundary"]] == ["cloud", "own"]
-    assert [cloud["jobs"], own["jobs"]] == [1, 2]
-    whole = document["totals"]["total_g"]["value"]
-    assert cloud["total_g"]["value"] + own["total_g"]["value"] == pytest.approx(whole)
-    assert own["facility_kwh"]["value"] == pytest.approx(3 * 1.5)
-    (model,) = document["models"]
+    (model,) = month_report(light, "2026-05")["models"]
     assert model["facility_kwh"]["value"] == pytest.approx(1.5)
-    rows = {row["item"]: row["figure"] for row in document["frameworks"]}
-    assert rows["Scope 2, location-based"]["value"] * 1e6 == pytest.approx(
-        own["operational_g"]["value"]
-    )
-    cloud_t = rows["Category 1, purchased services: clouds"]["value"]
-    assert cloud_t * 1e6 == pytest.approx(cloud["total_g"]["value"])
-    assert rows["E1-5 energy consumption"]["value"] * 1e3 == pytest.approx(
-        own["facility_kwh"]["value"]
-    )
-    form = "Annex XI, section 1, point 2(e): energy of a model: m-1"
-    assert rows[form]["value"] * 1e3 == pytest.approx(model["facility_kwh"]["value"])
-    printed = {
-        row[1]: plain(cells(row)[2])
-        for row in table(report.build(document), "Where the figures belong").rows
-    }
-    assert printed["E1-5 energy consumption"] == short(rows["E1-5 energy consumption"])
 
 
 def short(figure):

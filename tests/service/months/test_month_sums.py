@@ -28,12 +28,11 @@ from tests.months import alike, month_document
 SUMMED = sorted(
     MonthDoc.__annotations__.keys()
     - {"complete", "jobs_running", "jobs_unscored", "deleted", "excluded", "change_parts"}
-    - {"factors", "scope_2", "frameworks", "deletions", "model_units"}
+    - {"factors", "deletions", "model_units"}
     - {"trend", "budgets", "followed", "statement", "revision", "revised"}
 )
 PARTS = ("NVIDIA H100 80GB HBM3", "NVIDIA L4", "NVIDIA A100-SXM4-80GB", "Unheard-of 9000")
 ZONES = ("DE", "FR", "US-CAL-CISO", None)
-CONTRACT = {"contract_g_per_kwh": "12", "contract_source": "statement of the supplier"}
 H = 3600.0
 
 
@@ -47,7 +46,7 @@ def random_job(draw, number):
         "pue": draw.choice([None, None, 1.0, 1.2]),
         "project": draw.choice(["vision", "speech", "lab"]),
         "kind": draw.choice(["training", "inference", "other"]),
-        "tags": draw.choice([{}, {"user": "ada"}, {"user": "jon", "sweep": "lr"}, CONTRACT]),
+        "tags": draw.choice([{}, {"user": "ada"}, {"user": "jon", "sweep": "lr"}]),
         "model_id": draw.choice([None, "m-1", "m-2"]),
         "units": draw.choice([(), ("image",), ("token", "image")]),
     }

@@ -23,11 +23,10 @@ from tests.service.packs.forge import light, members, sealed, verify
 def test_what_must_be_believed_stands_at_the_end_in_an_auditors_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Germany at 16 g/kWh, a PUE of 1.01 and a contract of 0: all of it follows, and is named."""
+    """Germany at 16 g/kWh and a PUE of 1.01: all of it follows, and is named."""
     at_home(monkeypatch, tmp_path)
     service = open_store(tmp_path / "home")
-    tags = {"contract_g_per_kwh": "0", "contract_source": "a letter"}
-    about = {"zone": "DE", "pue": 1.01, "tags": tags, "minutes": 60}
+    about = {"zone": "DE", "pue": 1.01, "minutes": 60}
     ingest(service, "job-1", lines(journal("job-1", **about)))
     service.store.close()
     import_hours("DE", 16)
@@ -42,7 +41,6 @@ def test_what_must_be_believed_stands_at_the_end_in_an_auditors_words(
     assert "1.01, which is far from the usual 1.1 to 2.19 of data centres, for 1 job" in last
     assert "16 g/kWh in the mean in DE" in last
     assert "which is far from the catalog's annual 342.1 g/kWh, for 1 job (0.6 kWh)" in last
-    assert "A contract of 0 g/kWh is claimed for 1 job (0.6 kWh), stated by a letter" in last
     assert (
         "Nobody has signed this pack, so that anybody could have written that Example Lab" in last
     )

@@ -1,43 +1,14 @@
-"""Where the figures of a month belong in reporting frameworks, as dated data, and the statement."""
+"""Who answers for the report of a month, and what it is."""
 
 from __future__ import annotations
 
 from gramwatt import __version__
-from gramwatt.reports.model import Block, Column, Facts, Heading, Pair, Table
-from gramwatt.reports.sections.common import DECLARED, cell
+from gramwatt.reports.model import Block, Facts, Heading
+from gramwatt.reports.sections.common import DECLARED
 from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.analysis.yearly import YearDoc
 from gramwatt.sci.base.formatting import UNKNOWN, jobs_text, minute_text, text
 
-NOT_ADVICE = (
-    "This is not legal advice. The rows say where a figure could go, as of their dates; what your "
-    "report needs is for your accountant or counsel to decide."
-)
-NONE = "none"
 NOBODY = "nobody named: set GRAMWATT_ACCOUNTABLE"
-
-
-def disclosure_section(document: MonthDoc | YearDoc) -> list[Block]:
-    """Return the figures by reporting framework."""
-    columns = (
-        Column("Framework", weight=1.5),
-        Column("Item", weight=1.5),
-        Column("Figure here", "right", 1.2),
-        Column("What it covers; in small print what not", weight=3.0),
-    )
-    rows = tuple(
-        (
-            Pair(row["framework"], f"as of {row['as_of']}"),
-            row["item"],
-            cell(row["figure"]) if row["figure"] else NONE,
-            Pair(row["covers"] or "nothing", f"{row['lacks']}. {row['source']}"),
-        )
-        for row in document["frameworks"]
-    )
-    return [
-        Heading("Reporting frameworks"),
-        Table("Where the figures belong", columns, rows, NOT_ADVICE),
-    ]
 
 
 def statement_section(document: MonthDoc, stamp: str) -> list[Block]:
