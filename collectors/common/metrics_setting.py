@@ -1,4 +1,4 @@
-"""The setting `metrics`: where a meter serves or sends the figures of its running job."""
+"""The setting `metrics`: where a meter serves the figures of its running job."""
 
 from __future__ import annotations
 
@@ -7,41 +7,36 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
-WORDS = frozenset({"names", "otlp", "wandb"})
+WORDS = frozenset({"names", "wandb"})
 WANDB = "WANDB_X_STATS_OPEN_METRICS_ENDPOINTS"
 """W&B's variable: a JSON object of names and addresses that a run polls (wandb 0.31, settings)."""
 
 
 class Metrics(NamedTuple):
-    """`text` as given; host and port of the address, None without one; the words beside it.
+    """`text` as given; host and port of the address; the words beside it.
 
-    `names`: project and name of the job too; `otlp`: send to OTEL_EXPORTER_OTLP_ENDPOINT; `wandb`:
-    have runs of W&B poll the address.
+    `names`: project and name of the job too; `wandb`: have runs of W&B poll the address.
     """
 
     text: str
-    host: str | None
-    port: int | None
+    host: str
+    port: int
     words: frozenset[str]
 
     @property
-    def url(self) -> str | None:
-        """Return the address that is polled; None without one."""
-        if self.port is None:
-            return None
-        host = f"[{self.host}]" if ":" in str(self.host) else self.host
+    def url(self) -> str:
+        """Return the address that is polled."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/metrics"
 
 
 def parse_metrics(value: Any) -> Metrics:
-    """Return the setting of a text such as `127.0.0.1:9464,otlp`; raises ValueError."""
+    """Return the setting of a text such as `127.0.0.1:9464,names`; raises ValueError."""
     parts = [part.strip() for part in str(value).split(",")]
     addresses = [part for part in parts if part not in WORDS]
     words = frozenset(parts) & WORDS
-    if len(addresses) > 1 or not addresses and "otlp" not in words:
+    if len(addresses) != 1:
         raise ValueError(f"not HOST:PORT, and {', '.join(sorted(WORDS))}: {str(value)[:40]!r}")
-    if not addresses:
-        return Metrics(str(value), None, None, words)
     host, _, port = addresses[0].rpartition(":")
     host = host.strip("[]").replace("localhost", "127.0.0.1")
     try:
@@ -55,7 +50,7 @@ def parse_metrics(value: Any) -> Metrics:
 
 def wandb_environment(metrics: Metrics | None, environ: Mapping[str, str]) -> dict[str, str]:
     """Return what has runs of W&B poll the meter, beside what its user has them poll already."""
-    if metrics is None or metrics.url is None or "wandb" not in metrics.words:
+    if metrics is None or "wandb" not in metrics.words:
         return {}
     try:
         polled = dict(json.loads(environ.get(WANDB) or "{}"))

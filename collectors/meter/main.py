@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gramwatt.collectors.common.catalogs import consistent
 from gramwatt.collectors.common.clock import NS_PER_S
@@ -36,9 +36,6 @@ from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.log import Log
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.tracking.client import READY_TIMEOUT_S
-
-if TYPE_CHECKING:
-    from gramwatt.collectors.meter.metrics import Exporter, Instrument
 
 FIRST_LINE_TIMEOUT_S = 30.0
 SYNC_EVERY_NS = 300 * NS_PER_S
@@ -97,7 +94,6 @@ class Loop:
         self._syncs: list[Any] = []
         self._confirmed = 0
         self._rests_until_ns = 0
-        self.exporter: Exporter | None = None
         self._wants_metrics = meter.config.metrics is not None
         # `run` does these itself before and after its command.
         by_track = meter.role == "track"
@@ -171,10 +167,9 @@ class Loop:
             return
         self._wants_metrics = False
         try:
-            from gramwatt.collectors.meter.metrics import start_exporter
+            from gramwatt.collectors.meter.metrics import serve_figures
 
-            folder = SpoolFolder(meter.journal.folder)
-            self.exporter = start_exporter(folder, meter.config, meter.notify)
+            serve_figures(SpoolFolder(meter.journal.folder), meter.config, meter.notify)
         except Exception as error:
             meter.notify("integration-failed", f"no figures are served: {error!r}")
 
@@ -273,7 +268,6 @@ def main() -> int:
     ended = Ended(meter.job_id, meter.config, meter.home, meter.unwritten)
     closed: dict[str, Any] = {"reply": "closed", "home": str(meter.home)}
     closed["unwritten"] = meter.unwritten
-    figures = _last_figures(loop.exporter)
     meter.release()  # before the reply: its reader finds a folder that nobody writes to
     silent = meter.wants_lines and _is_silent(ended)
     closed |= {"lines": []} if silent else {}  # at once, or the client takes the job for ended
@@ -284,15 +278,7 @@ def main() -> int:
     by_track = meter.role == "track"
     if by_track if meter.config.server else not by_track and has_service():
         loop.sync()
-    if loop.exporter is not None:
-        loop.exporter.send(figures)  # nobody waits for it
     return 0
-
-
-def _last_figures(exporter: Exporter | None) -> list[Instrument]:
-    with contextlib.suppress(Exception):
-        return exporter.last() if exporter is not None else []
-    return []
 
 
 def _is_silent(ended: Ended) -> bool:

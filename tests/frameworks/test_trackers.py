@@ -5,8 +5,6 @@ from __future__ import annotations
 import socket
 import sys
 
-from gramwatt.collectors.meter.metrics import Instrument, otlp_request
-
 MLFLOW = """
 import mlflow
 from gramwatt import track
@@ -137,24 +135,6 @@ run.finish()
     (kept,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
     for name in ("hw_energy_joules_total", "hw_power_watts", "gramwatt_co2e_grams_per_hour"):
         assert f"openmetrics.gramwatt.{name}".encode() in kept.read_bytes()
-
-
-def test_the_official_reader_of_otlp_reads_what_is_sent():
-    from google.protobuf.json_format import ParseDict
-    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-        ExportMetricsServiceRequest,
-    )
-
-    labels = (("hw.id", "GPU-1"), ("hw.type", "gpu"))
-    energy = Instrument("hw.energy", "J", True, "Energy", {labels: 12.5})
-    power = Instrument("hw.power", "W", False, "Power", {labels: 300.0})
-    content = otlp_request([energy, power], {"gramwatt.job_id": "job-1"}, 1, 2)
-    (told,) = ParseDict(content, ExportMetricsServiceRequest()).resource_metrics
-    first, second = told.scope_metrics[0].metrics
-    assert (first.sum.is_monotonic, first.sum.aggregation_temporality) == (True, 2)
-    assert first.sum.data_points[0].as_double == 12.5
-    assert second.gauge.data_points[0].as_double == 300.0
-    assert second.gauge.data_points[0].attributes[0].value.string_value == "GPU-1"
 
 
 def test_tensorboard_has_the_figures_as_scalars(run):
