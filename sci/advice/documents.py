@@ -18,7 +18,6 @@ from gramwatt.sci.estimate.estimate import EstimateDoc
 
 Action = Literal[
     "change-hardware",
-    "shift-time",
     "shift-region",
     "mixed-precision",
     "batching",

@@ -4,5 +4,5 @@ The only part of `sci` that needs numpy; commands without the service do without
 `forecast.Forecaster` predicts the hours of a zone from its history, `issued` judges forecasts by
 what came, `outlook` joins a provider's with ours, `windows` finds the best hours in a forecast,
 `replay.replay` says what plans of the past would have saved, `plan.plan_and_regret` answers a
-request, and `shifting` makes a suggestion of it.
+request.
 """

@@ -17,7 +17,6 @@ from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.container import Service
-from gramwatt.service.intensity import shifting
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
 
@@ -43,16 +42,13 @@ def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
     """
     if request.lifetime_years is None:
         request = replace(request, lifetime_years=service.config.lifetime_years)
-    found = suggest(request, service.catalog, rows_of_own_jobs(service))
-    shifting.for_request(service, request, found)
-    return found
+    return suggest(request, service.catalog, rows_of_own_jobs(service))
 
 
 def answer_for_document(service: Service, document: JobDoc) -> AdviceDoc:
-    """Return the suggestions for a job, with what other hours may save."""
-    found = _of_job(service, document)
-    shifting.for_document(service, document, found)
-    return found
+    """Return the suggestions for a job, from what was measured of it."""
+    rows = rows_of_own_jobs(service)
+    return for_job(document, service.catalog, rows, _repeats(service, document))
 
 
 def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) -> AdviceDoc | None:
@@ -63,25 +59,20 @@ def advice_beside(service: Service, document: JobDoc, forms: Collection[str]) ->
     """
     if set(forms) <= {"json"}:
         return None
-    return _of_job(service, document)
+    return answer_for_document(service, document)
 
 
 def advice_basis(service: Service) -> str:
     """Return a text that changes with what advice beside a job is made of, but for the job.
 
-    Own jobs are named by key and revision, so that no document is read. Runs of a year and hours
-    that have become known count by the day.
+    Own jobs are named by key and revision, so that no document is read. Runs of a year
+    count by the day.
     """
     with service.store.read() as session:
         runs = session.execute(_NEWEST_COMPLETED).all()
     own = hashlib.sha256(repr([tuple(row) for row in runs]).encode()).hexdigest()
     today = service.now().date().isoformat()
     return f"{service.catalog.version} {own} {today}"
-
-
-def _of_job(service: Service, document: JobDoc) -> AdviceDoc:
-    rows = rows_of_own_jobs(service)
-    return for_job(document, service.catalog, rows, _repeats(service, document))
 
 
 def _repeats(service: Service, document: JobDoc) -> Quantity | None:

@@ -28,7 +28,6 @@ WORDS = {
     "quantise": "quantise",
     "consolidate": "consolidate",
     "fewer-nodes": "fewer nodes",
-    "shift-time": "run at greener hours",
     "shift-region": "run in {target}",
     "checkpoint": "write checkpoints",
     "spot": "use spare capacity",

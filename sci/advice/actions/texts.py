@@ -29,7 +29,6 @@ EFFORTS: Mapping[Action, EffortDoc] = {
     ),
     "batching": EffortDoc(level="low", reason="a setting of the server; answers take longer"),
     "fewer-nodes": EffortDoc(level="low", reason="a setting of the launcher; the run takes longer"),
-    "shift-time": EffortDoc(level="low", reason="the run starts later"),
     "stop-idle": EffortDoc(level="medium", reason="reservations have to end when nothing runs"),
     "leave-device": EffortDoc(
         level="low", reason="the job starts on a machine without accelerators"

@@ -75,13 +75,6 @@ def test_a_measured_peak_wins_over_the_estimate_and_the_two_disagree():
     assert "a peak of 90 GiB a device is more than the 80 GiB" in said["reasons"][1]
 
 
-def test_nothing_is_said_of_hours():
-    for request in (FULL, SMALL, {**SMALL, "zone": None, "region": "gcp:europe-west3"}):
-        answer = ask(**request)
-        assert "shift-time" not in {one["action"] for one in answer["suggestions"]}
-        assert "gramwatt plan" not in str(answer)
-
-
 def test_parts_that_are_not_sold_are_rented():
     assert T4G not in {one["target"] for one in ask(**SMALL)["suggestions"]}
     said = judged(T4G, **SMALL)

@@ -356,36 +356,6 @@ def test_a_plan_over_http_waits_for_noon(client, light, tmp_path):
     assert client.post("/v1/plans", json=request).json == plan
 
 
-def test_suggestions_offer_another_time_with_its_regret(client, light, clock, tmp_path):
-    """At noon, 200 gCO2e/kWh, nothing is better; at 18:00, 400, the coming noon is."""
-    midnight = clock.now.replace(hour=0)
-    start = midnight - timedelta(days=200)
-    imported(light, write(tmp_path / "es.csv", list(sunny(201)), start=start), "ES")
-    request = {"hardware": "nvidia-h100-sxm5-80", "count": 8, "hours": 2, "zone": "ES"}
-    asked = {"hours": 2, "zone": "ES"}
-    for hour, verdict in ((11, "no-reliable-difference"), (18, "lower")):
-        clock.now = midnight.replace(hour=hour)
-        answer = client.post("/v1/suggestions", json=request).json
-        (found,) = (row for row in answer["suggestions"] if row["action"] == "shift-time")
-        assert (found["verdict"], found["count"]) == (verdict, 8)
-        plan = client.post("/v1/plans", json=asked).json
-        # Every day is the same, so that no plan of the past could have been better.
-        said = "such plans of the past emitted 0.0 % (0.0 to 0.0 %) more than the best hours"
-        assert any(reason.startswith(said) for reason in found["reasons"])
-    terms = answer["estimate"]
-    grid = terms["operational_g"]["value"] / terms["total_g"]["value"]
-    ratio = found["carbon_ratio"]
-    assert ratio["value"] == pytest.approx(1 - grid * plan["saving_ratio"]["value"], rel=1e-9)
-    saved = terms["total_g"]["value"] * (1 - ratio["value"])
-    assert found["saved_g"]["value"] == pytest.approx(saved, rel=1e-9)
-    assert "2026-06-03 11:00 to 2026-06-03 13:00 UTC in ES" in found["reasons"][0]
-    # Certain savings come first, the largest first.
-    certain = [row for row in answer["suggestions"] if row["verdict"] == "lower"]
-    assert answer["suggestions"][: len(certain)] == certain
-    grams = [row["saved_g"]["value"] for row in certain]
-    assert grams == sorted(grams, reverse=True)
-
-
 def test_the_coming_hours_of_a_zone_are_forecast(client, light, clock, tmp_path):
     start = clock.now.replace(hour=0) - timedelta(days=200)
     values = list(sunny(200)) + list(sunny(1))[:12]
