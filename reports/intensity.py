@@ -11,17 +11,13 @@ from typing import Any, NamedTuple
 from gramwatt.reports.charts import HEIGHT, PALETTE, POINTER, TIP, WIDTH, data_table
 from gramwatt.reports.model import (
     Block,
-    Cell,
     Chart,
-    Column,
     Document,
     Facts,
     NoticeBlock,
-    Pair,
-    Table,
     Text,
 )
-from gramwatt.sci.base.formatting import UNKNOWN, minute_text, number
+from gramwatt.sci.base.formatting import minute_text, number
 
 MOST = 200
 """Steps that are shown; finer ones are joined to means."""
@@ -45,12 +41,8 @@ def build(
     answer: Mapping[str, Any],
     now: datetime,
     plan: Mapping[str, Any] | None = None,
-    forecasts: Sequence[Mapping[str, Any]] = (),
 ) -> Document:
-    """Return the page of an answer of `GET /v1/intensity/{zone}`, with a plan for that zone if any.
-
-    `forecasts` are the rows of `GET /v1/intensity/{zone}/forecasts`.
-    """
+    """Return the page of an answer of `GET /v1/intensity/{zone}`, with a plan if there is one."""
     expected = list(map(_step, answer["forecast"]))
     after = expected[0].start if expected else None
     past = [step for step in map(_step, answer["points"]) if after is None or step.start < after]
@@ -75,7 +67,6 @@ def build(
             "Ranges hold eight times in ten. Hours that are not known have the annual value; plans "
             "and pauses go by measured, hourly and forecast values only."
         ),
-        *([_forecasts(forecasts)] if forecasts else []),
     ]
     first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (steps[0].start, steps[-1].end))
     subtitle = f"From {first} to {last} UTC, as known on {now:%Y-%m-%d %H:%M} UTC."
@@ -203,32 +194,3 @@ def _plan_blocks(plan: Mapping[str, Any]) -> list[Block]:
         gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
     blocks: list[Block] = [Text(f"The plan, shaded: {slots}; {gain}.")]
     return [*blocks, *(NoticeBlock("info", n["code"], n["message"]) for n in plan["notices"])]
-
-
-def _forecasts(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return how the forecasts of each provider compare with what came."""
-    names = ("error", "bias", "coverage", "rank", "regret")
-    titles = ("Error", "Bias", "In the range of 80 %", "Rank correlation", "Regret of 4 h")
-    cells = []
-    for row in rows:
-        name = f"{row['provider']}, not used: worse than ours" if row["worse"] else row["provider"]
-        figures = (_accuracy(row[name], name) for name in names)
-        cells.append((Pair(name, f"{row['signal']}, {row['basis']}"), *figures))
-    return Table(
-        "Forecasts of the next 24 h, against what came",
-        (Column("Provider"), *(Column(title, "right") for title in titles)),
-        tuple(cells),
-        "The last 13 weeks; each the mean over the forecasts, and the range of eight in ten.",
-    )
-
-
-def _accuracy(figure: Mapping[str, Any] | None, name: str) -> Cell:
-    """Return a share in percent; a rank correlation, from -1 to 1, as it is."""
-    if figure is None:
-        return UNKNOWN
-    ends = figure["value"], figure["low"], figure["high"]
-    if name == "rank":
-        value, low, high = (f"{end:.2f}" for end in ends)
-        return Pair(value, f"{low} to {high}")
-    value, low, high = (f"{100 * end:.1f}" for end in ends)
-    return Pair(f"{value} %", f"{low} to {high} %")

@@ -1,1 +1,1 @@
-"""Plans of `gramwatt plan` replayed on hourly traces of real grids."""
+"""Plans of `gramwatt plan` on hourly traces of real grids."""

@@ -20,7 +20,6 @@ from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.request_bodies import body_of
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import Text, service
-from gramwatt.service.intensity.accuracy import ForecastsAnswer, compare_forecasts
 from gramwatt.service.intensity.csv_import import (
     IntensityAdded,
     IntensityFileError,
@@ -82,9 +81,7 @@ class SpanQuery(Strict):
 def make_plan(body: PlanBody) -> PlanDoc:
     """Return when and where a job would emit least, against starting at once.
 
-    `reliable`: such plans have saved in nearly every week of the zone's past, and the whole range
-    of this saving is above 1 %, of the whole slack or else of the first 24 or 12 h of it; between
-    zones the range alone decides.
+    `reliable`: the whole range of the saving is above 1 %. A plan that is not starts at once.
     """
     try:
         request = parse_plan_request(body.model_dump(exclude_none=True))
@@ -132,17 +129,5 @@ def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
         raise invalid("query.to", "after from, and at most 31 days later")
     try:
         return intensity_over(service(), path.zone, start, end, query.signal, query.basis)
-    except LookupFailed as error:
-        raise Problem("unknown-name", error.message, close=list(error.close)) from None
-
-
-@routes.get("/v1/intensity/<zone>/forecasts", "unknown-name", access=Access.INGEST_OR_READ)
-def get_forecasts(path: ZonePath) -> ForecastsAnswer:
-    """Forecasts of the last 13 weeks compared with what came, by provider, and which plans use.
-
-    Error, bias, rank correlation, regret of a 4-hour job and coverage of the 80 % range.
-    """
-    try:
-        return compare_forecasts(service(), path.zone, service().now())
     except LookupFailed as error:
         raise Problem("unknown-name", error.message, close=list(error.close)) from None

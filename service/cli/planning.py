@@ -11,10 +11,8 @@ from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_servi
 from gramwatt.service.cli.common import job_id as job_id_of
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.quantity import QuantityDoc
     from gramwatt.sci.grid.intensity import Basis, Signal
     from gramwatt.sci.planning.plan import PlanDoc
-    from gramwatt.service.intensity.accuracy import ForecastsAnswer, ProviderRecord
     from gramwatt.service.intensity.over_time import IntensityAnswer, PointAnswer
 
 SLURM, SECONDS = "slurm", "seconds"
@@ -135,9 +133,6 @@ def intensity(
     end: Annotated[
         str | None, typer.Option("--to", help="6h, or a time (default: in a day).")
     ] = None,
-    forecasts: Annotated[
-        bool, typer.Option("--forecasts", help="Compare issued forecasts with what came.")
-    ] = False,
     signal: Annotated[str, typer.Option(help="average, or marginal.")] = "average",
     basis: Annotated[str, typer.Option(help="lifecycle, or direct.")] = "lifecycle",
     as_json: AsJson = False,
@@ -151,11 +146,8 @@ def intensity(
     from gramwatt.collectors.common.times import moment
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.base.request_fields import Moment
-    from gramwatt.service.intensity.accuracy import compare_forecasts
     from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 
-    if forecasts and (start or end):
-        stop(2, "--forecasts: of the last 13 weeks; leave --from and --to out")
     kind = _kind(signal, basis)
     now = datetime.now(UTC).replace(microsecond=0)
     try:
@@ -167,18 +159,10 @@ def intensity(
         stop(2, "--to: after --from, and at most 31 days later")
     with upgraded_service() as service:
         try:
-            if forecasts:
-                compared = compare_forecasts(service, zone, now)
-            else:
-                answer = intensity_over(service, zone, since, until, *kind)
+            answer = intensity_over(service, zone, since, until, *kind)
         except LookupFailed as error:
             stop(2, error.message)
-    if forecasts:
-        if as_json:
-            print_json(compared)
-        else:
-            print("\n".join(_forecast_lines(compared)))
-    elif as_json:
+    if as_json:
         print_json(answer)
     else:
         print("\n".join(_intensity_lines(answer)))
@@ -212,47 +196,3 @@ def _intensity_lines(answer: IntensityAnswer) -> list[str]:
     head = f"{answer['zone']}, {answer['signal']}, {answer['basis']}, UTC"
     values = list(map(line, [*past, *expected])) or ["no value of this time is stored"]
     return [head, *values, *(f"Notice: {notice['message']}" for notice in answer["notices"])]
-
-
-def _forecast_lines(answer: ForecastsAnswer) -> list[str]:
-    """Return how the forecasts of each provider compare with what came, and which plans use."""
-    used = answer["used"]
-    lines = [
-        f"{answer['zone']}, forecasts of the next 24 h from {_time(answer['start'])} to "
-        f"{_time(answer['end'])} UTC",
-        f"plans use {'the annual value' if used is None else used}",
-    ]
-    for row in answer["forecasts"]:
-        lines += ["", f"{row['provider']}, {row['signal']}, {row['basis']}: {_judged(row)}"]
-        error, bias, coverage, regret = (
-            _share(row[name]) for name in ("error", "bias", "coverage", "regret")
-        )
-        if row["moments"]:
-            lines += [
-                f"  error {error}, bias {bias}",
-                f"  ranges of 80 % held {coverage}",
-                f"  rank correlation of a day's hours {_plain(row['rank'])}",
-                f"  jobs of 4 h in a day emitted {regret} above the best hours",
-            ]
-        if row["worse"]:
-            lines.append("  not used: plans by it proved worse than by gramwatt")
-    return lines
-
-
-def _judged(row: ProviderRecord) -> str:
-    newest = f"the newest of {_time(row['issued'])}"
-    return f"{row['moments']} judged, {newest}" if row["moments"] else f"none judged yet, {newest}"
-
-
-def _share(figure: QuantityDoc | None) -> str:
-    """Return a share with its range in percent."""
-    if figure is None:
-        return "not known yet"
-    value, low, high = (f"{100 * figure[end]:.1f}" for end in ("value", "low", "high"))
-    return f"{value} % ({low} to {high} %)"
-
-
-def _plain(figure: QuantityDoc | None) -> str:
-    if figure is None:
-        return "not known yet"
-    return f"{figure['value']:.2f} ({figure['low']:.2f} to {figure['high']:.2f})"

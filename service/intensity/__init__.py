@@ -2,6 +2,5 @@
 
 `csv_import.import_csv` stores points, `points` reads them, `lookup.StoredIntensity` gives them to
 the engine with annual values in the gaps, `plans.plan` answers when and where to run,
-`forecasts` keeps what was forecast and reads it as of a moment, `accuracy.compare_forecasts`
-judges it by what came, `over_time.intensity_over` shows a zone over a span.
+and `over_time.intensity_over` shows a zone over a span.
 """

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypedDict
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.service.config import PROVIDERS
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.points import DAY_S, OWN, SeriesName, keep
+from gramwatt.service.intensity.points import DAY_S, SeriesName, keep
 from gramwatt.service.providers.base import SCORED
 from gramwatt.service.store.intensity import IntensityFile
 from gramwatt.service.store.upserts import upsert
@@ -109,7 +109,7 @@ def import_points(
 
     Raises IntensityFileError, also for the name of a provider that is asked, or LookupFailed.
     """
-    if source in (OWN, *PROVIDERS):
+    if source in PROVIDERS:
         raise IntensityFileError(f"{source!r} is a provider of ours; name the source otherwise")
     key = service.catalog.zone(zone).zone
     return _kept(service, SeriesName(key, signal, basis, source), *_checked(rows))

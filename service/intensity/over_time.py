@@ -10,7 +10,7 @@ from gramwatt.sci.base.notices import Notice, NoticeDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
 from gramwatt.sci.planning.hours import moment_of
-from gramwatt.sci.planning.outlook import Outlook, outlook
+from gramwatt.sci.planning.outlook import Outlook
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import StoredIntensity
 from gramwatt.service.intensity.plans import zone_data
@@ -119,9 +119,8 @@ def _notices(
 def _expected(
     service: Service, zone: str, start: datetime, end: datetime
 ) -> Iterable[IntensityPoint]:
-    now = service.now()
-    found = outlook(zone_data(service, zone, now), now, end, 1.0)
-    return [] if found.method == "annual" else _steps(found, start, end)
+    found = zone_data(service, zone, service.now()).expected
+    return [] if found is None else _steps(found, start, end)
 
 
 def _steps(found: Outlook, start: datetime, end: datetime) -> Iterator[IntensityPoint]:

@@ -1,34 +1,40 @@
 """When and where to run, from the stored history and forecasts of each zone.
 
-What is read of a zone is kept in memory for the hour, until something new of it is stored.
+What is expected of a zone is kept in memory for the hour, until something new of it is stored; its
+history is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.planning.hours import hour_of
-from gramwatt.sci.planning.outlook import ZoneData
-from gramwatt.sci.planning.plan import PlanDoc, plan_and_regret
+from gramwatt.sci.planning.forecast import HORIZON_H
+from gramwatt.sci.planning.hours import DAY_H, Floats, Hours, hour_of
+from gramwatt.sci.planning.outlook import Published, ZoneData, expected_hours
+from gramwatt.sci.planning.plan import PlanDoc, make_plan
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.forecasts import issued_days, usable_forecast
-from gramwatt.service.intensity.hours import hours_of_zones
+from gramwatt.service.intensity.points import PAST, DayOfPoints, days_of_zones
 from gramwatt.service.providers.base import SCORED
 from gramwatt.service.store.intensity import IntensityDay, IntensitySeries
-from gramwatt.service.store.timestamps import to_us
+from gramwatt.service.store.timestamps import from_us, to_us
 
+HISTORY = timedelta(days=800)
+"""What forecasts are fitted to: two winters and two summers."""
+FRESH = timedelta(days=1)
+"""An older forecast of a provider is not used."""
 _State = tuple[int, int]
 """How many days of a zone are stored, and when the newest was [us]."""
 _Key = tuple[_State, int | datetime, str, tuple[str, ...]]
 _KEPT: WeakKeyDictionary[Engine, dict[str, tuple[_Key, ZoneData]]] = WeakKeyDictionary()
-"""By database and zone: its state, the hour, catalog and providers, and what was read then.
+"""By database and zone of the catalog: its state, the hour, catalog and providers, and what was
+expected then.
 
 Each caller has a store of their own; what is known of zones is the same for all.
 """
@@ -39,14 +45,9 @@ def plan(service: Service, request: PlanRequest) -> PlanDoc:
 
     Only average lifecycle intensity is used, so that zones can be compared.
     """
-    return plan_with_regret(service, request)[0]
-
-
-def plan_with_regret(service: Service, request: PlanRequest) -> tuple[PlanDoc, Quantity | None]:
-    """As `plan`, and what such plans of the past emitted beyond the best hours, as a share."""
     now = request.now or service.now()
     names = dict.fromkeys(filter(None, (request.zone, *request.zones)))
-    return plan_and_regret(request, zones_data(service, names, now), now)
+    return make_plan(request, zones_data(service, names, now), now)
 
 
 def zone_data(service: Service, zone: str, now: datetime) -> ZoneData:
@@ -91,14 +92,88 @@ def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
 
 
 def _read(service: Service, zones: Collection[str], now: datetime) -> Mapping[str, ZoneData]:
-    histories = hours_of_zones(service, zones, now)
-    issued = issued_days(service, zones, *SCORED, now)
+    past = days_of_zones(service, zones, "average", "lifecycle", now - HISTORY, now, PAST)
+    published = _published(service, zones, now)
     return {
         zone: ZoneData(
             service.catalog.zone(zone),
-            histories[zone],
-            "stored values",
-            usable_forecast(service, zone, now, issued[zone]),
+            expected_hours(
+                zone, _hours(past[zone], now), "stored values", now, published.get(zone)
+            ),
         )
         for zone in zones
     }
+
+
+def _hours(days: Sequence[DayOfPoints], until: datetime) -> Hours | None:
+    """Return the hours of a zone that ended by a moment; None without any."""
+    if not days:
+        return None
+    first = min(day.day for day in days).toordinal()
+    count = max(day.day for day in days).toordinal() - first + 1
+    values = np.full(count * DAY_H, np.nan)
+    for day in days:
+        at = (day.day.toordinal() - first) * DAY_H
+        hours = _by_hour(np.asarray(day.values))
+        known = np.isfinite(hours)
+        values[at : at + DAY_H][known] = hours[known]
+    start = hour_of(min(day.start for day in days))
+    return Hours(start, values).until(hour_of(until))
+
+
+def _by_hour(values: Floats) -> Floats:
+    """Means by hour of a day's steps; one that is not known for more than half of it is NaN."""
+    steps = values.reshape(DAY_H, -1)
+    known = np.isfinite(steps)
+    enough = known.mean(1) > 0.5
+    sums = np.where(known, steps, 0.0).sum(1)
+    found: Floats = np.where(enough, sums / np.maximum(known.sum(1), 1), np.nan)
+    return found
+
+
+def _published(service: Service, zones: Collection[str], now: datetime) -> Mapping[str, Published]:
+    """Return the newest forecast until `now` of the first provider in each zone's chain that has a
+    fresh one.
+    """
+    today = now.astimezone(UTC).date().toordinal()
+    wanted = (
+        sa.select(
+            IntensitySeries.zone,
+            IntensitySeries.provider,
+            IntensityDay.day,
+            IntensityDay.fetched_us,
+            IntensityDay.points,
+        )
+        .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
+        .where(
+            IntensitySeries.zone.in_(zones),
+            IntensitySeries.signal == SCORED[0],
+            IntensitySeries.basis == SCORED[1],
+            IntensityDay.quality == "forecast",
+            IntensityDay.day.between(today, today + HORIZON_H // DAY_H),
+            IntensityDay.fetched_us.between(to_us(now - FRESH), to_us(now)),
+        )
+        .order_by(IntensityDay.fetched_us)
+    )
+    with service.store.read() as session:
+        rows = session.execute(wanted).all()
+    values: dict[tuple[str, str], Floats] = {}
+    fetched_us: dict[tuple[str, str], int] = {}
+    for zone, provider, day, at_us, points in rows:
+        of_days = values.setdefault((zone, provider), np.full(HORIZON_H + DAY_H, np.nan))
+        hours = _by_hour(np.frombuffer(points))
+        place = slice((day - today) * DAY_H, (day - today + 1) * DAY_H)
+        of_days[place] = np.where(np.isfinite(hours), hours, of_days[place])
+        fetched_us[zone, provider] = at_us
+    found: dict[str, Published] = {}
+    for zone in zones:
+        chain = service.config.intensity.chain(zone)
+        ranks = {name: number for number, name in enumerate(chain)}
+        providers = [provider for of, provider in values if of == zone]
+        if providers:
+            provider = min(providers, key=lambda name: (ranks.get(name, len(chain)), name))
+            at = from_us(fetched_us[zone, provider])
+            source = f"forecast of {provider} for {zone}, fetched {at:%Y-%m-%dT%H:%MZ}"
+            first = hour_of(now) - hour_of(now) % DAY_H
+            found[zone] = Published(Hours(first, values[zone, provider]), source)
+    return found

@@ -1,15 +1,17 @@
 """Points of intensity in the store: a row holds one UTC day of one series, in equal steps.
 
-Rows are only ever added. Of two that know the same time, what was generated counts before what is
-estimated, foreseen or typical, then the provider that comes first in the zone's chain, then the
-better quality, then what was fetched later.
+Rows are only ever added, but a day of a forecast has one row, with the newest values. Of two rows
+that know the same time, what was generated counts before what is estimated, foreseen or typical,
+then the provider that comes first in the zone's chain, then the better quality, then what was
+fetched later.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal, NamedTuple, cast
 
@@ -21,7 +23,6 @@ from gramwatt.sci.grid.zones import Scope
 from gramwatt.service.container import Service
 from gramwatt.service.providers.base import SCORED
 from gramwatt.service.store.intensity import IntensityArrival, IntensityDay, IntensitySeries
-from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.store.upserts import upsert
 
 DAY_S = 86_400
@@ -31,8 +32,6 @@ FINAL: Collection[Quality] = ("hourly", "measured")
 """Qualities that no later one is better than."""
 PAST: Collection[Quality] = tuple(quality for quality in QUALITIES if quality != "forecast")
 """Qualities of what has been."""
-OWN = "gramwatt"
-"""The provider of our own forecasts, which are kept to be judged and used for no score."""
 
 
 class SeriesName(NamedTuple):
@@ -69,12 +68,12 @@ def keep(
     quality: Quality,
     start: datetime,
     values: Sequence[float],
-    issued: datetime | None = None,
 ) -> int:
     """Store points from `start` on; returns how many days are new or differ from those kept.
 
-    `start` is a whole number of steps after midnight, and a day a whole number of steps long.
-    `issued` is when a forecast was made. Scores of that time become due in `rescore_due`.
+    `start` is a whole number of steps after midnight, and a day a whole number of steps long. A
+    forecast takes the place of the earlier one, whose values stay where it has none. Scores of that
+    time become due in `rescore_due`.
     """
     days = list(_days(series, step_s, quality, start, values))
     with service.store.write() as session:
@@ -89,6 +88,8 @@ def keep(
                 .order_by(IntensityDay.fetched_us)
             )
         }
+        if quality == "forecast":
+            days = [_over(day, kept.get(day.day.toordinal())) for day in days]
         rows = [
             {
                 "series": key,
@@ -97,11 +98,17 @@ def keep(
                 "quality": quality,
                 "fetched_us": service.now_us(),
                 "points": day.values.tobytes(),
-                "issued_us": None if issued is None else to_us(issued),
             }
             for day in days
             if kept.get(day.day.toordinal()) != day.values.tobytes()
         ]
+        if quality == "forecast":
+            session.execute(
+                sa.delete(IntensityDay)
+                .where(IntensityDay.series == key, IntensityDay.step_s == step_s)
+                .where(IntensityDay.quality == quality)
+                .where(IntensityDay.day.in_([row["day"] for row in rows]))
+            )
         upsert(session, IntensityDay, rows)
         if rows and (series.signal, series.basis) == SCORED and quality != "forecast":
             first, last = _ends(days)
@@ -135,7 +142,7 @@ def days_of_zones(
     wanted = (
         sa.select(IntensitySeries, IntensityDay)
         .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
-        .where(IntensitySeries.zone.in_(zones), IntensitySeries.provider != OWN)
+        .where(IntensitySeries.zone.in_(zones))
         .where(IntensitySeries.signal == signal, IntensitySeries.basis == basis)
         .where(IntensityDay.day.between(*_day_numbers(start, end)))
         .where(IntensityDay.quality.in_(sorted(qualities)))
@@ -159,7 +166,7 @@ def series_of(service: Service, zone: str, start: datetime, end: datetime) -> li
     wanted = (
         sa.select(*(getattr(IntensitySeries, name) for name in SeriesName._fields))
         .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
-        .where(IntensitySeries.zone == zone, IntensitySeries.provider != OWN)
+        .where(IntensitySeries.zone == zone)
         .where(IntensityDay.day.between(*_day_numbers(start, end)))
         .distinct()
     )
@@ -192,6 +199,16 @@ def _days(
     for number in range(len(padded) // slots):
         part = array("d", padded[number * slots : (number + 1) * slots])
         yield DayOfPoints(series, (midnight + timedelta(days=number)).date(), step_s, quality, part)
+
+
+def _over(day: DayOfPoints, before: bytes | None) -> DayOfPoints:
+    """Return a day whose unknown steps have the values of the day before it in the store."""
+    if before is None:
+        return day
+    values = array("d")
+    values.frombytes(before)
+    joined = (old if math.isnan(new) else new for new, old in zip(day.values, values, strict=True))
+    return replace(day, values=array("d", joined))
 
 
 def _ends(days: Sequence[DayOfPoints]) -> tuple[int, int]:

@@ -199,7 +199,7 @@ def _store(
 ) -> int:
     series = SeriesName(zone, kind.signal, kind.basis, provider.name, kind.scope, provider.licence)
     return sum(
-        keep(service, series, values.step_s, quality, values.start, of_quality, values.issued)
+        keep(service, series, values.step_s, quality, values.start, of_quality)
         for values in found
         for quality, of_quality in values.by_quality.items()
     )

@@ -18,7 +18,6 @@ from gramwatt.service.api.planning import SpanQuery, ZonePath
 from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import service
-from gramwatt.service.intensity.accuracy import compare_forecasts
 from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 from gramwatt.service.intensity.plans import plan
 from gramwatt.service.pages.frame import route
@@ -52,12 +51,11 @@ def intensity(zone: str) -> Response:
             answer = intensity_over(service(), zone, start, end, query.signal, query.basis)
             wanted = PlanRequest(hours=query.hours, zone=zone) if query.hours else None
             found = plan(service(), wanted) if wanted else None
-            compared = compare_forecasts(service(), zone, now)
         except LookupFailed as error:
             raise Problem("unknown-name", error.message, close=list(error.close)) from None
         except GramwattError as error:
             raise unanswerable(error) from None
-        text = render_intensity(answer, now, found, compared)
+        text = render_intensity(answer, now, found)
     response = Response(text, content_type="text/html")
     response.headers["Cache-Control"] = "private, no-cache"
     return framed(

@@ -51,15 +51,11 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values in equal steps from `start` on, NaN where not known, for each quality.
-
-    `issued` is when a forecast was made.
-    """
+    """Values in equal steps from `start` on, NaN where not known, for each quality."""
 
     start: datetime
     step_s: int
     by_quality: Mapping[Quality, Sequence[float]] = field(default_factory=dict)
-    issued: datetime | None = None
 
 
 class Provider(Protocol):
@@ -92,7 +88,6 @@ def in_steps(
     step_s: int,
     start: datetime,
     end: datetime,
-    issued: datetime | None = None,
 ) -> Values:
     """Return the readings within [start, end) as values in steps, in whatever order they come.
 
@@ -116,14 +111,14 @@ def in_steps(
         else:
             raise AnswerError(f"{reading.value} is not an intensity in gCO2e/kWh")
     if not found:
-        return Values(start, step_s, {}, issued)
+        return Values(start, step_s, {})
     first = min(found)
     count = (max(found) - first) // step + 1
     by_quality: dict[Quality, list[float]] = {}
     for moment, (value, quality) in found.items():
         values = by_quality.setdefault(quality, [math.nan] * count)
         values[(moment - first) // step] = value
-    return Values(first, step_s, by_quality, issued)
+    return Values(first, step_s, by_quality)
 
 
 def moment(text: object) -> datetime:

@@ -66,8 +66,7 @@ class CarbonAwareSdk:
                 Reading(moment(row["timestamp"]), number(row["value"]), "forecast")
                 for row in made["forecastData"]
             ]
-            issued = moment(made["generatedAt"])
-            return in_steps(rows, _step_s([row.start for row in rows]), now, now + AHEAD, issued)
+            return in_steps(rows, _step_s([row.start for row in rows]), now, now + AHEAD)
 
         return self._http.ask("emissions/forecasts/current", parse, {"location": location})
 

@@ -57,9 +57,8 @@ class ElectricityMaps:
 
         def parse(body: bytes) -> Values:
             answer = json.loads(body)
-            issued = moment(answer["updatedAt"])
             rows = _rows(answer, "forecast", zone, kind)
-            return in_steps(rows, STEP_S, now, now + AHEAD, issued)
+            return in_steps(rows, STEP_S, now, now + AHEAD)
 
         return self._http.ask("v3/carbon-intensity/forecast", parse, _query(zone, kind))
 

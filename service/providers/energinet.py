@@ -55,7 +55,7 @@ class Energinet:
                 expect("zone", row["PriceArea"], area)
                 at, value = moment(row["Minutes5UTC"]), number(row["CO2Emission"])
                 found.append(Reading(at, value, quality))
-            return in_steps(found, STEP_S, start, end, start if quality == "forecast" else None)
+            return in_steps(found, STEP_S, start, end)
 
         # Local times without a zone: a night in autumn has an hour twice, so more is asked for.
         query = {

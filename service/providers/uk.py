@@ -51,7 +51,7 @@ class UkCarbonIntensity:
             return None
         return self._http.ask(
             f"intensity/{_text(now)}/fw48h",
-            lambda body: in_steps(_expected(json.loads(body)), STEP_S, now, now + AHEAD, now),
+            lambda body: in_steps(_expected(json.loads(body)), STEP_S, now, now + AHEAD),
         )
 
 

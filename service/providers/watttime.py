@@ -76,12 +76,11 @@ class WattTime:
             expect("region", meta["region"], region)
             expect("signal", meta["signal_type"], signal)
             expect("unit", meta["units"], UNITS)
-            made = moment(meta["generated_at"]) if quality == "forecast" else None
             readings = [
                 Reading(moment(row["point_time"]), _g_per_kwh(row["value"]), quality)
                 for row in answer["data"]
             ]
-            return in_steps(readings, int(meta["data_point_period_seconds"]), *span, made)
+            return in_steps(readings, int(meta["data_point_period_seconds"]), *span)
 
         return self._http.ask(f"v3/{path}", parse, query, self._bearer())
 

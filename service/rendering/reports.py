@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from gramwatt.sci.analysis.repeated import RunsComparisonDoc
     from gramwatt.sci.analysis.yearly import YearDoc
     from gramwatt.sci.planning.plan import PlanDoc
-    from gramwatt.service.intensity.accuracy import ForecastsAnswer
     from gramwatt.service.intensity.over_time import IntensityAnswer
 
 JobFormat = Literal["json", "html", "pdf"]
@@ -95,15 +94,11 @@ def render_comparison(
     return _rendered(lambda: comparison.build(document, date), form, mark)
 
 
-def render_intensity(
-    answer: IntensityAnswer, now: datetime, plan: PlanDoc | None, forecasts: ForecastsAnswer
-) -> bytes:
+def render_intensity(answer: IntensityAnswer, now: datetime, plan: PlanDoc | None) -> bytes:
     """Return a zone's intensity over time as a page, with the window of a plan if there is one."""
     from gramwatt.reports import intensity
 
-    return _rendered(
-        lambda: intensity.build(answer, now, plan, forecasts["forecasts"]), "page", "."
-    )
+    return _rendered(lambda: intensity.build(answer, now, plan), "page", ".")
 
 
 def _as_json(document: object) -> bytes:

@@ -28,10 +28,9 @@ class IntensitySeries(Base):
 
 
 class IntensityDay(Base):
-    """One UTC day of a series in equal steps; rows are added, and those of old forecasts joined.
+    """One UTC day of a series in equal steps; rows are added, and those of forecasts replaced.
 
     `day` is its proleptic ordinal, `points` one double a step [gCO2e/kWh], NaN where not known.
-    `issued_us` is when a forecast was made.
     """
 
     __tablename__ = "intensity_days"
@@ -44,7 +43,6 @@ class IntensityDay(Base):
     quality: Mapped[Word] = mapped_column(primary_key=True)
     fetched_us: Mapped[Timestamp] = mapped_column(primary_key=True)
     points: Mapped[bytes] = mapped_column(LargeBinary)
-    issued_us: Mapped[Timestamp | None]
 
 
 class IntensityFile(Base):

@@ -11,7 +11,6 @@ from datetime import timedelta
 
 from gramwatt.service.budgets.alerts import check_budgets
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.forecasts import issue_forecasts
 from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 from gramwatt.service.months.periodic import keep_ended_months, sum_newest_months
@@ -66,11 +65,6 @@ TASKS: Mapping[str, Task] = {
         timedelta(minutes=5),
         refresh_intensity,
         "ask the configured providers for the intensity of the zones of recent jobs",
-    ),
-    "issue-forecasts": Task(
-        timedelta(hours=1),
-        issue_forecasts,
-        "store our own forecasts, to be compared with what comes, and thin out old ones",
     ),
     "rescore-intensity": Task(
         timedelta(minutes=5),

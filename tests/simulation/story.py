@@ -33,7 +33,7 @@ EDGES = (
 )
 """Ends of days and months near which most stories happen."""
 HOURS_S = 3600.0
-IDLE = ("refresh-intensity", "issue-forecasts", "retention", "backup", "budgets", "outbox")
+IDLE = ("refresh-intensity", "retention", "backup", "budgets", "outbox")
 """Tasks that find nothing to do in a story: nothing of theirs is configured."""
 ENDS = (("completed", 0), ("completed", 0), ("failed", 3), ("failed", None), ("killed", None))
 

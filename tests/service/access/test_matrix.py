@@ -24,7 +24,6 @@ PUT /v1/jobs/<job_id>
 POST /v1/jobs/<job_id>/records""",
     "ingest read": """
 GET /v1/intensity/<zone>
-GET /v1/intensity/<zone>/forecasts
 POST /v1/plans""",
     "read": """
 GET /

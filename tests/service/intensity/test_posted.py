@@ -76,7 +76,6 @@ def test_a_point_that_cannot_be_used_is_named_and_none_is_stored(client, sent, s
     ("change", "status"),
     [
         ({"zone": "XX"}, 404),
-        ({"source": "gramwatt"}, 422),
         ({"source": "entsoe"}, 422),
         ({"source": "\u202eutility"}, 422),
         ({"points": []}, 422),

@@ -234,7 +234,7 @@ def test_zones_of_the_setting_are_kept_up_to_date_without_a_job(light, clock, lo
 
 
 def test_a_forecast_that_was_asked_for_makes_the_plan(light, clock, local):
-    """From 10:00 on 300, at 15:00 and 16:00 100: known, but by no record, so it starts at once."""
+    """From 10:00 on 300, at 15:00 and 16:00 100: the whole range of the saving is above nothing."""
     live = with_chain(light, local, "electricity-maps", zones=("DE",))
     clock.now = T0
     past = shaped("electricity-maps", [280.0, 290.0], start=T0 - 2 * HOUR)
@@ -247,10 +247,11 @@ def test_a_forecast_that_was_asked_for_makes_the_plan(light, clock, local):
     client = create_app(service=live).test_client()
     plan = client.post("/v1/plans", json={"hours": 2, "zone": "DE"}).json
     assert plan["plan"] == [
-        {"zone": "DE", "start": "2026-01-05T10:00:00Z", "end": "2026-01-05T12:00:00Z"}
+        {"zone": "DE", "start": "2026-01-05T15:00:00Z", "end": "2026-01-05T17:00:00Z"}
     ]
-    assert plan["intensity_g_per_kwh"]["value"] == pytest.approx(300.0)
-    source = "forecast of electricity-maps for DE, issued 2026-01-05T09:02Z"
+    assert plan["now_intensity_g_per_kwh"]["value"] == pytest.approx(300.0)
+    assert plan["intensity_g_per_kwh"]["value"] == pytest.approx(100.0)
+    source = "forecast of electricity-maps for DE, fetched 2026-01-05T10:00Z"
     assert plan["intensity_g_per_kwh"]["source"] == source
 
 

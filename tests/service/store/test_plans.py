@@ -11,7 +11,6 @@ from sqlalchemy import event
 
 from gramwatt.service.advice.suggest import rows_of_own_jobs
 from gramwatt.service.common.cursors import encode_cursor
-from gramwatt.service.intensity.forecasts import issue_forecasts
 from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.corrections import correct_job
@@ -53,7 +52,6 @@ WORK = {
     "close-silent": close_silent,
     "retention": lambda s: delete_old_intervals(keeping_a_day(s)),
     "rescore-intensity": lambda s: (stored(s), rescore_due(s)),
-    "issue-forecasts": issue_forecasts,
     "refresh-intensity": lambda s: refresh_intensity(asking(s)),
     "months": months_with_data,
     "month": lambda s: month_report(s, "2026-05"),
