@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from hashlib import sha256
-from threading import Lock
 from typing import Literal
 
 import numpy as np
@@ -136,9 +135,8 @@ class Forecaster:
         return found
 
 
-_FITTED: OrderedDict[bytes, Forecaster | None] = OrderedDict()
+_FITTED: OrderedDict[bytes, Forecaster] = OrderedDict()
 """By the digest of what each was fitted to, so that no history is kept for its forecaster."""
-_LOCK = Lock()
 
 
 def fitted(past: Hours) -> Forecaster | None:
@@ -146,13 +144,9 @@ def fitted(past: Hours) -> Forecaster | None:
     if len(past.values) >= (FIT_DAYS + 7) * DAY_H:
         past = past.until(past.after - past.after % WEEK_H)
     digest = sha256(past.values.tobytes() + str(past.first).encode()).digest()
-    with _LOCK:
-        if digest in _FITTED:
-            _FITTED.move_to_end(digest)
-            return _FITTED[digest]
-    forecaster = Forecaster.fit(past)
-    with _LOCK:
-        _FITTED[digest] = forecaster
+    forecaster = _FITTED.pop(digest, None) or Forecaster.fit(past)
+    if forecaster is not None:
+        _FITTED[digest] = forecaster  # the last one asked for; threads may fit the same twice
         if len(_FITTED) > CACHE_SIZE:
             _FITTED.popitem(last=False)
     return forecaster
