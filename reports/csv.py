@@ -5,12 +5,10 @@ Counts and shares have neither range, kind nor source.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 from typing import Literal, cast
 
-from gramwatt.reports.printable import clean
+from gramwatt.reports.delimited import delimited
 from gramwatt.sci.analysis.documents import MonthDoc, MonthTotals
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
@@ -19,8 +17,6 @@ from gramwatt.sci.analysis.month_rows import (
 from gramwatt.sci.base.document import JobHead, QualityDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
-FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""What a spreadsheet reads as the start of a formula; the last four are full-width."""
 HEADER = ("section", "name", "figure", "value", "low", "high", "unit", "kind", "source")
 SUMS: tuple[Literal["energy_kwh", "operational_g", "embodied_g", "total_g"], ...] = (
     "energy_kwh",
@@ -37,12 +33,8 @@ def month_csv(document: MonthDoc, mark: str = ".") -> str:
 
     With a decimal comma, semicolons stand between the columns, as spreadsheets expect.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n", delimiter=";" if mark == "," else ",")
-    writer.writerow(HEADER)
-    for section, name, figure, quantity in _rows(document):
-        writer.writerow((section, _inert(name), _inert(figure), *_fields(quantity, mark)))
-    return out.getvalue()
+    rows = ((*row[:3], *_fields(row[3])) for row in _rows(document))
+    return delimited(HEADER, rows, mark)
 
 
 def _rows(document: MonthDoc) -> Iterable[Row]:
@@ -225,21 +217,13 @@ def _terms(section: str, name: str, document: JobHead | MonthTotals) -> Iterable
     yield section, name, "total_g", document["total_g"]
 
 
-def _fields(quantity: QuantityDoc | float | str | None, mark: str) -> tuple[str, ...]:
+def _fields(quantity: QuantityDoc | float | str | None) -> tuple[object, ...]:
     """Return the fields from `value` to `source`."""
     if quantity is None:
         return ("", "", "", "", "unknown", "")
     if isinstance(quantity, str):
         return (quantity, "", "", "", "", "")
     if isinstance(quantity, int | float):
-        return (repr(quantity).replace(".", mark), "", "", "1", "", "")
-    ends = (repr(quantity[end]).replace(".", mark) for end in ("value", "low", "high"))
-    return (*ends, quantity["unit"], quantity["kind"], _inert(quantity["source"]))
-
-
-def _inert(text: str) -> str:
-    """Return the text without control codes, with a quote before what a spreadsheet reads as a
-    formula.
-    """
-    name = clean(text)
-    return f"'{name}" if name.lstrip()[:1] in FORMULA_STARTS else name
+        return (quantity, "", "", "1", "", "")
+    ends = (quantity["value"], quantity["low"], quantity["high"])
+    return (*ends, quantity["unit"], quantity["kind"], quantity["source"])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator
 
+from gramwatt.reports.delimited import delimited
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
@@ -27,27 +26,24 @@ COLUMNS = (
     "source",
     "node",
 )
-FORMULA_STARTS = (*"=+-@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r")
-"""Spreadsheets read a text with such a start as a formula, unless a quote stands before it."""
 STEP_KIND, STEP_SOURCE = "derived", "energy of the step, shared by time"
 
 Row = dict[str, object]
 
 
-def scicsv(*documents: JobDoc) -> str:
+def scicsv(*documents: JobDoc, mark: str = ".") -> str:
     """Return the documents as CSV: figures of a job, of each device, then energy and intensity by
     step.
 
-    An unknown figure is an empty cell, never 0.
+    An unknown figure is an empty cell, never 0. `mark` is the decimal mark.
     """
-    target = io.StringIO()
-    writer = csv.DictWriter(target, COLUMNS, extrasaction="ignore", lineterminator="\r\n")
-    writer.writeheader()
-    for document in documents:
-        same = {"job_id": document["job_id"], "revision": document["revision"]}
-        for row in _rows(document):
-            writer.writerow({name: _cell(value) for name, value in {**same, **row}.items()})
-    return target.getvalue()
+    rows = (
+        {"job_id": document["job_id"], "revision": document["revision"], **row}
+        for document in documents
+        for row in _rows(document)
+    )
+    cells = ([row.get(name) for name in COLUMNS] for row in rows)
+    return delimited(COLUMNS, cells, mark, end="\r\n")
 
 
 def _rows(document: JobDoc) -> Iterator[Row]:
@@ -105,9 +101,3 @@ def _identity(device: DeviceDoc) -> Row:
 
 def _figure(name: str, figure: QuantityDoc | None) -> Row:
     return {"figure": name, **(figure or {})}
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
-        return f"'{value}"
-    return value
