@@ -65,7 +65,7 @@ def build(
         *(_plan_blocks(plan) if plan else []),
         Text(
             "Ranges hold eight times in ten. Hours that are not known have the annual value; plans "
-            "and pauses go by measured, hourly and forecast values only."
+            "go by measured, hourly and forecast values only."
         ),
     ]
     first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (steps[0].start, steps[-1].end))

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError, not_started
-from gramwatt.collectors.cli.run.processes import orphans
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, within
+from gramwatt.collectors.common.proc import environ_of, parent_of, system_text
 from gramwatt.collectors.journal.ending import preload_engine
 from gramwatt.collectors.tracking.client import Client, switched_off
 from gramwatt.collectors.tracking.messages import print_message
@@ -51,6 +51,8 @@ delivery of it."""
 POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
+REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
+"""Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
 LEFT = "running; what keeps running is not counted: keep it in the foreground to have it measured."
 
 
@@ -146,7 +148,7 @@ def measure(
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client)
     try:
-        if left := orphans(name):
+        if left := _orphans(name):
             names = ", ".join(left)[:200]
             client.send_notice(f"processes-left: the command has left {names} {LEFT}")
         for unit, amount in counts.read(failed=bool(outcome.exit_code)) if counts else ():
@@ -298,3 +300,29 @@ def _reap(pid: int) -> Outcome | None:
 def _outcome(status: int) -> Outcome:
     code = os.waitstatus_to_exitcode(status)
     return Outcome(SIGNAL_BASE - code, -code) if code < 0 else Outcome(code)
+
+
+def _orphans(job_id: str) -> list[str]:
+    """Return the sorted names of this user's orphaned processes that have the job's id.
+
+    Those of another rank of the job still have their parents. Empty where there is no /proc.
+    """
+    mark, found = f"{JOB_ID}={job_id}", []
+    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    for pid in pids:
+        if pid == os.getpid() or mark not in environ_of(pid) or _is_ours(pid):
+            continue
+        parent = parent_of(pid)
+        if parent == 1 or _name_of(parent) in REAPERS:
+            found.append(_name_of(pid))
+    return sorted(found)
+
+
+def _is_ours(pid: int) -> bool:
+    """Tell whether a meter or a command of gramwatt runs here: they inherit an exported id."""
+    words = system_text(f"/proc/{pid}/cmdline").split("\0")
+    return "-m" in words and any(word.startswith("gramwatt") for word in words)
+
+
+def _name_of(pid: int) -> str:
+    return system_text(f"/proc/{pid}/comm").strip()
