@@ -36,11 +36,10 @@ MOST_DAYS = 36_500
 FACTOR_MOST = 5_000.0
 """More than any source of electricity emits [gCO2e/kWh]."""
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-KEYED, KEYLESS = ("electricity-maps", "entsoe", "eia", "watttime"), ("uk", "energinet")
-SDK = "carbon-aware-sdk"
+KEYED, KEYLESS = ("electricity-maps", "entsoe", "eia"), ("uk", "energinet")
 EACH_PROJECT = "*"
 """In GRAMWATT_REPORT_PROJECTS: every project."""
-PROVIDERS = (*KEYED, *KEYLESS, SDK)
+PROVIDERS = (*KEYED, *KEYLESS)
 """Providers of grid intensity, in the order of the usual chain."""
 
 
@@ -72,7 +71,6 @@ class Account:
 
     url: str = ""
     key: str = field(default="", repr=False)
-    user: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,16 +78,11 @@ class IntensitySettings:
     """Who is asked for grid intensity: docs/intensity.md describes the variables.
 
     `chains` has the providers by zone, best first, and under "" those of every other zone.
-    `watttime_regions` and `sdk_locations` are these providers' own names of zones; `sdk_kind` are
-    signal and basis of what the Carbon Aware SDK answers, None where no known ones are given.
     """
 
     chains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     zones: tuple[str, ...] = ()
     accounts: Mapping[str, Account] = field(default_factory=dict)
-    watttime_regions: Mapping[str, str] = field(default_factory=dict)
-    sdk_locations: Mapping[str, str] = field(default_factory=dict)
-    sdk_kind: tuple[str, str] | None = None
 
     def chain(self, zone: str) -> tuple[str, ...]:
         """Return the names of a zone's providers, best first."""
@@ -303,25 +296,6 @@ def _bucket(variable: str, text: str) -> str:
     return text
 
 
-def _pairs(variable: str, text: str) -> dict[str, str]:
-    """Return the names that a provider has for zones, such as `DE=germanywestcentral`."""
-    found = {}
-    for word in _words(variable, text):
-        zone, equals, name = word.partition("=")
-        if not (zone and equals and name):
-            raise ConfigError(f"{variable} has {word!r}; write ZONE=NAME, separated by commas")
-        found[zone.upper()] = name
-    return found
-
-
-def _sdk_kind(_variable: str, text: str) -> tuple[str, str] | None:
-    """Signal and basis; None for other words, which only matter where the SDK is asked."""
-    match text.split():
-        case [("average" | "marginal") as signal, ("lifecycle" | "direct") as basis]:
-            return signal, basis
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A variable of the environment, the field of ServiceConfig that it sets, and what it is.
@@ -346,14 +320,11 @@ class Setting:
 def _provider_settings() -> Iterator[Setting]:
     for name in PROVIDERS:
         at, key = f"intensity.accounts.{name}", name.upper().replace("-", "_")
-        text = "the organisation's own SDK" if name == SDK else "another address, as for a mirror"
-        yield Setting(f"{at}.url", f"{key}_URL", text, _https)
+        yield Setting(f"{at}.url", f"{key}_URL", "another address, as for a mirror", _https)
         if name in KEYED:
             yield Setting(f"{at}.key", f"{key}_KEY", "the key", secret=True)
             text = "a file that holds the key"
             yield Setting(f"{at}.key", f"{key}_KEY_FILE", text, _key_file, secret=True)
-        if name == "watttime":
-            yield Setting(f"{at}.user", f"{key}_USER", "the user of WattTime")
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -408,13 +379,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("reports.s3.url", "REPORT_S3_URL", "S3-compatible store of finished reports", _bucket),
     Setting("intensity.chains", "INTENSITY", "the chain of providers", None),
     Setting("intensity.zones", "INTENSITY_ZONES", "zones that are always kept up to date", _words),
-    Setting(
-        "intensity.watttime_regions", "WATTTIME_REGIONS", "WattTime's region of a zone", _pairs
-    ),
-    Setting("intensity.sdk_kind", "CARBON_AWARE_SDK_KIND", "what the SDK answers", _sdk_kind),
-    Setting(
-        "intensity.sdk_locations", "CARBON_AWARE_SDK_LOCATIONS", "the SDK's name of a zone", _pairs
-    ),
     *_provider_settings(),
 )
 """Every variable that sets something of the service, in the order in which they are shown."""
@@ -486,17 +450,11 @@ def _intensity(env: Mapping[str, str]) -> IntensitySettings:
     usable = [name for name in PROVIDERS if _usable(name, accounts[name])]
     text = env.get("GRAMWATT_INTENSITY", "").strip()
     chains = _chains(text, usable) if text else {"": tuple(n for n in usable if n not in KEYLESS)}
-    found = IntensitySettings(chains=chains, accounts=accounts, **_given(env, "intensity."))
-    if accounts[SDK].url and found.sdk_kind is None:
-        raise ConfigError(
-            "GRAMWATT_CARBON_AWARE_SDK_URL needs GRAMWATT_CARBON_AWARE_SDK_KIND, such as "
-            "'average lifecycle' or 'marginal direct': its answers do not say what they are"
-        )
-    return found
+    return IntensitySettings(chains=chains, accounts=accounts, **_given(env, "intensity."))
 
 
 def _usable(name: str, account: Account) -> bool:
-    return name in KEYLESS or bool(account.url if name == SDK else account.key)
+    return name in KEYLESS or bool(account.key)
 
 
 def _chains(text: str, usable: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -511,8 +469,7 @@ def _chains(text: str, usable: Collection[str]) -> dict[str, tuple[str, ...]]:
                     f"GRAMWATT_INTENSITY names {name!r}; known: {', '.join(PROVIDERS)}, off"
                 )
             if name not in usable:
-                needed = "URL" if name == SDK else "KEY"
-                variable = f"GRAMWATT_{name.upper().replace('-', '_')}_{needed}"
+                variable = f"GRAMWATT_{name.upper().replace('-', '_')}_KEY"
                 raise ConfigError(f"GRAMWATT_INTENSITY names {name}, which needs {variable}")
         chains[zone.strip().upper() if equals else ""] = () if names == ("off",) else names
     return chains

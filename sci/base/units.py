@@ -19,7 +19,6 @@ MW_PER_W = 1_000.0
 MJ_PER_J = 1_000.0
 """Millijoules (not megajoules) per joule: the unit of NVML's energy counter."""
 UJ_PER_J = 1_000_000.0
-KG_PER_LB = 0.45359237
 """International avoirdupois pound."""
 FLOP_PER_TFLOP = 1e12
 
@@ -112,8 +111,3 @@ def cm2_from_mm2(area_mm2: float) -> float:
 def flop_per_s_from_tflops(rate_tflops: float) -> float:
     """Convert rate [TFLOPS] to [FLOP/s]."""
     return rate_tflops * FLOP_PER_TFLOP
-
-
-def g_per_kwh_from_lb_per_mwh(intensity_lb_per_mwh: float) -> float:
-    """Convert intensity [lb/MWh] to [g/kWh]: a kilogram per MWh is a gram per kWh."""
-    return intensity_lb_per_mwh * KG_PER_LB

@@ -33,7 +33,6 @@ class Region:
     country: str
     zone: str
     zone_other: str | None
-    watttime_region: str | None
     pue: Quantity | None
     pue_year: int | None
     pue_basis: str | None

@@ -154,8 +154,6 @@ def _ask(
     for provider in providers:
         for kind in provider.kinds(zone):
             scored = (kind.signal, kind.basis) == SCORED
-            if not (provider.also or scored):
-                continue
             if scored and True in answered and _is_known(service, zone, start, end):
                 continue
             wanted.add(scored)

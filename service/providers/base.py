@@ -59,19 +59,14 @@ class Values:
 
 
 class Provider(Protocol):
-    """A publisher of grid intensity.
-
-    `longest` is the longest span of one question. With `also` its series are fetched too that no
-    score uses.
-    """
+    """A publisher of grid intensity; `longest` is the longest span of one question."""
 
     name: str
     licence: str
     longest: timedelta
-    also: bool
 
     def kinds(self, zone: str) -> Sequence[Kind]:
-        """Return what it publishes for the zone, the preferred kind first; empty for others."""
+        """Return what is asked of it for the zone, the preferred kind first; empty for others."""
         ...
 
     def history(self, zone: str, kind: Kind, start: datetime, end: datetime) -> Values:

@@ -40,7 +40,7 @@ FUELS: Mapping[str, str] = {
 class Eia:
     """Balancing authorities of the United States, from 2018 on."""
 
-    name, also = "eia", False
+    name = "eia"
     licence = "public domain"
     longest = timedelta(days=10)
 

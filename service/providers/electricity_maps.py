@@ -1,4 +1,4 @@
-"""Electricity Maps API v3: consumption-based, lifecycle or direct, hourly.
+"""Electricity Maps API v3: consumption-based, lifecycle, hourly.
 
 The zone is always sent and compared with the answer's: without one the API would take the place of
 the caller's address.
@@ -17,6 +17,7 @@ from gramwatt.service.providers.base import Kind, Reading, Values, expect, in_st
 from gramwatt.service.providers.http import Http
 
 STEP_S = 3600
+PUBLISHED = Kind("average", "lifecycle", "consumption")
 RECENT = timedelta(hours=23)
 """Within this every plan gives history; earlier hours need a paid one."""
 AHEAD = timedelta(hours=72)
@@ -25,7 +26,7 @@ AHEAD = timedelta(hours=72)
 class ElectricityMaps:
     """All zones of Electricity Maps; estimated hours are marked as such by the API."""
 
-    name, also = "electricity-maps", False
+    name = "electricity-maps"
     licence = "by contract with Electricity Maps"
     longest = timedelta(days=10)
 
@@ -34,12 +35,8 @@ class ElectricityMaps:
         self._http = Http(url, {"auth-token": account.key})
 
     def kinds(self, zone: str) -> Sequence[Kind]:
-        """Lifecycle, and direct."""
-        both: tuple[Kind, ...] = (
-            Kind("average", "lifecycle", "consumption"),
-            Kind("average", "direct", "consumption"),
-        )
-        return both
+        """Lifecycle, with imports."""
+        return (PUBLISHED,)
 
     def history(self, zone: str, kind: Kind, start: datetime, end: datetime) -> Values:
         """Hours, of the last day from the list that every plan has."""

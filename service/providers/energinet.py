@@ -25,7 +25,7 @@ AHEAD = timedelta(hours=24)
 class Energinet:
     """Western and eastern Denmark."""
 
-    name, also = "energinet", True
+    name = "energinet"
     licence = "CC-BY-4.0"
     longest = timedelta(days=7)
 

@@ -91,7 +91,7 @@ AREAS: Mapping[str, str] = {
 class Entsoe:
     """Zones of Europe, from 2015 on."""
 
-    name, also = "entsoe", False
+    name = "entsoe"
     licence = "ENTSO-E's terms; CC-BY-4.0 for what its list of free re-use names"
     longest = timedelta(days=7)
 

@@ -35,7 +35,6 @@ LATER_MOST_S = 86_400.0
 UNUSABLE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 """What reading an answer in another shape raises."""
 T = TypeVar("T")
-Auth = tuple[str, str] | None
 _log = logging.getLogger("gramwatt.service")
 
 
@@ -80,8 +79,6 @@ class Http:
         path: str,
         parse: Callable[[bytes], T],
         query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        auth: Auth = None,
     ) -> T:
         """Return the parsed answer to GET; an answer that cannot be parsed is a failure of the
         host.
@@ -89,7 +86,7 @@ class Http:
         host, question = self._host, f"{self._host}/{path}"
         self._require_rested(host, question)
         try:
-            answer = parse(self._fetch(path, query or {}, headers or {}, auth))
+            answer = parse(self._fetch(path, query or {}))
         except StatusError as error:
             if error.status in (401, 403):
                 self._rest(question, REFUSED_REST_S)  # a plan may allow the host's others
@@ -126,20 +123,18 @@ class Http:
         host.rest_until = max(host.rest_until, self._clock() + rest_s)
         _log.info("%s: backing off for %.0f s", self._host, rest_s)
 
-    def _fetch(
-        self, path: str, query: Mapping[str, str], headers: Mapping[str, str], auth: Auth
-    ) -> bytes:
+    def _fetch(self, path: str, query: Mapping[str, str]) -> bytes:
         url, ends = urljoin(self._base, path.lstrip("/")), time.monotonic() + WHOLE_S
         params: Mapping[str, str] | None = query
         with direct_session() as session:
             # Without it requests would look for a password of its own in ~/.netrc.
-            session.auth = auth or (lambda request: request)
+            session.auth = lambda request: request
             for _ in range(REDIRECTS_MOST + 1):
                 try:
                     with session.get(
                         url,
                         params=params,
-                        headers={**self._headers, **headers},
+                        headers=self._headers,
                         timeout=(CONNECT_S, READ_S),
                         allow_redirects=False,
                         stream=True,

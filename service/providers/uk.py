@@ -26,7 +26,7 @@ AHEAD = timedelta(hours=48)
 class UkCarbonIntensity:
     """Great Britain, half-hourly since 2017; a forecast of 48 h of the direct intensity."""
 
-    name, also = "uk", True
+    name = "uk"
     licence = "CC-BY-4.0"
     longest = timedelta(days=13)
 

@@ -202,24 +202,16 @@ def test_a_provider_that_fails_is_passed_over(light, clock, local):
     assert scored(live)["operational_g"]["value"] == pytest.approx(150 + 310 + 160)
 
 
-def test_direct_and_marginal_series_are_kept_and_never_scored(light, clock, local):
+def test_direct_series_are_kept_and_never_scored(light, clock, local):
     clock.now = START + 2 * HOUR
-    live = with_chain(light, local, "watttime")
-    live = replace(live, config=replace(live.config, intensity=settings(local.url, "watttime")))
-
-    def watttime(path, query, headers):
-        if path == "/login":
-            return 200, {}, b'{"token": "t"}'
-        return 200, {}, shaped("watttime", [500.0] * 36, signal=query["signal_type"])
-
-    local.answer = watttime
-    ingest(live, "job-1", lines(job("US-CAL-CISO")))
-    assert refresh(live) == 4  # a day of each series, and of its forecast
+    live = with_chain(light, local, "energinet")
+    local.answer = lambda *_: (200, {}, shaped("energinet", [500.0] * 36, start=START))
+    ingest(live, "job-1", lines(job("DK-DK1")))
+    assert refresh(live) == 2  # a day of the series, and of its forecast
     assert rescore(live) == 0
-    annual = live.catalog.zone("US-CAL-CISO").intensity.value
+    annual = live.catalog.zone("DK-DK1").intensity.value
     assert scored(live)["operational_g"]["value"] == pytest.approx(2 * annual, rel=1e-9)
-    signals = {query["signal_type"] for _, query, _ in local.asked if "signal_type" in query}
-    assert signals == {"co2_moer", "co2_aoer"}
+    assert {path for path, _, _ in local.asked} == {"/dataset/CO2Emis", "/dataset/CO2EmisProg"}
 
 
 def test_zones_of_the_setting_are_kept_up_to_date_without_a_job(light, clock, local):

@@ -302,7 +302,6 @@ def test_every_setting_on_the_page_is_read_and_shows_where_its_value_comes_from(
         "GRAMWATT_INTENSITY": "entsoe; GB=uk; FR=off",
         "GRAMWATT_ENTSOE_KEY_FILE": str(key),
         "GRAMWATT_UK_URL": "https://me:hush-2@mirror.example/uk",
-        "GRAMWATT_WATTTIME_REGIONS": "US-CAL-CISO=CAISO_NORTH",
         "GRAMWATT_LIFETIME_YEARS": "5",
     }
     shown = {

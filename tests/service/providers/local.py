@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from gramwatt.service.config import SDK, Account, IntensitySettings
+from gramwatt.service.config import Account, IntensitySettings
 from gramwatt.service.providers import http
 from gramwatt.service.providers.chain import providers_of
 
@@ -21,11 +21,9 @@ ZONES = {
     "electricity-maps": "DE",
     "entsoe": "DE",
     "eia": "US-CAL-CISO",
-    "watttime": "US-CAL-CISO",
     "energinet": "DK-DK1",
-    SDK: "IE",
 }
-STEPS_S = {"uk": 1800, "watttime": 300, "energinet": 300}
+STEPS_S = {"uk": 1800, "energinet": 300}
 GERMANY = "10Y1001A1001A83F"
 
 
@@ -66,14 +64,11 @@ class Local:
 
 
 def settings(url, *names, **more):
-    accounts = {name: Account(url, "secret-key", "someone") for name in ZONES}
+    accounts = {name: Account(url, "secret-key") for name in ZONES}
     chains = {"": names or tuple(ZONES)}
     return IntensitySettings(
         chains=chains,
         accounts=accounts,
-        watttime_regions={"US-CAL-CISO": "CAISO_NORTH"},
-        sdk_locations={"IE": "northeurope"},
-        sdk_kind=("average", "lifecycle"),
         **more,
     )
 
@@ -91,7 +86,7 @@ def shaped(name, values, *, start=T0, zone=None, **more):
     step = timedelta(seconds=STEPS_S.get(name, 3600))
     times = [start + number * step for number in range(len(values))]
     make = {"uk": _uk, "electricity-maps": _em, "entsoe": _entsoe, "eia": _eia}
-    make |= {"watttime": _watttime, "energinet": _energinet, SDK: _sdk}
+    make["energinet"] = _energinet
     return make[name](list(zip(times, values, strict=True)), zone, **more)
 
 
@@ -180,19 +175,6 @@ def _eia(rows, zone):
     return _body({"response": {"total": str(len(listed)), "data": listed}})
 
 
-def _watttime(rows, zone, *, signal="co2_moer", units="lbs_co2_per_mwh"):
-    data = [
-        {
-            "point_time": f"{t:%Y-%m-%dT%H:%M:%S+00:00}",
-            "value": None if v is None else v / 0.45359237,
-        }
-        for t, v in rows
-    ]
-    meta = {"region": zone or "CAISO_NORTH", "signal_type": signal, "units": units}
-    meta |= {"data_point_period_seconds": 300, "generated_at": "2026-01-05T09:55:00+00:00"}
-    return _body({"data": data, "meta": meta})
-
-
 def _energinet(rows, zone):
     return _body(
         {
@@ -207,13 +189,4 @@ def _energinet(rows, zone):
                 for t, v in rows
             ],
         }
-    )
-
-
-def _sdk(rows, zone):
-    return _body(
-        [
-            {"location": zone or "northeurope", "time": f"{t:%Y-%m-%dT%H:%M:%S+00:00}", "rating": v}
-            for t, v in rows
-        ]
     )

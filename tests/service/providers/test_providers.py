@@ -1,5 +1,6 @@
 """Every provider behind one interface: values, gaps, errors, and nothing else than asked for."""
 
+import json
 import math
 import threading
 from datetime import UTC, datetime, timedelta
@@ -34,14 +35,8 @@ def local():
 
 
 def serve(local, body, status=200, headers=None):
-    """Answer everything but WattTime's login with this body."""
-
-    def answer(path, query, _headers):
-        if path == "/login":
-            return 200, {}, b'{"token": "t0"}'
-        return status, headers or {}, body
-
-    local.answer = answer
+    """Answer everything with this body."""
+    local.answer = lambda path, query, _headers: (status, headers or {}, body)
 
 
 def ask(local, name, hours=2):
@@ -67,15 +62,14 @@ def test_values_of_the_span_in_their_steps(local, name):
     serve(local, shaped(name, VALUES))
     step = timedelta(seconds=STEPS_S.get(name, 3600))
     found = ask(local, name, hours=3 * step / HOUR)
-    quality = "hourly" if name == "carbon-aware-sdk" else "measured"
-    assert shown(found) == {T0 + n * step: (value, quality) for n, value in enumerate(VALUES)}
+    assert shown(found) == {T0 + n * step: (value, "measured") for n, value in enumerate(VALUES)}
     assert found.step_s == step.total_seconds()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_publishes_nothing_for_a_zone_that_is_not_its_own(local, name):
     kinds = provider(local.url, name).kinds("NZ-NZA" if name != "electricity-maps" else "DE")
-    assert len(kinds) == (2 if name == "electricity-maps" else 0)
+    assert len(kinds) == (1 if name == "electricity-maps" else 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -99,9 +93,7 @@ def test_what_lies_outside_of_the_span_is_left_out(local, name):
         ("electricity-maps", "FR"),
         ("entsoe", "10YFR-RTE------C"),
         ("eia", "PJM"),
-        ("watttime", "PJM_DC"),
         ("energinet", "DK2"),
-        ("carbon-aware-sdk", "westus"),
     ],
 )
 def test_an_answer_about_another_zone_is_refused(local, name, other):
@@ -126,9 +118,6 @@ def test_every_refusal_is_an_error_that_names_no_key(local, name, status):
 )
 def test_an_answer_in_another_shape_is_an_error(local, name, body):
     serve(local, body)
-    if name == "carbon-aware-sdk" and body == b"null":
-        assert shown(ask(local, name)) == {}  # what it answers where it has nothing
-        return
     with pytest.raises(ProviderError) as error:
         ask(local, name)
     assert "secret" not in str(error.value)
@@ -142,16 +131,13 @@ def test_an_answer_that_breaks_off_is_an_error(local, name):
         ask(local, name)
 
 
-@pytest.mark.parametrize("name", ["electricity-maps", "watttime", "energinet", "carbon-aware-sdk"])
+@pytest.mark.parametrize("name", ["electricity-maps", "energinet"])
 @pytest.mark.parametrize("value", [-1, 5001, "many", True, float("nan")])
 def test_a_value_that_no_grid_has_is_refused(local, name, value):
     body = shaped(name, [120.0, 777.25, 300.0]).decode()
     wrong = {float: "NaN", bool: "true", str: '"many"'}.get(type(value), str(value))
-    if name == "watttime" and isinstance(value, int) and value > 1:
-        wrong = "50000"  # lb/MWh
-    marker = str(777.25 / 0.45359237) if name == "watttime" else "777.25"
-    assert marker in body
-    serve(local, body.replace(marker, wrong).encode())
+    assert "777.25" in body
+    serve(local, body.replace("777.25", wrong).encode())
     with pytest.raises(AnswerError):
         ask(local, name)
 
@@ -159,7 +145,7 @@ def test_a_value_that_no_grid_has_is_refused(local, name, value):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_day_on_which_clocks_change_has_every_hour_once(local, name):
     """The night of 25 October 2026 in Europe, 1 November in America: an hour comes twice there."""
-    start = datetime(2026, 11, 1, 0, tzinfo=UTC) if name in ("eia", "watttime") else None
+    start = datetime(2026, 11, 1, 0, tzinfo=UTC) if name == "eia" else None
     start = start or datetime(2026, 10, 25, 0, tzinfo=UTC)
     step_s = STEPS_S.get(name, 3600)
     count = 86_400 // step_s
@@ -172,13 +158,9 @@ def test_the_day_on_which_clocks_change_has_every_hour_once(local, name):
 
 
 def test_of_two_values_for_one_hour_the_later_counts(local):
-    body = (
-        shaped("carbon-aware-sdk", [120.0, 130.0])[:-1]
-        + b","
-        + shaped("carbon-aware-sdk", [99.0])[1:]
-    )
-    serve(local, body)
-    assert shown(ask(local, "carbon-aware-sdk", 2))[T0] == (99.0, "hourly")
+    rows = [json.loads(shaped("energinet", [value]))["records"][0] for value in (120.0, 99.0)]
+    serve(local, json.dumps({"records": rows}).encode())
+    assert shown(ask(local, "energinet", 2))[T0] == (99.0, "measured")
 
 
 # What each asks with
@@ -197,10 +179,8 @@ def test_keys_go_where_the_provider_wants_them(local):
     assert sent["entsoe"][1]["periodStart"] == "202601051000"
     assert sent["entsoe"][1]["periodEnd"] == "202601051200"
     assert sent["eia"][1]["api_key"] == "secret-key"
-    assert sent["watttime"][2]["Authorization"] == "Bearer t0"
     assert sent["uk"][0] == "/generation/2026-01-05T10:00Z/2026-01-05T12:00Z"
     assert sent["energinet"][1]["filter"] == '{"PriceArea": ["DK1"]}'
-    assert sent["carbon-aware-sdk"][1]["location"] == "northeurope"
 
 
 # Great Britain
@@ -215,8 +195,6 @@ def test_uk_direct_and_lifecycle_are_kept_apart(local):
         {**row, "from": f"2026-01-05T10:{n}0Z", "intensity": {"forecast": 171, "actual": value}}
         for n, value in zip((0, 3), actual, strict=True)
     ]
-    import json
-
     serve(local, json.dumps({"data": data}).encode())
     assert (published.basis, published.scope) == ("direct", "consumption")
     assert shown(asked.history("GB", published, T0, T0 + HOUR)) == {T0: (168.0, "measured")}
@@ -253,25 +231,6 @@ def test_electricity_maps_forecasts_the_coming_hours(local):
     asked = provider(local.url, "electricity-maps")
     found = asked.forecast("DE", asked.kinds("DE")[0], T0)
     assert shown(found)[T0] == (120.0, "forecast")
-
-
-# WattTime
-
-
-def test_watttime_values_are_pounds_per_megawatt_hour(local):
-    body = shaped("watttime", [0.0]).replace(b'"value": 0.0', b'"value": 842.6')
-    serve(local, body)
-    # 842.6 lb/MWh x 0.45359237 kg/lb = 382.196... g/kWh
-    assert shown(ask(local, "watttime", 0.1))[T0][0] == pytest.approx(382.196931, abs=1e-6)
-
-
-def test_watttime_average_is_not_taken_for_marginal(local):
-    serve(local, shaped("watttime", VALUES, signal="co2_aoer"))
-    with pytest.raises(AnswerError, match="signal"):
-        ask(local, "watttime")
-    serve(local, shaped("watttime", VALUES, units="percentile"))
-    with pytest.raises(AnswerError, match="unit"):
-        ask(local, "watttime")
 
 
 # ENTSO-E

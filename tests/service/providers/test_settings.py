@@ -2,7 +2,7 @@
 
 import pytest
 
-from gramwatt.service.config import SDK, ConfigError, from_environment
+from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.providers.chain import is_live, providers_of
 
 
@@ -21,8 +21,8 @@ def test_without_a_setting_nobody_is_asked():
 
 
 def test_every_provider_with_a_key_is_asked_and_those_without_one_where_they_are_named():
-    keys = {"EIA_KEY": "a", "ENTSOE_KEY": "b", "ELECTRICITY_MAPS_KEY": "c", "WATTTIME_KEY": "d"}
-    assert chain(**keys) == ["electricity-maps", "entsoe", "watttime"]
+    keys = {"EIA_KEY": "a", "ENTSOE_KEY": "b", "ELECTRICITY_MAPS_KEY": "c"}
+    assert chain(**keys) == ["electricity-maps", "entsoe"]
     assert chain("US-TEX-ERCO", **keys) == ["electricity-maps", "eia"]
     assert chain("GB", INTENSITY="uk") == ["uk"]
     assert chain("DK-DK1", INTENSITY="energinet,uk") == ["energinet"]
@@ -51,25 +51,12 @@ def test_a_key_may_stand_in_a_file_and_is_not_shown(tmp_path):
     assert "s3cret" not in repr(found)
 
 
-def test_the_sdk_says_what_it_answers_and_how_it_names_zones():
-    env = {
-        "CARBON_AWARE_SDK_URL": "http://127.0.0.1:8080",
-        "CARBON_AWARE_SDK_KIND": "marginal direct",
-    }
-    found = settings(**env, CARBON_AWARE_SDK_LOCATIONS="DE=germanywestcentral")
-    (sdk,) = providers_of(found, "DE")
-    assert sdk.name == SDK
-    assert [kind[:2] for kind in sdk.kinds("DE")] == [("marginal", "direct")]
-    assert not is_live(found, "DE")
-
-
 @pytest.mark.parametrize(
     ("env", "said"),
     [
         ({"INTENSITY": "nobody"}, "known: electricity-maps, entsoe"),
         ({"INTENSITY": "entsoe"}, "entsoe, which needs GRAMWATT_ENTSOE_KEY"),
         ({"INTENSITY": "DE=eia"}, "eia, which needs GRAMWATT_EIA_KEY"),
-        ({"INTENSITY": SDK}, "needs GRAMWATT_CARBON_AWARE_SDK_URL"),
         (
             {"UK_URL": "http://example.org"},
             "GRAMWATT_UK_URL='http://example.org' must be an https://",
@@ -79,12 +66,6 @@ def test_the_sdk_says_what_it_answers_and_how_it_names_zones():
             {"ENTSOE_KEY_FILE": "/nowhere/key"},
             "GRAMWATT_ENTSOE_KEY_FILE='/nowhere/key' cannot be read: No such file",
         ),
-        ({"CARBON_AWARE_SDK_URL": "https://sdk.example"}, "needs GRAMWATT_CARBON_AWARE_SDK_KIND"),
-        (
-            {"CARBON_AWARE_SDK_URL": "https://sdk.example", "CARBON_AWARE_SDK_KIND": "direct"},
-            "needs GRAMWATT_CARBON_AWARE_SDK_KIND",
-        ),
-        ({"WATTTIME_REGIONS": "CAISO_NORTH"}, "write ZONE=NAME"),
     ],
 )
 def test_a_setting_that_cannot_be_used_says_why(env, said):
