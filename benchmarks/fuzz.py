@@ -2,7 +2,7 @@
 
     python -m benchmarks.fuzz [--minutes 15] [--only journal] [--seed 1]
 
-Hypothesis changes valid journals, uploads, packs, intensity and emissions.csv; each parser must
+Hypothesis changes valid journals, uploads, evidence, intensity and emissions.csv; each parser must
 answer, or refuse in its way. Prints inputs tried by parser. An input that breaks one is made small
 and kept in `tests/data/fuzz/PARSER/`, where the tests try it ever after. Exit code 1 for any.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, seed, settings
 
 from tests.fuzz.inputs import changed
-from tests.fuzz.targets import Target, pack_of_a_job, targets
+from tests.fuzz.targets import Target, bundle_of_a_job, targets
 
 KEPT = Path(__file__).parents[1] / "tests" / "data" / "fuzz"
 ROUND = 500
@@ -36,8 +36,8 @@ def main() -> int:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
-        pack = pack_of_a_job(folder / "pack")
-        with targets(folder, pack) as found:
+        bundle = bundle_of_a_job(folder / "bundle")
+        with targets(folder, bundle) as found:
             wanted = {n: found[n] for n in found if chosen.only in (None, n)}
             length_s = 60 * chosen.minutes / len(wanted)
             broken = [_fuzz(name, wanted[name], length_s, chosen.seed) for name in wanted]

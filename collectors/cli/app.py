@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ORDER = (
     *("run", "top", "jobs", "job", "compare", "assert", "rm"),
-    *("report", "export", "verify", "import", "card"),
+    *("report", "export", "evidence", "import", "card"),
     *(
         "estimate",
         "suggest",

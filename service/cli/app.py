@@ -14,11 +14,11 @@ from gramwatt.service.cli import (
     corrections,
     database,
     erase,
+    evidence,
     export,
     imports,
     jobs,
     keys,
-    packs,
     planning,
     report,
     schedules,
@@ -61,14 +61,14 @@ def add_commands(app: typer.Typer) -> None:
     app.add_typer(tables, name="db")
     access = typer.Typer(
         no_args_is_help=True,
-        help="Make, rotate and revoke the server's keys; the audit log; a key to sign packs.",
+        help="Make, rotate and revoke the server's keys; the audit log; a key to sign evidence.",
     )
     access.command("create")(keys.key_create)
     access.command("list")(keys.key_list)
     access.command("rotate")(keys.key_rotate)
     access.command("revoke")(keys.key_revoke)
     access.command("log")(keys.key_log)
-    access.command("signing")(packs.key_signing)
+    access.command("signing")(evidence.key_signing)
     app.add_typer(access, name="key")
     app.command()(keys.login)
     signed_in = typer.Typer(no_args_is_help=True, help="List and end the sessions of browsers.")
@@ -88,15 +88,14 @@ def _add_groups(app: typer.Typer) -> None:
 def _add_exchange(app: typer.Typer) -> None:
     """Add what writes jobs for other tools and stores, and what reads from them."""
     exports = typer.Typer(
-        no_args_is_help=True, help="Write a job in another tool's format, a pack, or all journals."
+        no_args_is_help=True, help="Write a job in another tool's format, or all journals."
     )
     exports.command("if")(export.export_if)
     exports.command("modelcard")(export.export_modelcard)
     exports.command("csv")(export.export_csv)
     exports.command("journals")(export.export_journals)
-    exports.command("pack")(packs.export_pack)
     app.add_typer(exports, name="export")
-    app.command()(packs.verify)
+    app.add_typer(evidence.evidence_app(), name="evidence")
     incoming = typer.Typer(
         no_args_is_help=True, help="Import other tools' runs, journals, or grid intensity."
     )

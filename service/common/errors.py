@@ -190,7 +190,7 @@ class NoDataError(UseCaseError):
 
 
 class TooManyJobsError(UseCaseError):
-    """More jobs than a pack holds."""
+    """More jobs than an evidence bundle holds."""
 
     code = "too-many-jobs"
 

@@ -36,7 +36,6 @@ from gramwatt.service.store.models import (
     MonthSum,
     WaitingLine,
 )
-from gramwatt.service.store.packs import IssuedPack
 
 PROJECT_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
     *(Job.project, Job.declared_project, Project.project, Deletion.project),
@@ -44,7 +43,7 @@ PROJECT_COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
 )
 
 
-OWN = (Budget, Alert, OutboxMessage, MonthlyReport, MonthSum, Project, IssuedPack)
+OWN = (Budget, Alert, OutboxMessage, MonthlyReport, MonthSum, Project)
 """Tables whose rows of a project go with it, beside jobs."""
 
 
@@ -75,7 +74,6 @@ def delete_project_rows(session: Session, service: Service, project: str, by: st
     _delete_keys(session, project)
     for model, condition in (
         (WaitingLine, sa.or_(WaitingLine.job_id.in_(ids), has(WaitingLine.line, project))),
-        (IssuedPack, IssuedPack.name.in_(ids)),
         (KeptAnswer, has(KeptAnswer.answer, project)),
         (MonthSum, sa.or_(has(MonthSum.doc, project), has(MonthSum.brief, project))),
     ):

@@ -92,7 +92,7 @@ class StoredIntensity:
 class _Known:
     """Provenance of the points of each series and quality.
 
-    Its figure is that of the first of them that is not zero, as where points are read from a pack.
+    Its figure is that of the first of them that is not zero, as in an evidence bundle.
     """
 
     def __init__(self) -> None:

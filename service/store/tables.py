@@ -7,10 +7,9 @@ from gramwatt.service.store import (
     budgets,
     factors,
     intensity,
-    packs,
 )
 from gramwatt.service.store.models import Base
 
-MODULES = (access, budgets, factors, intensity, packs)
+MODULES = (access, budgets, factors, intensity)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

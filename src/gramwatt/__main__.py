@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor", "top"})
 SERVICE_COMMANDS = frozenset(
     (
-        *("jobs", "job", "compare", "assert", "rm", "report", "export", "import", "verify", "card"),
+        *(
+            "jobs",
+            "job",
+            "compare",
+            "assert",
+            "rm",
+            "report",
+            "export",
+            "import",
+            "evidence",
+            "card",
+        ),
         *("intensity", "plan", "budget", "demo"),
         *("serve", "login", "session", "key", "scheduler", "db"),
         "erase",

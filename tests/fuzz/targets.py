@@ -21,15 +21,14 @@ from gramwatt.service.app import create_app
 from gramwatt.service.codecarbon import emissions_csv
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
+from gramwatt.service.evidence.export import export
+from gramwatt.service.evidence.verify import EvidenceError
 from gramwatt.service.intensity import csv_import
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.months.pack_sums import JOB
-from gramwatt.service.packs.archive import PackError
-from gramwatt.service.packs.collect import make_pack
 from gramwatt.service.store.migrate import upgrade
 from tests.journals import Writer, body, journal, lines
-from tests.service.packs.forge import light, members, sealed, verify
+from tests.service.evidence.forge import members, sealed, verify
 
 STORE_EVERY = 300
 """Inputs after which a store is made anew, so that one does not slow down the next."""
@@ -96,12 +95,12 @@ class Stores:
 
 
 @contextmanager
-def targets(folder: Path, pack: bytes) -> Iterator[dict[str, Target]]:
-    """The parsers by name, with a store each in `folder`; `pack` is the pack of a job."""
+def targets(folder: Path, bundle: bytes) -> Iterator[dict[str, Target]]:
+    """The parsers by name, with a store each in `folder`; `bundle` is the evidence of a job."""
     stores = [Stores(folder / name) for name in ("ndjson", "intensity", "emissions")]
     upload, intensity, emissions = stores
     whole = journal()
-    files = {name: content for name, content in members(pack).items() if len(content) < 200_000}
+    files = {name: content for name, content in members(bundle).items() if len(content) < 200_000}
     hours = "".join(f"2026-05-10T{hour:02d}:00Z,{hour}\n" for hour in range(24))
     points = [
         {
@@ -118,10 +117,10 @@ def targets(folder: Path, pack: bytes) -> Iterator[dict[str, Target]]:
             [body(whole), json.dumps([json.loads(line) for line in lines(whole)]).encode()],
             lambda one: _upload(upload, one),
         ),
-        "pack": Target([pack], _pack),
+        "bundle": Target([bundle], _bundle),
         "member": Target(
             [name.encode() + b"\n" + content for name, content in files.items()],
-            lambda one: _member(pack, one),
+            lambda one: _member(bundle, one),
         ),
         "intensity": Target(
             [f"start_utc,g_per_kwh\n{hours}".encode(), json.dumps(sent).encode()],
@@ -178,17 +177,17 @@ def _upload(stores: Stores, content: bytes) -> None:
         assert found.status_code < 500, found.text
 
 
-def _pack(content: bytes) -> None:
-    with suppress(PackError):
+def _bundle(content: bytes) -> None:
+    with suppress(EvidenceError):
         verify(content)
 
 
-def _member(pack: bytes, content: bytes) -> None:
-    """A pack that somebody made anew with another content of one file; its checksums fit."""
+def _member(bundle: bytes, content: bytes) -> None:
+    """A bundle that somebody made anew with another content of one file; its sums fit."""
     name, _, changed = content.partition(b"\n")
-    files = members(pack)
+    files = members(bundle)
     if name.decode("ascii", "replace") in files:
-        _pack(sealed({**files, name.decode(): changed}))
+        _bundle(sealed({**files, name.decode(): changed}))
 
 
 def _intensity(stores: Stores, content: bytes) -> None:
@@ -217,12 +216,12 @@ def _emissions(stores: Stores, content: bytes) -> None:
                 job_document(service, job_id)
 
 
-def pack_of_a_job(folder: Path) -> bytes:
-    """The pack of a job, made in `folder`."""
+def bundle_of_a_job(folder: Path) -> bytes:
+    """The bundle of a job, made in `folder`."""
     stores = Stores(folder)
     service = stores.service()
     ingest(service, "job-1", lines(journal()))
     stream = io.BytesIO()
-    make_pack(service, stream, JOB, "job-1")
+    export(service, stream, "job", "job-1")
     stores.close()
-    return light(stream.getvalue())
+    return stream.getvalue()

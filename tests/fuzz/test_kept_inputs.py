@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from tests.fuzz.targets import pack_of_a_job, targets
+from tests.fuzz.targets import bundle_of_a_job, targets
 
 KEPT = Path(__file__).parents[1] / "data" / "fuzz"
 
 
 def test_no_kept_input_breaks_its_parser(tmp_path):
-    with targets(tmp_path, pack_of_a_job(tmp_path / "pack")) as found:
+    with targets(tmp_path, bundle_of_a_job(tmp_path / "bundle")) as found:
         for name, target in found.items():
             for content in (*target.seeds, *(p.read_bytes() for p in KEPT.glob(f"{name}/*"))):
                 target.run(content)

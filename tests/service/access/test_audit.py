@@ -48,7 +48,7 @@ def test_what_takes_data_out_or_brings_it_back_is_an_entry(tmp_path, monkeypatch
     client = create_app(service).test_client()
     assert client.post("/v1/jobs/job-1/rescore", json={"reason": "why not"}).status_code == 200
     for command in (
-        ("export", "pack", "job-1", "-o", "job-1.zip"),
+        ("evidence", "export", "job-1", "-o", "job-1.zip"),
         ("export", "journals", "journals"),
         ("db", "backup", "backup.db"),
     ):
@@ -61,7 +61,7 @@ def test_what_takes_data_out_or_brings_it_back_is_an_entry(tmp_path, monkeypatch
     assert found[::-1] == [
         ("key-created", "api (admin)"),
         ("job-rescored", "job-1, revision 1: why not"),
-        ("exported", "pack of job-1"),
+        ("exported", "evidence of job-1"),
         ("exported", "1 journals, to journals"),
         ("backup", "backup.db"),
     ]

@@ -367,8 +367,7 @@ def test_tables_without_a_project_are_known():
     of_clients = {"KeptAnswer", "WaitingLine"}
     of_the_grid = {"IntensitySeries", "IntensityDay", "IntensityArrival", "IntensityQuestion"}
     of_the_grid.add("IntensityFile")
-    of_all = {"LedgerEntry"}
-    assert free == of_all | of_access | of_tasks | of_clients | of_the_grid
+    assert free == of_access | of_tasks | of_clients | of_the_grid
 
 
 def test_a_select_of_plain_tables_fails_in_a_restricted_session(light):

@@ -124,7 +124,7 @@ def test_a_link_of_a_project_shows_that_project_alone(app):
     for address in ("/", "/jobs?q=of-", "/projects", "/models", "/months"):
         shown = browser.get(address, headers=NO_KEY)
         assert (shown.status_code, "of-B" in shown.text) == (200, False), address
-    for address in ("/jobs/job-B", "/v1/jobs/job-B/pack", "/v1/jobs/job-B/report.pdf"):
+    for address in ("/jobs/job-B", "/v1/jobs/job-B/report.pdf"):
         assert browser.get(address, headers=NO_KEY).status_code == 404, address
     assert browser.get("/keys", headers=NO_KEY).status_code == 403
     code, _, err = gramwatt("login", "--project", "")

@@ -224,6 +224,6 @@ def test_a_declared_count_is_a_part_of_report_export_and_pack(three, tmp_path):
     code, table, _ = gramwatt("export", "csv", FIRST)
     [row] = [r for r in csv.DictReader(io.StringIO(table)) if r["figure"] == "count"]
     assert (code, row["unit"], float(row["value"])) == (0, "image", 15.0)
-    pack = str(tmp_path / "job.zip")
-    assert gramwatt("export", "pack", FIRST, "-o", pack)[0] == 0
-    assert gramwatt("verify", pack)[0] == 0
+    bundle = str(tmp_path / "job.zip")
+    assert gramwatt("evidence", "export", FIRST, "-o", bundle)[0] == 0
+    assert gramwatt("evidence", "verify", bundle)[0] == 0

@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from gramwatt.service.app import create_app
+from gramwatt.service.evidence.export import scored_inputs
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.packs.collect import scored_inputs
 from tests.journals import H100, Writer, at, body, lines
 from tests.service.access.test_keys import NDJSON, with_key
 
@@ -171,10 +171,10 @@ def test_the_same_number_in_another_cluster_is_another_job(light):
 
 def test_a_pack_holds_what_was_taken_out(light):
     take(light, OF_ALL["own"], OF_ALL["prom"])
-    inputs, packed = scored_inputs(light, "prom")
+    inputs, stored = scored_inputs(light, "prom")
     again = type(inputs).from_texts(inputs.journal().splitlines(), inputs.to_doc(), None)
-    assert again.score(light.catalog)["energy_kwh"] == packed["energy_kwh"]
-    assert packed["energy_kwh"]["value"] * 3.6e6 == pytest.approx(40 * 6000)
+    assert again.score(light.catalog)["energy_kwh"] == stored["energy_kwh"]
+    assert stored["energy_kwh"]["value"] * 3.6e6 == pytest.approx(40 * 6000)
 
 
 def test_one_key_of_several_projects_sends_what_counts_in_each(light):

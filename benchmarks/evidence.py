@@ -1,11 +1,11 @@
-"""Time and memory of a month's disclosure pack, made and verified by the commands.
+"""Time and memory of a month's evidence bundle, made and verified by the commands.
 
-    python -m benchmarks.packs [--jobs 20000] [--store FOLDER]
+    python -m benchmarks.evidence [--jobs 20000] [--store FOLDER]
 
 Stores `--jobs` jobs of one GPU in a month (in a temporary folder, or in FOLDER, which is kept and
-used again), and packs and verifies a tenth of them, in a project of its own, and all. Each is a
-process of its own; memory is the largest resident set that the kernel saw of it. A pack is streamed
-so ten times the jobs take little more memory: exit code 1 where it is above the limit.
+used again), and exports and verifies a tenth of them, in a project of its own, and all. Each is a
+process of its own; memory is the largest resident set that the kernel saw of it. A bundle is
+streamed, so ten times the jobs take little more memory: exit code 1 where it is above the limit.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ def main() -> int:
         home = arguments.store or Path(temporary)
         fill(home, arguments.jobs)
         most = 0.0
-        print(f"{'jobs':>8} {'command':<8} {'wall':>8} {'processor':>10} {'memory':>9} {'pack':>8}")
+        print(f"{'jobs':>8} {'command':<8} {'wall':>8} {'processor':>10} {'memory':>9} {'file':>8}")
         for only in (["--project", SMALL], []):
-            jobs, file = arguments.jobs // (10 if only else 1), home / "pack.zip"
-            making = ("export", "pack", MONTH, *only, "-o", str(file))
-            for name, command in (("export", making), ("verify", ("verify", str(file)))):
-                wall, cpu, memory = measured(home, *command)
+            jobs, file = arguments.jobs // (10 if only else 1), home / "bundle.zip"
+            commands = {"export": (MONTH, *only, "-o", str(file)), "verify": (str(file),)}
+            for name, given in commands.items():
+                wall, cpu, memory = measured(home, "evidence", name, *given)
                 most = max(most, memory)
                 size = file.stat().st_size / 1e6
                 print(

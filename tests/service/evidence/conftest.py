@@ -1,4 +1,4 @@
-"""A pack made by the command from a store with a correction and imported hourly intensity."""
+"""A bundle made by the command from a store with a correction and imported hourly intensity."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
-from tests.service.packs.forge import light
 
 
 @pytest.fixture(scope="package")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
-    """A folder whose `home` has jobs of 600 W for three minutes, and the pack of one of them.
+    """A folder whose `home` has jobs of 600 W for three minutes, and the bundle of one of them.
 
     That of job-1 is at 100 g/kWh, with PUE 1.2 declared afterwards.
     """
-    folder = tmp_path_factory.mktemp("packs")
+    folder = tmp_path_factory.mktemp("evidence")
     with pytest.MonkeyPatch.context() as patch:
         at_home(patch, folder)
         service = open_store(folder / "home")
@@ -38,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
         service.store.close()
         import_hours("FR", 100)
         assert gramwatt("job", "job-1", "--set", "pue=1.2")[0] == 0
-        assert gramwatt("export", "pack", "job-1", "-o", "job-1.zip")[0] == 0
+        assert gramwatt("evidence", "export", "job-1", "-o", "job-1.zip")[0] == 0
     return folder, (folder / "job-1.zip").read_bytes()
 
 
@@ -50,20 +49,18 @@ def world(made: tuple[Path, bytes], monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def pack(made: tuple[Path, bytes]) -> bytes:
-    """The pack of job-1."""
+def bundle(made: tuple[Path, bytes]) -> bytes:
+    """The bundle of job-1."""
     return made[1]
 
 
 @pytest.fixture(scope="package")
-def packs(made: tuple[Path, bytes]) -> dict[str, bytes]:
-    """The packs of a model and of a month, without the work of rendering."""
+def month(made: tuple[Path, bytes]) -> bytes:
+    """The bundle of May."""
     with pytest.MonkeyPatch.context() as patch:
         at_home(patch, made[0])
-        for name in ("org/net", "2026-05"):
-            assert gramwatt("export", "pack", name)[0] == 0
-    names = {"model": "org_net.zip", "month": "2026-05.zip"}
-    return {kind: light((made[0] / name).read_bytes()) for kind, name in names.items()}
+        assert gramwatt("evidence", "export", "2026-05")[0] == 0
+    return (made[0] / "2026-05.zip").read_bytes()
 
 
 def at_home(patch: pytest.MonkeyPatch, folder: Path) -> None:

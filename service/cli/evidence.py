@@ -1,0 +1,160 @@
+"""The commands of `gramwatt evidence`, and `gramwatt key signing`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gramwatt.collectors.common.files import whole_file, why
+from gramwatt.collectors.common.progress import each
+from gramwatt.service.cli.common import (
+    AsJson,
+    Project,
+    author,
+    current_service,
+    job_errors,
+    job_id,
+    print_json,
+    service_config,
+    stop,
+)
+
+if TYPE_CHECKING:
+    from gramwatt.service.evidence.verify import Verdict
+
+BundleFile = Annotated[
+    Path | None, typer.Option("-o", "--output", help="File to write (default: ID.zip).")
+]
+
+
+def evidence_app() -> typer.Typer:
+    """Return the group of commands `gramwatt evidence`."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        help="A score with all its inputs in one file, scored again by others.",
+    )
+    app.command("export")(evidence_export)
+    app.command("verify")(evidence_verify)
+    return app
+
+
+def evidence_export(
+    text: Annotated[str, typer.Argument(metavar="ID", help="A job, or a month such as 2026-05.")],
+    project: Project = None,
+    output: BundleFile = None,
+) -> None:
+    """Write everything that a score or a month is computed from to one file."""
+    from gramwatt.reports.printable import file_name
+    from gramwatt.service.access import audit
+    from gramwatt.service.container import Caller
+    from gramwatt.service.evidence.export import export, kind_of
+    from gramwatt.service.evidence.verify import NEEDS, EvidenceError, KeyFileError
+
+    with current_service() as service:
+        kind = kind_of(service, text)
+        name = job_id(service, text) if kind == "job" else text
+        path = output or Path(
+            f"{'-'.join(file_name(text) for text in (name, project) if text)}.zip"
+        )
+        try:
+            with job_errors(text), whole_file(path) as stream:
+                export(service, stream, kind, name, project, folder=path.parent, progress=_exported)
+        except KeyFileError as error:
+            stop(1, str(error))
+        except EvidenceError as error:
+            stop(1, f"{name} is too large for an evidence bundle: {error.message}")
+        except ImportError:
+            stop(1, NEEDS)
+        except OSError as error:
+            stop(1, f"cannot write {path}: {why(error)}")
+        of_project = f" of {project}" if project else ""
+        caller = service.for_caller(Caller(author()))
+        audit.log(caller, "exported", f"evidence of {name}{of_project}")
+    print(path)
+
+
+def _exported(job_ids: Sequence[str]) -> Iterable[str]:
+    return each(job_ids, "exporting")
+
+
+def key_signing() -> None:
+    """Make the key pair that signs evidence, unless there is one; prints the public key's file."""
+    from gramwatt.service.evidence.verify import NEEDS, KeyFileError, make_key
+
+    home = service_config().home
+    try:
+        print(make_key(home))
+    except ImportError:
+        stop(1, NEEDS)
+    except KeyFileError as error:
+        stop(1, str(error))
+    except OSError as error:
+        stop(1, f"cannot write a key to {home}: {why(error)}")
+
+
+def evidence_verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="What evidence export wrote.")],
+    key: Annotated[
+        Path | None, typer.Option(help="The signer's public key: it must be signed with that.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score the jobs again, sum the month again, and compare; without store or network.
+
+    0: proven, 1: altered, 3: proven in part, where something could not be compared.
+    """
+    from gramwatt.service.evidence.verify import (
+        NEEDS,
+        EvidenceError,
+        KeyFileError,
+        read_public_key,
+        verify,
+    )
+
+    try:
+        trusted = read_public_key(key) if key is not None else None
+        with file.open("rb") as stream:
+            verdict = verify(stream, trusted, progress=lambda ids: each(ids, "verifying"))
+    except OSError as error:
+        stop(1, f"cannot read {file}: {why(error)}")
+    except KeyFileError as error:
+        stop(2, str(error))
+    except ImportError:
+        stop(1, NEEDS)
+    except EvidenceError as error:
+        if as_json:
+            print_json({"outcome": "altered", "wrong": [error.message], "part": error.part})
+        stop(1, f"{file} does not verify: {error.message}")
+    if as_json:
+        document = {"outcome": verdict.outcome, "bundle": verdict.about, "wrong": verdict.wrong}
+        rest = {"not_compared": verdict.not_compared, "equal": verdict.equal}
+        print_json(document | rest | {"versions": verdict.versions, "trusted": verdict.trusted})
+    else:
+        _show(verdict)
+    if verdict.outcome == "altered":
+        number = len(verdict.wrong)
+        text = f"{number} {'thing differs' if number == 1 else 'things differ'}"
+        for other in verdict.versions:
+            text += f"; {other}, so that figures may differ: verify with the release that made it"
+        stop(1, f"{file} does not verify: {text}")
+    if verdict.outcome == "proven-in-part":
+        raise typer.Exit(3)
+
+
+def _show(verdict: Verdict) -> None:
+    """Print what was found, what was not compared first; what differs on stderr."""
+    if verdict.outcome == "proven-in-part":
+        print("proven in part: nothing differs, and this was not compared:")
+    for text in verdict.not_compared:
+        print(f"not compared {text}")
+    for text in verdict.wrong:
+        print(f"gramwatt: {text}", file=sys.stderr)
+    for text in [*verdict.equal, *(f"{text}: figures were compared" for text in verdict.versions)]:
+        print(f"equal        {text}")
+    print("\nTaken on trust:")
+    for text in verdict.trusted:
+        print(f"- {text}")

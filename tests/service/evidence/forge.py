@@ -1,0 +1,65 @@
+"""Changes bundles as somebody with a ZIP program would."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+from gramwatt.service.evidence import verify as evidence
+from gramwatt.service.evidence.verify import SUMS, Verdict
+
+
+def verify(content: bytes) -> Verdict:
+    """What is found in a bundle."""
+    return evidence.verify(io.BytesIO(content))
+
+
+def members(content: bytes) -> dict[str, bytes]:
+    """The files of a bundle, as any ZIP program reads them."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def zipped(files: dict[str, bytes], level: int | None = None) -> bytes:
+    """An archive of files."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def sealed(files: dict[str, bytes], level: int | None = None) -> bytes:
+    """A bundle of these files whose sums fit: a forgery without a flaw in its form."""
+    rest = {name: content for name, content in files.items() if name != SUMS}
+    lines = (
+        f"{hashlib.sha256(rest[name]).hexdigest()}  {name}\n"
+        for name in sorted(rest.keys() - {evidence.SIGNATURE})
+    )
+    return zipped({**rest, SUMS: "".join(lines).encode()}, level)
+
+
+def with_json(content: bytes, name: str, change: Callable[[Any], None]) -> bytes:
+    """The bundle with a change of one JSON file, and fitting sums."""
+    files = members(content)
+    document = json.loads(files[name])
+    change(document)
+    files[name] = json.dumps(document).encode()
+    return sealed(files)
+
+
+def changed(figure: str) -> Callable[[Any], None]:
+    """A change of the value at a path of a document: a number doubles, a text gets a letter."""
+    *above, last = figure.split(".")
+
+    def change(document: Any) -> None:
+        for name in above:
+            document = document[int(name) if isinstance(document, list) else name]
+        key = int(last) if isinstance(document, list) else last
+        document[key] = document[key] * 2 if not isinstance(document[key], str) else "x"
+
+    return change

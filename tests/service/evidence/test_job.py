@@ -1,0 +1,236 @@
+"""`gramwatt evidence` of a job, as its users run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.sci.score.method import ENGINE_VERSION
+from gramwatt.service.evidence.verify import EvidenceError, differences
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.intake.local_spool import open_store
+from tests.journals import START, journal, lines
+from tests.service.cli.command import gramwatt
+from tests.service.evidence.conftest import import_hours
+from tests.service.evidence.forge import changed, members, sealed, verify, with_json
+
+SCORE, INPUTS = "jobs/job-1/score.json", "jobs/job-1/inputs.json"
+JOURNAL = "jobs/job-1/journal.ndjson"
+
+
+def test_the_bundle_has_the_score_and_its_inputs(bundle: bytes) -> None:
+    files = members(bundle)
+    score = json.loads(files[SCORE])
+    # 3 min x 600 W = 108 kJ = 0.03 kWh; x 100 g/kWh x PUE 1.2 = 3.6 g.
+    assert score["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
+    assert score["operational_g"]["value"] == pytest.approx(3.6, rel=1e-12)
+    journal = [json.loads(line) for line in files[JOURNAL].splitlines()]
+    assert sum(row.get("energy_j", 0) for row in journal) == 108_000
+    inputs = json.loads(files[INPUTS])
+    assert [row["field"] for row in inputs["corrections"]] == ["pue"]
+    [asked] = inputs["intensity"]
+    assert [point["intensity_g_per_kwh"]["value"] for point in asked["points"]] == [100.0]
+    assert json.loads(files["evidence.json"])["jobs"] == {"job-1": score["revision"]}
+    assert sorted(files) == sorted([SCORE, INPUTS, JOURNAL, "evidence.json", "sha256sums"])
+
+
+def test_another_machine_computes_it_again_without_store_and_network(
+    bundle: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "job.zip").write_bytes(bundle)
+    # No socket can be opened, and nothing may be written.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import socket\ndef no(*a, **k): raise OSError('no network')\nsocket.socket = no\n"
+    )
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(tmp_path),
+        "HOME": str(tmp_path / "h"),
+    }
+    line = [sys.executable, "-m", "gramwatt", "evidence", "verify", "job.zip"]
+    done = subprocess.run(line, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "every figure of the score, scored again" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.zip", "sitecustomize.py"]
+
+
+def test_the_same_revision_gives_the_same_bytes(bundle: bytes, world: Path) -> None:
+    assert gramwatt("evidence", "export", "job-1")[:2] == (0, "job-1.zip\n")
+    assert (world / "job-1.zip").read_bytes() == bundle
+
+
+@pytest.mark.parametrize(
+    "figure",
+    ["energy_kwh.value", "operational_g.high", "sci.0.g_per_unit.low", "method.pue.value"],
+)
+def test_a_changed_figure_is_named(bundle: bytes, figure: str) -> None:
+    stated = json.loads(members(bundle)[SCORE])
+    found = verify(with_json(bundle, SCORE, changed(figure)))
+    was = stated
+    for name in figure.split("."):
+        was = was[int(name) if isinstance(was, list) else name]
+    assert f"{SCORE}: {figure} is {2 * was!r}, computed again {was!r}" in found.wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "figure"),
+    [
+        (JOURNAL, b'"energy_j":36000.0', b'"energy_j":35000.0', "energy_kwh.value"),
+        (JOURNAL, b'"amount":10.0', b'"amount":20.0', "sci.0.count"),
+        (INPUTS, b'"value": 1.2', b'"value": 1.1', "method.pue.value"),
+        (INPUTS, b'"value": 100.0', b'"value": 99.0', "operational_g.value"),
+    ],
+)
+def test_a_changed_input_names_the_figures_that_do_not_follow(
+    bundle: bytes, name: str, old: bytes, new: bytes, figure: str
+) -> None:
+    files = members(bundle)
+    assert old in files[name]
+    files[name] = files[name].replace(old, new)
+    found = verify(sealed(files))
+    assert [text for text in found.wrong if text.startswith(f"{SCORE}: {figure} is ")]
+
+
+def test_any_figure_of_a_score_is_named_when_it_is_changed(bundle: bytes) -> None:
+    """Each number of the document, doubled alone, with fitting sums."""
+    document = json.loads(members(bundle)[SCORE])
+    paths = [path for path, value in numbers(document) if value]
+    assert len(paths) > 100
+    for path in paths[:: max(1, len(paths) // 60)]:
+        wrong = verify(with_json(bundle, SCORE, changed(path))).wrong
+        assert any(text.startswith(f"{SCORE}: {path} is ") for text in wrong), path
+
+
+def numbers(document: Any, path: str = "") -> list[tuple[str, float]]:
+    """The numbers of a document with their paths."""
+    if isinstance(document, bool) or not isinstance(document, dict | list | int | float):
+        return []
+    if isinstance(document, int | float):
+        return [(path, document)]
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    return [found for key, value in pairs for found in numbers(value, f"{path}.{key}".strip("."))]
+
+
+def test_a_foreign_file_is_named(bundle: bytes) -> None:
+    files = members(bundle)
+    for name in ("jobs/other/score.json", "month.json"):
+        found = verify(sealed({**files, name: b"{}"}))
+        assert found.wrong == [f"{name}: is not a file of this bundle"]
+    with pytest.raises(EvidenceError, match="has 'award.txt', which is not of an evidence bundle"):
+        verify(sealed({**files, "award.txt": b"best of all"}))
+
+
+def test_an_overlay_is_used_and_one_that_is_changed_names_the_figures(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlay = tmp_path / "catalog.toml"
+    overlay.write_text('[zones.LAB]\ng_per_kwh = 40.0\nyear = 2026\nsource = "our own"\n')
+    monkeypatch.setenv("GRAMWATT_OVERLAY", str(overlay))
+    service = open_store(world / "home")
+    start = START + timedelta(days=93)
+    ingest(service, "own", lines(journal("own", zone="LAB", start=start)))
+    service.store.close()
+    path = tmp_path / "own.zip"
+    assert gramwatt("evidence", "export", "own", "-o", str(path))[0] == 0
+    files = members(path.read_bytes())
+    found = verify(path.read_bytes())
+    assert found.wrong == []
+    assert "the issuer's own entries in overlay.toml" in found.trusted[1]
+    other = {**files, "overlay.toml": files["overlay.toml"].replace(b"40.0", b"30.0")}
+    wrong = verify(sealed(other)).wrong
+    assert any(text.startswith("jobs/own/score.json: operational_g.value is ") for text in wrong)
+
+
+def test_figures_of_another_engine_are_told_as_such(bundle: bytes, tmp_path: Path) -> None:
+    def older(score: Any) -> None:
+        score["method"]["engine_version"] = "0"
+        score["total_g"]["high"] *= 2
+
+    other = with_json(bundle, SCORE, older)
+    said = f"engine_version is 0, and {ENGINE_VERSION} here"
+    assert verify(other).versions == [said]
+    (tmp_path / "job.zip").write_bytes(other)
+    code, _, err = gramwatt("evidence", "verify", str(tmp_path / "job.zip"))
+    assert code == 1
+    end = f"{said}, so that figures may differ: verify with the release that made it\n"
+    assert err.endswith(end)
+
+
+def test_a_missing_journal_is_named(bundle: bytes) -> None:
+    files = members(bundle)
+    del files[JOURNAL]
+    said = f"jobs/job-1: cannot be scored again: {JOURNAL}: is missing"
+    assert verify(sealed(files)).wrong == [said]
+
+
+def test_inputs_that_are_none_are_one_line(bundle: bytes) -> None:
+    for name, content in ((JOURNAL, b"{"), (INPUTS, b"{}"), (INPUTS, b"[" * 100_000)):
+        try:
+            wrong = verify(sealed({**members(bundle), name: content})).wrong
+        except EvidenceError as error:
+            wrong = [error.message]
+        assert len(wrong) == 1
+        assert "jobs/job-1" in wrong[0]
+
+
+def test_an_altered_bundle_is_exit_1_with_the_part(bundle: bytes, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.zip"
+    wrong.write_bytes(with_json(bundle, SCORE, changed("energy_kwh.value")))
+    code, _, err = gramwatt("evidence", "verify", str(wrong))
+    assert code == 1
+    assert f"gramwatt: {SCORE}: energy_kwh.value is 0.06, computed again 0.03\n" in err
+    code, out, err = gramwatt("evidence", "verify", str(wrong), "--json")
+    assert (code, json.loads(out)["outcome"]) == (1, "altered")
+    code, out, _ = gramwatt("evidence", "verify", str(tmp_path / "none.zip"))
+    assert (code, out) == (1, "")
+
+
+def test_a_running_job_has_no_bundle(world: Path) -> None:
+    code, out, err = gramwatt("evidence", "export", "running", "-o", "running.zip")
+    assert (code, out) == (1, "")
+    assert err == "gramwatt: job 'running' still runs; export it when it has ended\n"
+    assert not (world / "running.zip").exists()
+
+
+def test_a_job_is_scored_again_when_its_inputs_are_others_now(world: Path, tmp_path: Path) -> None:
+    """New intensity came after the revision: the bundle has a new one, and verifies."""
+    later = START + timedelta(days=62)
+    service = open_store(world / "home")
+    ingest(service, "late-1", lines(journal("late-1", zone="DE", start=later)))
+    service.store.close()
+    assert json.loads(gramwatt("job", "late-1", "--json")[1])["revision"] == 1
+    import_hours("DE", 250, later)
+    assert gramwatt("evidence", "export", "late-1", "-o", str(tmp_path / "3.zip"))[0] == 0
+    content = (tmp_path / "3.zip").read_bytes()
+    score = json.loads(members(content)["jobs/late-1/score.json"])
+    assert score["revision"] == 2
+    assert score["method"]["intensity_g_per_kwh"]["value"] == pytest.approx(250)
+    assert verify(content).wrong == []
+
+
+def test_a_bundle_takes_the_place_of_an_older_one_in_one_step(
+    world: Path, tmp_path: Path, bundle: bytes
+) -> None:
+    """Whoever has the older one open reads it to its end, and a full disk leaves it whole."""
+    (tmp_path / "job.zip").write_bytes(b"of yesterday")
+    (tmp_path / "open.zip").hardlink_to(tmp_path / "job.zip")
+    assert gramwatt("evidence", "export", "job-1", "-o", str(tmp_path / "job.zip"))[0] == 0
+    assert (tmp_path / "job.zip").read_bytes() == bundle
+    assert (tmp_path / "open.zip").read_bytes() == b"of yesterday"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.zip", "open.zip"]
+
+
+def test_differences_are_found_wherever_they_are() -> None:
+    one = {"a": [1, {"b": 2.0}], "c": None, "d": True}
+    assert list(differences(one, {"a": [1.0, {"b": 2}], "c": None, "d": True})) == []
+    other = {"a": [1, {"b": 3}, 4], "c": 0, "d": 1}
+    assert [place for place, *_ in differences(one, other)] == ["a.1.b", "a.2", "c", "d"]
+    assert list(differences({}, {"x": 1})) == [("x", None, 1)]
