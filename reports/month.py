@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gramwatt import __version__
 from gramwatt.reports.model import (
     Block,
     Cell,
     Column,
     Document,
+    Facts,
     Figure,
     Figures,
     Heading,
@@ -28,6 +30,7 @@ from gramwatt.reports.sections.change import (
     nothing_compared,
 )
 from gramwatt.reports.sections.common import (
+    DECLARED,
     STATUS,
     cell,
     job_cell,
@@ -47,7 +50,6 @@ from gramwatt.reports.sections.month.accounts import (
 from gramwatt.reports.sections.month.advice import advice_section, first_advice
 from gramwatt.reports.sections.month.change import EFFECTS, change_parts, project_changes, story
 from gramwatt.reports.sections.month.factors import factor_section
-from gramwatt.reports.sections.month.statement import issued, statement_section
 from gramwatt.reports.sections.month.trend import trend_chart, trend_table
 from gramwatt.reports.sections.not_summed import not_summed_blocks, not_summed_warnings
 from gramwatt.sci.analysis.documents import BudgetUse, ModelRow, MonthDoc, ProjectRow
@@ -59,6 +61,7 @@ from gramwatt.sci.base.formatting import (
     grams,
     jobs_text,
     marked,
+    minute_text,
     number,
     percent,
     shown,
@@ -72,6 +75,7 @@ STATES = ("completed", "failed", "killed", "lost", "running")
 """States of jobs, in the order of their rows."""
 FIRST_BUDGETS = 4
 """Rows of the budgets on the first page."""
+NOBODY = "nobody named: set GRAMWATT_ACCOUNTABLE"
 BUDGET_STATUS = {
     "within": "within the budget",
     "threshold-reached": "threshold reached",
@@ -94,10 +98,10 @@ def build(document: MonthDoc) -> Document:
         blocks += _details(document)
     else:
         blocks += not_summed_blocks(document)
-    blocks += statement_section(document, stamp)
+    blocks += _statement(document, stamp)
     return Document(
         f"Energy and carbon of AI jobs, {month_name(document['month'])}",
-        f"{scope}; {_jobs(document)}; days and months in {zone}. Issued: {issued(document)}.",
+        f"{scope}; {_jobs(document)}; days and months in {zone}. Issued: {_issued(document)}.",
         (document["issued_at"] or "")[:10],
         tuple(blocks),
         stamp,
@@ -463,3 +467,40 @@ def _method(document: MonthDoc) -> list[Block]:
     table = Table("Sources of the figures", (Column("Source"),), rows)
     keys = source_keys(document["sources"])
     return [*blocks, Text(note), Heading("Sources"), table, *keys]
+
+
+def _statement(document: MonthDoc, stamp: str) -> list[Block]:
+    """Return who answers for the report, and what it is."""
+    said = document["statement"]
+    revision = document["revision"]
+    before = document["revised"]
+    which = "not final: the month may still change" if revision is None else f"{revision}"
+    if before is not None:
+        which += (
+            f"; revision {before['revision']} had {jobs_text(before['jobs'])} and "
+            f"{text(before['total_g'])}"
+        )
+    facts = (
+        ("Issued", _issued(document)),
+        ("Organisation", said["organisation"] or UNKNOWN),
+        ("Accountable", said["accountable"] or NOBODY),
+        ("Contact", said["contact"] or UNKNOWN),
+        ("Prepared by", f"gramwatt {__version__}, from its meters' journals"),
+        ("Report", stamp),
+        ("Revision", which),
+        ("Scores", DECLARED),
+        ("Assurance", "none: not assured by a third party"),
+        (
+            "Accounting",
+            "scores are location-based; no offsets or credits are counted",
+        ),
+    )
+    return [Heading("Statement"), Facts(facts, quoted=True)]
+
+
+def _issued(document: MonthDoc) -> str:
+    """Return when and by whom the report was issued."""
+    if document["issued_at"] is None:
+        return "not yet, as the month may still change"
+    by = document["statement"]["organisation"] or "an organisation that is not named"
+    return f"{minute_text(document['issued_at'])} UTC by {by}"

@@ -63,8 +63,6 @@ IDS += (
 )
 FILES = {
     "train.py": "from gramwatt import track\nwith track() as job:\n    job.count(64)\n",
-    "instruments.csv": "zone,vintage,volume_mwh,factor_g_per_kwh,issuer,cancellation_id,kind\n"
-    + "".join(f"DE,2026,40,0,UBA,CXL-{number},\n" for number in range(7)),
     "emissions.csv": "timestamp,project_name,run_id,duration,emissions,cpu_energy,gpu_energy,"
     "ram_energy,energy_consumed,country_iso_code,codecarbon_version,cpu_model,tracking_mode\n"
     "2026-05-10T12:00:00,vision,ff3b9b09-0000-4000-8000-000000000001,3600,0.04,0.036,0.6,0.024,"

@@ -14,8 +14,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from gramwatt.reports.exports.common import category, caution, kebab, require_terms, scored_unit
-from gramwatt.reports.exports.yaml import Data, to_yaml
+from gramwatt.reports.exports.common import (
+    Data,
+    category,
+    caution,
+    kebab,
+    require_terms,
+    scored_unit,
+    to_yaml,
+)
 from gramwatt.sci.base.document import (
     DeviceStepsDoc,
     EmbodiedTermDoc,

@@ -6,8 +6,7 @@ rest of the card stays unchanged.
 
 from __future__ import annotations
 
-from gramwatt.reports.exports.common import ExportError, caution, hardware_used
-from gramwatt.reports.exports.yaml import Data, to_yaml
+from gramwatt.reports.exports.common import Data, ExportError, caution, hardware_used, to_yaml
 from gramwatt.sci.base.document import JobDoc
 
 TRAINING_TYPES = {"training": "pre-training", "fine-tuning": "fine-tuning"}

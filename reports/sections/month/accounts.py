@@ -1,4 +1,4 @@
-"""The accounts of a month: boundary, components, market-based memo, waste ledger, chargeback."""
+"""The accounts of a month: boundary, components, waste ledger, chargeback."""
 
 from __future__ import annotations
 

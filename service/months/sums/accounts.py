@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramwatt.sci.analysis.breakdown import WEIGHTS
 from gramwatt.sci.analysis.documents import (
@@ -64,16 +63,11 @@ class Accounts:
 
     def _weighted(self, block: str, key: str, weight: str) -> Floats:
         """Return a share of each job times the term [of the month] that it is a share of."""
-        found = np.zeros(len(self._parts.keys))
-        jobs, shares = self._shares(block, key)
-        found[jobs] = shares * self._values[_TERMS.index(weight)][jobs]
+        found, rows = np.zeros(len(self._parts.keys)), self._parts.quality
+        within = rows.what == self._number.get((f"{block} by", key), -1)
+        jobs = rows.job[within]
+        found[jobs] = rows.amount[within] * self._values[_TERMS.index(weight)][jobs]
         return found
-
-    def _shares(self, block: str, key: str) -> tuple[NDArray[np.int32], Floats]:
-        """Return the jobs that have a share of this key, which may be 0, and the shares."""
-        number = self._number.get((f"{block} by", key), -1)
-        mine = self._parts.quality.what == number
-        return self._parts.quality.job[mine], self._parts.quality.amount[mine]
 
     def _of(self, block: str, key: str) -> Floats:
         return self._weighted(block, key, WEIGHTS[block, key])

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramwatt.reports.exports.yaml import to_yaml
+from gramwatt.reports.exports.common import to_yaml
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 scalars = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | texts
