@@ -87,7 +87,6 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
         *timeseries_blocks(
             document["series"],
             document["windows"],
-            has_energy=document["energy_kwh"] is not None,
         ),
         *energy_blocks(document["devices"]),
         *window_blocks(document["windows"], None if full else MAX_WINDOWS),

@@ -35,19 +35,15 @@ class _Step(NamedTuple):
     utilisation: float | None
 
 
-ONLY_SUMS = "Only the sums of this job are kept, not how its power went over time."
-
-
 def timeseries_blocks(
-    series: Sequence[SeriesPoint], windows: Sequence[WindowDoc] = (), *, has_energy: bool = False
+    series: Sequence[SeriesPoint], windows: Sequence[WindowDoc] = ()
 ) -> list[Block]:
-    """Return a chart over the time of the job; a sentence if no energy was read, or, of an erased
-    job that `has_energy`, if only its sums were kept.
+    """Return a chart over the time of the job; a sentence if no energy was read.
 
     Power is always there, utilisation where a device reported it, intensity where it changed.
     """
     if not series:
-        return [Text(ONLY_SUMS if has_energy else "No energy was read.")]
+        return [Text("No energy was read.")]
     begin = min(datetime.fromisoformat(point["start"]) for point in series)
     length = max(datetime.fromisoformat(p["end"]) for p in series) - begin
     per_s, unit = _axis(length.total_seconds())

@@ -7,14 +7,7 @@ from pydantic import Field
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes, Strict
 from gramwatt.service.api.support import Text, caller, service
-from gramwatt.service.erasure.erasure import (
-    DeletedProject,
-    ErasedPerson,
-    ErasuresAnswer,
-    erase_person,
-    erase_project,
-    erasures,
-)
+from gramwatt.service.erasure import DeletedProject, ErasedPerson, erase_person, erase_project
 
 routes = Routes("erasures")
 
@@ -37,9 +30,7 @@ class PersonQuery(Strict):
     jobs: bool = Field(False, description="Delete the jobs first whose tag `user` is the name.")
 
 
-@routes.delete(
-    "/v1/projects/<path:project>", "unknown-project", "deleted-project", access=Access.ADMIN_ALL
-)
+@routes.delete("/v1/projects/<path:project>", "unknown-project", access=Access.ADMIN_ALL)
 def delete_project(path: ProjectPath) -> DeletedProject:
     """Delete a project for good: jobs, reports, budgets and its own keys."""
     return erase_project(service(), path.project, by=caller().name)
@@ -47,13 +38,7 @@ def delete_project(path: ProjectPath) -> DeletedProject:
 
 @routes.delete("/v1/people/<path:name>", "unknown-person", access=Access.ADMIN_ALL)
 def delete_person(path: PersonPath, query: PersonQuery) -> ErasedPerson:
-    """Put a random alias wherever a person is named: as the tag `user` of jobs, and as who did
+    """Blank a person's name: an alias stands for it, as the tag `user` of jobs and as who did
     something.
     """
     return erase_person(service(), path.name, by=caller().name, jobs=query.jobs)
-
-
-@routes.get("/v1/erasures", access=Access.ADMIN_ALL)
-def show_erasures() -> ErasuresAnswer:
-    """Return which projects and people were erased, as digests of their names, when and by whom."""
-    return erasures(service())

@@ -270,7 +270,6 @@ def open_a_job(path: JobPath, query: JobQuery, body: JobBody) -> Response:
     "/v1/jobs/<job_id>",
     *ENDED,
     GONE,
-    "deleted-project",
     "conflict",
     access=Access.ADMIN,
     headers=(IF_MATCH, IDEMPOTENCY_KEY),
@@ -340,7 +339,7 @@ def list_projects(query: Page) -> ProjectsAnswer:
     return projects_page(service(), query.limit, query.cursor)
 
 
-@routes.post("/v1/projects", "forbidden", "deleted-project", access=Access.ADMIN, status=201)
+@routes.post("/v1/projects", "forbidden", access=Access.ADMIN, status=201)
 def post_project(body: ProjectBody) -> ProjectSummary:
     """Declare a project, so that it is listed before its first job.
 

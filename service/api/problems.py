@@ -21,7 +21,6 @@ from gramwatt.service.common.errors import (
     CorrectionError,
     CursorError,
     DeletedJobError,
-    DeletedProjectError,
     ProjectNeededError,
     UnknownJobError,
     UseCaseError,
@@ -49,7 +48,6 @@ CODES: dict[str, tuple[int, str]] = {
     "unknown-budget": (404, "The project has no budget of that month."),
     "unknown-project": (404, "There is no such project."),
     "unknown-person": (404, "Nothing names that person."),
-    "deleted-project": (410, "The project was deleted; its name cannot be used again."),
     "deleted-job": (410, "The job was deleted; the answer says when and by whom."),
     "no-data": (404, "There is nothing of that month, year or project."),
     "unknown-key": (404, "There is no key of that name."),
@@ -208,7 +206,6 @@ def _from_use_case(error: UseCaseError) -> Response:
         AmbiguousJobError: ("choices",),
         UnknownJobError: ("close",),
         DeletedJobError: ("deleted_at", "deleted_by"),
-        DeletedProjectError: ("deleted_at", "deleted_by"),
     }
     members = {name: getattr(error, name) for name in names.get(type(error), ())}
     return to_response(Problem(error.code, str(error), **members))

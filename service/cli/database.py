@@ -152,9 +152,8 @@ def restore(
 ) -> None:
     """Put a backup in the place of the store, while nothing uses it.
 
-    What was erased since, by the present store or erasures.json beside the backup, is erased again.
+    What was erased since has to be erased again.
     """
-    from gramwatt.service.erasure import erasure
     from gramwatt.service.store import migrate, transfer
     from gramwatt.service.tasks.leader import leader_of
 
@@ -167,9 +166,7 @@ def restore(
             stop(1, "the store is in use; stop gramwatt serve and gramwatt scheduler first")
         try:
             with busy("restoring"):
-                erased = [*erasure.erasures(service)["erasures"], *erasure.read_note(file)]
                 kept = transfer.restore(service.store, file, old, replace=replace)
-                erasure.erase_again(service, erased)
         except OSError as error:
             stop(1, f"cannot write: {why(error)}")
         finally:

@@ -1,4 +1,4 @@
-"""The commands `gramwatt erase project`, `person` and `list`."""
+"""The commands `gramwatt erase project` and `gramwatt erase person`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.service.cli.common import AsJson, DatabaseUrl, author, confirm, print_json
+from gramwatt.service.cli.common import DatabaseUrl, author, confirm
 from gramwatt.service.cli.keys import admin_service
 
 KEPT = "nothing was erased; --yes erases without asking"
@@ -18,7 +18,6 @@ def erase_app() -> typer.Typer:
     app = typer.Typer(no_args_is_help=True, help="Delete a project, or a person's name.")
     app.command("project")(erase_project)
     app.command("person")(erase_person)
-    app.command("list")(erase_list)
     return app
 
 
@@ -28,7 +27,7 @@ def erase_project(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Delete a project for good: jobs, reports, budgets and its own keys."""
-    from gramwatt.service.erasure import erasure
+    from gramwatt.service import erasure
 
     with admin_service(database_url) as service:
         if not yes:
@@ -50,26 +49,10 @@ def erase_person(
     That is the tag user of jobs, and who made, corrected, deleted or set something.
     Their jobs first: gramwatt export journals DIR --user NAME
     """
-    from gramwatt.service.erasure import erasure
+    from gramwatt.service import erasure
 
     with admin_service(database_url) as service:
         if not yes:
             confirm(f"Erase {name}{' and delete their jobs' if jobs else ''} for good?", KEPT)
         found = erasure.erase_person(service, name, by=author(), jobs=jobs)
     print(f"{found['alias']} stands for the name; {found['jobs_deleted']} jobs deleted")
-
-
-def erase_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
-    """List what was erased, when and by whom; of a name there is only its SHA-256."""
-    from gramwatt.service.erasure.erasure import erasures
-
-    with admin_service(database_url) as service:
-        found = erasures(service)
-    if as_json:
-        print_json(found)
-        return
-    for row in found["erasures"]:
-        who = f"by {row['erased_by']}"
-        print(
-            f"{row['erased_at'][:19]}Z  {row['kind']}  {row['alias']}  {row['name_sha256']}  {who}"
-        )

@@ -164,19 +164,6 @@ class UnknownPersonError(UseCaseError):
         super().__init__(f"neither a tag `user` of a job nor a record of who did it is {name!r}")
 
 
-class DeletedProjectError(UseCaseError):
-    """The project was deleted; its name cannot be used again."""
-
-    code = "deleted-project"
-
-    def __init__(self, project: str, deleted_at: str, deleted_by: str) -> None:
-        self.deleted_at, self.deleted_by = deleted_at, deleted_by
-        when = minute_text(deleted_at)
-        super().__init__(
-            f"project {project[:80]!r} was deleted on {when} UTC by {deleted_by}; take another name"
-        )
-
-
 class UnknownBudgetError(UseCaseError):
     """The project has no budget of that month."""
 

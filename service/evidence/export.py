@@ -217,7 +217,7 @@ def _add_job(service: Service, files: _Staged, job_id: str, *, bare_too: bool = 
     with service.store.read() as session:
         is_bare = bare_too and find_job(session, job_id).intervals_deleted_us is not None
     if is_bare:
-        document = job_document(service, job_id).document
+        document = job_document(service, job_id, names=False).document
     else:
         inputs, document = scored_inputs(service, job_id)
         files.add(f"{where}/{OF_JOB[0]}", inputs.journal().encode())
@@ -234,7 +234,7 @@ def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
     ScoreError.
     """
     for _ in range(TRIES):
-        stored = job_document(service, job_id).document
+        stored = job_document(service, job_id, names=False).document
         if stored["state"] == "running":
             raise StillRunsError(f"job {job_id!r} still runs; export it when it has ended")
         with service.store.read() as session:

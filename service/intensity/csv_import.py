@@ -21,6 +21,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import DAY_S, SeriesName, keep
 from gramwatt.service.providers.base import SCORED
 from gramwatt.service.store.intensity import IntensityFile
+from gramwatt.service.store.people import alias_of
 from gramwatt.service.store.upserts import upsert
 
 COLUMNS = ["start_utc", "g_per_kwh"]
@@ -140,7 +141,8 @@ def _note(service: Service, file: Path, row: Mapping[str, Any], by: str) -> str:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     about = {"sha256": digest, "name": file.name[:512], "imported_us": service.now_us()}
     with service.store.write() as session:
-        upsert(session, IntensityFile, [{**row, **about, "imported_by": by}])
+        who = {"imported_by": alias_of(session, by)}
+        upsert(session, IntensityFile, [{**row, **about, **who}])
     return digest
 
 

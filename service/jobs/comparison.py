@@ -62,7 +62,7 @@ def comparable_documents(service: Service, job_ids: Sequence[str]) -> list[JobDo
     Where they name different versions of engine or catalog, those that today's make again to the
     last digit name today's: for them no revision was made when the versions changed.
     """
-    found = [job_document(service, job_id).document for job_id in job_ids]
+    found = [job_document(service, job_id, names=False).document for job_id in job_ids]
     if len({tuple(document["method"][name] for name in VERSIONS) for document in found}) < 2:
         return found
     with service.store.read() as session:

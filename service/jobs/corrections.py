@@ -27,7 +27,6 @@ from gramwatt.sci.journal.corrections import (
 from gramwatt.sci.journal.records import JobRecord
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
-from gramwatt.service.access.erased import require_not_erased
 from gramwatt.service.common.errors import CorrectionError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import (
@@ -37,10 +36,12 @@ from gramwatt.service.jobs.documents import (
     own_job,
     require_expected,
     require_intervals,
+    summaries,
 )
 from gramwatt.service.jobs.journal import corrections_of, declared_head, refresh_own_head
 from gramwatt.service.jobs.scoring import score_job, score_provisionally
 from gramwatt.service.store.models import Correction, Count, Job, Writer
+from gramwatt.service.store.people import USER, alias_of
 
 REASON = "corrected"
 """Why the revision of a correction was made."""
@@ -62,7 +63,7 @@ def correct_job(
     `changes` may hold `zone`, `region`, `unit`, `counts` (R by unit), `pue`, `name`, `project`,
     `boundary` (a tag), `tags` (an object) and `excluded`, which needs a `reason`; None makes a
     field undeclared. Raises UnknownJobError, DeletedJobError, AmbiguousJobError, ChangedError,
-    JobTakenError where the project to move to has a job of this id, DeletedProjectError,
+    JobTakenError where the project to move to has a job of this id,
     IntervalsDeletedError, CorrectionError or
     ScoreError.
     """
@@ -72,14 +73,15 @@ def correct_job(
     def declare(session: Session) -> tuple[int, bool, bool]:
         job = locked_job(session, own, job_id)
         require_expected(job, expected)
-        if wanted.get("project"):
-            require_not_erased(session, wanted["project"])
+        if wanted.get(f"{TAG}{USER}"):
+            wanted[f"{TAG}{USER}"] = alias_of(session, wanted[f"{TAG}{USER}"])
         _check_units(session, job, wanted)
         rows = _rows(session, job, wanted)
         if not all(changes_no_figure(row.field) for row in rows):
             require_intervals(job, "only its name, tags and exclusion can still be corrected")
         for row in rows:
-            row.made_us, row.made_by, row.reason = service.now_us(), by, reason
+            row.made_us, row.made_by = service.now_us(), alias_of(session, by)
+            row.reason = reason
         session.add_all(rows)
         if rows:
             fields = ", ".join(row.field for row in rows)
@@ -95,7 +97,7 @@ def correct_job(
     else:
         score_job(service, key, REASON)
     with service.store.read() as session:
-        return JobSummary.from_row(session.get_one(Job, key))
+        return summaries(session, [session.get_one(Job, key)])[0]
 
 
 def _checked(service: Service, changes: Mapping[str, Any], reason: str | None) -> dict[str, Any]:

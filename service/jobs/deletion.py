@@ -16,6 +16,7 @@ from gramwatt.service.jobs.precedence import outdated
 from gramwatt.service.months.sums.keeping import forget_parts
 from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Deletion, Job, Score
+from gramwatt.service.store.people import alias_of
 from gramwatt.service.store.timestamps import text_from_us
 
 
@@ -38,7 +39,7 @@ def delete_job(
     def delete(session: Session) -> int:
         job = locked_job(session, key, job_id)
         require_expected(job, expected)
-        record = remove_job(session, service, job, by=by, reason=reason)
+        record = remove_job(session, service, job, by=alias_of(session, by), reason=reason)
         why = f": {reason}" if reason else ""
         audit.record(session, service, "job-deleted", f"{job.job_id}{why}", by)
         return record.deleted_us

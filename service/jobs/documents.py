@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -25,6 +26,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.scoring import score_job, score_provisionally
 from gramwatt.service.store.documents import read_head, read_job
 from gramwatt.service.store.models import Deletion, Job, Provisional, Score
+from gramwatt.service.store.people import with_names
 from gramwatt.service.store.timestamps import text_from_us
 
 CLOSE_IDS, COMPARED_IDS = 3, 50
@@ -46,10 +48,14 @@ class JobSummary:
     notices: int
     version: str
 
-    @classmethod
-    def from_row(cls, job: Job) -> JobSummary:
-        """Return the summary in a job's row."""
-        return cls(read_head(job.head), job.grade, job.notices, version_of(job))
+
+def summaries(session: Session, jobs: Sequence[Job]) -> list[JobSummary]:
+    """Return the summaries in rows of jobs, with the names of people."""
+    heads = with_names(session, "\n".join(job.head for job in jobs)).split("\n")
+    return [
+        JobSummary(read_head(head), job.grade, job.notices, version_of(job))
+        for head, job in zip(heads, jobs, strict=bool(jobs))
+    ]
 
 
 def version_of(job: Job) -> str:
@@ -109,7 +115,7 @@ def find_known_job(session: Session, job_id: str) -> Job | None:
         deleted = sa.select(Deletion).where(Deletion.job_id == job_id)
         record = session.scalar(deleted.order_by(Deletion.deleted_us.desc()).limit(1))
         if record is not None:
-            raise deleted_error(record)
+            raise deleted_error(session, record)
     return jobs[0] if jobs else None
 
 
@@ -118,9 +124,10 @@ def locked_job(session: Session, key: int, job_id: str) -> Job:
     return session.get(Job, key, with_for_update=True) or find_job(session, job_id)
 
 
-def deleted_error(record: Deletion) -> DeletedJobError:
+def deleted_error(session: Session, record: Deletion) -> DeletedJobError:
     """Return the refusal of a job that was deleted."""
-    return DeletedJobError(record.job_id, text_from_us(record.deleted_us), record.deleted_by)
+    by = json.loads(with_names(session, json.dumps(record.deleted_by)))
+    return DeletedJobError(record.job_id, text_from_us(record.deleted_us), by)
 
 
 def own_job(service: Service, job_id: str) -> tuple[Service, int]:
@@ -137,22 +144,29 @@ def own_job(service: Service, job_id: str) -> tuple[Service, int]:
 def job_head(service: Service, job_id: str) -> JobHead:
     """Return a job as lists show it, as it is; raises UnknownJobError or DeletedJobError."""
     with service.store.read() as session:
-        return read_head(find_job(session, job_id).head)
+        return summaries(session, [find_job(session, job_id)])[0].head
 
 
 def job_summary(service: Service, job_id: str) -> JobSummary:
     """Return a job with its score brought up to date; raises UnknownJobError or ScoreError."""
-    return JobSummary.from_row(_scored_job(service, job_id))
+    job = _scored_job(service, job_id)
+    with service.store.read() as session:
+        return summaries(session, [job])[0]
 
 
-def job_document(service: Service, job_id: str, revision: int | None = None) -> StoredDocument:
+def job_document(
+    service: Service, job_id: str, revision: int | None = None, *, names: bool = True
+) -> StoredDocument:
     """Return the newest document of a job, or that of a revision.
+
+    Without `names` people have their aliases, as it was scored.
 
     Raises UnknownJobError, UnknownRevisionError or ScoreError.
     """
     job = _scored_job(service, job_id)
     with service.store.read() as session:
         version, text, series = _document_row(session, job, revision, texts=True)
+        text = with_names(session, text) if names else text
     return StoredDocument(version, text, series)
 
 
@@ -214,8 +228,9 @@ def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, boo
     score_job(service, job.id, reason, force=True)
     with service.store.read() as session:
         rescored = _by_key(session, key, job_id)
+        [summary] = summaries(session, [rescored])
     audit.log(service, "job-rescored", f"{job_id}, revision {rescored.revision}: {reason}")
-    return JobSummary.from_row(rescored), rescored.revision != job.revision
+    return summary, rescored.revision != job.revision
 
 
 def _scored_job(service: Service, job_id: str) -> Job:

@@ -20,6 +20,7 @@ from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.journal import counts_of, intervals_of, lines_of
 from gramwatt.service.store.job_labels import TAG, label_text
 from gramwatt.service.store.models import Job, JobLabel
+from gramwatt.service.store.people import USER, known_alias, with_names
 
 SUFFIX = ".jsonl"
 AGAIN = "~"
@@ -49,7 +50,7 @@ def export_journals(service: Service, folder: Path, user: str | None = None) -> 
     with service.store.read() as session:
         wanted = sa.select(Job.id).order_by(Job.id)
         if user is not None:
-            label = JobLabel.label == label_text(TAG, f"user:{user}")
+            label = JobLabel.label == label_text(TAG, f"{USER}:{known_alias(session, user)}")
             wanted = wanted.join(JobLabel, JobLabel.job == Job.id).where(label)
         keys = session.scalars(wanted).all()
     times = Counter[str]()
@@ -91,6 +92,6 @@ def import_journals(service: Service, folder: Path) -> Iterator[tuple[str, Inges
 
 
 def _lines(session: Session, job: Job) -> Iterator[str]:
-    yield from lines_of(session, job)
+    yield from (with_names(session, line) for line in lines_of(session, job))
     yield from map(encode, counts_of(session, job))
     yield from map(encode, intervals_of(session, job))

@@ -14,9 +14,10 @@ from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, for
 from gramwatt.service.common.errors import CorrectionError, OpenedOtherwiseError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import check_place
-from gramwatt.service.jobs.documents import JobSummary, find_known_job
+from gramwatt.service.jobs.documents import JobSummary, find_known_job, summaries
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.models import Job, Statement, Writer
+from gramwatt.service.store.people import with_names
 
 FIRST = 1
 """The number of the line that opens the job; the sender goes on with the next one."""
@@ -59,7 +60,8 @@ def open_job(
     differing = [name for name in declared if getattr(stored, name) != getattr(record, name)]
     if differing:
         raise OpenedOtherwiseError(job_id, f"with another {differing[0]}")
-    return JobSummary.from_row(job), created
+    with service.store.read() as session:
+        return summaries(session, [job])[0], created
 
 
 def _checked(line: Mapping[str, Any]) -> JobRecord:
@@ -86,7 +88,7 @@ def _opening_lines(
         wanted = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
         # Lines that contradict another of their number have negative ones.
         wanted = wanted.where(Writer.job == job.id, Statement.seq > 0)
-        records = list(readable(session.scalars(wanted)))
+        records = list(readable(with_names(session, line) for line in session.scalars(wanted)))
     return job, {(r.node, r.writer, r.seq): r for r in records if isinstance(r, JobRecord)}
 
 

@@ -39,6 +39,7 @@ from gramwatt.service.months.stored import MonthStore, Rows, store_sums
 from gramwatt.service.months.sums.keeping import versions
 from gramwatt.service.store.documents import read_month, to_text
 from gramwatt.service.store.models import Job, JobMonth, is_pending
+from gramwatt.service.store.people import with_names
 from gramwatt.service.store.timestamps import from_us, text_from_us
 
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
@@ -72,7 +73,8 @@ def month_text(
     project = one_project(service, project, month)
     service = service.for_every_project()
     if revision is not None:
-        return revisions.kept(service, month, project, revision)
+        with service.store.read() as session:
+            return with_names(session, revisions.kept(service, month, project, revision))
     with service.store.read() as session:
         newest = revisions.newest(session, month, project)
         if nil and newest is None:
@@ -81,7 +83,7 @@ def month_text(
         advised_from = previous_month(month)  # whose suggestions the report follows
         others = months_before(month)
         found = _found(service, session, month, project, others, known, advised_from)
-        return _text(service, found, newest)[0]
+        return with_names(session, _text(service, found, newest)[0])
 
 
 def keep_month(service: Service, month: str, project: str | None = None) -> str:
@@ -93,6 +95,12 @@ def keep_month(service: Service, month: str, project: str | None = None) -> str:
     """
     project = one_project(service, project, month)
     service = service.for_every_project()
+    text = _kept(service, month, project)
+    with service.store.read() as session:
+        return with_names(session, text)
+
+
+def _kept(service: Service, month: str, project: str | None) -> str:
     for _ in range(TRIES):
         with service.store.read() as session:
             newest = revisions.newest(session, month, project)

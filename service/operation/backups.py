@@ -6,7 +6,6 @@ import re
 
 from gramwatt.service.access import audit
 from gramwatt.service.container import Service
-from gramwatt.service.erasure.erasure import write_note
 from gramwatt.service.store import transfer
 
 NAME = re.compile(r"gramwatt-\d{8}T\d{6}Z\.db")
@@ -25,7 +24,6 @@ def back_up(service: Service) -> None:
     path = folder / f"gramwatt-{service.now():%Y%m%dT%H%M%SZ}.db"
     transfer.backup(service.store, path)
     audit.log(service, "backup", str(path))
-    write_note(service)
     made = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
     for path in made[: -service.config.backup_keep]:
         path.unlink()

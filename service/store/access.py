@@ -86,23 +86,9 @@ class AuditEntry(Base):
     subject: Mapped[str] = mapped_column(String(1024))
 
 
-class Erasure(Base):
-    """A project or a person whose name was erased: a digest of it, what stands for it now, and who
-    did it when. Rows are only ever added.
-    """
-
-    __tablename__ = "erasures"
-
-    kind: Mapped[Word] = mapped_column(primary_key=True)
-    digest: Mapped[Word] = mapped_column(primary_key=True)
-    alias: Mapped[Label]
-    erased_us: Mapped[Timestamp]
-    erased_by: Mapped[Label]
-
-
 @contextmanager
 def audit_unlocked(connection: Connection) -> Iterator[None]:
-    """Let the log be cleared, by its owner, while the whole database is replaced by another."""
+    """Let old entries of the log be deleted, and a name in it be erased, by its owner."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("ALTER TABLE audit DISABLE TRIGGER USER")
         yield

@@ -7,9 +7,10 @@ from gramwatt.service.store import (
     budgets,
     factors,
     intensity,
+    people,
 )
 from gramwatt.service.store.models import Base
 
-MODULES = (access, budgets, factors, intensity)
+MODULES = (access, budgets, factors, intensity, people)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

@@ -77,9 +77,6 @@ def test_an_unknown_figure_is_never_zero():
     shown = [item.value for figures in found for item in figures.items if item.label not in known]
     assert shown == [UNKNOWN] * 4
     assert "No energy was read." in words(full(unread_job()))
-    erased = words(full({**steady_job(), "series": []}))
-    assert "Only the sums of this job are kept" in erased
-    assert "No energy was read." not in erased
 
 
 def test_every_input_has_its_source_in_the_table():

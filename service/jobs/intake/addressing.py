@@ -14,12 +14,9 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.journal.merge import UNDECLARED, project_of
 from gramwatt.sci.journal.records import AnyRecord, JobRecord, decode, encode
-from gramwatt.service.access.erased import require_not_erased
 from gramwatt.service.access.projects import first_project, require_own, require_visible
 from gramwatt.service.common.errors import (
     AmbiguousJobError,
-    DeletedJobError,
-    DeletedProjectError,
     JobTakenError,
     UnknownJobError,
 )
@@ -154,10 +151,6 @@ def _made(
     if made.declared_project not in (project, _UNSAID):  # another one, moved here
         raise JobTakenError(job_id, project)
     require_not_deleted(service, session, job_id, project)
-    try:
-        require_not_erased(session, project)
-    except DeletedProjectError as error:  # with the project each of its jobs
-        raise DeletedJobError(job_id, error.deleted_at, error.deleted_by) from None
     return made
 
 
@@ -176,7 +169,7 @@ def require_not_deleted(
     projects = service.caller.projects
     for record in session.scalars(wanted):
         if projects is None or record.project in projects:
-            raise deleted_error(record)
+            raise deleted_error(session, record)
         if record.declared_project in projects:
             raise UnknownJobError(job_id, [])
 

@@ -36,6 +36,7 @@ from gramwatt.service.jobs.journal import device_classes, refresh_own_head
 from gramwatt.service.jobs.scoring import score_when_closed
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
+from gramwatt.service.store.people import with_aliases
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.store.upserts import upsert
 
@@ -164,6 +165,7 @@ def _store_batch(
     session: Session,
 ) -> _Stored:
     """Store the records that are new, in the transaction of `session`; `size_b` is their text."""
+    batch = with_aliases(session, batch)
     job = locked_job(service, session, job_id, project, batch)
     ready, waiting = split_waiting(service, session, job, project, batch)
     kept = keep_waiting(service, session, job_id, waiting) if waiting else 0

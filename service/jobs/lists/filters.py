@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
@@ -15,6 +15,7 @@ from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import parse_time
 from gramwatt.service.store.job_labels import HARDWARE, TAG, ZONE, label_text
 from gramwatt.service.store.models import Job, JobLabel
+from gramwatt.service.store.people import USER
 from gramwatt.service.store.timestamps import to_us
 
 Sort = Literal[
@@ -120,12 +121,20 @@ class JobFilter:
         alone = all(other is None for other in others) and self.column is Job.started_us
         return alone and any(self.labels())
 
+    def of_alias(self, alias: Callable[[str], str | None]) -> JobFilter:
+        """Return the filter with the alias of a person where it has a name."""
+        start = f"{USER}:"
+        tags = [TAG_SEPARATOR.sub(":", text, count=1) for text in self.tags]
+        names = [*([self.user] if self.user is not None else [])]
+        names += [tag.removeprefix(start) for tag in tags if tag.startswith(start)]
+        users = tuple(f"{start}{alias(name) or name}" for name in names)
+        others = (tag for tag in tags if not tag.startswith(start))
+        return replace(self, user=None, tags=(*users, *others))
+
     def labels(self) -> Iterator[str]:
         """Yield the labels that a job must have."""
         for kind, value in ((HARDWARE, self.hardware), (ZONE, self.zone)):
             if value is not None:
                 yield label_text(kind, value)
-        if self.user is not None:
-            yield label_text(TAG, f"user:{self.user}")
         for text in self.tags:
-            yield label_text(TAG, TAG_SEPARATOR.sub(":", text, count=1))
+            yield label_text(TAG, text)

@@ -12,11 +12,12 @@ from gramwatt.service.common.answers import JobsAnswer
 from gramwatt.service.common.cursors import MAYBE_FLOAT, MAYBE_INT, cut, decode_cursor
 from gramwatt.service.common.errors import CursorError
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.documents import JobSummary
+from gramwatt.service.jobs.documents import JobSummary, summaries
 from gramwatt.service.jobs.lists.filters import JobFilter
 from gramwatt.service.jobs.lists.model_runs import totals_of_model
 from gramwatt.service.jobs.lists.search import FEW, found_by
 from gramwatt.service.store.models import Job, JobLabel
+from gramwatt.service.store.people import known_alias
 
 
 def list_jobs(
@@ -26,9 +27,9 @@ def list_jobs(
 
     Raises CursorError for a text that is no cursor of the list in this order.
     """
-    chosen = JobFilter(**only)
-    after = _position(cursor, chosen) if cursor else None
+    after = _position(cursor, JobFilter(**only)) if cursor else None
     with service.store.read() as session:
+        chosen = JobFilter(**only).of_alias(lambda name: known_alias(session, name))
         # Who sees some projects only walks through their jobs, not through all of a label.
         by_labels = chosen.is_by_labels and service.store.projects is None
         if by_labels:
@@ -36,10 +37,10 @@ def list_jobs(
         else:
             searched = () if chosen.q is None else (found_by(service, chosen.q),)
             rows = _rows(session, chosen, after, limit + 1, *searched)
-    shown, following = cut(
-        rows, limit, lambda job: (chosen.sort, getattr(job, chosen.column.key), job.id)
-    )
-    return [JobSummary.from_row(job) for job in shown], following
+        shown, following = cut(
+            rows, limit, lambda job: (chosen.sort, getattr(job, chosen.column.key), job.id)
+        )
+        return summaries(session, shown), following
 
 
 def jobs_page(

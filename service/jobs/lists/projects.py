@@ -10,7 +10,6 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from gramwatt.service.access import audit
-from gramwatt.service.access.erased import require_not_erased
 from gramwatt.service.access.projects import require_own
 from gramwatt.service.common.answers import ProjectsAnswer, ProjectSummary
 from gramwatt.service.common.cursors import cut, decode_cursor
@@ -57,13 +56,12 @@ def projects_page(service: Service, limit: int, cursor: str | None) -> ProjectsA
 def declare_project(service: Service, project: str) -> ProjectSummary:
     """List a project from now on, also before its first job; the same again changes nothing.
 
-    Raises ForeignProjectError for a project of others, DeletedProjectError for a deleted one.
+    Raises ForeignProjectError for a project of others.
     """
     require_own(service, project)
     caller = service.caller
     # Who declares it at the same moment has done the same.
     with suppress(IntegrityError), service.for_every_project().store.write() as session:
-        require_not_erased(session, project)
         if session.get(Project, project) is None:
             made_us = service.now_us()
             session.add(Project(project=project, declared_us=made_us, declared_by=caller.name))

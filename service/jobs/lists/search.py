@@ -16,6 +16,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from gramwatt.service.container import Service
 from gramwatt.service.store.job_labels import DIGEST, TAG, label_text
 from gramwatt.service.store.models import Job, JobLabel
+from gramwatt.service.store.people import USER, Person
 
 VALUES_MOST = 500
 """Up to so many different names, models or labels are looked at one by one."""
@@ -50,6 +51,8 @@ def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Cond
     # SQLite's LIKE knows the case of the letters a to z alone.
     glob = _glob(text) if service.store.is_sqlite and not text.isascii() else None
 
+    of_user = label_text(TAG, f"{USER}:")
+
     def within(column: sa.ColumnElement[str]) -> Condition:
         if glob is not None:
             return column.op("GLOB")(f"*{glob}*")
@@ -61,13 +64,19 @@ def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Cond
             found = label.op("GLOB")(f"{TAG}:*{glob}*")
         return sa.and_(found, label.not_like(f"{label_text(TAG, '')}{DIGEST}%"))
 
+    def is_plain_tag(label: sa.ColumnElement[str]) -> Condition:
+        return sa.and_(is_tag(label), label.not_like(f"{of_user}%"))
+
     # A caller who sees some projects would walk through the values of the others, row by row.
     with service.for_every_project().store.read() as session:
         of_name = _having(session, Job.name, within)
         of_model = _having(session, Job.model_id, within)
+        named = sa.select(Person.alias).where(is_tag(sa.literal(of_user) + Person.name))
+        users = [f"{of_user}{alias}" for alias in session.scalars(named)]
+        of_label = _having(session, JobLabel.label, is_plain_tag)
         return (
             [_begins_id(text), *of_name, *of_model],
-            _having(session, JobLabel.label, is_tag),
+            [*of_label, *([JobLabel.label.in_(users)] if users else [])],
         )
 
 

@@ -81,7 +81,6 @@ GET /metrics""",
     "admin of every project": """
 DELETE /v1/people/<path:name>
 DELETE /v1/projects/<path:project>
-GET /v1/erasures
 DELETE /v1/keys/<name>
 DELETE /v1/sessions
 DELETE /v1/sessions/<session>
