@@ -344,7 +344,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("keep_intervals", "RETENTION_DAYS", "days that intervals are kept", _days_by_project),
     Setting("keep_audit", "AUDIT_RETENTION_DAYS", "whole days that the audit log is kept", _days),
     Setting("zone", "TIMEZONE", "time zone of days and months", _zone),
-    Setting("backup_dir", "BACKUP_DIR", "folder of the daily backups", _path),
+    Setting("backup_dir", "BACKUP_DIR", "folder of the daily backups of SQLite", _path),
     Setting("backup_keep", "BACKUP_KEEP", "how many backups are kept", _count),
     Setting("log", "LOG", "form of the log", partial(_one_of, "text json")),
     Setting("oidc.issuer", "OIDC_ISSUER", "address of the provider of sign-in", _https),

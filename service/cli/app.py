@@ -55,7 +55,6 @@ def add_commands(app: typer.Typer) -> None:
     tables = typer.Typer(no_args_is_help=True, help="Upgrade, check, copy or back up the database.")
     tables.command()(database.upgrade)
     tables.command()(database.check)
-    tables.command()(database.copy)
     tables.command()(database.backup)
     tables.command()(database.restore)
     app.add_typer(tables, name="db")

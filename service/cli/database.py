@@ -1,16 +1,14 @@
-"""The commands `gramwatt db upgrade`, `check`, `copy`, `backup` and `restore`."""
+"""The commands `gramwatt db upgrade`, `check`, `backup` and `restore`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gramwatt.collectors.common.files import why
-from gramwatt.collectors.common.progress import bar, busy
+from gramwatt.collectors.common.progress import busy
 from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,
@@ -23,11 +21,9 @@ from gramwatt.service.cli.common import (
 if TYPE_CHECKING:
     from gramwatt.service.container import Service
     from gramwatt.service.operation.factors import ScorePreview
-    from gramwatt.service.store.database import Store
 
 PREVIEWED = 20
 """Scores that a preview names, those that change most."""
-Address = Annotated[str, typer.Argument(help="sqlite:////path/file.db or postgresql://...")]
 
 
 def upgrade(
@@ -107,30 +103,11 @@ def check(database_url: DatabaseUrl = None) -> None:
     print("up to date")
 
 
-def copy(source: Address, target: Address) -> None:
-    """Copy a store into an empty database, of either kind, and compare them row by row.
-
-    The source may be in use: its state of one moment is copied. A copy that fails leaves nothing.
-    """
-    from gramwatt.service.store import transfer
-
-    with open_service(source) as service, _opened(target) as writing:
-        reading = service.store
-        if reading.path is not None and not reading.path.exists():
-            stop(1, f"there is no store at {reading.path}")
-        with bar("copying") as report:
-            copied = transfer.copy(reading, writing, progress=report)
-        _record(service, "copied", writing.url.render_as_string())
-    for table in copied:
-        print(f"{table.table:<18} {table.rows:>12} rows  checksum {table.checksum}")
-    print(f"copied {sum(table.rows for table in copied)} rows; every row is equal in both")
-
-
 def backup(
     file: Annotated[Path, typer.Argument(help="A file that does not exist yet.")],
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Write the store to one SQLite file, complete and consistent, also while it is served."""
+    """Write a SQLite store to one file, complete and consistent, also while it is served."""
     from gramwatt.service.store import transfer
 
     with open_service(database_url) as service:
@@ -150,7 +127,7 @@ def restore(
     ] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Put a backup in the place of the store, while nothing uses it.
+    """Put a backup in the place of a SQLite store, while nothing uses it.
 
     What was erased since has to be erased again.
     """
@@ -181,17 +158,3 @@ def _record(service: Service, action: str, subject: Path | str) -> None:
     from gramwatt.service.container import Caller
 
     audit.log(service.for_caller(Caller(author())), action, str(subject))
-
-
-@contextmanager
-def _opened(address: str) -> Iterator[Store]:
-    from gramwatt.service.store.database import Store
-
-    try:
-        store = Store(address)
-    except ValueError as error:
-        stop(2, str(error))
-    try:
-        yield store
-    finally:
-        store.close()

@@ -15,7 +15,7 @@ NAME = re.compile(r"gramwatt-\d{8}T\d{6}Z\.db")
 def back_up(service: Service) -> None:
     """Write a backup into `backup_dir`, if one is set, and delete all but the newest `backup_keep`.
 
-    Raises OSError, TransferError or a database's error; then no older backup is deleted.
+    Raises OSError or TransferError, also for PostgreSQL; then no older backup is deleted.
     """
     folder = service.config.backup_dir
     if folder is None:

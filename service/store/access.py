@@ -59,7 +59,7 @@ class BrowserSession(Base):
     """
 
     __tablename__ = "browser_sessions"
-    __table_args__ = (Index(None, "expires_us"), {"info": {"transient": True}})
+    __table_args__ = (Index(None, "expires_us"),)
 
     digest: Mapped[Word] = mapped_column(primary_key=True)
     kind: Mapped[Word]

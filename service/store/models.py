@@ -451,7 +451,6 @@ class Listening(Base):
     """Since when some server has listened without a break, and when one last said so; one row."""
 
     __tablename__ = "listening"
-    __table_args__ = {"info": {"transient": True}}
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     since_us: Mapped[Timestamp]
@@ -462,7 +461,6 @@ class Lease(Base):
     """Which process leads, and until when unless prolonged; one row, by PostgreSQL's clock."""
 
     __tablename__ = "leases"
-    __table_args__ = {"info": {"transient": True}}
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     holder: Mapped[Identifier]
