@@ -5,32 +5,26 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
 import sys
+import threading
 import webbrowser
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
-from waitress.channel import HTTPChannel
-from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import create_server
-from waitress.task import ErrorTask, WSGITask
 
 from gramwatt.collectors.common import server_key
-from gramwatt.service import logs, memory
+from gramwatt.service import logs
 from gramwatt.service.access import keys
 from gramwatt.service.access.sessions import new_link
 from gramwatt.service.app import create_app
 from gramwatt.service.config import Form, ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
-from gramwatt.service.proxies import HOST
 from gramwatt.service.rendering.reports import end_child, render_in_child
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
@@ -46,63 +40,8 @@ SETTINGS = {
     "channel_timeout": 75,
 }
 """How waitress is set up beside its defaults."""
-ROOM = 0.9
-"""Share of the connections above which those that are idle longest are closed."""
-_DETAILS = {
-    413: "The body is above the limit; send it in parts.",
-    431: "The request's headers are too long.",
-}
-
-
-class Refusal(ErrorTask):  # type: ignore[misc]
-    """What waitress refuses before the app is asked, as a problem document like the app's."""
-
-    def execute(self) -> None:
-        """Answer, and close the connection: what follows of the request is not read."""
-        error = self.request.error
-        code = "bad-request" if error.code < 500 else "internal"
-        if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-            code = "body-too-large"
-        detail = _DETAILS.get(error.code, str(error.body))
-        problem = {"type": "about:blank", "title": error.reason, "status": error.code}
-        body = json.dumps({**problem, "detail": detail, "code": code}).encode()
-        self.status = f"{error.code} {error.reason}"
-        self.response_headers.append(("Content-Type", "application/problem+json"))
-        self.set_close_on_finish()
-        self.content_length = len(body)
-        self.write(body)
-
-
-class Answer(WSGITask):  # type: ignore[misc]
-    """An answer of the app; when the server stops it is the last one of its connection."""
-
-    def build_response_header(self) -> bytes:
-        """Return the answer's first lines."""
-        if self.channel.server.stopping:
-            self.set_close_on_finish()
-        lines: bytes = super().build_response_header()
-        return lines
-
-
-class Parser(HTTPRequestParser):  # type: ignore[misc]
-    """Refuses what a proxy in front may read in another way, as RFC 9112 asks (3.2, 6.1)."""
-
-    def parse_header(self, header_plus: bytes) -> None:
-        """Read the lines of a request's head; raises ParsingError."""
-        super().parse_header(header_plus)
-        if not HOST.fullmatch(self.headers.get("HOST", "localhost")):
-            raise ParsingError("The Host header is malformed or given twice.")
-        both = self.chunked and "CONTENT_LENGTH" in self.headers
-        if both or "TRANSFER_ENCODING" in self.headers:  # HTTP/1.0 knows none
-            raise ParsingError("Transfer-Encoding goes with HTTP/1.1 and without Content-Length.")
-
-
-class Channel(HTTPChannel):  # type: ignore[misc]
-    """A connection whose refused requests get problem documents."""
-
-    parser_class = Parser
-    task_class = Answer
-    error_task_class = Refusal
+SENDING_S = 0.5
+"""How long a stopping server goes on sending what it has answered [s]."""
 
 
 class NotLoopbackError(ValueError):
@@ -125,7 +64,6 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
     upgrade(service.store)
     logs.set_up(config.log)  # that the database is away now, the command says itself
-    memory.keep_small()
     server_key.ensure(config.home)
     worker = ScoringWorker(service)
     app = create_app(service=replace(service, score_later=worker.add))
@@ -140,9 +78,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     )
     # Requests that wait for a thread are no news: it would be a line for each.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-    server.channel_class, server.stopping = Channel, False
     stop = Stop(service.stopping)
-    stop.wake(server.pull_trigger)
     render_in_child()
     ingest_local_spool(service)
     heartbeat, scheduler = Heartbeat(service), Scheduler(service)
@@ -155,10 +91,11 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     if ip_address(address).is_loopback and (open_browser or config.log == "text"):
         token = new_link(service, keys.SERVER)
         _print_login_link(f"{url}/login?token={token}", config.log, open_browser=open_browser)
-    while not stop.asked:
-        _turn(server, 1.0)
-        _make_room(server)
-    _finish(server, stop)
+    connections = threading.Thread(target=server.run, name="connections", daemon=True)
+    connections.start()
+    stop.wait()
+    server.task_dispatcher.shutdown(timeout=stop.left_s)  # requests that are being answered
+    connections.join(min(SENDING_S, stop.left_s))
     end_child()
     heartbeat.stop()
     _end(service, scheduler, stop, worker)
@@ -177,44 +114,6 @@ def run_scheduler(config: ServiceConfig, alive: Path | None = None) -> None:
     logs.announce(config.log, "gramwatt does the periodic work while it leads")
     stop.wait()
     _end(service, scheduler, stop)
-
-
-def _turn(server: Any, timeout_s: float) -> None:
-    """Let waitress handle what its sockets have, or wait for that."""
-    server.asyncore.loop(
-        timeout=timeout_s, map=server._map, use_poll=server.adj.asyncore_use_poll, count=1
-    )
-
-
-def _make_room(server: Any) -> None:
-    """Close the connections that are idle longest, before there are too many to accept another.
-
-    A client that keeps hundreds open would keep out everybody, itself too.
-    """
-    over = len(server._map) - round(ROOM * server.adj.connection_limit)
-    if over <= 0:
-        return
-    idle = [channel for channel in server.active_channels.values() if not _is_busy(channel)]
-    idle.sort(key=lambda channel: channel.last_activity)
-    for channel in idle[:over]:
-        channel.will_close = True  # as waitress closes those that time out
-
-
-def _finish(server: Any, stop: Stop) -> None:
-    """Accept nothing more, and answer the requests that are under way, as long as may be.
-
-    waitress itself would end its loop first, and with it answers that are not sent yet.
-    """
-    server.asyncore.dispatcher.close(server)
-    server.stopping = True  # the next answer of each kept connection is its last
-    while stop.left_s > 0 and any(map(_is_busy, list(server.active_channels.values()))):
-        _turn(server, 0.05)
-    server.task_dispatcher.shutdown(timeout=max(0.1, stop.left_s))
-
-
-def _is_busy(channel: Any) -> bool:
-    """Return whether a request of the connection is arriving, being answered or its answer sent."""
-    return bool(channel.request or channel.requests or channel.total_outbufs_len)
 
 
 def _end(

@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from threading import Event
 from types import FrameType
 
@@ -36,7 +35,6 @@ class Stop:
     def __init__(self, asked: Event | None = None) -> None:
         self._asked = asked or Event()
         self._until_s = 0.0
-        self._wake: Callable[[], None] | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._ask)
 
@@ -49,10 +47,6 @@ class Stop:
     def left_s(self) -> float:
         """Return how long the process may still take [s]."""
         return max(0.0, self._until_s - time.monotonic())
-
-    def wake(self, call: Callable[[], None]) -> None:
-        """Call this when a signal comes, to end a wait."""
-        self._wake = call
 
     def wait(self) -> None:
         """Wait for a signal.
@@ -68,5 +62,3 @@ class Stop:
             os._exit(128 + number)
         self._until_s = time.monotonic() + LIMIT_S
         self._asked.set()
-        if self._wake is not None:
-            self._wake()

@@ -9,7 +9,7 @@ from threading import Thread
 
 from flask import Flask
 
-from gramwatt.service import app, logs, memory
+from gramwatt.service import app, logs
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.rendering.reports import render_in_child
@@ -32,7 +32,6 @@ def create_app() -> Flask:
     """
     service = Service.open(from_environment())
     logs.set_up(service.config.log)
-    memory.keep_small()
     try:
         upgrade(service.store)
     except UNAVAILABLE:  # the store logs that its server is away

@@ -176,7 +176,7 @@ def _add_month(
         for job_id in progress(changed):
             with suppress(UnknownJobError, DeletedJobError, StillRunsError):
                 added[job_id] = _add_job(of_project, files, job_id, bare_too=True)
-        document = month_report(service, month, project)
+        document = month_report(service, month, project, names=False)
         files.add(MONTH_FILE, _as_json(document))
         before = _parts_text(_parts_before(service, month, project))
         if len(before) <= SIZES[BEFORE]:  # beyond, what the month is compared with is not checked

@@ -49,10 +49,15 @@ TRIES = 5
 
 
 def month_report(
-    service: Service, month: str, project: str | None = None, *, revision: int | None = None
+    service: Service,
+    month: str,
+    project: str | None = None,
+    *,
+    revision: int | None = None,
+    names: bool = True,
 ) -> MonthDoc:
     """Return the report of a month as `month_text` does, parsed."""
-    return read_month(month_text(service, month, project, revision=revision))
+    return read_month(month_text(service, month, project, revision=revision, names=names))
 
 
 def month_text(
@@ -62,6 +67,7 @@ def month_text(
     *,
     revision: int | None = None,
     nil: bool = False,
+    names: bool = True,
 ) -> str:
     """Return the report of a month as compact JSON; nothing is written.
 
@@ -69,12 +75,14 @@ def month_text(
     `revision`, the report that was kept under that number. A caller who is bound to projects has
     the report of one of them. Raises NoDataError for a month without a job; with `nil`, only for
     one that has not begun and for an unknown project, and the report of no job is nil.
+    Without `names` people have their aliases, as jobs were scored.
     """
     project = one_project(service, project, month)
     service = service.for_every_project()
     if revision is not None:
+        text = revisions.kept(service, month, project, revision)
         with service.store.read() as session:
-            return with_names(session, revisions.kept(service, month, project, revision))
+            return with_names(session, text) if names else text
     with service.store.read() as session:
         newest = revisions.newest(session, month, project)
         if nil and newest is None:
@@ -83,7 +91,8 @@ def month_text(
         advised_from = previous_month(month)  # whose suggestions the report follows
         others = months_before(month)
         found = _found(service, session, month, project, others, known, advised_from)
-        return with_names(session, _text(service, found, newest)[0])
+        text, _ = _text(service, found, newest)
+        return with_names(session, text) if names else text
 
 
 def keep_month(service: Service, month: str, project: str | None = None) -> str:

@@ -8,9 +8,10 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from http import HTTPStatus
 from urllib.error import HTTPError
 
@@ -26,80 +27,42 @@ from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
 from gramwatt.service.rendering import process as render_process
 from gramwatt.service.rendering.process import RenderProcess, render
-from gramwatt.service.server import SETTINGS
 from tests.journals import body, journal, lines
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send, serving
 
 
 @pytest.mark.long
 def test_a_stopping_server_answers_what_is_under_way_and_then_ends(tmp_path):
-    """The request's second half is sent after SIGTERM; a new connection is refused meanwhile.
-
-    A request that waits for the end of a job is answered, and a kept connection closed.
-    """
-    content = body(journal())
+    """A report is being made, and a request waits for the end of a job, when SIGTERM comes."""
     with serving(tmp_path, GRAMWATT_LOG="json") as (process, address):
         host, port = address.removeprefix("http://").split(":")
-        head = (
-            "POST /v1/jobs/job-1/records HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: mine-1\r\n"
-            f"Content-Type: application/x-ndjson\r\nContent-Length: {len(content)}\r\n"
-            f"Authorization: {KEYS[address]['Authorization']}\r\n\r\n"
-        )
+        send(address, "job-1", body(journal()))
         send(address, "job-2", body(journal("job-2", end_state=None)))
         with (
-            closing(http.client.HTTPConnection(host, int(port), timeout=30)) as kept,
+            closing(http.client.HTTPConnection(host, int(port), timeout=30)) as making,
             closing(http.client.HTTPConnection(host, int(port), timeout=30)) as waiting,
-            socket.create_connection((host, int(port)), timeout=30) as connection,
         ):
-            wait = "/v1/jobs/job-2?wait=scored&timeout_s=60"
-            waiting.request("GET", wait, headers=KEYS[address])
-            connection.sendall(head.encode() + content[:100])
-            kept.request("GET", "/healthz")
-            assert kept.getresponse().read()
+            named = {**KEYS[address], "X-Request-ID": "mine-1"}
+            making.request("GET", "/v1/jobs/job-1/report.pdf", headers=named)
+            waiting.request("GET", "/v1/jobs/job-2?wait=scored&timeout_s=60", headers=KEYS[address])
+            assert get(f"{address}/healthz") == {"status": "ok"}  # while the PDF is made
             process.popen.terminate()
             with waiting.getresponse() as answer:  # it waits up to 60 s, and the signal ends that
                 assert (answer.status, json.load(answer)["state"]) == (200, "running")
                 assert answer.headers["Retry-After"]
-            kept.request("GET", "/healthz")
-            with kept.getresponse() as answer:
-                assert answer.headers["Connection"] == "close"
-            eventually(lambda: refuses(host, int(port)), 60)
-            connection.sendall(content[100:])
-            answer = connection.recv(65536).decode()
+            with making.getresponse() as answer:
+                assert (answer.status, answer.read()[:5]) == (200, b"%PDF-")
         assert process.popen.wait(60) == 0
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection((host, int(port)), timeout=30)
         logged = [json.loads(line) for line in process.text.splitlines()]
         assert "token" not in process.text  # what signs in stands in no log
-    assert answer.startswith("HTTP/1.1 200")
-    assert "x-request-id: mine-1" in answer.lower()
     (line,) = [line for line in logged if line.get("request_id") == "mine-1"]
-    assert line["route"] == "/v1/jobs/<job_id>/records"
-    assert (line["method"], line["status"], line["level"]) == ("POST", 200, "info")
+    assert line["route"] == "/v1/jobs/<job_id>/report.<form>"
+    assert (line["method"], line["status"], line["level"]) == ("GET", 200, "info")
     assert 0 < line["duration_s"] < 60
     assert line["key"] == "server"
     assert line["time"].endswith("Z")
-
-
-@pytest.mark.long
-def test_a_client_that_keeps_its_connections_keeps_nobody_out(tmp_path):
-    """As many as the server takes, and more: scripts that keep their answers keep connections."""
-    with ExitStack() as stack:
-        process, address = stack.enter_context(serving(tmp_path))
-        host, port = address.removeprefix("http://").split(":")
-        for _ in range(SETTINGS["connection_limit"] + 20):
-            kept = http.client.HTTPConnection(host, int(port), timeout=30)
-            stack.enter_context(closing(kept))
-            kept.request("GET", "/healthz")
-            assert kept.getresponse().read()
-        assert "connection limit" not in process.text
-
-
-def refuses(host, port):
-    """Whether a server takes no connection."""
-    try:
-        socket.create_connection((host, port), timeout=30).close()
-    except (ConnectionRefusedError, ConnectionResetError):
-        return True
-    return False
 
 
 def test_a_json_log_holds_no_link_even_where_no_browser_opens(tmp_path):
@@ -118,18 +81,19 @@ main()
         assert "token" not in process.text
 
 
-def test_a_second_signal_ends_a_server_at_once(tmp_path):
-    with serving(tmp_path) as (process, address):
-        host, port = address.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=30) as connection:
-            connection.sendall(b"GET / HTTP/1.1\r\n")  # never ends
-            get(f"{address}/healthz")
-            process.popen.terminate()
-            eventually(lambda: refuses(host, int(port)), 60)  # it has had the signal
-            time.sleep(1)
-            assert process.popen.poll() is None
-            process.popen.send_signal(signal.SIGINT)
-            assert process.popen.wait(60) == 128 + signal.SIGINT
+def test_a_second_signal_ends_a_stopping_process_at_once():
+    code = (
+        "import time; from gramwatt.service.stopping import Stop; "
+        "stop = Stop(); print('ready', flush=True); "
+        "stop.wait(); print('asked', flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.stdout.readline() == "asked\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 128 + signal.SIGINT
 
 
 def test_a_request_keeps_its_id_and_one_that_is_no_word_is_replaced(client):

@@ -7,7 +7,7 @@ import pytest
 
 from gramwatt.collectors.common import server_key
 from tests.packages import ROOT
-from tests.service.processes import eventually, running, serving
+from tests.service.processes import eventually, running
 
 FOLLOWS = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEADS = {
@@ -33,13 +33,9 @@ def answers(port, head):
         return found
 
 
-@pytest.fixture(scope="module", params=["waitress", "gunicorn"])
-def port(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
     folder = tmp_path_factory.mktemp("heads")
-    if request.param == "waitress":
-        with serving(folder) as (_, address):
-            yield int(address.rpartition(":")[2])
-        return
     command = ("gunicorn", "--config", str(ROOT / "deploy" / "gunicorn.conf.py"))
     settings = {"GRAMWATT_BIND": "127.0.0.1:0", "GRAMWATT_WORKERS": "1"}
     server_key.ensure(folder / "home")

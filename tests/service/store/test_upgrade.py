@@ -8,6 +8,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
+from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
@@ -72,9 +73,10 @@ def back(url: str, like: Service) -> Iterator[Service]:
     service.store.close()
 
 
-def test_the_way_back_from_an_upgrade_loses_nothing(light, database_url, tmp_path):
+def test_the_way_back_from_an_upgrade_loses_nothing(light, tmp_path):
     """As docs/deploy.md has it: a backup before, journals after, both into a new database."""
-    url, new = ("--database-url", url_of(light)), ("--database-url", database_url)
+    new_url = sqlite_url(tmp_path / "new.db")
+    url, new = ("--database-url", url_of(light)), ("--database-url", new_url)
     ingest(light, "job-1", lines(journal("job-1")))
     before = job_document(light, "job-1").document
     assert gramwatt("db", "backup", str(tmp_path / "before.db"), *url)[0] == 0
@@ -87,6 +89,6 @@ def test_the_way_back_from_an_upgrade_loses_nothing(light, database_url, tmp_pat
     assert gramwatt("db", "restore", str(tmp_path / "before.db"), *new)[0] == 0
     code, out, err = gramwatt("import", "journals", str(tmp_path / "journals"), *new)
     assert (code, err) == (0, "")
-    with back(database_url, light) as service:
+    with back(new_url, light) as service:
         assert job_document(service, "job-1").document == before
         assert job_document(service, "job-2").document["total_g"] == before["total_g"]
