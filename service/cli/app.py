@@ -93,6 +93,7 @@ def _add_exchange(app: typer.Typer) -> None:
     exports.command("modelcard")(export.export_modelcard)
     exports.command("csv")(export.export_csv)
     exports.command("journals")(export.export_journals)
+    exports.command("parquet")(export.export_parquet)
     app.add_typer(exports, name="export")
     app.add_typer(evidence.evidence_app(), name="evidence")
     incoming = typer.Typer(

@@ -17,6 +17,7 @@ from gramwatt.service.cli.common import (
     current_service,
     job_document,
     open_service,
+    require_month,
     stop,
     write_file,
 )
@@ -84,6 +85,30 @@ def export_journals(
         print(f"gramwatt: {name} is left out: its intervals were deleted", file=sys.stderr)
     number = len(found.written)
     print(f"{number} job{'' if number == 1 else 's'} written to {folder}")
+
+
+def export_parquet(
+    folder: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder of the files.")],
+    month: Annotated[str | None, typer.Option(help="This month alone, YYYY-MM.")] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write jobs and intervals as Parquet files by month, for DuckDB, pandas and Spark."""
+    from gramwatt.service.access import audit
+    from gramwatt.service.container import Caller
+    from gramwatt.service.export_parquet import ParquetError
+    from gramwatt.service.export_parquet import export_parquet as export
+
+    require_month(month)
+    with open_service(database_url) as service:
+        try:
+            number = export(service, folder, month)
+        except ParquetError as error:
+            stop(1, error.message)
+        except OSError as error:
+            stop(1, f"cannot write to {folder}: {why(error)}")
+        done = f"Parquet of {month or 'all months'}, to {folder}"
+        audit.log(service.for_caller(Caller(author())), "exported", done)
+    print(f"{number} month{'' if number == 1 else 's'} written to {folder}")
 
 
 def _write(
