@@ -83,6 +83,17 @@ BUDGET_STATUS = {
     "unknown": "not known: a term of some job is not known",
 }
 
+REASONS = {
+    "late-records": "jobs or lines that arrived late",
+    "corrected": "corrections",
+    "deleted": "deleted jobs",
+    "intensity": "intensity of the grid",
+    "method": "engine, catalog or settings",
+    "not-known": "scores made again, why is not known",
+}
+"""Why jobs of a month changed since a revision of its report, in words."""
+OTHER_REASON = "months before it, budgets, suggestions or settings"
+
 
 def build(document: MonthDoc) -> Document:
     """Return the report of a month document."""
@@ -220,10 +231,11 @@ def _replaces(document: MonthDoc) -> list[Block]:
     if before is None:
         return []
     old, new = before["total_g"], document["totals"]["total_g"]
+    why = ", ".join(REASONS[reason] for reason in before["reasons"]) or OTHER_REASON
     if old == new and before["jobs"] == document["totals"]["jobs"]:
         said = (
-            f"This report replaces revision {before['revision']}. The month's total is the same; "
-            "months before it, budgets, suggestions or settings changed."
+            f"This report replaces revision {before['revision']}. The month's total is the same. "
+            f"What changed: {why}."
         )
         return [NoticeBlock("info", "", said)]
     change = ""
@@ -231,8 +243,7 @@ def _replaces(document: MonthDoc) -> list[Block]:
         change = marked(f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %") + "."
     said = (
         f"This report replaces revision {before['revision']}, which had "
-        f"{jobs_text(before['jobs'])} and {text(old)}: late lines, new scores or other settings "
-        f"changed it.{change}"
+        f"{jobs_text(before['jobs'])} and {text(old)}. What changed: {why}.{change}"
     )
     return [NoticeBlock("info", "", said)]
 

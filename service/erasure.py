@@ -35,6 +35,7 @@ from gramwatt.service.store.models import (
     Job,
     JobLabel,
     MonthlyReport,
+    MonthlyReportJob,
     MonthSum,
     WaitingLine,
 )
@@ -48,7 +49,10 @@ ACTORS: tuple[InstrumentedAttribute[Any], ...] = (
 """Columns that are the name of who did something and that no document shows."""
 SESSIONS = ("signed-in", "signed-out", "session-ended")
 """Acts of which the subject is a person's name; other subjects stay as they were written."""
-OWN = (Budget, Alert, OutboxMessage, MonthlyReport, MonthSum, Project, Deletion)
+OWN = (
+    *(Budget, Alert, OutboxMessage, MonthlyReport, MonthlyReportJob),
+    *(MonthSum, Project, Deletion),
+)
 """Tables whose rows of a project go with it, beside jobs."""
 _log = logging.getLogger("gramwatt.service")
 

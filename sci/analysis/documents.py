@@ -253,11 +253,16 @@ class StatementDoc(TypedDict):
 
 
 class RevisedDoc(TypedDict):
-    """The revision of the report before this one: its total [gCO2e] and number of jobs."""
+    """The revision of the report before this one: its total [gCO2e] and number of jobs.
+
+    `reasons` are those for this one: late-records, corrected, deleted, intensity, method (engine,
+    catalog or settings), not-known; none where no job of the month changed.
+    """
 
     revision: int
     jobs: int
     total_g: QuantityDoc | None
+    reasons: list[str]
 
 
 class ModelRow(TypedDict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from flask import Response, request
 from pydantic import Field
@@ -28,6 +28,7 @@ from gramwatt.service.api.support import (
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import document_version, job_document
 from gramwatt.service.months.report import keep_month, month_text
+from gramwatt.service.months.revisions import JobTable, job_table, job_table_csv
 from gramwatt.service.months.year import YEAR, year_report
 from gramwatt.service.rendering import reports as rendering
 from gramwatt.service.rendering.reports import (
@@ -54,6 +55,7 @@ SUMMED = "no-data", "not-ready", "busy"
 
 
 JOB_MEDIA = {MEDIA[form]: JobDoc if form == "json" else None for form in JOB_FORMATS}
+TABLE_MEDIA = {MEDIA["json"]: JobTable, MEDIA["csv"]: None}
 MONTH_MEDIA = {MEDIA[form]: MonthDoc if form == "json" else None for form in MONTH_FORMATS}
 
 
@@ -72,6 +74,12 @@ class MonthQuery(ProjectQuery):
     revision: int | None = Field(
         None, ge=1, le=1_000_000, description="A kept revision; without it, the month as it is."
     )
+
+
+class TableQuery(MonthQuery):
+    """Which jobs, and in which format."""
+
+    format: Literal["json", "csv"] = Field("json", description="One JSON document, or CSV.")
 
 
 class MonthFile(MonthPath):
@@ -125,6 +133,18 @@ def keep_monthly_report(path: MonthPath, query: ProjectQuery) -> MonthDoc:
     """
     with heavy():
         return read_month(keep_month(service(), path.month, query.project))
+
+
+@routes.get("/v1/reports/monthly/<month>/jobs", *SUMMED, access=Access.READ, media=TABLE_MEDIA)
+def monthly_jobs(path: MonthPath, query: TableQuery) -> Response:
+    """Return the jobs in the sums of a month: by which score, and their part of the month.
+
+    With `revision`, those of a kept report. What changed between two is a join of their jobs.
+    """
+    with heavy():
+        table = job_table(service(), path.month, query.project, query.revision)
+        content = job_table_csv(table, _mark()) if query.format == "csv" else to_text(table)
+    return Response(content, content_type=f"{MEDIA[query.format]}; charset=utf-8")
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)

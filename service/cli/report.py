@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
@@ -26,8 +26,11 @@ from gramwatt.service.cli.compare import After, Before, Unit, compared
 
 Format = TypeVar("Format", bound=str)
 Formats = Annotated[
-    str, typer.Option("--format", help="Comma-separated: html, pdf, json; csv for a month.")
+    str,
+    typer.Option("--format", help="Comma-separated: html, pdf, json; csv and jobs for a month."),
 ]
+JOBS: Literal["jobs"] = "jobs"
+"""The format of the table of a month's jobs, which is CSV."""
 Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")]
 
 
@@ -91,22 +94,29 @@ def report_month(
     from gramwatt.reports.printable import file_name
     from gramwatt.reports.sections.not_summed import incomplete
     from gramwatt.service.months.report import keep_month, month_text
+    from gramwatt.service.months.revisions import job_table, job_table_csv
     from gramwatt.service.rendering import reports as rendering
     from gramwatt.service.store.documents import read_month
 
     require_month(month)
-    chosen = _chosen(formats, rendering.MONTH_FORMATS)
+    chosen = _chosen(formats, (*rendering.MONTH_FORMATS, JOBS))
     with current_service() as service, busy("summing the month"):
         if revision is None:
             text = keep_month(service, month, project)
         else:
             text = month_text(service, month, project, revision=revision)
-        document = read_month(text)
+        document, table = read_month(text), ""
         mark = service.config.reports.decimal_mark
+        if JOBS in chosen:
+            of_report = document["project"], document["revision"]
+            table = job_table_csv(job_table(service, month, *of_report), mark)
     for sentence in incomplete(document):
         print(f"gramwatt: {month} is not complete. {sentence}", file=sys.stderr)
     stem = f"{month}-{file_name(project)}" if project else month
     for form in chosen:
+        if form == JOBS:
+            _write(output / f"{stem}-jobs.csv", table.encode())
+            continue
         with busy(f"writing {form}"):
             content = rendering.render_month(document, form, mark=mark)
         _write(output / f"{stem}.{form}", content)

@@ -30,7 +30,7 @@ def delete_job(
 ) -> DeletedJob:
     """Delete a job for good; its lines are refused from then on.
 
-    What its scores added to months stays on record, with who deleted it and why.
+    What its newest score added to months stays on record, with who deleted it and why.
 
     Raises UnknownJobError, ChangedError, or DeletedJobError for one that is deleted already.
     """
@@ -65,8 +65,7 @@ def remove_job(
         deleted_us=service.now_us(),
         deleted_by=by,
         reason=reason,
-        job=job.id,
-        scores=_grams(session, job.id),
+        grams=_grams(session, job),
     )
     session.add(record)
     outdated(session, job)  # what was taken out of lesser jobs for it counts there now
@@ -75,15 +74,15 @@ def remove_job(
     return record
 
 
-def _grams(session: Session, key: int) -> str:
-    """Return, as JSON, the carbon of a job by score and month."""
-    wanted = sa.select(Score.revision, Score.doc).where(Score.job == key).order_by(Score.revision)
-    found = {}
-    for revision, text in session.execute(wanted):
-        job = read_job(text)
-        months = sorted({day["day"][:7] for day in job["days"]})
-        found[revision] = {month: _grams_in(job, month) for month in months}
-    return to_text(found)
+def _grams(session: Session, job: Job) -> str:
+    """Return, as JSON, what the newest score of a job added to each month [gCO2e]."""
+    wanted = sa.select(Score.doc).where(Score.job == job.id, Score.revision == job.revision)
+    text = session.scalar(wanted)
+    if text is None:
+        return "{}"
+    document = read_job(text)
+    months = sorted({day["day"][:7] for day in document["days"]})
+    return to_text({month: _grams_in(document, month) for month in months})
 
 
 def _grams_in(job: JobDoc, month: str) -> tuple[float, float, float]:

@@ -65,13 +65,11 @@ def _other_sources(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]])
     return other_sources(one, other)
 
 
-def revised(revision: int, before: Fields) -> str:
-    """Return what the revision before this one said, as JSON; null for the first."""
-    if "totals" not in before:
-        return "null"
+def revised(revision: int, before: Fields, reasons: Sequence[str]) -> str:
+    """Return what the revision before this one said, and why this one differs, as JSON."""
     totals = _read(before, "totals")
     found = {"revision": revision, "jobs": totals["jobs"], "total_g": totals["total_g"]}
-    return msgspec.json.encode(found).decode()
+    return msgspec.json.encode({**found, "reasons": reasons}).decode()
 
 
 def followed(before: Fields | None, now: Fields) -> list[FollowedRow]:

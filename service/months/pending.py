@@ -142,8 +142,7 @@ def deleted_jobs(
 
 
 def _deleted(row: Deletion, month: str) -> DeletedRow:
-    scores = json.loads(row.scores)
-    grams = scores[max(scores, key=int)].get(month) if scores else None
+    grams = json.loads(row.grams).get(month)
     known = None
     if grams:
         value, low, high = grams

@@ -91,7 +91,7 @@ def month_text(
         advised_from = previous_month(month)  # whose suggestions the report follows
         others = months_before(month)
         found = _found(service, session, month, project, others, known, advised_from)
-        text, _ = _text(service, found, newest)
+        text, _ = _text(service, session, found, newest)
         return with_names(session, text) if names else text
 
 
@@ -116,8 +116,8 @@ def _kept(service: Service, month: str, project: str | None) -> str:
             if newest is None:
                 _require_begun(service, session, month, project)
             found = _found(service, session, month, project, months_before(month), known=True)
-            text, is_new = _text(service, found, newest)
-            jobs = revisions.pack_ledger(revisions.ledger_of(session, month, project))
+            text, is_new = _text(service, session, found, newest)
+            jobs = revisions.job_rows(session, month, project)
         store_sums(service, found.new)
         if not found.complete:
             return text
@@ -221,19 +221,22 @@ def _require_begun(service: Service, session: Session, month: str, project: str 
         raise NoDataError(f"no job of project {project!r} in {month}, nor in any other month")
 
 
-def _text(service: Service, found: _Found, newest: revisions.Kept | None) -> tuple[str, bool]:
+def _text(
+    service: Service, session: Session, found: _Found, newest: revisions.Kept | None
+) -> tuple[str, bool]:
     """Return the report as compact JSON, and whether no kept revision says the same."""
     fields = {**found.fields, **_raw(_beside(service, found))}
+    text = _written(fields, "null")
     if not found.complete or newest is None:
-        return _written(fields, "null"), True
-    text = _written(fields, revised(newest.revision, _fields(newest.doc)))
+        return text, True
+    before = _fields(newest.doc)
     if revisions.says_the_same(newest.doc, text):
         # Another factor of the memo is no other report.
-        before = _fields(newest.doc)
         if before[revisions.MEMO] == fields[revisions.MEMO]:
             return newest.doc, False
         return _encoded({**before, revisions.MEMO: fields[revisions.MEMO]}), False
-    return text, True
+    reasons = revisions.reasons(session, newest, found.month, found.project)
+    return _written(fields, revised(newest.revision, before, reasons)), True
 
 
 def _beside(service: Service, found: _Found) -> dict[str, Any]:

@@ -1,22 +1,39 @@
-"""Reports of complete months as they were kept: each that differs from the last is a revision."""
+"""Reports of complete months as they were kept: each that differs from the last is a revision.
+
+A revision has its document, the reasons for it, and a table of the jobs in its sums. So what
+changed between two is a join of their tables.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-import zlib
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, cast, get_args
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from gramwatt.reports.delimited import delimited
+from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months.sums.keeping import ALL
-from gramwatt.service.store.models import Job, JobMonth, MonthlyReport
+from gramwatt.service.months.sums.part import SUMMED, TERMS_B, terms_of
+from gramwatt.service.store.models import (
+    Deletion,
+    Job,
+    JobMonth,
+    MonthlyReport,
+    MonthlyReportJob,
+    Score,
+    is_pending,
+)
 from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.store.upserts import upsert
+
+T = TypeVar("T")
 
 ROUNDING = 1e-12
 """Relative difference of figures that were added in another order."""
@@ -27,8 +44,17 @@ NOT_COMPARED = frozenset(("revision", "issued_at", "revised", MEMO))
 """Fields of a report that say what became of it, not of its month, and the memo of settings."""
 
 
-Ledger = Mapping[int, int]
-"""The score revision of each job of a month that its sums hold, or that was excluded, by key."""
+Reason = Literal["late-records", "corrected", "deleted", "intensity", "method", "not-known"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+"""Why a revision differs from the one before, in the order in which a report names them."""
+MADE_FOR: dict[str, Reason] = {
+    "ended": "late-records",
+    "late-records": "late-records",
+    "corrected": "corrected",
+    "intensity": "intensity",
+    "factors": "method",
+}
+"""The reason by why a score was made; a score that a person asked for is not known."""
 
 
 class Kept(NamedTuple):
@@ -48,24 +74,129 @@ def newest(session: Session, month: str, project: str | None) -> Kept | None:
     return Kept(*row) if row else None
 
 
-def ledger_of(session: Session, month: str, project: str | None) -> dict[int, int]:
-    """Return the newest score of each job of a month, the jobs with the most carbon first."""
-    wanted = sa.select(Job.id, Job.revision).join(JobMonth, JobMonth.job == Job.id)
-    wanted = wanted.where(JobMonth.month == month)
-    if project is not None:
-        wanted = wanted.where(JobMonth.project == project)
-    grams = sa.func.coalesce(Job.total_g, -1.0).desc()
-    return {key: revision for key, revision in session.execute(wanted.order_by(grams, Job.id))}
+class JobRow(TypedDict):
+    """A job in the sums of a month: by which of its scores, and its part of the month.
+
+    E in kWh, O and M in gCO2e; null where a term is not known.
+    """
+
+    job_id: str
+    project: str
+    revision: int
+    energy_kwh: float | None
+    operational_g: float | None
+    embodied_g: float | None
 
 
-def pack_ledger(ledger: Ledger) -> bytes:
-    """Return a ledger as the store keeps it."""
-    return zlib.compress(json.dumps(list(ledger.items())).encode())
+class JobTable(TypedDict):
+    """The jobs of a month's report, in order of their ids; `revision` is null for the month as it
+    is.
+    """
+
+    month: str
+    project: str | None
+    revision: int | None
+    jobs: list[JobRow]
 
 
-def unpack_ledger(packed: bytes) -> dict[int, int]:
-    """Return what `pack_ledger` packed."""
-    return dict(json.loads(zlib.decompress(packed))) if packed else {}
+def job_table(
+    service: Service, month: str, project: str | None = None, revision: int | None = None
+) -> JobTable:
+    """Return the jobs in the sums of a kept report, or of the month as it is.
+
+    Raises NoDataError for a report that was not kept.
+    """
+    project = one_project(service, project, month)
+    service = service.for_every_project()
+    with service.store.read() as session:
+        if revision is None:
+            jobs = job_rows(session, month, project)
+        else:
+            jobs = kept_jobs(session, month, project, revision)
+    return {"month": month, "project": project, "revision": revision, "jobs": jobs}
+
+
+def job_table_csv(table: JobTable, mark: str = ".") -> str:
+    """Return a table of jobs as CSV with a decimal `mark`; an unknown figure is empty."""
+    columns = tuple(JobRow.__annotations__)
+    return delimited(columns, ([row[name] for name in columns] for row in table["jobs"]), mark)  # type: ignore[literal-required]
+
+
+def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:
+    """Return the jobs in the sums of a month as they are now, in order of their ids."""
+    terms = sa.func.substr(JobMonth.numbers, 1, TERMS_B)
+    wanted = sa.select(JobMonth.job_id, JobMonth.project, Job.revision, terms)
+    wanted = wanted.join(Job, Job.id == JobMonth.job).where(*_summed(month, project))
+    ordered = wanted.order_by(JobMonth.job_id, JobMonth.project)
+    found: list[JobRow] = []
+    for job_id, of, score, numbers in session.execute(ordered):
+        energy_kwh, operational_g, embodied_g = terms_of(numbers)
+        found.append(
+            {
+                "job_id": job_id,
+                "project": of,
+                "revision": score,
+                "energy_kwh": energy_kwh,
+                "operational_g": operational_g,
+                "embodied_g": embodied_g,
+            }
+        )
+    return found
+
+
+def kept_jobs(session: Session, month: str, project: str | None, revision: int) -> list[JobRow]:
+    """Return the jobs in the sums of a kept report; raises NoDataError."""
+    report = _kept(session, MonthlyReport.id, month, project, revision)
+    columns = (getattr(MonthlyReportJob, name) for name in JobRow.__annotations__)
+    wanted = sa.select(*columns).where(MonthlyReportJob.report == report)
+    ordered = wanted.order_by(MonthlyReportJob.job_id, MonthlyReportJob.project)
+    return [cast(JobRow, dict(row)) for row in session.execute(ordered).mappings()]
+
+
+def reasons(session: Session, kept: Kept, month: str, project: str | None) -> list[Reason]:
+    """Return why the month differs from a kept report, by the scores of its jobs.
+
+    Empty where no job changed: then other months, budgets, suggestions or settings did.
+    """
+    own = MonthlyReportJob.report == kept.id
+    same_job = sa.and_(
+        MonthlyReportJob.job_id == Job.job_id, MonthlyReportJob.project == Job.project
+    )
+    again = (
+        sa.select(Score.reason)
+        .join(Job, Job.id == Score.job)
+        .join(MonthlyReportJob, same_job)
+        .where(own, Score.revision > MonthlyReportJob.revision)
+    )
+    found = {MADE_FOR.get(reason, "not-known") for reason in session.scalars(again.distinct())}
+    new = (
+        sa.select(Score.reason)
+        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
+        .join(JobMonth, JobMonth.job == Job.id)
+        .outerjoin(MonthlyReportJob, sa.and_(same_job, own))
+        .where(*_summed(month, project), MonthlyReportJob.job_id.is_(None))
+    )
+    # A job that is not new to the store was moved here, or counts again.
+    for reason in session.scalars(new.distinct()):
+        found.add("corrected" if MADE_FOR.get(reason) == "corrected" else "late-records")
+    of_deleted = sa.and_(
+        Deletion.job_id == MonthlyReportJob.job_id, Deletion.project == MonthlyReportJob.project
+    )
+    gone = (
+        sa.select(Deletion.job_id.is_(None))
+        .select_from(MonthlyReportJob)
+        .outerjoin(Job, same_job)
+        .outerjoin(Deletion, of_deleted)
+        .where(own, Job.id.is_(None))
+    )
+    found |= {"corrected" if moved else "deleted" for moved in session.scalars(gone.distinct())}
+    return [reason for reason in REASONS if reason in found]
+
+
+def _summed(month: str, project: str | None) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions of the parts that are in the sums of a month."""
+    found = [JobMonth.month == month, JobMonth.use == SUMMED, ~is_pending()]
+    return found if project is None else [*found, JobMonth.project == project]
 
 
 def keep(
@@ -75,9 +206,9 @@ def keep(
     revision: int,
     text: str,
     made_of: str,
-    jobs: bytes,
+    jobs: Sequence[JobRow],
 ) -> bool:
-    """Keep a report under a number; return False where another process has used the number."""
+    """Keep a report and its jobs under a number; return False where another process has used it."""
     row = MonthlyReport(
         month=month,
         project=project or ALL,
@@ -85,11 +216,12 @@ def keep(
         made_us=service.now_us(),
         made_of=made_of,
         doc=text,
-        jobs=jobs,
     )
     try:
         with service.store.write() as session:
             session.add(row)
+            session.flush()
+            upsert(session, MonthlyReportJob, [{"report": row.id, **job} for job in jobs])
     except IntegrityError:
         return False
     return True
@@ -140,25 +272,22 @@ def latest_revision(service: Service, month: str, project: str | None) -> int:
 
 def kept(service: Service, month: str, project: str | None, revision: int) -> str:
     """Return the report that was kept as this revision; raises NoDataError."""
-    wanted = sa.select(MonthlyReport.doc).where(
-        *_of(month, project), MonthlyReport.revision == revision
-    )
     with service.store.read() as session:
-        text = session.scalar(wanted)
-    if text is None:
-        of = f" of project {project!r}" if project else ""
-        raise NoDataError(f"no report of {month}{of} was kept as revision {revision}")
-    return text
+        return _kept(session, MonthlyReport.doc, month, project, revision)
 
 
-def kept_jobs(session: Session, month: str, project: str | None, revision: int) -> bytes:
-    """Return the scores that a kept report was made of, packed; raises NoDataError."""
-    wanted = sa.select(MonthlyReport.jobs).where(
-        *_of(month, project), MonthlyReport.revision == revision
-    )
+def _kept(
+    session: Session,
+    column: InstrumentedAttribute[T],
+    month: str,
+    project: str | None,
+    revision: int,
+) -> T:
+    wanted = sa.select(column).where(*_of(month, project), MonthlyReport.revision == revision)
     found = session.scalar(wanted)
     if found is None:
-        raise NoDataError(f"no report of {month} was kept as revision {revision}")
+        of = f" of project {project!r}" if project else ""
+        raise NoDataError(f"no report of {month}{of} was kept as revision {revision}")
     return found
 
 

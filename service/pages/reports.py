@@ -57,5 +57,6 @@ def month(month_name: str) -> Response:
     links = {"Short": f"{page_of}{only}"} if asked.full else {"Whole report": whole}
     links |= {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "html", "csv", "json")}
     links["Register"] = f"{here}/jobs{only}"
+    links["Jobs"] = f"{here}/jobs?{urlencode({'format': 'csv', **of})}"
     report = month_response(month_name, asked.project, "page", whole="" if asked.full else whole)
     return framed(report, links, tab="months")

@@ -343,7 +343,7 @@ class Correction(Base):
 class Deletion(Base):
     """What stays of a deleted job: its id and key, when, by whom and why, and its months.
 
-    `scores` has what each of its scores added to each month (`jobs/deletion.py`).
+    `grams` has what its newest score added to each month (`jobs/deletion.py`).
     """
 
     __tablename__ = "deletions"
@@ -356,8 +356,7 @@ class Deletion(Base):
     deleted_us: Mapped[Timestamp]
     deleted_by: Mapped[Label]
     reason: Mapped[Label | None]
-    job: Mapped[int | None] = mapped_column(BigInteger, index=True)
-    scores: Mapped[Document] = mapped_column(server_default="{}")
+    grams: Mapped[Document]
 
 
 class WaitingLine(Base):
@@ -412,8 +411,7 @@ class OpenJournal(Base):
 class MonthlyReport(Base):
     """A kept report of a month; the project is empty for the report over all projects.
 
-    `made_of` is the state of the month (`months/stored.py`) that it is known to hold for, `jobs`
-    the score revision of each of its jobs (`months/revisions.py`).
+    `made_of` is the state of the month (`months/stored.py`) that it is known to hold for.
     """
 
     __tablename__ = "monthly_reports"
@@ -426,7 +424,26 @@ class MonthlyReport(Base):
     made_us: Mapped[Timestamp]
     made_of: Mapped[Document]
     doc: Mapped[Document]
-    jobs: Mapped[bytes] = mapped_column(LargeBinary, default=b"")
+
+
+class MonthlyReportJob(Base):
+    """A job in the sums of a kept report: by which of its scores, and its part of the month.
+
+    E is in kWh, O and M are in gCO2e; null where a term is not known. Rows never change, and stay
+    when the job is deleted.
+    """
+
+    __tablename__ = "monthly_report_jobs"
+
+    report: Mapped[int] = mapped_column(
+        Key, ForeignKey("monthly_reports.id", ondelete="CASCADE"), primary_key=True
+    )
+    job_id: Mapped[Identifier] = mapped_column(primary_key=True)
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    revision: Mapped[int]
+    energy_kwh: Mapped[float | None]
+    operational_g: Mapped[float | None]
+    embodied_g: Mapped[float | None]
 
 
 class TaskRun(Base):

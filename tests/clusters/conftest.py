@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.doubles.processes import ROOT, STANDIN
-
 LIB = "usr/lib/x86_64-linux-gnu"
 CONF = """
 ClusterName=test
@@ -54,8 +52,7 @@ GPUS = (
 SETTINGS = """
 GRAMWATT_HOME={folder}/home
 GRAMWATT_ZONE=FR
-STANDIN_NVML={folder}/gpus.json
-PYTHONPATH={path}
+GRAMWATT_NVML=synthetic:{folder}/gpus.json
 SLURM_JOB_GPUS=1  # of two: Debian's build takes no GPU that is not there
 """
 
@@ -84,8 +81,7 @@ class Slurm:
             text = (prefix / script).read_text()
             assert "/run/gramwatt-slurm" in text
             (prefix / script).write_text(text.replace("/run/gramwatt-slurm", f"{self.folder}/runs"))
-        path = os.pathsep.join([str(STANDIN), str(ROOT)])
-        (prefix / "settings").write_text(SETTINGS.format(folder=self.folder, path=path))
+        (prefix / "settings").write_text(SETTINGS.format(folder=self.folder))
         (self.folder / "gpus.json").write_text(GPUS)
         facts = {"host": socket.gethostname(), "root": self.root, "lib": LIB, "ports": _ports()}
         (self.folder / "slurm.conf").write_text(CONF.format(folder=self.folder, **facts))

@@ -82,7 +82,7 @@ def test_what_to_do_is_on_page_one_also_below_warnings_and_no_page_is_left_empty
     total_g = full["totals"]["total_g"]
     document = {
         **full,
-        "revised": {"revision": 1, "jobs": 1, "total_g": total_g},
+        "revised": {"revision": 1, "jobs": 1, "total_g": total_g, "reasons": ["corrected"]},
         "totals": {**full["totals"], "jobs_unknown": 1},
         "excluded": [{"job_id": "j", "name": "n", "project": "p", "reason": "r"}],
         "budgets": [{**budget, "project": f"project {n}"} for n in range(4)],
@@ -96,12 +96,17 @@ def test_what_to_do_is_on_page_one_also_below_warnings_and_no_page_is_left_empty
 
 def test_a_revision_with_the_same_total_says_so(full):
     totals = full["totals"]
-    revised = {"revision": 3, "jobs": totals["jobs"], "total_g": totals["total_g"]}
+    revised = {"revision": 3, "jobs": totals["jobs"], "total_g": totals["total_g"], "reasons": []}
     said = month.build({**full, "revised": revised}).blocks[1].text
-    assert said.startswith("This report replaces revision 3. The month's total is the same; ")
+    assert said.startswith("This report replaces revision 3. The month's total is the same. What ")
+    assert said.endswith(" changed: months before it, budgets, suggestions or settings.")
+    revised["reasons"] = ["late-records", "not-known"]
     revised["total_g"] = {**totals["total_g"], "value": totals["total_g"]["value"] / 2}
     said = month.build({**full, "revised": revised}).blocks[1].text
-    assert said.endswith(" Total: +100.0 %.")
+    assert said.endswith(
+        ". What changed: jobs or lines that arrived late, scores made again, why is not known. "
+        "Total: +100.0 %."
+    )
 
 
 def test_the_printed_effects_add_up_to_the_printed_change(full):
@@ -164,7 +169,7 @@ def test_the_statement_names_who_answers_or_that_nobody_does(full):
     rows = dict(blocks(month.build(full), Facts)[-1].rows)
     assert rows["Accountable"] == "nobody named: set GRAMWATT_ACCOUNTABLE"
     said = {"organisation": "Example GmbH", "accountable": "Dana", "contact": "dana@example.com"}
-    revised = {"revision": 1, "jobs": 23, "total_g": full["totals"]["total_g"]}
+    revised = {"revision": 1, "jobs": 23, "total_g": full["totals"]["total_g"], "reasons": []}
     named = {**full, "statement": said, "revision": 2, "revised": revised}
     rows = dict(blocks(month.build(named), Facts)[-1].rows)
     assert (rows["Organisation"], rows["Accountable"]) == ("Example GmbH", "Dana")

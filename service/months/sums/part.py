@@ -57,6 +57,8 @@ MOST = 1e100
 BLOCKS = ("energy", "intensity", "embodied")
 HEAD, FIGURE, NONLINEAR, EFFECT, COUNT, QUALITY, NAMES = 9, 7, 3, 3, 3, 2, 2
 """Numbers in the head, and in a row of each table, in their order."""
+TERMS_B = 8 * (HEAD + len(TERMS) * FIGURE)
+"""The bytes of a part in which the whole month's terms are."""
 
 
 PORTION = 2_000
@@ -101,6 +103,17 @@ def part_until(job: JobDoc, month: str, day: int) -> StoredPart:
     last = f"{month}-{day:02d}"
     days = [one for one in months_of(job)[month].days if one["day"] <= last]
     return _Writer(job).written(Part(job, days))
+
+
+def terms_of(numbers: bytes) -> list[float | None]:
+    """Return E [kWh], O and M [gCO2e] of a part by its first `TERMS_B` bytes; None if unknown."""
+    values = array("d", numbers[:TERMS_B])
+    found: list[float | None] = [None] * len(TERMS)
+    for row in range(min(int(values[0]), len(TERMS))):
+        day, term, _, _, value = values[HEAD + row * FIGURE : HEAD + row * FIGURE + 5]
+        if day <= 0 and term < len(TERMS):  # of the whole month, and no component
+            found[int(term)] = value
+    return found
 
 
 def days_of(numbers: bytes) -> int:

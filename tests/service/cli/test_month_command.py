@@ -1,5 +1,6 @@
 """Reports of months by command: the same revision, the same bytes; deliveries in the outbox."""
 
+import csv
 import hashlib
 import json
 from datetime import UTC, datetime
@@ -41,6 +42,26 @@ def test_a_revision_is_the_same_to_the_last_byte_whatever_comes_after(tmp_path):
     assert written(tmp_path / "again", "--revision", "1")[0] == first
     code, _, said = gramwatt("report", "month", "2026-05", "--revision", "9")
     assert (code, "revision 9" in said) == (1, True)
+
+
+def test_the_jobs_of_two_revisions_are_tables_to_join(tmp_path):
+    for name in ("job-1", "job-2"):
+        run_job(name)
+
+    def table(name, *options):
+        command = ("report", "month", "2026-05", "--format", "jobs", "-o", str(tmp_path / name))
+        code, out, _ = gramwatt(*command, *options)
+        assert (code, out.count("2026-05-jobs.csv")) == (0, 1)
+        rows = csv.DictReader((tmp_path / name / "2026-05-jobs.csv").read_text().splitlines())
+        return {row["job_id"]: row for row in rows}
+
+    first = table("first")
+    assert gramwatt("job", "job-1", "--set", "pue=1.5", "--reason", "the hall's meter")[0] == 0
+    assert gramwatt("rm", "job-2", "--yes", "--reason", "was a test")[0] == 0
+    second = table("second")
+    assert (sorted(first), sorted(second)) == (["job-1", "job-2"], ["job-1"])
+    assert [rows["job-1"]["revision"] for rows in (first, second)] == ["1", "2"]
+    assert table("again", "--revision", "1") == first
 
 
 def test_a_delivery_is_in_the_outbox(tmp_path, monkeypatch):

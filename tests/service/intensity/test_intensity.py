@@ -269,6 +269,7 @@ def test_a_month_is_restated_when_its_jobs_are_scored_with_better_values(
         "revision": 1,
         "jobs": 1,
         "total_g": before["totals"]["total_g"],
+        "reasons": ["intensity"],
     }
     # M of the month is the same; O is what was imported instead of the year's.
     embodied = before["totals"]["total_g"]["value"] - german - french

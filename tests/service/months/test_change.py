@@ -168,6 +168,7 @@ def test_late_lines_make_a_revision_that_says_so(service, clock):
         "revision": 1,
         "jobs": 1,
         "total_g": first["totals"]["total_g"],
+        "reasons": ["late-records"],
     }
     assert month_report(service, "2026-05") == second
     # The first is read as it was.

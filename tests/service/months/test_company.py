@@ -227,6 +227,17 @@ class Since:
         del self.company.jobs["2026-04-030"]
 
 
+def table(client: FlaskClient, month: str, revision: int | None = None) -> dict[str, Any]:
+    """The jobs of a report by their ids."""
+    of = {} if revision is None else {"revision": revision}
+    answer = client.get(f"/v1/reports/monthly/{month}/jobs", query_string=of)
+    return {row["job_id"]: row for row in answer.json["jobs"]}
+
+
+def total(row: dict[str, Any]) -> float:
+    return float(row["operational_g"] + row["embodied_g"])
+
+
 CAUSES = ("corrected", "late_records", "intensity", "deleted")
 
 
@@ -245,13 +256,23 @@ def test_four_months_of_a_company_agree_with_an_independent_calculation(
         getattr(since, cause)()
     clock.turn(hours=2)
     run(light, "score-pending", "rescore-intensity", "monthly-reports")
-    for month in MONTHS:
+    changed = {}
+    for month, cause in zip(MONTHS, CAUSES, strict=True):
         check_month(client, company, month)
         revised = report(client, month)["revised"]
         assert (revised["revision"], revised["total_g"]["value"]) == (1, near(reported[month]))
-        # The first report stays.
+        assert revised["reasons"] == [cause.replace("_", "-")]
+        # The first report stays, with its jobs: the deleted one too.
         old = report(client, month, revision=1)["totals"]["total_g"]["value"]
         assert old == near(reported[month])
+        first, now = (table(client, month, revision) for revision in (1, 2))
+        assert sum(map(total, first.values())) == near(reported[month])
+        assert sum(map(total, now.values())) == near(company.total(month).total)
+        assert now == table(client, month)
+        changed[month] = [job_id for job_id in now if first.get(job_id) != now[job_id]]
+    assert changed["2026-01"] == ["2026-01-011", "2026-01-012", "2026-01-013"]
+    assert changed["2026-02"] == ["2026-02-020", f"2026-02-{JOBS:03d}"]
+    assert changed["2026-04"] == []
     check_year(client, company)
     [gone] = report(client, "2026-04")["deletions"]
     assert (gone["job_id"], gone["reason"]) == ("2026-04-030", "was run twice")

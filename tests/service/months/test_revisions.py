@@ -10,13 +10,19 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
+from gramwatt.reports.month import REASONS as WORDS
 from gramwatt.service.app import create_app
+from gramwatt.service.container import Service
+from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.jobs.corrections import correct_job
+from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.periodic import keep_ended_months
 from gramwatt.service.months.report import keep_month, month_text
+from gramwatt.service.months.revisions import REASONS
 from gramwatt.service.store.models import Base, MonthlyReport
+from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
 
 MAY = "2026-05"
@@ -174,3 +180,117 @@ def test_a_decimal_comma_is_a_setting_of_reports(light):
     for name in ("value", "low", "high"):
         assert [row[name].replace(",", ".") for row in other] == [row[name] for row in one]
     assert any("," in row["value"] for row in other)
+
+
+ADDRESS = f"/v1/reports/monthly/{MAY}"
+
+
+def jobs_of(client, revision=None, **of):
+    """The jobs of a report by id, without its project."""
+    of |= {} if revision is None else {"revision": revision}
+    found = client.get(f"{ADDRESS}/jobs", query_string=of)
+    assert (found.status_code, found.json["revision"]) == (200, revision)
+    return {row.pop("job_id"): row for row in found.json["jobs"] if row.pop("project")}
+
+
+def kept_reasons(client):
+    """Keep the next revision, and return the reasons for it."""
+    before = client.get(ADDRESS).json["revision"]
+    after = client.post(ADDRESS).json
+    assert before is None  # it is not yet kept
+    return after["revised"]["reasons"]
+
+
+def test_each_revision_has_its_jobs_and_reasons_and_stays(service, clock):
+    client = create_app(service=service).test_client()
+    TASKS["rescore-factors"].action(service)
+    for number in range(5):
+        job(service, f"job-{number}", pue=1.25)
+    keep_ended_months(service)
+    first, totals = jobs_of(client, 1), client.get(ADDRESS).json["totals"]
+    assert first == jobs_of(client)
+    for term in ("energy_kwh", "operational_g", "embodied_g"):
+        assert sum(row[term] for row in first.values()) == pytest.approx(totals[term]["value"])
+    assert {row["revision"] for row in first.values()} == {1}
+
+    job(service, "late", pue=1.25)
+    job(service, "job-0", writer="w2", node="n2", pue=1.25)
+    assert kept_reasons(client) == ["late-records"]
+    second = jobs_of(client, 2)
+    assert sorted(second.keys() - first.keys()) == ["late"]
+    assert [name for name in first if first[name] != second[name]] == ["job-0"]
+    assert second["job-0"]["energy_kwh"] == pytest.approx(2 * first["job-0"]["energy_kwh"])
+
+    correct_job(service, "job-1", {"pue": 1.5}, by="u")
+    correct_job(service, "job-2", {"excluded": True}, by="u", reason="a test")
+    delete_job(service, "job-3", by="u", reason="was a test")
+    assert kept_reasons(client) == ["corrected", "deleted"]
+    third = jobs_of(client, 3)
+    assert sorted(second.keys() - third.keys()) == ["job-2", "job-3"]
+    assert third["job-1"]["revision"] == 2
+    assert third["job-1"]["operational_g"] == pytest.approx(
+        first["job-1"]["operational_g"] * 1.5 / 1.25
+    )
+    (gone,) = client.get(ADDRESS).json["deletions"]
+    grams = second["job-3"]["operational_g"] + second["job-3"]["embodied_g"]
+    assert gone["total_g"]["value"] == pytest.approx(grams)
+
+    older = Service(replace(service.config, lifetime_years=8.0), service.store)
+    TASKS["rescore-factors"].action(older)
+    client = create_app(service=older).test_client()
+    assert kept_reasons(client) == ["method"]
+    # What was kept is as it was, and says so in each form.
+    assert [jobs_of(client, n) for n in (1, 2, 3)] == [first, second, third]
+    assert client.get(f"{ADDRESS}/jobs?revision=9").json["code"] == "no-data"
+    page = client.get(f"{ADDRESS}.html").text
+    assert "What changed: engine, catalog or settings." in page
+
+
+def test_every_reason_has_words_in_the_report():
+    assert tuple(WORDS) == REASONS
+
+
+def test_a_score_made_again_for_a_reason_of_its_own_is_not_known(service):
+    client = create_app(service=service).test_client()
+    job(service)
+    keep_ended_months(service)
+    series = SeriesName("FR", "average", "lifecycle", "imported")
+    hours = [99.0] * 24
+    keep(service, series, 3600, "hourly", datetime(2026, 5, 10, tzinfo=UTC), hours)
+    rescore(service, "job-1", "the hours are there")
+    assert kept_reasons(client) == ["not-known"]
+
+
+def test_a_job_that_moves_to_another_project_is_a_correction_of_both(service):
+    reports = replace(service.config.reports, projects=frozenset({"*"}))
+    service = Service(replace(service.config, reports=reports), service.store)
+    client = create_app(service=service).test_client()
+    for name in ("job-1", "job-2"):
+        job(service, name)
+    job(service, "job-3", project="speech")
+    keep_ended_months(service)
+    correct_job(service, "job-2", {"project": "speech"}, by="u")
+    keep_ended_months(service)
+    for project, jobs in (("vision", ["job-1"]), ("speech", ["job-2", "job-3"])):
+        found = client.get(ADDRESS, query_string={"project": project}).json
+        assert found["revised"]["reasons"] == ["corrected"]
+        assert list(jobs_of(client, 2, project=project)) == jobs
+    assert client.get(ADDRESS).json["revised"]["reasons"] == ["corrected"]
+
+
+def test_the_jobs_of_a_report_as_csv_are_texts_and_numbers(service):
+    client = create_app(service=service).test_client()
+    job(service, "job-1")
+    job(service, "job-2", project="=cmd")
+    keep_ended_months(service)
+    answer = client.get(f"{ADDRESS}/jobs?revision=1&format=csv")
+    assert answer.mimetype == "text/csv"
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [(row["job_id"], row["project"]) for row in rows] == [
+        ("job-1", "vision"),
+        ("job-2", "'=cmd"),
+    ]
+    found = jobs_of(client, 1)
+    assert [float(row["energy_kwh"]) for row in rows] == [
+        found[name]["energy_kwh"] for name in ("job-1", "job-2")
+    ]
