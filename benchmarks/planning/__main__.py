@@ -85,7 +85,7 @@ def main() -> int:
     options = parser.parse_args()
     plans: dict[Kind, dict[str, list[Came]]] = {kind: {} for kind in KINDS}
     held: list[float] = []
-    misses: dict[str, list[float]] = {}
+    misses: dict[str, dict[str, list[float]]] = {}
     for zone, (hours, cut) in traces.read(options.traces).items():
         for moment in range(cut, len(hours.values) - HORIZON_H, options.every):
             now = hours.first + moment
@@ -101,12 +101,14 @@ def main() -> int:
             assert usual is not None
             for name, outlook in (("forecast", found), ("usual for the hour", usual)):
                 mean = outlook.grid.values[:SHOWN_H]
-                misses.setdefault(name, []).append(float(np.quantile(abs(truth / mean - 1), 0.8)))
+                of_zone = misses.setdefault(name, {}).setdefault(zone, [])
+                of_zone += abs(truth / mean - 1).tolist()
             data = ZoneData(Zones().zone(zone), found)
             for kind in KINDS:
                 plans[kind].setdefault(zone, []).append(_came(zone, data, kind, hours, now))
-    for name, missed in misses.items():
-        print(f"eight in ten hours within {np.mean(missed):.0%} of the {name}")
+    for name, by_zone in misses.items():
+        missed = np.mean([np.quantile(of_zone, 0.8) for of_zone in by_zone.values()])
+        print(f"eight in ten hours within {missed:.0%} of the {name}, mean of the zones")
     return _report(plans, float(np.mean(held)))
 
 
