@@ -132,7 +132,7 @@ def test_a_month_before_with_fitting_sums_is_read_by_the_line(month: bytes, tmp_
     code, err, used_b = measured(path)
     assert (code, "Traceback" in err) == (1, False), err
     assert "are allowed" not in err
-    assert used_b < 2 * MOST_B
+    assert used_b < MOST_B
 
 
 def listed(path: Path, names: Iterable[str]) -> None:
@@ -167,4 +167,4 @@ def test_a_list_of_files_as_long_as_the_bounds_allow(
     listed(path, names)
     code, err, used_b = measured(path)
     assert (code, message in err) == (1, True), err
-    assert used_b < 1.5 * MOST_B
+    assert used_b < MOST_B
