@@ -11,7 +11,6 @@ from gramwatt.reports.model import (
     Text,
 )
 from gramwatt.reports.sections.advice import advice_blocks, packaged_advice, saving_sentence
-from gramwatt.reports.sections.audit import audit_blocks
 from gramwatt.reports.sections.common import (
     method_blocks,
     notice_blocks,
@@ -58,8 +57,8 @@ SYNTHETIC = (
 )
 
 MORE = (
-    "The full report has the calculation, every device, notice, input and source, the "
-    "method and the self-audit: gramwatt report job {job_id} --full"
+    "The full report has the calculation, every device, notice, input and source, and "
+    "the method: gramwatt report job {job_id} --full"
 )
 MAX_WINDOWS = 6
 """Windows of the short report."""
@@ -128,7 +127,6 @@ def _details(document: JobDoc) -> list[Block]:
         Heading("Sources"),
         source_table((row["what"], row["figure"]) for row in document["method"]["inputs"]),
         *method_blocks(document["method"]),
-        *audit_blocks(document),
         *_meter_cost(document),
     ]
 

@@ -36,7 +36,6 @@ SECTIONS = [
     "Inside the boundary",
     "Outside the boundary",
     "Ranges and digits",
-    "Self-audit",
     "What measuring cost",
 ]
 

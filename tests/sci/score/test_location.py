@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.reports.job import build
-from gramwatt.sci.analysis.audit import self_audit
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
@@ -81,7 +80,6 @@ def test_nodes_in_different_zones_are_counted_each_in_its_own():
     boards = next(row for row in doc["method"]["inputs"] if row["symbol"] == "TE")
     assert (boards["of"], boards["count"]) == ("NVIDIA H100 80GB HBM3", 2)
     assert boards["what"] == f"{boards['name']} (2 alike)"
-    assert all(row["passed"] for row in self_audit(doc))
     assert "FR, DE: each node in its own" in words(build(doc, full=True))
 
 
@@ -200,7 +198,6 @@ def test_nodes_of_different_pue_are_counted_each_with_its_own():
         "GPU-1": 1.4,
     }
     assert codes(doc).count("pue-several") == 1
-    assert all(row["passed"] for row in self_audit(doc))
 
 
 def test_an_own_supply_has_its_own_factor_and_conforms():

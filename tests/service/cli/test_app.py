@@ -132,13 +132,13 @@ def test_reports_are_written_and_named_on_stdout(two_jobs, tmp_path):
     assert (code, err) == (0, "")
     assert out.split() == ["out/job-1.html", "out/job-1.pdf", "out/job-1.json"]
     assert (tmp_path / "out/job-1.pdf").read_bytes().startswith(b"%PDF-")
-    assert "Self-audit" not in (tmp_path / "out/job-1.html").read_text()
+    assert "Ranges and digits" not in (tmp_path / "out/job-1.html").read_text()
     assert gramwatt("report", "job", "job-1", "--full", "--format", "html") == (
         0,
         "job-1.html\n",
         "",
     )
-    assert "Self-audit" in (tmp_path / "job-1.html").read_text()
+    assert "Ranges and digits" in (tmp_path / "job-1.html").read_text()
     code, out, _ = gramwatt("report", "month", "2026-05", "--format", "csv,json")
     assert (code, out.split()) == (0, ["2026-05.csv", "2026-05.json"])
     month = json.loads((tmp_path / "2026-05.json").read_text())
