@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from xml.sax.saxutils import escape, quoteattr
 
-from gramwatt.reports.printable import clean
+from gramwatt.sci.base.printable import clean
 
 LABEL_MOST, VALUE_MOST = 30, 60
 """Characters of the two halves."""

@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
-from gramwatt.reports.printable import clean
+from gramwatt.sci.base.printable import clean
 
 SEPARATOR = {".": ",", ",": ";"}
 """Between cells, by decimal mark: with a decimal comma spreadsheets expect semicolons."""

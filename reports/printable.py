@@ -1,23 +1,15 @@
-"""Users' texts made printable: control codes and unpaired surrogates are replaced."""
+"""Users' texts as blocks of a report, and in files' names."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import unicodedata
 from typing import Any
 
-_DIRECTION = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Marks that set the direction of the following text; a name must not reorder the report."""
+from gramwatt.sci.base.printable import clean
+
 FILE_NAME_MOST = 40
 """Characters of a text in a file's name; file systems take 255 bytes in all."""
-
-
-def clean(text: str) -> str:
-    """Return the text with a space for each control code and U+FFFD for each unpaired surrogate."""
-    if text.isprintable():
-        return text
-    return "".join(map(_printable, text))
 
 
 def file_name(text: str, *, distinct: bool = False) -> str:
@@ -45,14 +37,3 @@ def cleaned(value: Any) -> Any:
         fields = {f.name: cleaned(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return dataclasses.replace(value, **fields)
     return value
-
-
-def _printable(character: str) -> str:
-    if character in _DIRECTION:
-        return ""
-    match unicodedata.category(character):
-        case "Cs":  # surrogate
-            return "\N{REPLACEMENT CHARACTER}"
-        case "Cc":  # control code
-            return " "
-    return character

@@ -12,6 +12,7 @@ import typer
 
 from gramwatt.collectors.common.files import why
 from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.printable import clean
 from gramwatt.sci.base.request_fields import once
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -77,9 +78,16 @@ def ranged(name: str, text: str | None) -> float | dict[str, float] | None:
     return figures[0]
 
 
+def show(*lines: str, err: bool = False) -> None:
+    """Print lines that may hold texts of others, such as names: none of them can begin a line of
+    its own, or change what a terminal shows.
+    """
+    typer.echo("\n".join(map(clean, lines)), err=err)
+
+
 def refuse(message: str) -> NoReturn:
     """Report on stderr what is wrong and end with exit 2."""
-    typer.echo(f"gramwatt: {message}", err=True)
+    show(f"gramwatt: {message}", err=True)
     raise typer.Exit(2)
 
 

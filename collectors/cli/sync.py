@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import whole_file, why
 from gramwatt.collectors.common.installation import install_command
@@ -115,7 +116,7 @@ def _report_sync(done: Any, config: Config) -> None:
     for verb in ("closed", "sent", "scored", "running"):
         jobs = getattr(done, verb)
         for name in dict.fromkeys(jobs):
-            print(f"{verb} {name}")
+            show(f"{verb} {name}")
     if waiting := len(done.waiting):
         print_message(
             f"{waiting} {'job stays' if waiting == 1 else 'jobs stay'} spooled in {config.home}; "

@@ -176,8 +176,9 @@ def _table(jobs: Sequence[LiveJob], none: str = NONE) -> RenderableType:
 
 def _cells(job: LiveJob) -> list[str]:
     from gramwatt.sci.base.formatting import ascii_units, number, percent, value_text
+    from gramwatt.sci.base.printable import clean
 
-    name = " ".join("".join(c if c.isprintable() else " " for c in job.name).split())
+    name = " ".join(clean(job.name).split())
     rate = "-"
     if job.units_per_s is not None:
         rate = ascii_units(f"{number(job.units_per_s, 3)} {(job.unit or '')[:12]}")

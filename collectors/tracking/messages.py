@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from gramwatt.sci.base.printable import clean
+
 _reported: set[str] = set()
 
 
@@ -12,7 +14,8 @@ def print_message(text: str) -> None:
     """Write one line to stderr, once per process; silent where stderr is gone."""
     if text not in _reported:
         _reported.add(text)
-        write_stderr(f"{wrap(f'gramwatt: {text}', _columns())}\n")
+        lines = "\n".join(map(clean, f"gramwatt: {text}".split("\n")))
+        write_stderr(f"{wrap(lines, _columns())}\n")
 
 
 def write_stderr(text: str) -> None:

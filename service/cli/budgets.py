@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
     AsJson,
     author,
@@ -97,9 +98,10 @@ def budget_list(
     if as_json:
         print_json({"budgets": rows, "next_cursor": None})
     elif rows:
-        print("\n\n".join("\n".join(_lines(row)) for row in rows))
+        for n, row in enumerate(rows):
+            show(*([""] if n else []), *_lines(row))
     else:
-        print("no budget; set one: gramwatt budget set PROJECT KG")
+        show("no budget; set one: gramwatt budget set PROJECT KG")
 
 
 def budget_rm(project: ProjectName, month: Month = None) -> None:
@@ -109,7 +111,7 @@ def budget_rm(project: ProjectName, month: Month = None) -> None:
     require_month(month)
     with upgraded_service() as service:
         remove_budget(service, project, month, by=author())
-    print("removed")
+    show("removed")
 
 
 def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
@@ -138,17 +140,16 @@ def budget_outbox(as_json: AsJson = False) -> None:
     if as_json:
         print_json(page)
     elif page["messages"]:
-        print("\n".join(_message_line(message) for message in page["messages"]))
+        show(*(_message_line(message) for message in page["messages"]))
     else:
-        print("no message")
+        show("no message")
 
 
 def _print(row: BudgetRow, as_json: bool) -> None:
-    print_json(row) if as_json else print("\n".join(_lines(row)))
+    print_json(row) if as_json else show(*_lines(row))
 
 
 def _lines(row: BudgetRow) -> list[str]:
-    from gramwatt.reports.printable import clean
     from gramwatt.sci.base.formatting import (
         UNKNOWN,
         all_digits,
@@ -158,6 +159,7 @@ def _lines(row: BudgetRow) -> list[str]:
         plain,
         text,
     )
+    from gramwatt.sci.base.printable import clean
 
     when = f"{row['month']} only" if row["month"] else "every month"
     share = row["spent_share"]
@@ -186,8 +188,8 @@ def _lines(row: BudgetRow) -> list[str]:
 
 
 def _message_line(row: OutboxRow) -> str:
-    from gramwatt.reports.printable import clean
     from gramwatt.sci.base.formatting import minute_text
+    from gramwatt.sci.base.printable import clean
 
     what = f"report of {row['month']}"
     if row["threshold"] is not None:

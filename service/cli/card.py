@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import JobProject, current_service, job_document, stop
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def write(
         stop(2, f"{card} is no model card: {error}")
     content.data[KEY] = found
     content.save(card)
-    print(f"{card}: {found['emissions']:g} gCO2e ({found['emissions_range_g']})")
+    show(f"{card}: {found['emissions']:g} gCO2e ({found['emissions_range_g']})")
 
 
 def push(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from gramwatt.collectors.cli.options import AsJson as AsJson
+from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.common.files import whole_file, why
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Project = Annotated[str | None, typer.Option(help="Only this project.")]
 
 def stop(code: int, message: str) -> NoReturn:
     """Exit with a code and one line on stderr."""
-    print(f"gramwatt: {message}", file=sys.stderr)
+    show(f"gramwatt: {message}", err=True)
     raise typer.Exit(code)
 
 
@@ -180,7 +180,7 @@ def confirm(question: str, otherwise: str) -> None:
     try:
         sure = typer.confirm(question, default=False, err=True)
     except typer.Abort:  # Ctrl-C, or nobody there to answer
-        print(file=sys.stderr)
+        show("", err=True)
         sure = False
     if not sure:
         stop(1, otherwise)

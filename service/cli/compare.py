@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
     AsJson,
     JobProject,
@@ -44,7 +45,7 @@ def compare(
     if as_json:
         print_json(found)
     else:
-        print("\n".join(runs_lines(found)))
+        show(*runs_lines(found))
 
 
 def assert_(
@@ -80,7 +81,7 @@ def assert_(
         print_json({"passed": not failed, "max_increase": limit, "comparison": found})
     else:
         word = "failed" if failed else "unknown" if unknown else "passed"
-        print(f"{word}: {found['text']} Allowed: up to {100 * limit:g}% more.")
+        show(f"{word}: {found['text']} Allowed: up to {100 * limit:g}% more.")
     if failed:
         raise typer.Exit(1)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
     JobId,
     JobProject,
@@ -107,7 +108,7 @@ def rm(
         if not yes:
             _confirm(job_head(service, whole))
         delete_job(service, whole, by=author(), reason=reason)
-    print(f"deleted {whole}")
+    show(f"deleted {whole}")
 
 
 def _confirm(head: Any) -> None:

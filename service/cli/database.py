@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import busy
 from gramwatt.service.cli.common import (
@@ -45,7 +46,7 @@ def upgrade(
             _preview(service, as_json)
             return
         changed = migrate.upgrade(service.store)
-    print("upgraded" if changed else "up to date")
+    show("upgraded" if changed else "up to date")
 
 
 def _preview(service: Service, as_json: bool) -> None:
@@ -63,12 +64,12 @@ def _preview(service: Service, as_json: bool) -> None:
         print_json({"jobs": len(rows), "changed": changed})
         return
     for row in changed[:PREVIEWED]:
-        print(f"{row['job_id']}  {row['project']}  {_change(row)}")
+        show(f"{row['job_id']}  {row['project']}  {_change(row)}")
     if len(changed) > PREVIEWED:
-        print(f"and {len(changed) - PREVIEWED} more; --json has all")
+        show(f"and {len(changed) - PREVIEWED} more; --json has all")
     known = [change for row in changed if (change := _change_g(row)) is not None]
     what = f"{len(changed)} of {len(rows)} scores would change"
-    print(f"{what}, by {sum(known):+.6g} g in all" if known else what)
+    show(f"{what}, by {sum(known):+.6g} g in all" if known else what)
 
 
 def _change_g(row: ScorePreview) -> float | None:
@@ -100,7 +101,7 @@ def check(database_url: DatabaseUrl = None) -> None:
         changes = differences(service.store)
     if changes:
         stop(1, "the tables differ from this release:\n" + "\n".join(changes))
-    print("up to date")
+    show("up to date")
 
 
 def backup(
@@ -149,7 +150,7 @@ def restore(
         finally:
             leader.resign()
         _record(service, "restored", file)
-    print(f"restored {file}" + (f"; what it replaced is in {old}" if kept else ""))
+    show(f"restored {file}" + (f"; what it replaced is in {old}" if kept else ""))
 
 
 def _record(service: Service, action: str, subject: Path | str) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import DatabaseUrl, author, confirm
 from gramwatt.service.cli.keys import admin_service
 
@@ -33,7 +34,7 @@ def erase_project(
         if not yes:
             confirm(f"Delete project {name} with all its jobs for good?", KEPT)
         found = erasure.erase_project(service, name, by=author())
-    print(f"deleted {name}: {found['jobs_deleted']} jobs")
+    show(f"deleted {name}: {found['jobs_deleted']} jobs")
 
 
 def erase_person(
@@ -55,4 +56,4 @@ def erase_person(
         if not yes:
             confirm(f"Erase {name}{' and delete their jobs' if jobs else ''} for good?", KEPT)
         found = erasure.erase_person(service, name, by=author(), jobs=jobs)
-    print(f"{found['alias']} stands for the name; {found['jobs_deleted']} jobs deleted")
+    show(f"{found['alias']} stands for the name; {found['jobs_deleted']} jobs deleted")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.common.files import whole_file, why
 from gramwatt.collectors.common.progress import each
 from gramwatt.service.cli.common import (
@@ -148,13 +148,13 @@ def evidence_verify(
 def _show(verdict: Verdict) -> None:
     """Print what was found, what was not compared first; what differs on stderr."""
     if verdict.outcome == "proven-in-part":
-        print("proven in part: nothing differs, and this was not compared:")
+        show("proven in part: nothing differs, and this was not compared:")
     for text in verdict.not_compared:
-        print(f"not compared {text}")
+        show(f"not compared {text}")
     for text in verdict.wrong:
-        print(f"gramwatt: {text}", file=sys.stderr)
+        show(f"gramwatt: {text}", err=True)
     for text in [*verdict.equal, *(f"{text}: figures were compared" for text in verdict.versions)]:
-        print(f"equal        {text}")
-    print("\nTaken on trust:")
+        show(f"equal        {text}")
+    show("", "Taken on trust:")
     for text in verdict.trusted:
-        print(f"- {text}")
+        show(f"- {text}")

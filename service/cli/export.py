@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.common.files import why
 from gramwatt.service.cli.common import (
     DatabaseUrl,
@@ -82,9 +82,9 @@ def export_journals(
         done = f"{len(found.written)} journals{f' of {user}' if user else ''}, to {folder}"
         audit.log(service.for_caller(Caller(author())), "exported", done)
     for name in found.left_out:
-        print(f"gramwatt: {name} is left out: its intervals were deleted", file=sys.stderr)
+        show(f"gramwatt: {name} is left out: its intervals were deleted", err=True)
     number = len(found.written)
-    print(f"{number} job{'' if number == 1 else 's'} written to {folder}")
+    show(f"{number} job{'' if number == 1 else 's'} written to {folder}")
 
 
 def export_parquet(

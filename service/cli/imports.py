@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import bar
 from gramwatt.service.cli.common import (
@@ -53,12 +53,12 @@ def import_codecarbon(
     if as_json:
         print_json(answer)
     else:
-        print(_summary(answer))
+        show(_summary(answer))
     for row in [] if as_json else answer["rejected"][:SHOWN_MOST]:
-        print(f"gramwatt: {file}, line {row['line']}: {row['message']}", file=sys.stderr)
+        show(f"gramwatt: {file}, line {row['line']}: {row['message']}", err=True)
     if len(answer["rejected"]) > SHOWN_MOST and not as_json:
         more = len(answer["rejected"]) - SHOWN_MOST
-        print(f"gramwatt: and {more} more rows; --json names all", file=sys.stderr)
+        show(f"gramwatt: and {more} more rows; --json names all", err=True)
     if answer["rejected"]:
         raise typer.Exit(1)
 
@@ -82,17 +82,15 @@ def import_journals(
                 jobs += 1
                 if isinstance(answer, str):
                     refused += 1
-                    print(f"gramwatt: {name}: {answer}", file=sys.stderr)
+                    show(f"gramwatt: {name}: {answer}", err=True)
                     continue
                 new, known = new + answer["accepted"], known + answer["duplicate"]
                 refused += answer["rejected_count"]
                 for row in answer["rejected"][:SHOWN_MOST]:
-                    print(
-                        f"gramwatt: {name}, line {row['line']}: {row['message']}", file=sys.stderr
-                    )
+                    show(f"gramwatt: {name}, line {row['line']}: {row['message']}", err=True)
         except OSError as error:
             stop(2, f"cannot read {folder}: {why(error)}")
-    print(f"{jobs} jobs read: {new} lines new, {known} known, {refused} refused")
+    show(f"{jobs} jobs read: {new} lines new, {known} known, {refused} refused")
     if refused:
         raise typer.Exit(1)
 
@@ -148,14 +146,14 @@ def import_intensity(
         except OSError as error:
             stop(2, f"cannot read {file}: {why(error)}")
     if not answer["used"]:
-        print(f"gramwatt: {unused_text(answer['zone'], f'{signal} {basis}')}", file=sys.stderr)
+        show(f"gramwatt: {unused_text(answer['zone'], f'{signal} {basis}')}", err=True)
     if as_json:
         print_json(answer)
     else:
-        print(
+        show(
             f"{answer['zone']}: {answer['points']} points of {answer['step_minutes']} minutes, "
-            f"{answer['unknown']} unknown; {answer['days_new']} of {answer['days']} days are new\n"
-            f"from {answer['start']} to {answer['end']}"
+            f"{answer['unknown']} unknown; {answer['days_new']} of {answer['days']} days are new",
+            f"from {answer['start']} to {answer['end']}",
         )
 
 
@@ -202,13 +200,13 @@ def import_prometheus(
     else:
         jobs = len(answer["imported"])
         known = f", {answer['duplicate']} already there" if answer["duplicate"] else ""
-        print(
+        show(
             f"imported {jobs} job{'' if jobs == 1 else 's'}{known}: "
             f"{answer['energy_j'] / 3.6e6:.4g} kWh of {answer['boards']} boards and their hosts; "
             f"{answer['nobody_j'] / 3.6e6:.4g} kWh of the boards is nobody's"
         )
     for row in [] if as_json else answer["rejected"][:SHOWN_MOST]:
-        print(f"gramwatt: line {row['line']}: {row['message']}", file=sys.stderr)
+        show(f"gramwatt: line {row['line']}: {row['message']}", err=True)
     if answer["rejected"]:
         raise typer.Exit(1)
 

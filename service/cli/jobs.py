@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
     AsJson,
     JobId,
@@ -83,13 +84,13 @@ def jobs(
     from gramwatt.service.cli.terminal import model_lines
 
     if page["jobs"]:
-        print("\n".join(job_rows(page["jobs"], short, shutil.get_terminal_size().columns)))
+        show(*job_rows(page["jobs"], short, shutil.get_terminal_size().columns))
     else:
-        print("no job matches" if cursor or any(only.values()) else NO_JOB)
+        show("no job matches" if cursor or any(only.values()) else NO_JOB)
     if page["next_cursor"]:
-        print(f"more jobs: --cursor {page['next_cursor']}", file=sys.stderr)
+        show(f"more jobs: --cursor {page['next_cursor']}", err=True)
     if "model" in page:
-        print("\n".join(["", *model_lines(page["model"])]))
+        show("", *model_lines(page["model"]))
 
 
 def _check_choices(**given: str | None) -> None:
@@ -173,7 +174,7 @@ def job(
     if as_json:
         print_json(found)
     else:
-        print("\n".join(lines))
+        show(*lines)
 
 
 def _comparable(service: Service, *documents: JobDoc) -> list[JobDoc]:

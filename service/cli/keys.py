@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,
@@ -62,7 +62,7 @@ def key_create(
         made = create_key(service, name, scope, project or (), expires=span)
     only = f" of {', '.join(made['projects'])}" if made["projects"] else ""
     until = f" until {made['expires_at'][:16]}Z" if made["expires_at"] else ""
-    print(f"key {name} ({scope}{only}{until}); it is not shown again:", file=sys.stderr, flush=True)
+    show(f"key {name} ({scope}{only}{until}); it is not shown again:", err=True)
     print(made["key"])
 
 
@@ -76,12 +76,12 @@ def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
         print_json(found)
         return
     if not found["keys"]:
-        print("no key; make one: gramwatt key create NAME --scope ingest")
+        show("no key; make one: gramwatt key create NAME --scope ingest")
     for row in found["keys"]:
         ends = "expired" if row["expired"] else f"until {(row['expires_at'] or 'revoked')[:10]}"
         used = f"last used {row['last_used_at'][:16]}Z" if row["last_used_at"] else "never used"
         projects = ", ".join(row["projects"]) or "all projects"
-        print(f"{row['name']}  {row['prefix']}  {row['scope']}  {projects}  {used}  {ends}")
+        show(f"{row['name']}  {row['prefix']}  {row['scope']}  {projects}  {used}  {ends}")
 
 
 def key_rotate(
@@ -103,7 +103,7 @@ def key_rotate(
     with admin_service(database_url) as service:
         made = rotate_key(service, name, left, expires=span)
     text = f"key {name}; the one before works for {overlap} more; this is not shown again:"
-    print(text, file=sys.stderr, flush=True)
+    show(text, err=True)
     print(made["key"])
 
 
@@ -119,7 +119,7 @@ def key_revoke(
 
     with admin_service(database_url) as service:
         revoke_key(service, name, prefix)
-    print(f"revoked {name}")
+    show(f"revoked {name}")
 
 
 def key_log(
@@ -149,7 +149,7 @@ def key_log(
         print_json(found)
         return
     for row in found["entries"]:
-        print(_entry(row))
+        show(_entry(row))
 
 
 def _follow(service: Service, newest: list[AuditRow], after: int, as_json: bool) -> None:
@@ -159,7 +159,7 @@ def _follow(service: Service, newest: list[AuditRow], after: int, as_json: bool)
     rows = newest[::-1]
     while True:
         for row in rows:
-            print(json.dumps(row) if as_json else _entry(row), flush=True)
+            show(json.dumps(row) if as_json else _entry(row))
             after = row["number"]
         rows = entries_after(service, after)
         if not rows:
@@ -202,7 +202,7 @@ def login(
         stop(2, "--project: a project's name cannot be empty; leave it out for all projects")
     with admin_service(database_url) as service:
         token = new_link(service, author(), frozenset(project or ()) or None)
-    print(f"{address}/login?token={token}")
+    show(f"{address}/login?token={token}")
 
 
 def session_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
@@ -215,12 +215,12 @@ def session_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> N
         print_json(found)
         return
     if not found["sessions"]:
-        print("nobody is signed in")
+        show("nobody is signed in")
     for row in found["sessions"]:
         projects = ", ".join(row["projects"]) or "all projects"
         times = f"since {row['started_at'][:16]}Z until {row['expires_at'][:16]}Z"
         who = f"{row['id']}  {row['person']}  {row['scope']}  {projects}"
-        print(f"{who}  from {row['address']}  {times}")
+        show(f"{who}  from {row['address']}  {times}")
 
 
 def session_end(
@@ -242,7 +242,7 @@ def session_end(
             found = end_sessions_of(service, person)
         else:
             found = end_session(service, session or "")
-    print(f"ended {found['ended']} session{'s' if found['ended'] > 1 else ''}")
+    show(f"ended {found['ended']} session{'s' if found['ended'] > 1 else ''}")
 
 
 @contextmanager

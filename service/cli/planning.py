@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
 from gramwatt.service.cli.common import job_id as job_id_of
 
@@ -64,7 +65,13 @@ def plan(
 
     Example: gramwatt plan --hours 4 --zone DE --deadline 2026-05-02T08:00Z
     """
-    from gramwatt.collectors.cli.options import read_document, refuse, refuse_error, with_flags
+    from gramwatt.collectors.cli.options import (
+        read_document,
+        refuse,
+        refuse_error,
+        show,
+        with_flags,
+    )
     from gramwatt.collectors.common.times import moment
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.plan_request import parse_plan_request
@@ -91,14 +98,12 @@ def plan(
         print_json(answer)
     elif shape == SECONDS:
         begins = datetime.fromisoformat(answer["plan"][0]["start"])
-        print(max(0, round((begins - datetime.now(UTC)).total_seconds())))
+        show(str(max(0, round((begins - datetime.now(UTC)).total_seconds()))))
     elif shape == SLURM:
         # sbatch reads a time without a zone as local time.
-        print(
-            f"{datetime.fromisoformat(answer['plan'][0]['start']).astimezone():%Y-%m-%dT%H:%M:%S}"
-        )
+        show(f"{datetime.fromisoformat(answer['plan'][0]['start']).astimezone():%Y-%m-%dT%H:%M:%S}")
     else:
-        print("\n".join(_lines(answer)))
+        show(*_lines(answer))
 
 
 def _lines(answer: PlanDoc) -> list[str]:
@@ -165,7 +170,7 @@ def intensity(
     if as_json:
         print_json(answer)
     else:
-        print("\n".join(_intensity_lines(answer)))
+        show(*_intensity_lines(answer))
 
 
 def _kind(signal: str, basis: str) -> tuple[Signal, Basis]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import busy
 from gramwatt.service.cli.common import (
@@ -111,7 +111,7 @@ def report_month(
             of_report = document["project"], document["revision"]
             table = job_table_csv(job_table(service, month, *of_report), mark)
     for sentence in incomplete(document):
-        print(f"gramwatt: {month} is not complete. {sentence}", file=sys.stderr)
+        show(f"gramwatt: {month} is not complete. {sentence}", err=True)
     stem = f"{month}-{file_name(project)}" if project else month
     for form in chosen:
         if form == JOBS:
@@ -140,7 +140,7 @@ def report_year(
         document = year_report(service, year, project)
         mark = service.config.reports.decimal_mark
     if not document["complete"]:
-        print(f"gramwatt: {year} is not complete: its figures may change", file=sys.stderr)
+        show(f"gramwatt: {year} is not complete: its figures may change", err=True)
     stem = f"{year}-{file_name(project)}" if project else year
     for form in chosen:
         with busy(f"writing {form}"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,
@@ -70,10 +71,10 @@ def _print(found: SchedulesAnswer) -> None:
 
     for row in found["schedules"]:
         every = period(row["every_s"])
-        print(f"{row['task']:<17} every {every:<6} {_state(row)}\n{'':<18}{row['what']}")
-    print("\nnewest runs" if found["runs"] else "\nno run yet")
+        show(f"{row['task']:<17} every {every:<6} {_state(row)}", f"{'':<18}{row['what']}")
+    show("", "newest runs" if found["runs"] else "no run yet")
     for run in found["runs"]:
-        print(f"{run['started_at'][:19]}Z  {run['task']:<17} {_outcome(run)}")
+        show(f"{run['started_at'][:19]}Z  {run['task']:<17} {_outcome(run)}")
 
 
 def _state(row: ScheduleAnswer) -> str:

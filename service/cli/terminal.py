@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Sequence
 from textwrap import TextWrapper
 
-from gramwatt.reports.printable import clean
 from gramwatt.reports.sections.corrections import value_of
 from gramwatt.reports.sections.service import kwh
 from gramwatt.sci.analysis.compare import AT_EQUAL, CARBON_UNKNOWN, ComparisonDoc, ScoreChangeDoc
@@ -28,6 +27,7 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
+from gramwatt.sci.base.printable import clean
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.journal.records import parse_time
 

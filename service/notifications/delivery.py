@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.files import whole_file
-from gramwatt.reports.printable import clean, file_name
+from gramwatt.reports.printable import file_name
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.formatting import plain, text
+from gramwatt.sci.base.printable import clean
 from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import latest_revision

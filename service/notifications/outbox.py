@@ -14,8 +14,8 @@ from typing import Any, Literal, TypedDict
 
 import sqlalchemy as sa
 
-from gramwatt.reports.printable import clean
 from gramwatt.sci.base.formatting import all_digits, grams, jobs_text, minute_text, plain, text
+from gramwatt.sci.base.printable import clean
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service

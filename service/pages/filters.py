@@ -7,7 +7,6 @@ from typing import Any
 
 from flask import url_for
 
-from gramwatt.reports.printable import clean
 from gramwatt.reports.sections.daily import month_name
 from gramwatt.sci.base.formatting import (
     NARROW_SPACE,
@@ -22,6 +21,7 @@ from gramwatt.sci.base.formatting import (
     span_text,
     value_text,
 )
+from gramwatt.sci.base.printable import clean
 from gramwatt.sci.base.quantity import QuantityDoc, is_change, is_estimate
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.sci.score.assess import FINE_QUALITIES

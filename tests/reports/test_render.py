@@ -14,7 +14,8 @@ from pypdf import PdfReader
 
 from gramwatt.reports import html, job, month, pdf
 from gramwatt.reports.model import MARK_LEGEND, Chart, Column, Document, Heading, Pair, Table, Text
-from gramwatt.reports.printable import clean, cleaned
+from gramwatt.reports.printable import cleaned
+from gramwatt.sci.base.printable import clean
 from tests.documents import (
     HOSTILE,
     full_month,

@@ -1,5 +1,6 @@
 """`gramwatt key` and `gramwatt login` as a person types them."""
 
+import ast
 import json
 import os
 import re
@@ -9,10 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from gramwatt.collectors.common import server_key
+from gramwatt.service import cli
+from gramwatt.service.access import audit
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import SCOPES, Service
@@ -162,3 +166,31 @@ def test_help_and_documents_name_every_scope():
     assert [scope for scope in SCOPES if f"{scope}:" not in shown] == []
     table = (Path(__file__).parents[3] / "docs/access.md").read_text().split("| scope | may |")[1]
     assert re.findall(r"^\| `(\w+)`", table.split("\n\n")[0], re.MULTILINE) == list(SCOPES)
+
+
+def test_what_others_wrote_is_one_line_of_the_audit_log(home):
+    """A caller with a read key cannot write lines that look like entries of somebody else."""
+    forged = "a\n2026-11-28T00:00:00Z  signed-in  root  by root from local\x1b[8m\r\x9b2J"
+    key = gramwatt("key", "create", "reader", "--scope", "read", "--project", "p")[1].strip()
+    service = Service.open(from_environment())
+    ask = create_app(service).test_client()
+    answer = ask.delete(f"/v1/keys/{quote(forged)}", headers={"Authorization": f"Bearer {key}"})
+    assert answer.status_code == 403
+    audit.log(service, "exported", forged)
+    entries = json.loads(gramwatt("key", "log", "--json")[1])["entries"]
+    shown = gramwatt("key", "log")[1]
+    assert len(shown.splitlines()) == len(entries)
+    assert shown.replace("\n", "").isprintable()
+
+
+def test_commands_print_through_the_function_that_cleans():
+    """`print` is for what has no text of others: JSON, files' names, and secrets just made."""
+    allowed = {"path", "file", "content", "address", 'made["key"]', "make_key(home)"}
+    for source in Path(cli.__file__).parent.glob("*.py"):
+        for call in ast.walk(ast.parse(source.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in ("print", "typer.echo"):
+                printed = ast.unparse(call.args[0]).replace("'", '"')
+                assert printed in allowed or printed.startswith("json.dumps("), (
+                    source.name,
+                    printed,
+                )
