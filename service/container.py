@@ -97,8 +97,8 @@ class Service:
     def open(cls, config: ServiceConfig) -> Service:
         """Return the service of these settings; it connects when first used.
 
-        Raises OverlayError when the overlay cannot be used, and ConfigError for a market-based
-        factor of an unknown zone.
+        Raises OverlayError when the overlay cannot be used, ConfigError for a market-based factor
+        of an unknown zone, and StoreFileError for the file of a store.
         """
         if config.overlay is not None:
             read_catalog(config.overlay)
@@ -107,7 +107,9 @@ class Service:
                 read_catalog(config.overlay).zone(zone)
             except LookupFailed as error:
                 raise ConfigError(f"GRAMWATT_MARKET_FACTORS: {error.message}") from None
-        return cls(config, Store(config.database_url))
+        store = Store(config.database_url)
+        store.require_file()
+        return cls(config, store)
 
     @property
     def catalog(self) -> Catalog:

@@ -96,7 +96,7 @@ def usable_home(home: Path, least_free_b: int = 0) -> Path:
 
     Each must have `least_free_b` [B] of room. Raises OSError when neither can be used.
     """
-    for path in (home, Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"):
+    for path in (home, temporary_home()):
         try:
             files.folder(path)
             owner = path.stat().st_uid
@@ -107,6 +107,13 @@ def usable_home(home: Path, least_free_b: int = 0) -> Path:
             continue
     room = " or has room" if least_free_b else ""
     raise OSError(f"neither {home} nor the temporary directory can be written{room}")
+
+
+def temporary_home() -> Path:
+    """Return where journals are while the home cannot be written or has no room; journals alone: a
+    store there would be another one, which is gone after a restart of the machine.
+    """
+    return Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"
 
 
 def journal_homes(home: Path) -> list[Path]:

@@ -132,4 +132,5 @@ def serve(
     except ValueError as error:
         stop(2, str(error))
     except OSError as error:
-        stop(1, f"cannot serve on {host}:{port}: {why(error)}")
+        what = f"cannot serve on {host}:{port}" if error.filename is None else str(error.filename)
+        stop(1, f"{what}: {why(error)}")

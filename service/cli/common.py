@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ import typer
 
 from gramwatt.collectors.cli.options import AsJson as AsJson
 from gramwatt.collectors.cli.options import show
-from gramwatt.collectors.common.files import whole_file, why
+from gramwatt.collectors.common.files import folder, whole_file, why
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc
@@ -54,8 +56,8 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def service_config(database_url: str | None = None) -> ServiceConfig:
-    """Return the settings with a home that can be written; exits with 2 for one that cannot be
-    used.
+    """Return the settings; exits with 2 for one that cannot be used, with 1 where the store is to
+    be in a home that cannot be written. With a store elsewhere, journals may be in another home.
     """
     from dataclasses import replace
 
@@ -66,11 +68,16 @@ def service_config(database_url: str | None = None) -> ServiceConfig:
         config = from_environment()
     except ConfigError as error:
         stop(2, str(error))
-    home = usable_home(config.home)
     url = database_url or config.database_url
-    if url == sqlite_url(config.home / "gramwatt.db"):
-        url = sqlite_url(home / "gramwatt.db")
-    return replace(config, home=home, database_url=url)
+    try:
+        if url != sqlite_url(config.home / "gramwatt.db"):
+            return replace(config, home=usable_home(config.home), database_url=url)
+        folder(config.home)
+        if not os.access(config.home, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        stop(1, f"the home {config.home} cannot be written: {why(error)}; see GRAMWATT_HOME")
+    return config
 
 
 @contextmanager
@@ -100,7 +107,8 @@ def open_service(database_url: str | None = None) -> Iterator[Service]:
     from gramwatt.service.container import Service
 
     try:
-        service = Service.open(service_config(database_url))
+        with refusals():
+            service = Service.open(service_config(database_url))
     except ValueError as error:
         stop(2, str(error))
     try:

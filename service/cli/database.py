@@ -100,7 +100,7 @@ def check(database_url: DatabaseUrl = None) -> None:
             stop(1, "the database is not up to date; run: gramwatt db upgrade")
         changes = differences(service.store)
     if changes:
-        stop(1, "the tables differ from this release:\n" + "\n".join(changes))
+        stop(1, f"the tables differ from this release: {'; '.join(changes)}")
     show("up to date")
 
 

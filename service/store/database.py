@@ -6,7 +6,9 @@ two writers wait for each other instead of failing when they upgrade a read lock
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import random
 import re
 import sqlite3
@@ -82,6 +84,24 @@ class Store:
         made = copy(self)
         made.projects = projects
         return made
+
+    def require_file(self) -> None:
+        """Raise StoreFileError for an SQLite store whose file cannot be opened, or made."""
+        if self.path is None:
+            return
+        path = self.path.absolute()
+        place = next(parent for parent in path.parents if os.path.lexists(parent))
+        code = 0
+        if not place.is_dir():
+            code = errno.ENOTDIR
+        elif path.is_dir():
+            code = errno.EISDIR
+        elif not os.access(place, os.W_OK | os.X_OK) or (
+            path.exists() and not os.access(path, os.R_OK | os.W_OK)
+        ):
+            code = errno.EACCES
+        if code:
+            raise StoreFileError(f"{path}: {os.strerror(code)}")
 
     @property
     def is_sqlite(self) -> bool:
@@ -175,6 +195,10 @@ class Store:
         # What is written may change sums over every project.
         if self.projects is not None:
             raise TypeError("check what the caller sees, then write with for_every_project()")
+
+
+class StoreFileError(SQLAlchemyError):
+    """The file of an SQLite store cannot be opened, which waiting does not cure."""
 
 
 class OtherReleaseError(SQLAlchemyError):
