@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gramwatt.collectors.common.catalogs import overlay_file
-from gramwatt.collectors.common.config import resolve
+from gramwatt.collectors.common.config import plain_address, resolve
 from gramwatt.collectors.common.files import why
 from gramwatt.sci.analysis.documents import MarketFactor
 from gramwatt.service.report_settings import ReportSettings as ReportSettings
@@ -37,6 +37,7 @@ FACTOR_MOST = 5_000.0
 """More than any source of electricity emits [gCO2e/kWh]."""
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 KEYED, KEYLESS = ("electricity-maps", "entsoe", "eia"), ("uk", "energinet")
+_BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 EACH_PROJECT = "*"
 """In GRAMWATT_REPORT_PROJECTS: every project."""
 PROVIDERS = (*KEYED, *KEYLESS)
@@ -148,13 +149,22 @@ def _key_file(variable: str, text: str) -> str:
         raise ConfigError(f"{variable}={text!r} cannot be read: {why(error)}") from None
 
 
-def _words(_variable: str, text: str) -> tuple[str, ...]:
-    return tuple(text.replace(",", " ").split())
+def _parts(variable: str, text: str) -> list[str]:
+    """Return the words of a list, separated by spaces or commas, as they are written.
+
+    A space, a comma or a percent sign in a name is written as in an address.
+    """
+    if _BARE_PERCENT.search(text):
+        raise ConfigError(f"{variable} has a % without a code; write %25 for %, %20 for a space")
+    return text.replace(",", " ").split()
+
+
+def _words(variable: str, text: str) -> tuple[str, ...]:
+    return tuple(map(unquote, _parts(variable, text)))
 
 
 def _names(variable: str, text: str) -> frozenset[str]:
-    """Names of projects; a space, a comma or a percent sign in one is written as in an address."""
-    return frozenset(unquote(word) for word in _words(variable, text))
+    return frozenset(_words(variable, text))
 
 
 def _number(variable: str, text: str) -> float:
@@ -230,13 +240,15 @@ def _days(variable: str, text: str) -> timedelta:
 
 def _days_by_project(variable: str, text: str) -> dict[str, timedelta]:
     """Return days by project, under "" those of every other, of `400 vision=30`."""
-    pairs = [word.rpartition("=") for word in _words(variable, text)]
+    pairs = [word.rpartition("=") for word in _parts(variable, text)]
     return {unquote(name): _days(variable, days) for name, _, days in pairs}
 
 
 def _group_projects(variable: str, text: str) -> tuple[GroupProjects, ...]:
     """Return what groups see, of `team-vision=vision,video leads=vision:admin`."""
     found = []
+    if _BARE_PERCENT.search(text):
+        raise ConfigError(f"{variable} has a % without a code; write %25 for %, %20 for a space")
     for word in text.split():
         group, _, rest = word.partition("=")
         names, colon, scope = rest.partition(":")
@@ -285,14 +297,32 @@ def _https(variable: str, text: str) -> str:
     parts = urlsplit(text)
     loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not parts.hostname or not (parts.scheme == "https" or loopback):
-        raise ConfigError(f"{variable}={text!r} must be an https:// address")
+        raise ConfigError(f"{variable}={plain_address(text)!r} must be an https:// address")
+    return text
+
+
+def _mail_server(variable: str, text: str) -> str:
+    """Return the address as it is; nothing of it stands in the message, as it may have a password.
+
+    A sign such as / in a password would end the host, and another machine would get the mail.
+    """
+    try:
+        parts = urlsplit(text)
+        whole = parts.scheme in ("smtp", "smtps") and parts.hostname and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ConfigError(
+            f"{variable} is not the address of a mail server, such as smtp://host:25 or "
+            "smtps://user:password@host:465, with / : @ # ? % in a password as in an address (%2F)"
+        )
     return text
 
 
 def _bucket(variable: str, text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.netloc or not parts.path.strip("/"):
-        raise ConfigError(f"{variable}={text!r} must be https://host/bucket/prefix")
+        raise ConfigError(f"{variable}={plain_address(text)!r} must be https://host/bucket/prefix")
     return text
 
 
@@ -359,7 +389,7 @@ SETTINGS: tuple[Setting, ...] = (
         "alerts.webhook_secret", "WEBHOOK_SECRET", "signs the messages of webhooks", secret=True
     ),
     Setting("alerts.webhook_hosts", "WEBHOOK_HOSTS", "further hosts of webhooks", _words),
-    Setting("alerts.smtp_url", "SMTP_URL", "mail server", secret=True),
+    Setting("alerts.smtp_url", "SMTP_URL", "mail server", _mail_server, secret=True),
     Setting("alerts.mail_from", "MAIL_FROM", "sender of mails"),
     Setting("reports.organisation", "ORGANISATION", "organisation in the statement"),
     Setting("reports.accountable", "ACCOUNTABLE", "who is accountable for the report"),

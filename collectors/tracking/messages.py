@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from gramwatt.sci.base.printable import clean
-
 _reported: set[str] = set()
 
 
@@ -14,7 +12,8 @@ def print_message(text: str) -> None:
     """Write one line to stderr, once per process; silent where stderr is gone."""
     if text not in _reported:
         _reported.add(text)
-        lines = "\n".join(map(clean, f"gramwatt: {text}".split("\n")))
+        # Texts of others, such as a server's answer, must not change what a terminal shows.
+        lines = "".join(c if c.isprintable() or c == "\n" else " " for c in f"gramwatt: {text}")
         write_stderr(f"{wrap(lines, _columns())}\n")
 
 

@@ -208,7 +208,7 @@ def authenticate(service: Service, key: str, address: str) -> Caller | None:
 
 
 def _note_use(service: Service, row: ApiKey, now_us: int) -> None:
-    if row.used_us is not None and now_us - row.used_us < _NOTE_USE_EVERY_US:
+    if row.used_us is not None and 0 <= now_us - row.used_us < _NOTE_USE_EVERY_US:
         return
     try:
         with service.store.write() as session:

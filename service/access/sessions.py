@@ -18,6 +18,8 @@ from gramwatt.service.store.timestamps import span_us, text_from_us
 
 LINK, COOKIE = "link", "cookie"
 LINK_LASTS = timedelta(minutes=15)
+CLOCKS_APART = timedelta(minutes=5)
+"""How far the clocks of two servers over one store may differ."""
 ID_LENGTH = 12
 """How much of a session's digest is shown as its id; nobody gets in with that."""
 
@@ -149,6 +151,8 @@ def _find(service: Service, session: Session, kind: str, token: str) -> BrowserS
         BrowserSession.digest == digest(token),
         BrowserSession.kind == kind,
         BrowserSession.expires_us > service.now_us(),
+        # Begun while the clock was ahead, it would last until that day.
+        BrowserSession.started_us <= service.now_us() + span_us(CLOCKS_APART),
     )
     return session.scalars(wanted).one_or_none()
 

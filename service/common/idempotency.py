@@ -47,8 +47,9 @@ def _claim(service: Service, caller: str, key: str, request: str) -> KeptAnswer 
     now_us = service.now_us()
     expired = KeptAnswer.made_us <= now_us - span_us(KEPT)
     dead = sa.and_(KeptAnswer.answer.is_(None), KeptAnswer.made_us <= now_us - span_us(GIVEN_UP))
+    ahead = KeptAnswer.made_us > now_us + span_us(GIVEN_UP)  # the clock was, and it would stay
     with service.store.write() as session:
-        session.execute(sa.delete(KeptAnswer).where(sa.or_(expired, dead)))
+        session.execute(sa.delete(KeptAnswer).where(sa.or_(expired, dead, ahead)))
         known = session.get(KeptAnswer, (caller, key))
         if known is None:
             session.add(KeptAnswer(caller=caller, key=key, made_us=now_us, request=request))

@@ -23,13 +23,18 @@ PROJECTS_MOST = 1000
 
 
 def require_ready(service: Service) -> None:
-    """Raise NotReadyError unless the database can be reached and has this release's tables."""
+    """Raise NotReadyError unless the database can be reached, has this release's tables
+    and takes writes.
+    """
     try:
         current = is_current(service.store)
+        writable = service.store.takes_writes()
     except SQLAlchemyError:
         raise NotReadyError("the database cannot be reached") from None
     if not current:
         raise NotReadyError("the database is not up to date; run: gramwatt db upgrade")
+    if not writable:
+        raise NotReadyError("the database is read-only")
 
 
 def store_measures(service: Service) -> list[Measure]:

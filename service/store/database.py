@@ -48,6 +48,10 @@ CONFLICT_WAIT_S = 0.02
 _CONFLICTS = ("40001", "40P01", "23505")
 """PostgreSQL's codes of serialization_failure, deadlock_detected and unique_violation: two that
 insert the same row at once; the second finds it when it tries again."""
+_INVALID_TRANSACTION = "25"
+"""PostgreSQL's class of errors such as read_only_sql_transaction."""
+_ABOUT_VALUES = ("22", "23")
+"""Its classes of data exceptions and of broken constraints, whose details quote a row's values."""
 _WRITE = "gramwatt_write"
 """Option of a transaction: whether it writes."""
 REMIND_S = 60.0
@@ -177,6 +181,19 @@ class Store:
                 if self.is_sqlite:
                     _enforce_keys(connection, on=True)
 
+    def takes_writes(self) -> bool:
+        """Return whether a transaction may write: False for a standby, and one set read-only.
+
+        The connection is dropped then: the next may lead to another server.
+        """
+        if self.is_sqlite:
+            return True
+        with self.engine.connect() as connection:
+            if connection.exec_driver_sql("SHOW transaction_read_only").scalar() == "off":
+                return True
+            connection.invalidate()
+            return False
+
     def compact(self) -> None:
         """Write the file of an SQLite store anew, without what was deleted; it takes as long as a
         copy. A server's database does so by itself.
@@ -260,7 +277,8 @@ def failure_text(error: SQLAlchemyError) -> str:
 
 def _engine(url: URL) -> Engine:
     # The connection used last comes first: it has the pages and statements that are used again.
-    pool: dict[str, Any] = {"pool_size": 16, "pool_use_lifo": True}
+    # Parameters may be secrets, such as a webhook, and names that were erased: no error has them.
+    pool: dict[str, Any] = {"pool_size": 16, "pool_use_lifo": True, "hide_parameters": True}
     reporter = _Reporter()
     if url.get_backend_name() == "postgresql":
         limits = connect_args(url)
@@ -269,6 +287,7 @@ def _engine(url: URL) -> Engine:
         )
         event.listen(engine, "do_connect", connect)
         event.listen(engine, "connect", reporter.answers)
+        event.listen(engine, "handle_error", _understand)
     else:
         engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **pool)
         wal = is_local(Path(url.database or "").parent)
@@ -276,6 +295,24 @@ def _engine(url: URL) -> Engine:
         event.listen(engine, "begin", _begin)
     event.listen(engine, "handle_error", reporter.failed)
     return engine
+
+
+def _understand(context: ExceptionContext) -> OperationalError | None:
+    """Drop the connection and call the database unavailable where the transaction is one that it
+    takes no write in (class 25), as after a failover: another connection may lead to another
+    server. Of an error about a row's values only the first line stays: the next has the values.
+    """
+    error = context.original_exception
+    code = getattr(error, "sqlstate", None) or ""
+    if code[:2] in _ABOUT_VALUES:
+        first = str(error).partition("\n")[0]
+        error.args = (first,)
+        if shown := context.sqlalchemy_exception:
+            shown.args = (f"({type(error).__module__}.{type(error).__name__}) {first}",)
+    if code[:2] != _INVALID_TRANSACTION:
+        return None
+    context.is_disconnect = True
+    return OperationalError(context.statement, None, error, hide_parameters=True)
 
 
 class _Reporter:

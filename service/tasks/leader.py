@@ -30,10 +30,12 @@ _TAKE = sa.text(
     SELECT 1, :holder, now_us + :span_us FROM clock
     ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, until_us = excluded.until_us
     WHERE held.holder = excluded.holder OR held.until_us < excluded.until_us - :span_us
+    OR held.until_us > excluded.until_us + :span_us
     RETURNING id
     """
 )
-"""Takes the lease unless another holds it."""
+"""Takes the lease unless another holds it; one of a later time than a lease can have was taken
+while the clock was ahead, and holds nobody off."""
 
 
 class Leader(Protocol):

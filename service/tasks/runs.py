@@ -89,11 +89,15 @@ def interrupt(service: Service) -> None:
 
 
 def due_us(service: Service, tasks: Mapping[str, Task]) -> dict[str, int]:
-    """Return when each task is to run next [us]: by its last run, now for one that has none."""
+    """Return when each task is to run next [us]: by its last run, now for one that has none.
+
+    One that began later than now counts as due: the clock was ahead then.
+    """
+    now_us = service.now_us()
     with service.store.read() as session:
         newest = _newest(session)
     return {
-        name: _due_us(task, newest[name]) if name in newest else service.now_us()
+        name: _due_us(task, newest[name], now_us) if name in newest else now_us
         for name, task in tasks.items()
     }
 
@@ -112,7 +116,7 @@ def schedules(
         found = session.scalars(wanted).all()
     return {
         "schedules": [
-            _schedule(name, known, newest.get(name), succeeded.get(name))
+            _schedule(name, known, newest.get(name), succeeded.get(name), service.now_us())
             for name, known in TASKS.items()
         ],
         "runs": [_run(run) for run in found[:limit]],
@@ -156,25 +160,30 @@ def _newest(session: Session) -> dict[str, TaskRun]:
 
 
 def _succeeded(session: Session) -> dict[str, int]:
-    """Return when each task last succeeded [us]."""
-    done = sa.select(TaskRun.task, sa.func.max(TaskRun.ended_us)).where(TaskRun.outcome == "done")
-    found = session.execute(done.group_by(TaskRun.task))
+    """Return when each task last succeeded [us], by the order of its runs and not by their times:
+    the clock may have been ahead.
+    """
+    newest = sa.select(sa.func.max(TaskRun.id)).where(TaskRun.outcome == "done")
+    wanted = sa.select(TaskRun.task, TaskRun.ended_us)
+    found = session.execute(wanted.where(TaskRun.id.in_(newest.group_by(TaskRun.task))))
     return {name: at_us for name, at_us in found if at_us is not None}
 
 
-def _due_us(task: Task, last: TaskRun) -> int:
+def _due_us(task: Task, last: TaskRun, now_us: int) -> int:
+    if last.started_us > now_us:
+        return now_us
     failed = last.outcome in ("failed", "interrupted")
     return last.started_us + span_us(min(task.every, RETRY) if failed else task.every)
 
 
 def _schedule(
-    name: str, task: Task, last: TaskRun | None, succeeded_us: int | None
+    name: str, task: Task, last: TaskRun | None, succeeded_us: int | None, now_us: int
 ) -> ScheduleAnswer:
     return {
         "task": name,
         "what": task.what,
         "every_s": task.every.total_seconds(),
-        "next_at": None if last is None else text_from_us(_due_us(task, last)),
+        "next_at": None if last is None else text_from_us(_due_us(task, last, now_us)),
         "last_success_at": None if succeeded_us is None else text_from_us(succeeded_us),
         "last_run": None if last is None else _run(last),
     }

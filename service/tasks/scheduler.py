@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC
@@ -74,8 +75,10 @@ class Scheduler:
             _log.error("task %s failed: %s", name, text)
             return text
         except Exception as error:  # a failing task must not end the others
-            _log.exception("task %s failed", name)
-            return " ".join(f"{type(error).__name__}: {error}".split())
+            where = "".join(traceback.format_tb(error.__traceback__))
+            _log.error("task %s failed: %s\n%s", name, type(error).__name__, where)
+            # Its text is of a library, and may quote a setting with a password.
+            return f"{type(error).__name__}; see the log of this server"
         return None
 
     def start(self) -> None:

@@ -1,20 +1,31 @@
 """What is recorded of periodic tasks, and how it is shown."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+import yaml
 
+from gramwatt.service.access import sessions
+from gramwatt.service.access.keys import authenticate, create_key, list_keys
+from gramwatt.service.common.idempotency import answered_once
 from gramwatt.service.config import sqlite_url
+from gramwatt.service.container import Caller
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.operation.listening import beat, expect
 from gramwatt.service.operation.upkeep import close_silent
-from gramwatt.service.store.models import TaskRun
+from gramwatt.service.store.database import Store
+from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.store.models import Lease, TaskRun
 from gramwatt.service.tasks import runs
+from gramwatt.service.tasks.leader import LeaseLeader
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task, period
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
 
 
 def fail(service):
@@ -32,7 +43,7 @@ def test_every_run_is_recorded_with_its_outcome_and_error(service, clock):
     scheduler.stop()
     found = runs.schedules(service)["runs"]
     assert [(run["task"], run["outcome"], run["error"]) for run in found] == [
-        ("bad", "failed", "RuntimeError: disk on fire"),
+        ("bad", "failed", "RuntimeError; see the log of this server"),
         ("good", "done", None),
     ]
     assert (found[1]["started_at"], found[1]["ended_at"]) == (
@@ -151,3 +162,52 @@ def test_periods_in_words():
         "1 day",
         "90 s",
     ]
+
+
+def test_a_run_of_a_clock_that_was_ahead_is_due_now(light, clock):
+    """Else the periodic work would stop until that day, and nobody would be told."""
+    clock.turn(days=180)
+    runs.end(light, runs.begin(light, "close-silent", "h:1"), None)
+    clock.turn(days=-180)
+    (due_us,) = runs.due_us(light, {"close-silent": TASKS["close-silent"]}).values()
+    assert due_us == light.now_us()
+    runs.end(light, runs.begin(light, "close-silent", "h:1"), None)
+    (success,) = runs.task_measures(light)[0].values.values()
+    assert success == light.now_us() / 1e6  # of the newest run, not of the latest time
+
+
+def test_what_was_kept_while_the_clock_was_ahead_holds_nothing_up(service, clock):
+    key = create_key(service, "k", "read")["key"]
+    caller = Caller("ada", credential="c")
+
+    def once():
+        return answered_once(service, "c", "one", "request", lambda: clock.now.isoformat())
+
+    clock.turn(days=180)
+    authenticate(service, key, "local")
+    cookie = sessions.open_session(service, caller)
+    assert sessions.caller_of(service, cookie, "local")
+    before = once()
+    clock.turn(days=-180)
+    assert sessions.caller_of(service, cookie, "local") is None
+    assert once() != before
+    authenticate(service, key, "local")
+    assert list_keys(service)["keys"][0]["last_used_at"].startswith("2026-06-02")
+
+
+def test_a_lease_of_a_clock_that_was_ahead_holds_nobody_off(new_postgres):
+    store = Store(new_postgres())
+    upgrade(store)
+    first, second = LeaseLeader(store, "a"), LeaseLeader(store, "b")
+    assert [first.leads(), second.leads()] == [True, False]
+    with store.write() as session:
+        session.execute(sa.update(Lease).values(until_us=Lease.until_us + 10**13))
+    assert second.leads()
+    store.close()
+
+
+def test_the_alert_fires_where_nobody_ever_led_and_after_a_clock_was_ahead():
+    rules = yaml.safe_load((DEPLOY / "prometheus-alerts.yaml").read_text())["groups"][0]["rules"]
+    (expression,) = [rule["expr"] for rule in rules if rule["alert"] == "GramwattNobodyLeads"]
+    metric = 'gramwatt_task_last_success_timestamp_seconds{task="close-silent"}'
+    assert expression.split("or") == [f"abs(time() - max({metric})) > 900 ", f" absent({metric})"]
