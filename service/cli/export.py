@@ -108,7 +108,7 @@ def export_parquet(
             stop(1, f"cannot write to {folder}: {why(error)}")
         done = f"Parquet of {month or 'all months'}, to {folder}"
         audit.log(service.for_caller(Caller(author())), "exported", done)
-    print(f"{number} month{'' if number == 1 else 's'} written to {folder}")
+    show(f"{number} month{'' if number == 1 else 's'} written to {folder}")
 
 
 def _write(
