@@ -40,7 +40,7 @@ def test_the_reference_is_made_of_the_code(site: Path) -> None:
         text = (site / "_generated" / name / "index.html").read_text("utf-8")
         return re.sub(r"<[^>]*>", "", text)
 
-    assert "gramwatt month close" in shown("commands")
+    assert "gramwatt report month" in shown("commands")
     assert "--when-greenest" in shown("commands")
     assert "GRAMWATT_DATABASE_URL" in shown("settings")
     assert "POST /v1/jobs/{job_id}/records" in shown("routes")

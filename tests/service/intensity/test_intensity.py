@@ -233,7 +233,7 @@ def test_a_zone_with_direct_values_only_says_that_nothing_uses_them(client, ligh
     assert [row["used"] for row in answer["stored"]] == [False, True, False]
 
 
-def test_a_month_is_restated_when_its_jobs_are_scored_with_better_values(
+def test_a_month_gets_a_revision_when_its_jobs_are_scored_with_better_values(
     client, light, clock, tmp_path
 ):
     """Two nodes in two zones, from 23:00 on the last of May to 01:00: 1 kWh each in each hour."""
