@@ -2,5 +2,5 @@
 
 `outbox` delivers them, again and again until they are taken, by `channels` (webhook, mail) to
 checked `addresses`; `delivery.announce` puts reports into the outbox, `delivery.files` makes their
-files, `s3.put` signs and sends.
+files, `s3.put` sends to a store.
 """

@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
-from gramwatt.service.notifications.receivers import form_of, routing_key
-
 NAT64 = IPv6Network("64:ff9b::/96")
 """IPv6 addresses that a gateway turns into any IPv4 address (RFC 6052)."""
 HIDDEN = tuple(map(IPv6Network, ("64:ff9b:1::/48", "::/96", "fec0::/10")))
@@ -30,10 +28,9 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 
 def parse_webhook(url: str, allowed: Collection[str]) -> SplitResult:
-    """Return the parts of a webhook's address, without the form of its receiver; raises
-    AddressError for one that can never be used.
+    """Return the parts of a webhook's address; raises AddressError for one that can never be
+    used.
     """
-    form, url = form_of(url)
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -48,11 +45,6 @@ def parse_webhook(url: str, allowed: Collection[str]) -> SplitResult:
     if parts.scheme == "http" and host not in allowed:
         raise AddressError(
             f"webhooks to {host} need https; http is for hosts named in GRAMWATT_WEBHOOK_HOSTS"
-        )
-    if form == "pagerduty" and not routing_key(parts.query):
-        raise AddressError(
-            "PagerDuty needs the key of an integration: "
-            "https://events.pagerduty.com/v2/enqueue?routing_key=KEY"
         )
     return parts
 

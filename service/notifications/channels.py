@@ -25,7 +25,6 @@ from gramwatt.service.notifications.addresses import (
     parse_webhook,
 )
 from gramwatt.service.notifications.delivery import ReportFile
-from gramwatt.service.notifications.receivers import form_of
 
 TIMEOUT_S = 10.0
 SIGNATURE, DELIVERY = "Gramwatt-Signature", "Gramwatt-Delivery"
@@ -46,24 +45,18 @@ def signature(secret: str, time_s: int, body: bytes) -> str:
 def send_webhook(
     settings: AlertSettings, url: str, message: Mapping[str, Any], delivery: str, time_s: int
 ) -> None:
-    """POST the message as JSON; any answer but 2xx is an error, a redirect too.
-
-    It is signed, unless its receiver has a form of its own.
-    """
-    form, _ = form_of(url)
-    if not settings.webhook_secret and form is None:
+    """POST the message as signed JSON; any answer but 2xx is an error, a redirect too."""
+    if not settings.webhook_secret:
         raise SendError("webhooks are signed: set GRAMWATT_WEBHOOK_SECRET")
     body = json.dumps(message, allow_nan=False).encode()
     headers = {"Content-Type": "application/json", "User-Agent": "gramwatt", DELIVERY: delivery}
-    if form is None:
-        headers[SIGNATURE] = signature(settings.webhook_secret, time_s, body)
+    headers[SIGNATURE] = signature(settings.webhook_secret, time_s, body)
     try:
         parts = parse_webhook(url, settings.webhook_hosts)
         address, port = checked_address(parts, settings.webhook_hosts)
     except AddressError as error:
         raise SendError(str(error)) from None
-    query = "" if form == "pagerduty" else parts.query  # its key goes in the body
-    path = (parts.path or "/") + (f"?{query}" if query else "")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = parts.hostname or ""
     kind = _CheckedHttps if parts.scheme == "https" else _Checked
     connection = kind(host, port, address)

@@ -22,7 +22,6 @@ from gramwatt.service.container import Service
 from gramwatt.service.notifications import delivery as reports
 from gramwatt.service.notifications.addresses import shown
 from gramwatt.service.notifications.channels import SendError, send_mail, send_webhook
-from gramwatt.service.notifications.receivers import body_of, form_of
 from gramwatt.service.notifications.s3 import S3Error, put
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.timestamps import span_us, text_from_us
@@ -126,10 +125,7 @@ def _send(service: Service, message: OutboxMessage) -> None:
     settings, doc = service.config.alerts, json.loads(message.doc)
     delivery = f"gramwatt-{message.made_us}-{message.id}"
     if message.channel == "webhook":
-        form, address = form_of(message.target)
         body = {**doc, "id": delivery}
-        if form is not None:
-            body = body_of(form, address, *_letter(doc), doc, delivery)
         send_webhook(settings, message.target, body, delivery, service.now_us() // 1_000_000)
     elif message.channel in reports.CHANNELS:
         _send_report(service, message, doc, delivery)
@@ -164,7 +160,7 @@ def _send_report(
         else:
             access = replace(settings.s3, url=message.target)
             for one in reports.files(document, mark=mark):
-                put(access, one.name, one.content, one.media, service.now())
+                put(access, one.name, one.content, one.media)
     except (OSError, S3Error, NoDataError) as error:
         raise SendError(str(error)) from None
 

@@ -87,7 +87,6 @@ def _delete(
     session.execute(sa.delete(Interval).where(Interval.device.in_(devices)))
     session.execute(sa.delete(Count).where(Count.writer.in_(writers)))
     job.intervals_deleted_us = service.now_us()
-    job.stored_b = 0
     return 1
 
 

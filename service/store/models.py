@@ -82,7 +82,6 @@ class Job(Base):
     `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
     `silent_us` is when the server closed the job as lost; a later line clears it. `name` to
     `total_g` are those of `head`, for lists; a figure that is not known is null.
-    `stored_b` is the text of its stored lines [B], 0 after retention has deleted intervals.
     `intervals_deleted_us` is when intervals
     and counts were deleted, because they had been kept long enough. `rescore_us` is when the
     score is to be made again, because intensity of its time is known better by then; null if it is
@@ -124,7 +123,6 @@ class Job(Base):
     started_us: Mapped[Timestamp]
     heard_us: Mapped[Timestamp]
     silent_us: Mapped[Timestamp | None]
-    stored_b: Mapped[int] = mapped_column(BigInteger, default=0)
     version: Mapped[int] = mapped_column(BigInteger)
     scored_version: Mapped[int] = mapped_column(BigInteger)
     revision: Mapped[int]

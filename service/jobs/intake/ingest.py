@@ -54,7 +54,6 @@ _HEARD = (
         version=Job.version + 1,
         heard_us=sa.bindparam("now_us"),
         silent_us=None,
-        stored_b=Job.stored_b + sa.bindparam("added_b"),
     )
 )
 _WRITERS = sa.select(
@@ -127,7 +126,7 @@ def ingest_unscored(
     key: int | None = None
     check = partial(_check_possible, service, {}, project)
     for batch in batches(job_id, lines, check, tally):
-        work = partial(_store_batch, service, job_id, project, batch, tally.batch_b)
+        work = partial(_store_batch, service, job_id, project, batch)
         stored = service.store.transact(work)
         tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
         key = None if only_ended and not stored.ended else stored.job
@@ -161,10 +160,9 @@ def _store_batch(
     job_id: str,
     project: str | None,
     batch: list[AnyRecord],
-    size_b: int,
     session: Session,
 ) -> _Stored:
-    """Store the records that are new, in the transaction of `session`; `size_b` is their text."""
+    """Store the records that are new, in the transaction of `session`."""
     batch = with_aliases(session, batch)
     job = locked_job(service, session, job_id, project, batch)
     ready, waiting = split_waiting(service, session, job, project, batch)
@@ -183,8 +181,7 @@ def _store_batch(
         if job.intervals_deleted_us is not None:
             require_intervals(session.get_one(Job, job.id), "what comes later cannot be added")
         _store(session, job.id, keys, new)
-        added_b = size_b * (len(new) + aside) // len(batch)
-        heard = {"key": job.id, "now_us": service.now_us(), "added_b": added_b}
+        heard = {"key": job.id, "now_us": service.now_us()}
         session.connection().execute(_HEARD, heard)
         resumed = job.silent_us is not None
         if resumed or job.is_fresh or aside or any(r.TYPE in _HEADS for r in new):

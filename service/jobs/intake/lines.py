@@ -32,8 +32,6 @@ class Tally:
     listed: list[Rejected] = field(default_factory=list)
     codes: Counter[str] = field(default_factory=Counter)
     arrived: dict[tuple[str, str], int] = field(default_factory=dict)
-    batch_b: int = 0
-    """Text of the batch that is being stored [B]."""
 
     def too_many_rejected(self, waiting: int) -> bool:
         """Return whether so many were refused that the rest is not worth reading.
@@ -97,10 +95,7 @@ def batches(
         except RecordError as error:
             tally.refuse(number, error)
             continue
-        if not batch:
-            tally.batch_b = 0
         batch.append(record)
-        tally.batch_b += len(line)
         if len(batch) == BATCH_LINES:
             yield batch
             batch = []

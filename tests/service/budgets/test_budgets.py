@@ -35,7 +35,6 @@ from gramwatt.service.notifications.addresses import (
     is_public,
     parse_webhook,
 )
-from gramwatt.service.notifications.receivers import form_of
 from gramwatt.service.operation.upkeep import refresh_running
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import Writer, journal, lines
@@ -428,42 +427,6 @@ def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(light, clock):
             "2026-06",
         )
         assert (document["threshold_percent"], document["spent_share"]) == (100.0, 1.0)
-
-
-def test_slack_teams_and_pagerduty_get_messages_in_their_own_form(light):
-    with receiver() as server:
-        service = told(light, webhook_hosts=("localhost",))  # nothing of these is signed
-        client = create_app(service=service).test_client()
-        run_job(service, project="a<b")
-        home = f"http://localhost:{server.server_port}"
-        for url in (f"slack+{home}/T1", f"teams+{home}/T2", f"pagerduty+{home}/v2?routing_key=R1"):
-            set_budget(client, total_kg(client), project="a<b", thresholds=[100], webhook=url)
-            do(service, "budgets")
-        do(service, "outbox")
-        slack, teams, pager = (json.loads(body) for _, _, body in server.got)
-    assert [path for path, _, _ in server.got] == ["/T1", "/T2", "/v2"]
-    title = "a<b: 100 % of the budget of 2026-06 is spent"
-    assert list(slack) == ["text"]
-    assert slack["text"].startswith("*a&lt;b: 100 % of the budget of 2026-06 is spent*\n```Project")
-    [card] = teams["attachments"]
-    assert (teams["type"], card["contentType"]) == (
-        "message",
-        "application/vnd.microsoft.card.adaptive",
-    )
-    assert card["content"]["body"][0]["text"] == title
-    assert pager["payload"]["summary"] == title
-    assert (pager["routing_key"], pager["event_action"]) == ("R1", "trigger")
-    assert (pager["payload"]["source"], pager["payload"]["severity"]) == ("gramwatt", "error")
-    assert {"dedup_key"} < set(pager)
-    assert [headers.get("Gramwatt-Signature") for _, headers, _ in server.got] == [None] * 3
-
-
-def test_the_host_of_a_webhook_says_its_form():
-    assert form_of("https://hooks.slack.com/services/x")[0] == "slack"
-    assert form_of("https://acme.webhook.office.com/x")[0] == "teams"
-    assert form_of("https://hooks.slack.com.example.org/x")[0] is None
-    with pytest.raises(AddressError, match="routing_key"):
-        parse_webhook("https://events.pagerduty.com/v2/enqueue", ())
 
 
 class Dripping(BaseHTTPRequestHandler):
