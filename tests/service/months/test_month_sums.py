@@ -105,7 +105,7 @@ def check(service):
             wanted = expected(service, month, project)
             if not wanted["totals"]["jobs"]:
                 continue
-            found = month_report(service, month, project)
+            found = month_report(service, month, project, names=False)
             for document in (found, wanted):
                 document["advice"] = [
                     row
