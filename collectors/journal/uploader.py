@@ -1,7 +1,8 @@
 """Send a spool folder to a server: NDJSON in batches, resumed where it stopped, safe to repeat.
 
 The server answers up to which number it has each writer's lines; `uploaded.json` in the folder
-keeps that. An answer that is lost costs a repeated batch, which the server knows to be duplicate.
+keeps that for each server, since another one has none of the lines. An answer that is lost costs a
+repeated batch, which the server knows to be duplicate.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def upload(
     Raises ServerAway, ServerRefused or JobDeleted; what was acknowledged before that is not sent
     again.
     """
-    marks = read_marks(folder)
+    marks = read_marks(folder, server)
     sent = Sent()
     for batch in batches(unsent(lines, marks)):
         answer = _post(session, f"{server}/v1/jobs/{job_id}/records", batch)
@@ -77,7 +78,7 @@ def upload(
             if item.get("node") in (None, folder.name):
                 writer = str(item["writer"])
                 marks[writer] = max(marks.get(writer, 0), int(item["seq"]))
-        _write_marks(folder, marks)
+        _write_marks(folder, server, marks)
     return sent
 
 
@@ -126,18 +127,26 @@ def fetch_document(job_id: str, server: str, session: requests.Session) -> dict[
     return document if isinstance(document, dict) else None
 
 
-def read_marks(folder: Path) -> dict[str, int]:
-    """Return the highest acknowledged line of each writer; empty when nothing is known."""
+def read_marks(folder: Path, server: str) -> dict[str, int]:
+    """Return the highest line of each writer that this server has acknowledged; empty for none."""
+    return _marks_by_server(folder).get(plain_address(server), {})
+
+
+def _marks_by_server(folder: Path) -> dict[str, dict[str, int]]:
     try:
-        marks = json.loads((folder / MARKS).read_text("utf-8"))
-        return {str(writer): int(seq) for writer, seq in marks.items()}
+        document = json.loads((folder / MARKS).read_text("utf-8"))
+        return {
+            str(server): {str(writer): int(seq) for writer, seq in marks.items()}
+            for server, marks in document.items()
+        }
     except (OSError, ValueError, AttributeError, TypeError):
         return {}  # everything is sent again, which is harmless
 
 
-def _write_marks(folder: Path, marks: dict[str, int]) -> None:
+def _write_marks(folder: Path, server: str, marks: dict[str, int]) -> None:
+    by_server = {**_marks_by_server(folder), plain_address(server): marks}
     with suppress(OSError):  # a full disk: the next upload repeats what this one sent
-        files.replace_text(folder / MARKS, json.dumps(marks))
+        files.replace_text(folder / MARKS, json.dumps(by_server))
 
 
 def _post(session: requests.Session, url: str, body: bytes) -> dict[str, Any]:

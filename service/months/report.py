@@ -42,6 +42,8 @@ from gramwatt.service.store.models import Job, JobMonth, is_pending
 from gramwatt.service.store.people import with_names
 from gramwatt.service.store.timestamps import from_us, text_from_us
 
+RUNNING_MONTHS = 36
+"""Months before now that a running job may be in: one that says it began long ago adds no more."""
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 """A month as it is written, YYYY-MM."""
 TRIES = 5
@@ -284,7 +286,7 @@ def _issued(text: str, revision: int, issued_at: str) -> str:
 
 def months_with_data(service: Service) -> list[str]:
     """Return every month (YYYY-MM) with a part of a job, newest first; of an unscored one its
-    first.
+    first, and of a running one up to RUNNING_MONTHS before now, whatever start it declares.
     """
     now = service.month_now()
     with service.store.read() as session:
@@ -292,10 +294,9 @@ def months_with_data(service: Service) -> list[str]:
         began = session.execute(sa.select(Job.started_us, Job.state).where(is_pending())).all()
     for started_us, state in began:
         first = service.month_of(from_us(started_us))
-        month = now if state == "running" else first
-        while month >= first:
-            found.add(month)
-            month = previous_month(month)
+        found.add(first)
+        if state == "running":
+            found.update(m for m in (now, *months_before(now, RUNNING_MONTHS)) if m >= first)
     return sorted(found, reverse=True)
 
 

@@ -45,9 +45,13 @@ CONFLICTS_MOST = 6
 """How often work is tried that meets other work in a conflict."""
 CONFLICT_WAIT_S = 0.02
 """The wait before the second attempt [s]; it doubles, and is spread by half."""
-_CONFLICTS = ("40001", "40P01", "23505")
+_UNIQUE_VIOLATION = "23505"
+_CONFLICTS = ("40001", "40P01", _UNIQUE_VIOLATION)
 """PostgreSQL's codes of serialization_failure, deadlock_detected and unique_violation: two that
 insert the same row at once; the second finds it when it tries again."""
+DUPLICATES_MOST = 2
+"""How often a unique violation is tried again: a row that another inserts at once is found by the
+next attempt, one that is a duplicate stays one."""
 _INVALID_TRANSACTION = "25"
 """PostgreSQL's class of errors such as read_only_sql_transaction."""
 _ABOUT_VALUES = ("22", "23")
@@ -151,12 +155,15 @@ class Store:
         self._require_whole()
         if self.is_sqlite:
             return self._group.run(work)
+        duplicates = 0
         for attempt in range(CONFLICTS_MOST):
             try:
                 with self.write(large=large) as session:
                     return work(session)
             except DBAPIError as error:
-                if getattr(error.orig, "sqlstate", None) not in _CONFLICTS:
+                code = getattr(error.orig, "sqlstate", None)
+                duplicates += code == _UNIQUE_VIOLATION
+                if code not in _CONFLICTS or duplicates > DUPLICATES_MOST:
                     raise
                 if attempt == CONFLICTS_MOST - 1:
                     raise

@@ -230,7 +230,7 @@ def test_everything_in_a_home_that_all_may_read_is_private(tmp_path: Path, no_um
     path = rig.folder().path
     Log(path / "meter.log", rig.clock).write("a remark")
     assert spool.remember_server(path, "http://server")
-    uploader._write_marks(path, {"a": 1})
+    uploader._write_marks(path, "http://127.0.0.1:8642", {"a": 1})
     assert close_dead(spool.SpoolFolder(path))
     modes = {found: stat.S_IMODE(found.stat().st_mode) for found in home.rglob("*")}
     names = {found.name for found in modes}

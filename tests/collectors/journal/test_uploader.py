@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,8 @@ class Handler(BaseHTTPRequestHandler):
         return
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
+@contextmanager
+def serving() -> Iterator[Server]:
     running = Server()
     thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -66,6 +67,12 @@ def server() -> Iterator[Server]:
     running.shutdown()
     thread.join()
     running.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
 
 
 @pytest.fixture
@@ -88,10 +95,21 @@ def test_lines_go_once_and_only_new_ones_later(server: Server, folder: Path) -> 
     lines = [line("a", 1), line("a", 2), line("b", 1)]
     assert send(folder, lines, server).accepted == 3
     assert server.bodies == [b"\n".join(lines) + b"\n"]
-    assert uploader.read_marks(folder) == {"a": 2, "b": 1}
+    assert uploader.read_marks(folder, server.url) == {"a": 2, "b": 1}
     assert send(folder, lines, server).accepted == 0
     assert send(folder, [*lines, line("a", 3)], server).accepted == 1
     assert server.bodies[1:] == [line("a", 3) + b"\n"]
+
+
+def test_what_one_server_acknowledged_is_sent_to_another(folder: Path, tmp_path: Path) -> None:
+    """The address changed: the new server has no line, and each gets every line once."""
+    lines = [line("a", 1), line("a", 2)]
+    with serving() as old, serving() as new:
+        assert send(folder, lines[:1], old).accepted == 1
+        assert send(folder, lines, new).accepted == 2
+        assert send(folder, lines, old).accepted == 1
+        assert send(folder, lines, new).accepted == 0
+        assert new.bodies == [b"\n".join(lines) + b"\n"]
 
 
 def test_the_state_line_and_torn_lines_are_not_sent(server: Server, folder: Path) -> None:
@@ -128,7 +146,7 @@ def test_a_failing_server_is_away_and_what_it_took_before_is_remembered(
     server.statuses = [500]
     with pytest.raises(uploader.ServerAway, match="answers 500"):
         send(folder, [line("a", 1), line("a", 2)], server)
-    assert uploader.read_marks(folder) == {"a": 1}
+    assert uploader.read_marks(folder, server.url) == {"a": 1}
 
 
 def test_an_unreachable_server_is_away(folder: Path, server: Server) -> None:
@@ -190,7 +208,7 @@ def test_an_answer_that_speaks_for_no_line_takes_none(
         pytest.raises(uploader.ServerAway, match=words),
     ):
         uploader.upload(folder, "job", [line("a", 1)], odd.url, session)
-    assert uploader.read_marks(folder) == {}
+    assert uploader.read_marks(folder, odd.url) == {}
 
 
 def test_messages_tell_no_credentials(folder: Path) -> None:
@@ -213,7 +231,7 @@ def test_refused_lines_come_back(server: Server, folder: Path) -> None:
 def test_broken_marks_only_repeat_what_was_sent(server: Server, folder: Path) -> None:
     (folder / uploader.MARKS).write_text("{torn")
     assert send(folder, [line("a", 1)], server).accepted == 1
-    assert uploader.read_marks(folder) == {"a": 1}
+    assert uploader.read_marks(folder, server.url) == {"a": 1}
 
 
 def test_only_a_server_that_deleted_the_job_says_that_it_is_gone(

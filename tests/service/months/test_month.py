@@ -227,6 +227,14 @@ def test_each_database_adds_up_what_has_arrived_of_a_running_job(service):
     assert months_with_data(service) == ["2026-06", "2026-05"]
 
 
+def test_a_running_job_that_says_it_began_in_2000_adds_three_years_of_months(light):
+    """Each of them would be looked at every minute."""
+    writer = Writer("w-1", "n-1", "old", t0=datetime(2000, 1, 1, tzinfo=UTC))
+    ingest(light, "old", lines([writer.job(zone="FR")]))
+    months = months_with_data(light)
+    assert (months[0], months[-1], len(months)) == ("2026-06", "2000-01", 38)
+
+
 def test_a_kept_report_gives_way_when_a_job_of_the_month_runs_again(client):
     records = across(client, 0, [(0, H, 360_000)], [], H)
     assert month(client, "2026-05")["complete"] is True

@@ -216,6 +216,22 @@ def test_a_conflict_that_does_not_end_is_given_up(
     assert next(attempts) == 6
 
 
+def test_a_duplicate_stays_one_and_is_tried_three_times(
+    on_server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gramwatt.service.store.database.CONFLICT_WAIT_S", 0.0)
+    attempts = count()
+    on_server.transact(report("2026-01"))
+
+    def work(session: Session) -> None:
+        next(attempts)
+        report("2026-01")(session)
+
+    with pytest.raises(IntegrityError):
+        on_server.transact(work)
+    assert next(attempts) == 3
+
+
 MEETS_ONCE = """
 CREATE SEQUENCE {table}_met;
 CREATE FUNCTION {table}_meets() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
