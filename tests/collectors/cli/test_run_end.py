@@ -314,7 +314,9 @@ def full_disk(tmp_path: Path) -> Path:
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no right to mount a file system here")
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    # The sync behind a job may still look into it.
+    unmount = ["umount", str(folder)]
+    eventually(lambda: subprocess.run(unmount, capture_output=True).returncode == 0, 30)
 
 
 def fill(folder: Path) -> None:

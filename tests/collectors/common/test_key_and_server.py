@@ -287,7 +287,7 @@ def test_no_client_asks_this_machine_through_a_proxy(
     with Client(recorder.url, KEY) as client, pytest.raises(ApiError):
         client.keys()
     with pytest.raises(ProviderError):
-        Http(recorder.url).ask("x", bytes, auth=("me", "word"))
+        Http(recorder.url).ask("x", bytes)
     with pytest.raises(Exception, match="does not answer|cannot be asked"):
         list(Prometheus(recorder.url, KEY).chunks("m", 0, 60))
     assert (proxy.keys, len(recorder.keys)) == ([], 3)

@@ -69,7 +69,7 @@ def test_a_user_is_hashed_unless_names_are_allowed(three, monkeypatch):
         (("unit=1x",), "--set unit: not a unit name"),
         (
             ("colour=red",),
-            "known: zone, region, unit, pue, name, project, boundary, tags, excluded",
+            "known: zone, region, unit, pue, name, project, tags, excluded",
         ),
         (("zone",), "write FIELD=VALUE, such as --set zone=DE"),
         (("=DE",), "write FIELD=VALUE"),
