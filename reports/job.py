@@ -52,7 +52,7 @@ NOT_FINAL = (
     "for again until 7 days after its end. A score that changes is a new revision."
 )
 SYNTHETIC = (
-    "Readings of this job come from a synthetic or replayed meter, not from hardware. The figures "
+    "Readings of this job come from a synthetic meter, not from hardware. The figures "
     "below are not an SCI score."
 )
 

@@ -43,7 +43,7 @@ ELSEWHERE = {
     "curl 127.0.0.1:9464": "tests/collectors/meter: while a job runs",
     "python benchmarks/": "by hand, for minutes",
     "python -m benchmarks.": "by hand, for minutes",
-    "python -m gramwatt.collectors.sources.record": "by hand, on a GPU",
+    "python -m tests.collectors.doubles.record": "by hand, on a GPU",
     "GRAMWATT_CONTRACT_CASES": "by hand, for minutes",
     "gh ": "not run: a published release",
     "docker": "not run: Docker",

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import standin
 from waves import HOPPER, PUBLISHED, Sensor, Wave, random_waves
 
-from gramwatt.collectors.sources.waveforms import waveform
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
+from tests.collectors.doubles.waveforms import waveform
 
 DRIVERS = Path(__file__).with_name("drivers.py")
 INSTALL_TIMEOUT_S, RUN_SLACK_S = 400.0, 120.0

@@ -21,9 +21,9 @@ from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.sources.nvml import Nvml
-from gramwatt.collectors.sources.synthetic import SyntheticNvml
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
+from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.virtual_clock import VirtualClock
 
 LIMITS = {10.0: 0.01, 60.0: 0.002}

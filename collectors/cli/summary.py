@@ -9,7 +9,7 @@ from gramwatt.sci.base import formatting
 from gramwatt.sci.base.quantity import QuantityDoc
 
 WORLD_LINE = "No grid zone was given: the world average intensity is used (say --zone or --region)."
-SYNTHETIC_LINE = "A synthetic or replayed meter was read, not hardware: this is not an SCI score."
+SYNTHETIC_LINE = "A synthetic meter was read, not hardware: this is not an SCI score."
 CODES_MAX = 4
 
 

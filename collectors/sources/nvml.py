@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from gramwatt.collectors.common.clock import Clock, SystemClock
-from gramwatt.collectors.common.files import why
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.port import (
     Board,
@@ -59,7 +58,7 @@ HwPowerBrakeSlowdown. Names as in sci/journal/telemetry.py."""
 
 
 class Nvml(DevicePort):
-    """The boards that NVML lists, of this machine or synthetic or recorded ones."""
+    """The boards that NVML lists, of this machine or synthetic ones."""
 
     vendor = title = "NVIDIA GPU"
     library = "NVML"
@@ -264,27 +263,16 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
 
 
 def chosen_calls(environ: Mapping[str, str], clock: Clock) -> NvmlCalls:
-    """Return the NVML to read, not yet open: `synthetic:FILE.json`, `replay:FILE.jsonl` or this
-    machine's.
+    """Return the NVML to read, not yet open: this machine's, or a synthetic one for demonstrations.
 
-    One that cannot be used raises SourceAbsent when it is opened; the real NVML is never used
-    instead.
+    With another value of the variable it raises SourceAbsent when it is opened; the real NVML is
+    never used instead.
     """
-    choice, _, path = environ.get(VARIABLE, "").partition(":")
-    if not choice:
+    if not (choice := environ.get(VARIABLE, "")):
         from gramwatt.collectors.sources.nvml_calls import Pynvml
 
         return Pynvml()
-    from gramwatt.collectors.sources.synthetic import SyntheticNvml
+    from gramwatt.collectors.sources.synthetic import CHOICE, SyntheticNvml
 
-    reason = f"{VARIABLE} names {choice!r}; it takes synthetic:FILE or replay:FILE"
-    try:
-        if choice == "synthetic":
-            return SyntheticNvml.from_file(Path(path), clock)
-        if choice == "replay":
-            from gramwatt.collectors.sources.replay import ReplayNvml
-
-            return ReplayNvml.from_file(Path(path), clock)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = f"{VARIABLE}={choice}:{path} cannot be used: {why(error)}"
-    return SyntheticNvml({"gpus": [], "absent": reason}, clock)
+    known = choice == CHOICE
+    return SyntheticNvml(clock, "" if known else f"{VARIABLE} is {choice!r}; it takes {CHOICE}")

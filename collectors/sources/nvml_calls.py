@@ -1,5 +1,5 @@
 """NVML's calls at the function boundary: the driver's through nvidia-ml-py, for which this is the
-only file that imports pynvml; `synthetic` and `replay` answer the same calls.
+only file that imports pynvml; `synthetic` answers the same calls.
 
 Vendor errors are translated here and nowhere else.
 """
@@ -42,7 +42,7 @@ parts since Ampere."""
 
 
 class NvmlCalls(Protocol):
-    """NVML of this machine, a synthetic or a recorded one; every call may raise any SourceError."""
+    """NVML of this machine or a synthetic one; every call may raise any SourceError."""
 
     meter: str
 

@@ -84,7 +84,7 @@ def hardware_used(devices: Iterable[DeviceDoc]) -> str:
 
 
 def caution(document: JobDoc) -> str:
-    """Return a warning for readings of a synthetic or replayed meter, empty for readings of
+    """Return a warning for readings of a synthetic meter, empty for readings of
     hardware.
     """
     synthetic = any(notice["code"] == "meter-synthetic" for notice in document["notices"])

@@ -166,7 +166,7 @@ def _differences(before: JobDoc, after: JobDoc) -> list[str]:
 
 
 def is_synthetic(document: JobDoc) -> bool:
-    """Return whether readings of a job come from a synthetic or replayed meter."""
+    """Return whether readings of a job come from a synthetic meter."""
     return any(notice["code"] == "meter-synthetic" for notice in document["notices"])
 
 

@@ -34,7 +34,7 @@ CODES: dict[str, str] = {
     "meter-replaced": "A meter died and was replaced; no count is lost, a window may be.",
     "meter-gap": "No reading exists for part of the job.",
     "meter-counter-reset": "A device's energy counter was reset during the job.",
-    "meter-synthetic": "Readings come from a synthetic or replayed meter, not from hardware.",
+    "meter-synthetic": "Readings come from a synthetic meter, not from hardware.",
     "meter-source-absent": "A meter was not available on this machine.",
     "device-visibility": "The visible devices could not be matched exactly.",
     "codecarbon-limits": "codecarbon leaves out what bears on the figures.",

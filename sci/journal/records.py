@@ -61,7 +61,7 @@ END_STATES: tuple[str, ...] = get_args(EndState)
 REPORTERS = ("meter", "node", "prometheus")
 """Who reports a job, the best first: a device's time counts for the first of them only."""
 
-SYNTHETIC_METERS = frozenset({"nvml-synthetic", "nvml-replay"})
+SYNTHETIC_METERS = frozenset({"nvml-synthetic"})
 """Values of a device's `meter` that do not read hardware; their results are marked everywhere."""
 
 

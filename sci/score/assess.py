@@ -127,7 +127,7 @@ def assess(scored: ScoredJob) -> Assessment:
 def _faults(scored: ScoredJob) -> list[str]:
     """Return why a score is no SCI: each "shall" of the standard that is not met."""
     unknown = unknown_terms(scored.energy_kwh, scored.embodied_g)
-    synthetic = ["readings come from a synthetic or replayed meter, not from hardware"]
+    synthetic = ["readings come from a synthetic meter, not from hardware"]
     return [*(synthetic if scored.synthetic else []), *scored.place.faults, *unknown]
 
 

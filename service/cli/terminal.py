@@ -188,7 +188,7 @@ def _warnings(document: JobDoc) -> list[tuple[str, str]]:
     excluded = document["excluded"]
     left_out = [] if excluded is None else [("Left out", f"of months: {excluded}")]
     synthetic = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
-    warning = "readings come from a synthetic or replayed meter: this is not an SCI score"
+    warning = "readings come from a synthetic meter: this is not an SCI score"
     return [*left_out, *([("Warning", warning)] if synthetic else [])]
 
 

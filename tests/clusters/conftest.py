@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.collectors.doubles.processes import ROOT, STANDIN
+
 LIB = "usr/lib/x86_64-linux-gnu"
 CONF = """
 ClusterName=test
@@ -52,7 +54,8 @@ GPUS = (
 SETTINGS = """
 GRAMWATT_HOME={folder}/home
 GRAMWATT_ZONE=FR
-GRAMWATT_NVML=synthetic:{folder}/gpus.json
+STANDIN_NVML={folder}/gpus.json
+PYTHONPATH={path}
 SLURM_JOB_GPUS=1  # of two: Debian's build takes no GPU that is not there
 """
 
@@ -81,7 +84,8 @@ class Slurm:
             text = (prefix / script).read_text()
             assert "/run/gramwatt-slurm" in text
             (prefix / script).write_text(text.replace("/run/gramwatt-slurm", f"{self.folder}/runs"))
-        (prefix / "settings").write_text(SETTINGS.format(folder=self.folder))
+        path = os.pathsep.join([str(STANDIN), str(ROOT)])
+        (prefix / "settings").write_text(SETTINGS.format(folder=self.folder, path=path))
         (self.folder / "gpus.json").write_text(GPUS)
         facts = {"host": socket.gethostname(), "root": self.root, "lib": LIB, "ports": _ports()}
         (self.folder / "slurm.conf").write_text(CONF.format(folder=self.folder, **facts))

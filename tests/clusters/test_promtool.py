@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.meter.test_metrics import free_port
 
 POLL = """
@@ -27,10 +27,10 @@ PROMTOOL = f"{os.environ['GRAMWATT_CLUSTERS']}/prometheus/usr/bin/promtool"
 
 
 def test_the_text_of_a_running_job_has_no_fault(tmp_path: Path) -> None:
-    spec = tmp_path / "gpu.json"
-    spec.write_text(json.dumps({"gpus": [{"waveform": {"type": "constant", "power_w": 300.0}}]}))
+    wave = {"type": "constant", "power_w": 300.0}
     environ = {**os.environ, "GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_ZONE": "FR"}
-    environ |= {"GRAMWATT_NVML": f"synthetic:{spec}", "GRAMWATT_HOST_SOURCE": "model"}
+    environ |= with_gpus(tmp_path / "gpu.json", os.environ, {"waveform": wave})
+    environ["GRAMWATT_HOST_SOURCE"] = "model"
     address = f"127.0.0.1:{free_port()}"
     run = [sys.executable, "-m", "gramwatt", "run", "--metrics", f"{address},names", "--"]
     line = [*run, sys.executable, "-c", POLL, address]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.sources.replay import Call, ReplayNvml, read_trace
 from gramwatt.sci.journal.records import IntervalRecord
+from tests.collectors.doubles.replay import Call, ReplayNvml, read_trace
 from tests.collectors.rig import Rig
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"

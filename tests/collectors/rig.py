@@ -18,10 +18,10 @@ from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.serving.polling import Poller, Polls
 from gramwatt.collectors.serving.servers import Server
 from gramwatt.collectors.sources.nvml import Nvml
-from gramwatt.collectors.sources.synthetic import SyntheticNvml
 from gramwatt.collectors.tracking.count_lines import CountLines
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, decode
+from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.virtual_clock import VirtualClock
 
 MACHINE = Machine("Test CPU", 8.0, 8.0, 64.0 * 2**30, 64.0 * 2**30)

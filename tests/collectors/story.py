@@ -19,8 +19,8 @@ from gramwatt.collectors.common.launches import job_id
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder, discard
 from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.sources.synthetic import SyntheticGpu
 from gramwatt.collectors.tracking.count_file import CountFile
+from tests.collectors.doubles.synthetic import SyntheticGpu
 from tests.collectors.mortal import Death, Disk, Rank
 from tests.collectors.rig import MACHINE, Rig, gpu
 

@@ -20,7 +20,7 @@ from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.sources.nvml import Nvml
-from gramwatt.collectors.sources.synthetic import SyntheticGpu, SyntheticNvml
+from tests.collectors.doubles.synthetic import SyntheticGpu, SyntheticNvml
 from tests.collectors.rig import MACHINE, Rig
 
 RESOLUTION_UJ = 15.259

@@ -83,6 +83,6 @@ def test_long_jobs_read_in_hours() -> None:
 def test_a_synthetic_meter_is_the_first_thing_said() -> None:
     notices = [{"code": code, "message": "x"} for code in ("zone-unknown", "meter-synthetic")]
     first, second, _ = summary_lines(document(notices=notices), "")[:3]
-    assert first.startswith("gramwatt: A synthetic or replayed meter was read, not hardware")
+    assert first.startswith("gramwatt: A synthetic meter was read, not hardware")
     assert "not an SCI score" in first
     assert "No grid zone was given" in second

@@ -15,8 +15,8 @@ from gramwatt.collectors.devices.boundaries import Point, counter_at
 from gramwatt.collectors.devices.port import NotSupported, Place
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
-from gramwatt.collectors.sources.replay import ReplayNvml
 from gramwatt.sci.journal.records import CountRecord, EndRecord
+from tests.collectors.doubles.replay import ReplayNvml
 from tests.collectors.recorded import RecordedRig, counted_j, loads, ticks, trace
 from tests.collectors.rig import by_type, energy_j, states
 

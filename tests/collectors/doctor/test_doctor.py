@@ -24,9 +24,9 @@ from gramwatt.collectors.devices.port import Place, SourceAbsent
 from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
 from gramwatt.collectors.doctor.finding import Finding, Target
-from gramwatt.collectors.sources.synthetic import SyntheticNvml
 from gramwatt.collectors.tracking import session
 from gramwatt.sci.score.assess import grade as grade_of
+from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.rig import gpu
 from tests.collectors.vendor_fakes import write
 from tests.collectors.virtual_clock import VirtualClock

@@ -41,13 +41,12 @@ def run(tmp_path: Path, seconds: float, **environ: str) -> subprocess.Popen[byte
     """`gramwatt run` of a job that keeps every thread busy, on this machine without GPUs."""
     home = tmp_path / f"{seconds:g}"
     home.mkdir()
-    (home / "none.json").write_text('{"gpus": []}')
     ours = ("GRAMWATT_", "SLURM_", "CUDA_", "NVIDIA_")
     around = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     around |= {
         "GRAMWATT_HOME": str(home),
         "XDG_CONFIG_HOME": str(home / "config"),
-        "GRAMWATT_NVML": f"synthetic:{home / 'none.json'}",
+        "CUDA_VISIBLE_DEVICES": "",
         "GRAMWATT_JOB_ID": "job-1",
         # Nothing listens here: the journal stays in the spool, where the test reads it.
         "GRAMWATT_SERVER": "http://127.0.0.1:9",

@@ -5,7 +5,6 @@ All the while `gramwatt sync` sends what it finds to a server and deletes what h
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
+from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.rig import energy_j
 from tests.collectors.slowserver import SlowServer
 
@@ -151,8 +151,7 @@ def board(seed: int, folder: Path) -> dict[str, str]:
     """A GPU of the job's own: one that several jobs see is shared among them."""
     spec = folder / f"gpu-{seed}.json"
     uuid = f"GPU-00000000-0000-4000-8000-{seed:012d}"
-    spec.write_text(json.dumps({"gpus": [{"uuid": uuid, "waveform": WAVE}]}))
-    return {"GRAMWATT_NVML": f"synthetic:{spec}"}
+    return with_gpus(spec, os.environ, {"uuid": uuid, "waveform": WAVE})
 
 
 def test_jobs_killed_for_real_while_others_are_delivered(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
 from gramwatt.sci.score.score import ScoreContext, score
+from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.rig import energy_j
 
 POWER_W = 300.0
@@ -31,7 +32,7 @@ def environ(home: Path, spec: dict[str, object]) -> dict[str, str]:
     return {
         **os.environ,
         "GRAMWATT_HOME": str(home),
-        "GRAMWATT_NVML": f"synthetic:{file}",
+        **with_gpus(file, os.environ),
         "GRAMWATT_HOST_SOURCE": "model",
         # Nobody is there: else the store of this home takes the journal that the test reads.
         "GRAMWATT_SERVER": "http://127.0.0.1:9",

@@ -19,6 +19,7 @@ from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import CountRecord, EndRecord, decode
+from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.rig import by_type, energy_j
 
 POWER_W = 300.0
@@ -34,7 +35,7 @@ class Client:
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("GRAMWATT_", "SLURM_"))}
         environ |= {
             "GRAMWATT_HOME": str(home),
-            "GRAMWATT_NVML": f"synthetic:{spec}",
+            **with_gpus(spec, environ),
             "GRAMWATT_HOST_SOURCE": "model",
             # Nobody is there: else the store of this home takes the journal that the test reads.
             "GRAMWATT_SERVER": "http://127.0.0.1:9",
@@ -149,9 +150,9 @@ def wait_until_dead(home: Path) -> None:
 
 
 def test_from_start_to_stop(connect: Connect, home: Path) -> None:
-    client = connect(verbose=True)
+    client = connect(verbose=True, args={"unit": "image", "pue": 9})
     assert client.ready["reply"] == "ready"
-    assert any(text.startswith("meter-synthetic: ") for text in client.ready["notices"])
+    assert any(text.startswith("argument-ignored: ") for text in client.ready["notices"])
     client.count(8)
     time.sleep(1.5)
     client.stop()

@@ -19,6 +19,7 @@ from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.metrics_setting import WANDB
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.metrics import JobFigures
+from tests.collectors.doubles.processes import with_gpus
 from tests.journals import START, Writer, journal, lines
 
 SCRIPT = """
@@ -38,10 +39,10 @@ with open(sys.argv[1] + ".wandb", "w") as kept:
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     """A machine with one GPU of 300 W."""
-    spec = tmp_path / "gpu.json"
-    spec.write_text(json.dumps({"gpus": [{"waveform": {"type": "constant", "power_w": 300.0}}]}))
     own = {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
-    return {**os.environ, **own, "GRAMWATT_NVML": f"synthetic:{spec}", "GRAMWATT_ZONE": "FR"}
+    wave = {"type": "constant", "power_w": 300.0}
+    gpu = with_gpus(tmp_path / "gpu.json", os.environ, {"waveform": wave})
+    return {**os.environ, **own, **gpu, "GRAMWATT_ZONE": "FR"}
 
 
 def run(environ: Mapping[str, str], metrics: str, *command: str) -> tuple[dict[str, Any], str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import decode
+from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.rig import Rig, energy_j, gpu
 from tests.collectors.tracking.test_end_to_end import (
     EDGES_J,
@@ -55,10 +55,9 @@ def start(
     (place / "sitecustomize.py").write_text(AS_IF)
     uuid = f"GPU-00000000-0000-4000-8000-{number:012d}"
     wave = {"type": "constant", "power_w": 100.0 * number}
-    spec = place / "gpu.json"
-    spec.write_text(json.dumps({"gpus": [{"uuid": uuid, "waveform": wave}]}))
-    path = filter(None, (str(place), environ.get("PYTHONPATH")))
-    own = {"GRAMWATT_NVML": f"synthetic:{spec}", "PYTHONPATH": os.pathsep.join(path)}
+    own = with_gpus(
+        place / "gpu.json", {"PYTHONPATH": str(place)}, {"uuid": uuid, "waveform": wave}
+    )
     command = [*GRAMWATT, "run", "--", "sleep", "3"]
     return subprocess.Popen(command, env=environ | own | {"AS_IF": json.dumps(MACHINE | known)})
 

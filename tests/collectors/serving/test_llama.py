@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.serving.llama_server import write_model
-from tests.packages import ROOT
 
 LOAD = """
 import json, subprocess, sys, time, urllib.request
@@ -44,15 +44,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
     wave = {"type": "constant", "power_w": 250}
-    (folder / "nvml.json").write_text(json.dumps({"gpus": [{"waveform": wave}]}))
     (folder / "load.py").write_text(textwrap.dedent(LOAD))
     environ = {
         **os.environ,
         "GRAMWATT_HOME": str(folder / "home"),
-        "GRAMWATT_NVML": f"synthetic:{folder / 'nvml.json'}",
+        **with_gpus(folder / "nvml.json", {}, {"waveform": wave}),
         "GRAMWATT_HOST_SOURCE": "model",
         "XDG_CONFIG_HOME": str(folder),
-        "PYTHONPATH": str(ROOT),
     }
     run = [sys.executable, "-m", "gramwatt", "run", "--zone", "FR", "--json-summary"]
     served = ["--count-from", f"http://127.0.0.1:{port}=llamacpp"]

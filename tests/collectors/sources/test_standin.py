@@ -13,8 +13,8 @@ import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.sources.nvml import Nvml
-from gramwatt.collectors.sources.synthetic import SyntheticNvml
-from gramwatt.collectors.sources.waveforms import waveform
+from tests.collectors.doubles.synthetic import SyntheticNvml
+from tests.collectors.doubles.waveforms import waveform
 from tests.collectors.virtual_clock import VirtualClock
 
 PIECES = [[0.3, 100.0, 700.0], [0.2, 650.0, 650.0], [0.07, 90.0, 90.0]]

@@ -24,6 +24,7 @@ from gramwatt.sci.journal.records import (
     JobRecord,
     decode,
 )
+from tests.collectors.doubles.processes import with_gpus
 from tests.patient import PATIENT
 
 POWER_W = 300.0
@@ -37,15 +38,13 @@ SLOW_S = 1.0
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     """A home of its own, one synthetic GPU of 300 W, the host by model, no settings of others."""
-    spec = tmp_path / "gpu.json"
     gpu = {"waveform": {"type": "constant", "power_w": POWER_W}}
-    spec.write_text(json.dumps({"gpus": [gpu]}))
     ours = ("GRAMWATT_", "SLURM_", "CUDA_", "NVIDIA_", "LOCAL_", "WORLD_")
     names = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return names | {
         "GRAMWATT_HOME": str(tmp_path / "home"),
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "GRAMWATT_NVML": f"synthetic:{spec}",
+        **with_gpus(tmp_path / "gpu.json", names, gpu),
         "GRAMWATT_HOST_SOURCE": "model",
         "GRAMWATT_JOB_ID": "job-1",
         # Nothing listens here: journals stay in the spool, where the tests read them.
@@ -169,8 +168,7 @@ def slow_meter(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
     text = "import sys, time\n"
     text += f"'gramwatt.collectors.meter.main' in sys.orig_argv and time.sleep({SLOW_S})\n"
     (tmp_path / "sitecustomize.py").write_text(text)
-    known = os.environ.get("PYTHONPATH")
-    return {**environ, "PYTHONPATH": f"{tmp_path}:{known}" if known else str(tmp_path)}
+    return {**environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{environ['PYTHONPATH']}"}
 
 
 def test_a_command_is_not_billed_the_time_that_its_meter_takes_to_start(
@@ -356,7 +354,7 @@ def test_a_broken_driver_never_changes_the_exit_code(
     if contents is not None:
         gpu = {"waveform": {"type": "constant", "power_w": 300}}
         spec.write_text(json.dumps({"gpus": [gpu], **contents}))
-    environ["GRAMWATT_NVML"] = f"synthetic:{spec}"
+    environ |= with_gpus(spec, environ)
     done = subprocess.run(
         [*GRAMWATT, "run", "--", "sh", "-c", "exit 6"],
         env=environ,
@@ -372,7 +370,7 @@ def test_codecarbon_that_raises_never_changes_the_exit_code(
 ) -> None:
     (tmp_path / "codecarbon.py").write_text("raise RuntimeError('broken peer')\n")
     del environ["GRAMWATT_HOST_SOURCE"]
-    environ["PYTHONPATH"] = str(tmp_path)
+    environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environ['PYTHONPATH']}"
     done = subprocess.run(
         [*GRAMWATT, "run", "--", "sh", "-c", "sleep 0.3; exit 6"],
         env=environ,

@@ -47,7 +47,7 @@ def test_the_facts_of_the_job_say_persona_and_values():
 
 
 def test_a_synthetic_meter_is_the_first_block_and_no_sci():
-    first = full(cluster_job(notices=("meter-synthetic: read from nvml-replay.",))).blocks[0]
+    first = full(cluster_job(notices=("meter-synthetic: read from nvml-synthetic.",))).blocks[0]
     assert isinstance(first, NoticeBlock)
     assert first.severity == "warning"
     assert "not an SCI score" in first.text

@@ -242,18 +242,15 @@ def test_a_score_of_another_signal_or_basis_than_asked_for_is_refused():
         scored({"zone": "FR"}, signal="marginal", basis="direct")
 
 
-@pytest.mark.parametrize("meter", ["nvml-synthetic", "nvml-replay"])
-def test_readings_of_no_hardware_are_no_sci(meter):
-    doc = scored({"zone": "FR", "pue": 1.1}, meter=meter)
+def test_readings_of_no_hardware_are_no_sci():
+    doc = scored({"zone": "FR", "pue": 1.1}, meter="nvml-synthetic")
     assert doc["conformance"] == "not-sci"
-    assert doc["deviations"] == [
-        "readings come from a synthetic or replayed meter, not from hardware"
-    ]
+    assert doc["deviations"] == ["readings come from a synthetic meter, not from hardware"]
     assert codes(doc).count("meter-synthetic") == 1
 
 
 def test_the_meters_own_remark_suffices_to_make_it_no_sci():
-    said = "meter-synthetic: GPU readings come from nvml-replay, not from hardware."
+    said = "meter-synthetic: GPU readings come from nvml-synthetic, not from hardware."
     doc = scored({"zone": "FR", "pue": 1.1, "notices": (said,)})
     assert doc["conformance"] == "not-sci"
     assert codes(doc).count("meter-synthetic") == 1

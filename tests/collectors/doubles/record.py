@@ -1,4 +1,4 @@
-"""`python -m gramwatt.collectors.sources.record FILE`: record this machine's NVML as a trace.
+"""`python -m tests.collectors.doubles.record FILE`: record this machine's NVML as a trace.
 
 Reads every GPU for the given time, its counter at up to 1 kHz to find the update period and then
 all at the given rate, keeps the answers that differ from the one before, and prints the counter's
@@ -17,8 +17,8 @@ from typing import Any
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
 from gramwatt.collectors.devices.port import SourceError
 from gramwatt.collectors.sources.nvml_calls import FAST_FIELDS, PROFILE, NvmlCalls, Pynvml
-from gramwatt.collectors.sources.replay import Call, write_trace
 from gramwatt.sci.base.units import MJ_PER_J
+from tests.collectors.doubles.replay import Call, write_trace
 
 DENSE_S, DENSE_STEP_S = 10.0, 0.001
 SLOW_EVERY = 50
@@ -111,7 +111,7 @@ def update_period_s(calls: list[Call]) -> float | None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Record to a file; exit code 1 without a GPU."""
-    parser = argparse.ArgumentParser(prog="python -m gramwatt.collectors.sources.record")
+    parser = argparse.ArgumentParser(prog="python -m tests.collectors.doubles.record")
     parser.add_argument("file", type=Path)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=50.0, help="readings per second")

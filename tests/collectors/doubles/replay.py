@@ -77,7 +77,7 @@ def _open(path: Path, mode: str) -> IO[str]:
 class ReplayNvml:
     """NVML as it once answered; the trace begins at the clock's first reading."""
 
-    meter = "nvml-replay"
+    meter = "nvml-synthetic"
 
     def __init__(self, header: dict[str, Any], calls: list[Call], clock: Clock) -> None:
         self._header, self._clock = header, clock
