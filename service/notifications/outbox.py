@@ -64,13 +64,19 @@ class OutboxAnswer(TypedDict):
 
 def deliver(service: Service) -> int:
     """Send the messages that are due, oldest first; how many were taken."""
-    now_us = service.now_us()
-    due = sa.select(OutboxMessage.id).where(
-        OutboxMessage.sent_us.is_(None), OutboxMessage.next_us <= now_us
-    )
+    unsent = OutboxMessage.sent_us.is_(None)
+    due = sa.select(OutboxMessage.id).where(unsent, _is_due(service.now_us()))
     with service.store.read() as session:
         ids = list(session.scalars(due.order_by(OutboxMessage.id).limit(AT_ONCE)))
     return sum(_deliver(service, key) for key in ids)
+
+
+def _is_due(now_us: int) -> sa.ColumnElement[bool]:
+    """Whether a message is due: no wait is longer than LONGEST_WAIT, so a later time is a clock's
+    that was ahead.
+    """
+    next_us = OutboxMessage.next_us
+    return sa.or_(next_us <= now_us, next_us > now_us + span_us(LONGEST_WAIT))
 
 
 def outbox_page(service: Service, limit: int, cursor: str | None) -> OutboxAnswer:
@@ -106,9 +112,13 @@ def _claimed(service: Service, key: int) -> OutboxMessage | None:
     """Return the message, for this process alone; None when another has it, or has sent it."""
     now_us = service.now_us()
     with service.store.write() as session:
-        wanted = sa.select(OutboxMessage).where(OutboxMessage.id == key).with_for_update()
+        wanted = (
+            sa.select(OutboxMessage)
+            .where(OutboxMessage.id == key, OutboxMessage.sent_us.is_(None), _is_due(now_us))
+            .with_for_update()
+        )
         row = session.scalars(wanted).one_or_none()
-        if row is None or row.sent_us is not None or row.next_us is None or row.next_us > now_us:
+        if row is None:
             return None
         row.attempts += 1
         row.next_us = now_us + span_us(CLAIM)

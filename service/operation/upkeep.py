@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import timedelta
 from functools import partial
 
 import sqlalchemy as sa
@@ -18,10 +19,13 @@ from gramwatt.service.jobs.journal import refresh_head
 from gramwatt.service.jobs.scoring import score_provisionally, score_when_closed
 from gramwatt.service.operation.listening import silent_limit_us
 from gramwatt.service.store.models import Job, Provisional, is_pending
+from gramwatt.service.store.timestamps import span_us
 
 REFRESH_S = 60.0
 """How long one run of `refresh_running` scores at most [s], a fifth of its period."""
 
+CLOCK_TOLERANCE = timedelta(minutes=1)
+"""How far the clocks of servers of one store may differ."""
 FRACTION = 50
 """The part of a job's time, 1 in so many, that its provisional score in lists may lack."""
 
@@ -34,8 +38,16 @@ _log = logging.getLogger("gramwatt.service")
 def close_silent(service: Service) -> list[str]:
     """Close and score the jobs without a line for `silent_after` of a server's time; their ids.
 
-    They count as lost until a later line opens them again.
+    They count as lost until a later line opens them again. A job heard later than now was heard
+    while the clock was ahead: its silence counts from now.
     """
+    now_us = service.now_us()
+    ahead = Job.state == "running", Job.heard_us > now_us + span_us(CLOCK_TOLERANCE)
+    with service.store.read() as session:
+        heard_ahead = session.scalar(sa.select(sa.exists().where(*ahead)))
+    if heard_ahead:
+        heard_now = sa.update(Job).where(*ahead).values(heard_us=now_us)
+        service.store.transact(lambda session: session.execute(heard_now))
     with service.store.read() as session:
         limit_us = silent_limit_us(service, session)
         if limit_us is None:

@@ -503,6 +503,20 @@ def test_a_message_that_is_never_taken_is_given_up_and_stays_to_be_seen(light, c
     assert "did not take it" in message["error"]
 
 
+def test_a_message_put_off_while_the_clock_was_ahead_is_tried_now(light, clock):
+    service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
+    client = create_app(service=service).test_client()
+    run_job(service)
+    set_budget(client, total_kg(client), thresholds=[100], webhook="http://localhost:9/x")
+    do(service, "budgets")
+    clock.turn(days=180)
+    do(service, "outbox")
+    clock.turn(days=-180)
+    do(service, "outbox")
+    (message,) = messages(client)
+    assert (message["attempts"], message["next_at"][:10]) == (2, "2026-06-02")
+
+
 def test_of_several_processes_one_sends_a_message(light):
     with receiver() as server:
         service = told(light, webhook_secret="s", webhook_hosts=("localhost",))

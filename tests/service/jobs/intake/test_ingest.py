@@ -236,6 +236,17 @@ def test_a_writer_that_leaves_gaps_for_ever_stays_small():
     assert not arrived.add(99_990)
 
 
+def test_the_silence_of_a_job_heard_while_the_clock_was_ahead_counts_from_now(service, clock):
+    from gramwatt.service.operation.upkeep import close_silent
+
+    clock.turn(days=180)
+    ingest(service, "job-1", lines(journal())[:-1])
+    clock.turn(days=-180)
+    assert close_silent(service) == []
+    clock.turn(minutes=16)
+    assert close_silent(service) == ["job-1"]
+
+
 def test_a_job_that_fell_silent_and_speaks_again_is_not_lost(service, clock):
     from gramwatt.service.operation.upkeep import close_silent
 
