@@ -17,7 +17,7 @@ from tests.simulation.story import Stage
 
 pytestmark = pytest.mark.long
 
-SEEDS = range(32)
+SEEDS = range(40)
 SEEDS_FOR_A_BUG = 150
 """A bug that is not found by the seed named beside it must be found by one of so many."""
 
