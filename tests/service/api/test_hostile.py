@@ -17,6 +17,7 @@ import pytest
 from gramwatt.service.api.problems import CODES
 from gramwatt.service.app import GROUPS
 from tests.journals import Writer, body, journal
+from tests.packages import ROOT
 from tests.service.processes import KEYS, serving
 
 pytestmark = pytest.mark.long
@@ -143,7 +144,10 @@ def own_b(pid):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("hostile")) as (process, url):
+    # As the systemd units and the image start it.
+    unit = (ROOT / "deploy" / "systemd" / "gramwatt.service").read_text("utf-8")
+    allocator = dict(re.findall(r"(MALLOC_\w+)=(\d+)", unit))
+    with serving(tmp_path_factory.mktemp("hostile"), **allocator) as (process, url):
         made = Server(process.popen, urlsplit(url).port, KEYS[url])
         status, _, answer = made.ask("POST", "/v1/jobs/job-1/records", body(journal()), NDJSON)
         assert status == 200, answer
