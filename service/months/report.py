@@ -294,9 +294,11 @@ def months_with_data(service: Service) -> list[str]:
         began = session.execute(sa.select(Job.started_us, Job.state).where(is_pending())).all()
     for started_us, state in began:
         first = service.month_of(from_us(started_us))
-        found.add(first)
-        if state == "running":
-            found.update(m for m in (now, *months_before(now, RUNNING_MONTHS)) if m >= first)
+        if state == "running":  # one that says it begins later is in no month yet
+            latest = now, *months_before(now, RUNNING_MONTHS), first
+            found.update(month for month in latest if first <= month <= now)
+        else:
+            found.add(first)
     return sorted(found, reverse=True)
 
 

@@ -72,8 +72,9 @@ def deliver(service: Service) -> int:
 
 
 def _is_due(now_us: int) -> sa.ColumnElement[bool]:
-    """Whether a message is due: no wait is longer than LONGEST_WAIT, so a later time is a clock's
-    that was ahead.
+    """Return whether a message is due.
+
+    No wait is longer than LONGEST_WAIT: a later time was written while the clock was ahead.
     """
     next_us = OutboxMessage.next_us
     return sa.or_(next_us <= now_us, next_us > now_us + span_us(LONGEST_WAIT))

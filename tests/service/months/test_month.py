@@ -235,6 +235,12 @@ def test_a_running_job_that_says_it_began_in_2000_adds_three_years_of_months(lig
     assert (months[0], months[-1], len(months)) == ("2026-06", "2000-01", 38)
 
 
+def test_a_running_job_that_says_it_begins_later_adds_no_month(light):
+    writer = Writer("w-1", "n-1", "early", t0=datetime(2027, 1, 1, tzinfo=UTC))
+    ingest(light, "early", lines([writer.job(zone="FR")]))
+    assert months_with_data(light) == []
+
+
 def test_a_kept_report_gives_way_when_a_job_of_the_month_runs_again(client):
     records = across(client, 0, [(0, H, 360_000)], [], H)
     assert month(client, "2026-05")["complete"] is True
