@@ -190,19 +190,9 @@ def _facts(document: JobDoc) -> list[Block]:
         ("Kind of work", document["kind"]),
         ("Model", document["model_id"] or "none given"),
         *ai_facts(document),
-        *_others(document),
         *_tags(document),
     )
     return [Heading("The job"), Facts(facts, quoted=True)]
-
-
-def _others(document: JobDoc) -> list[tuple[str, str]]:
-    drawn = document["others_energy_kwh"]
-    return (
-        [("Drawn by others on the host", f"{text(drawn)}, in no figure of the job")]
-        if drawn
-        else []
-    )
 
 
 def _tags(document: JobDoc) -> list[tuple[str, str]]:

@@ -159,7 +159,6 @@ class SharedLedger(Ledger):
         energy_j: float,
         kind: str,
         power_w: float | None = None,
-        others_j: float | None = None,
     ) -> None:
         """Record the job's part of `energy_j` [J] over [start, end)."""
         self._refresh(end_ns)
@@ -177,7 +176,7 @@ class SharedLedger(Ledger):
             self._reserved_s += span_s * (self._part.idle if self._shared else 1.0)
         attributed = self._shared and kind != "estimated"
         label = "attributed" if attributed else kind
-        super().add(start_ns, end_ns, billed_j, label, power_w, others_j)
+        super().add(start_ns, end_ns, billed_j, label, power_w)
 
     def _refresh(self, now_ns: int) -> None:
         boards = self._boards

@@ -119,9 +119,8 @@ class HostComponent:
         span_s = (end_ns - self._recorded_ns) / NS_PER_S
         whole_w, of = power_w * self.share, self._part
         label = "attributed" if self.share * of.own < 1 and kind == "measured" else kind
-        others_j = None if of.others is None else whole_w * span_s * of.others
         own_w = whole_w * of.own
-        self.ledger.add(self._recorded_ns, end_ns, own_w * span_s, label, round(own_w, 3), others_j)
+        self.ledger.add(self._recorded_ns, end_ns, own_w * span_s, label, round(own_w, 3))
         self._whole_s += span_s
         self._reserved_s += span_s * self.share * of.reserved
         self._recorded_ns = end_ns

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.sci.journal.telemetry import MAXIMA, OTHERS_W
+from gramwatt.sci.journal.telemetry import MAXIMA
 
 FINE_S, MIDDLE_S, COARSE_S, DAY_S = 10, 60, 300, 86_400
 FINE_UNTIL_S, MIDDLE_UNTIL_S = 300, 3_600
@@ -92,8 +92,6 @@ class Interval:
     energy_j: float = 0.0
     power_max_w: float | None = None
     memory_peak_b: float | None = None
-    others_j: float | None = None
-    """Energy of strangers on the device, which is billed to nobody [J]; None where not known."""
     utilisation: Samples = field(default_factory=Samples)
     profile: dict[str, Samples] = field(default_factory=dict)
 
@@ -116,14 +114,10 @@ class Interval:
         }
 
     def _profile(self) -> dict[str, float | None]:
-        found = {
+        return {
             name: samples.highest if name in MAXIMA else samples.mean
             for name, samples in self.profile.items()
         }
-        length_s = (self.end_ns - self.start_ns) / NS_PER_S
-        if self.others_j is not None and length_s > 0:
-            found[OTHERS_W] = round(self.others_j / length_s, 6)
-        return found
 
     def state(self) -> dict[str, Any]:
         """Return everything that `restored` needs, for JSON."""
@@ -173,13 +167,8 @@ class Ledger:
         energy_j: float,
         kind: str,
         power_w: float | None = None,
-        others_j: float | None = None,
     ) -> None:
-        """Add `energy_j` [J] over [start, end), and strangers' of the device where it is known.
-
-        A segment without length is ignored.
-        """
-        others_w = None if others_j is None else others_j / max(1, end_ns - start_ns)
+        """Add `energy_j` [J] over [start, end). A segment without length is ignored."""
         if self._kind and kind != "estimated":
             kind = self._kind
         if self.open and (self.open.kind != kind or self.open.end_ns != start_ns):
@@ -192,9 +181,6 @@ class Ledger:
             until_ns = min(cut_ns, end_ns)
             whole = until_ns == end_ns
             part_j = energy_j if whole else energy_j * (until_ns - start_ns) / (end_ns - start_ns)
-            if others_w is not None:
-                others_j = others_w * (until_ns - start_ns)
-                self.open.others_j = (self.open.others_j or 0.0) + others_j
             self._grow(until_ns, part_j, power_w)
             energy_j -= part_j
             start_ns = until_ns
@@ -229,7 +215,6 @@ class Ledger:
             kept_ns = max(0, end_ns - interval.start_ns)
             kept = kept_ns / (interval.end_ns - interval.start_ns)
             interval.energy_j *= kept
-            interval.others_j = None if interval.others_j is None else interval.others_j * kept
             interval.end_ns = interval.start_ns + kept_ns
         if interval is not None and interval.end_ns > interval.start_ns:
             self._emit(self.device_id, interval)

@@ -356,8 +356,7 @@ class JobDoc(JobHead):
     """The complete document of a job.
 
     `uncertainty` has what moves `energy_kwh`, `operational_g` and `embodied_g`, by inputs, so that
-    sums and comparisons of jobs count an input that they share once. `others_energy_kwh` is what
-    processes of nobody measured drew on the processor meanwhile, above idle: in no other figure.
+    sums and comparisons of jobs count an input that they share once.
     `service` is None for a job whose work no server counted.
     """
 
@@ -373,7 +372,6 @@ class JobDoc(JobHead):
     windows: list[WindowDoc]
     days: list[DayDoc]
     service: ServiceDoc | None
-    others_energy_kwh: QuantityDoc | None
     uncertainty: dict[str, UncertaintyDoc]
     model_id: str | None
     framework: str | None

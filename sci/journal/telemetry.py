@@ -20,10 +20,7 @@ MEANS = (
 the power limit, by heat, or by the protection of the board."""
 MAXIMA = ("temperature_c",)
 """Highest readings: device temperature [degC]."""
-OTHERS_W = "others_w"
-"""Mean power [W] that processes of nobody measured drew on the host's processor: no property of the
-device, and in no energy of the job. Jobs that run together have equal parts of it."""
-NAMES = (*MEANS, *MAXIMA, OTHERS_W)
+NAMES = (*MEANS, *MAXIMA)
 
 
 def joined(profiles: Sequence[Mapping[str, float]], lengths_s: Sequence[float]) -> dict[str, float]:

@@ -9,7 +9,6 @@ intensity").
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC
 
@@ -27,11 +26,8 @@ from gramwatt.sci.base.host_model import (
     RAM_MODEL,
     ram_power_w,
 )
-from gramwatt.sci.base.quantity import Kind, Quantity, total
+from gramwatt.sci.base.quantity import Quantity, total
 from gramwatt.sci.base.uncertainty import energy
-from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.telemetry import OTHERS_W
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 
@@ -58,7 +54,6 @@ EXCLUDED: tuple[ExclusionDoc, ...] = (
 )
 LIFETIMES_YEARS = (3.0, 4.0, 5.0, 6.0)
 """The lives that published footprints assume; see docs/methodology.md."""
-OTHERS_SOURCE = "processor time of processes that no job measures, dynamic power of "
 METER_SOURCE = f"processor time x {FULL_W_PER_THREAD} W, memory x {DRAM_W_PER_GIB} W/GiB"
 
 
@@ -170,25 +165,6 @@ def lifetime_sensitivity(scored: ScoredJob) -> list[SensitivityDoc]:
         }
         rows.append(row)
     return rows
-
-
-def others_energy_kwh(job: MergedJob) -> Quantity | None:
-    """Return what processes of nobody measured drew beside the job, above idle [kWh].
-
-    It is in no figure of the job. Jobs that ran together have equal parts of it, so that they and
-    these parts add up to the host. None where it is not known, or where the cores were reserved.
-    """
-    sums: dict[tuple[Kind, str], float] = defaultdict(float)
-    for device in job.devices:
-        for interval in device.intervals:
-            if (power_w := interval.profile.get(OTHERS_W)) is not None:
-                length_s = (interval.end - interval.start).total_seconds()
-                kind: Kind = "estimated" if interval.kind == "estimated" else "attributed"
-                sums[kind, device.record.meter] += power_w * length_s
-    whole = total(energy(joules, kind, meter) for (kind, meter), joules in sums.items())
-    if whole is None:
-        return None
-    return whole.scaled(1 / J_PER_KWH, "kWh").sourced(OTHERS_SOURCE + whole.source)
 
 
 def meter_energy_j(

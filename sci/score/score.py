@@ -33,7 +33,6 @@ from gramwatt.sci.score.identify import ScoreContext, identify
 from gramwatt.sci.score.method import (
     lifetime_sensitivity,
     method,
-    others_energy_kwh,
 )
 from gramwatt.sci.score.operational import DeviceEnergy, join
 from gramwatt.sci.score.service import service
@@ -80,7 +79,6 @@ def document(scored: ScoredJob, assessed: Assessment) -> JobDoc:
         "windows": windows(scored),
         "days": days(scored),
         "service": service(scored),
-        "others_energy_kwh": doc(others_energy_kwh(job)),
         "uncertainty": _uncertainty(scored),
         "model_id": job.head.model_id,
         "framework": job.head.framework,

@@ -82,9 +82,9 @@ def begin(bench: HostBench, root: Path, counters: rapl.Counters) -> HostDevices:
 
 
 def counted(bench: HostBench) -> tuple[float, float]:
-    """Return energy [J], that of others included, and length [s] of what the counter has given."""
+    """Return energy [J] and length [s] of what the counter has given."""
     found = [i for name, i in bench.recorded if name == "cpu" and i.kind != "estimated"]
-    energy_j = sum(i.energy_j + (i.others_j or 0.0) for i in found)
+    energy_j = sum(i.energy_j for i in found)
     return energy_j, sum(i.end_ns - i.start_ns for i in found) / 1e9
 
 

@@ -20,7 +20,6 @@ from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.collectors.journal import spool
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import decode
-from gramwatt.sci.journal.telemetry import OTHERS_W
 from tests.collectors.host.codecarbon_bench import Bench
 
 BUSY = """
@@ -70,16 +69,12 @@ def journaled(tmp_path: Path, seconds: float) -> MergedJob:
 
 
 def mean_w(job: MergedJob, device_class: str) -> float:
-    """Power of the host's component: the job's, and that of processes of nobody measured."""
+    """The job's power of the host's component."""
     (device,) = (d for d in job.devices if d.record.device_class == device_class)
     span_s = sum((i.end - i.start).total_seconds() for i in device.intervals)
     assert span_s == pytest.approx(job.duration_s, abs=0.02)  # no second is missing
     assert {interval.kind for interval in device.intervals} == {"estimated"}
-    others_j = sum(
-        interval.profile.get(OTHERS_W, 0.0) * (interval.end - interval.start).total_seconds()
-        for interval in device.intervals
-    )
-    return (sum(interval.energy_j for interval in device.intervals) + others_j) / span_s
+    return sum(interval.energy_j for interval in device.intervals) / span_s
 
 
 @pytest.mark.long
