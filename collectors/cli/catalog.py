@@ -15,9 +15,9 @@ from rich.table import Table
 from gramwatt.collectors.cli.options import AsJson, refuse
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.base.name_index import find_matches
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 

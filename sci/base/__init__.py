@@ -2,5 +2,5 @@
 
 `quantity.Quantity` and `quantity.total`, `uncertainty.energy`, `units` (every conversion),
 `notices.Notice`, `errors`, `document` (shapes of JSON documents), `formatting.text`,
-`csv_data.rows`, `name_index.NameIndex`.
+`csv_data.rows`, `csv_data.Row`.
 """

@@ -1,20 +1,19 @@
 """The catalog: hardware, CPUs, cloud instances, regions and annual grid intensity, by name.
 
-Names match exactly or not at all (`sci.base.name_index`). A catalog is immutable; the data are the
+Names match exactly or not at all (`names.py`). A catalog is immutable; the data are the
 CSV files packaged beside this module, read on first use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from gramwatt.sci.base.csv_data import read_as, rows
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
-from gramwatt.sci.base.name_index import NameIndex, close_names, cpu_name
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.hardware import Cpu, Hardware
-from gramwatt.sci.catalog.instances import Instance, InstanceIndex, tpu_slice
+from gramwatt.sci.catalog.instances import Instance, InstanceNames, tpu_slice
 from gramwatt.sci.catalog.loader import (
     aliases,
     literal_names,
@@ -23,15 +22,17 @@ from gramwatt.sci.catalog.loader import (
     read_instances,
     read_regions,
 )
+from gramwatt.sci.catalog.names import (
+    Names,
+    Resolution,
+    Service,
+    cpu_name,
+    key,
+    similar,
+)
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.parameters import lifetime_years
 from gramwatt.sci.catalog.regions import Region, close_regions
-from gramwatt.sci.catalog.services import (
-    Resolution,
-    Service,
-    service_index,
-    service_key,
-)
 from gramwatt.sci.grid.zones import ZoneIntensity, Zones
 
 __all__ = [
@@ -66,17 +67,26 @@ class Catalog:
         self._cpus = {cpu.id: cpu for cpu in read_cpus()}
         self._instances = {found.id: found for found in read_instances(overlay)}
         self._regions = {region.id: region for region in read_regions(overlay)}
-        self._services = service_index(read_as(Service, row) for row in rows("services.csv"))
+        services = [read_as(Service, row) for row in rows("services.csv")]
+        self._services = {key(name): one for one in services for name in (one.name, *one.names)}
         self._zones = Zones(overlay.zones if overlay else None)
         self._literal_names = literal_names(overlay)
-        self._hardware_names = _name_index(
-            "hardware", self._hardware.values(), shared=_pairs(aliases("hardware-shared"))
+        self._hardware_names = Names(
+            "hardware",
+            _named(self._hardware.values()),
+            _pairs(aliases("hardware-shared")),
+            [(part.architecture, part.id) for part in self._hardware.values()],
         )
-        self._cpu_names = _name_index("cpu", self._cpus.values(), cpu_name)
-        self._instance_names = InstanceIndex(
-            self._instances.values(),
+        self._cpu_names = Names(
+            "cpu",
+            _named(self._cpus.values()),
+            groups=[(cpu.architecture, cpu.id) for cpu in self._cpus.values()],
+            simplify=cpu_name,
+        )
+        self._instance_names = InstanceNames(
+            tuple(self._instances.values()),
             _pairs(aliases("instance")),
-            [(row.text("name"), row.listing("families")) for row in rows("instance_groups.csv")],
+            {row.text("name"): row.listing("families") for row in rows("instance_groups.csv")},
         )
         if overlay:
             self._check(overlay)
@@ -97,8 +107,8 @@ class Catalog:
             return self._hardware[self._part(name)]
         except LookupFailed as error:
             # "GPU" is a part of several names, but a service entry says what it means.
-            ambiguous = isinstance(error, AmbiguousName) and service_key(name) not in self._services
-            members = self._instance_names.matches(name) if ambiguous else ()
+            ambiguous = isinstance(error, AmbiguousName) and key(name) not in self._services
+            members = self._instance_names.ids(name) if ambiguous else ()
             if members:  # "A2" is a card, and a family of instances
                 found = [self._instances[one] for one in members]
                 error.reason = self._of_instances(name, found).reason
@@ -130,13 +140,13 @@ class Catalog:
 
     def resolution(self, name: str) -> Resolution | None:
         """Return what a name stands for: instances, a service or hardware; None if unknown."""
-        members = self._instance_names.matches(name)
+        members = self._instance_names.ids(name)
         if members:
             return self._of_instances(name, [self._instances[one] for one in members])
         by_rule = tpu_slice(name)
         if by_rule is not None:
             return self._of_instances(name, [by_rule])
-        service = self._services.get(service_key(name))
+        service = self._services.get(key(name))
         if service is not None:
             return self._of_service(service)
         try:
@@ -155,7 +165,7 @@ class Catalog:
         literal = self._literal_names.get(name.strip().lower())
         if literal:
             return literal
-        if service_key(name) in self._services and name not in self._hardware:
+        if key(name) in self._services and name not in self._hardware:
             raise LookupFailed("hardware", name)  # "NPU" is a kind, though one maker has just one
         return self._hardware_names.find(name)
 
@@ -254,11 +264,11 @@ class Catalog:
             except LookupFailed as error:
                 text = f'[regions."{region}"] {error.message}'
                 raise OverlayError(f"the overlay cannot be used: {text}") from None
-        for key in overlay.instances:
-            found = self._instances[key]
-            _check_known("instances", key, found.hardware, self._hardware)
-            if found.host:
-                _check_known("instances", key, found.host, self._instances)
+        for name in overlay.instances:
+            instance = self._instances[name]
+            _check_known("instances", name, instance.hardware, self._hardware)
+            if instance.host:
+                _check_known("instances", name, instance.host, self._instances)
 
 
 @cache
@@ -267,16 +277,9 @@ def load_catalog() -> Catalog:
     return Catalog()
 
 
-def _name_index(
-    what: str,
-    parts: Iterable[Hardware | Cpu],
-    simplify: Callable[[str], str] = str,
-    shared: Iterable[tuple[str, str]] = (),
-) -> NameIndex:
-    """Index parts by id, name and alias, and by the architecture that several share."""
-    names = [(name, part.id) for part in parts for name in (part.id, part.name, *part.aliases)]
-    architectures = [(part.architecture, part.id) for part in parts]
-    return NameIndex(what, names, architectures, simplify, shared)
+def _named(parts: Iterable[Hardware | Cpu]) -> list[tuple[str, str]]:
+    """Return (name, id) pairs of parts: each id, name and alias."""
+    return [(name, part.id) for part in parts for name in (part.id, part.name, *part.aliases)]
 
 
 def _pairs(names: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
@@ -287,7 +290,7 @@ def _pairs(names: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
 def _check_known(kind: str, key: str, name: str, known: Mapping[str, object]) -> None:
     """Raise OverlayError with close matches where an entry names what is not known."""
     if name not in known:
-        close = close_names(name, {one: one for one in known})
+        close = similar(name, known)
         hint = f"; close matches: {', '.join(close)}" if close else ""
         text = f'[{kind}."{key}"] names {name!r}, which is not known{hint}'
         raise OverlayError(f"the overlay cannot be used: {text}")

@@ -14,23 +14,23 @@ from typing import Any
 
 from gramwatt.sci.base.csv_data import Row, read_as
 from gramwatt.sci.base.document import to_json
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
-from gramwatt.sci.base.name_index import CLOSE_MATCHES, all_words
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.catalog.names import Names, key, words
 
 _AWS, _GOOGLE = frozenset({"aws"}), frozenset({"gcp", "google-colab"})
-PROVIDER_WORDS: Mapping[str, frozenset[str]] = {
+PROVIDERS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("aws", "amazon", "ec2", "sagemaker", "ml"), _AWS),
     **dict.fromkeys(("azure", "microsoft"), frozenset({"azure"})),
     **dict.fromkeys(("google", "gcp", "gce"), _GOOGLE),
     "snowflake": frozenset({"snowflake"}),
     "coreweave": frozenset({"coreweave"}),
 }
-"""Words that may precede a name, with their providers; SageMaker's ml.TYPE is EC2's TYPE."""
-_TAIL = re.compile(r"(?<=.)(?:series|vms?|instances?|family)+$")
-"""Words that may follow the name of a family without changing it."""
-
-
-_SLICE = re.compile(r"(v2|v3|v4|v5p|v6e)(\d+)")
+"""Words that may precede the name of an instance, with their providers; SageMaker's ml.TYPE is
+EC2's TYPE."""
+FAMILY_TAIL = re.compile(r"(?<=.)(?: ?(?:series|vms?|instances?|family))+$")
+_SLICE = re.compile(
+    r"(?:(?:gcp|gce|google)[\s:]+)?(?:tpu[\s-]?)?(v2|v3|v4|v5p|v6e)[\s-]?(\d+)", re.IGNORECASE
+)
 _SLICES = {
     "v2": ("google-tpu-v2", 2, 256),
     "v3": ("google-tpu-v3", 2, 1024),
@@ -132,11 +132,10 @@ def tpu_slice(name: str) -> Instance | None:
 
     None for any other name, and for a number that no slice has.
     """
-    key, providers = _parse(name)
-    named = _SLICE.fullmatch(key.removeprefix("tpu"))
-    if named is None or (providers is not None and "gcp" not in providers):
+    named = _SLICE.fullmatch(name.strip())
+    if named is None:
         return None
-    generation, number = named[1], int(named[2])
+    generation, number = named[1].lower(), int(named[2])
     part, per_chip, most = _SLICES[generation]
     chips, left = divmod(number, per_chip)
     if left or not 1 <= chips <= most or (per_chip == 2 and number % 8):
@@ -154,63 +153,48 @@ def tpu_slice(name: str) -> Instance | None:
     )
 
 
-def _parse(name: str) -> tuple[str, frozenset[str] | None]:
-    """Return the key of a name, and the providers that it names; None where it names none."""
-    found, providers = all_words(name), None
-    while len(found) > 1 and found[0] in PROVIDER_WORDS:
-        named = PROVIDER_WORDS[found[0]]
-        providers = named if providers is None else providers & named
-        found = found[1:]
-    return _TAIL.sub("", "".join(found)), providers
-
-
-class InstanceIndex:
-    """Ids of instances by name and alias, and of families and groups of families by theirs."""
+class InstanceNames(Names):
+    """The ids of instances by name and alias, and of families and groups of families by theirs."""
 
     def __init__(
         self,
-        instances: Iterable[Instance],
+        instances: Sequence[Instance],
         aliases: Iterable[tuple[str, str]],
-        groups: Iterable[tuple[str, Sequence[str]]],
+        groups: Mapping[str, Sequence[str]],
     ) -> None:
-        """Index instances; `aliases` are (name, id) pairs, `groups` (name, families) pairs."""
-        self._providers = {item.id: item.provider for item in instances}
-        self._ids: dict[str, list[str]] = {}
-        members: dict[str, list[str]] = {}
-        for item in instances:
-            for name in {item.id, item.name, item.name.removeprefix("Standard_")}:
-                self._ids.setdefault(_parse(name)[0], []).append(item.id)
-            members.setdefault(item.family, []).append(item.id)
-        self._aliases = {"".join(all_words(name)): found for name, found in aliases}
-        self._groups = {_parse(family)[0]: ids for family, ids in members.items()}
-        for name, families in groups:
-            found = [one for family in families for one in members[family]]
-            self._groups[_parse(name)[0]] = found
+        """Index instances; `aliases` are (name, id) pairs, `groups` have families by name."""
+        named = [
+            (name, item.id)
+            for item in instances
+            for name in (item.id, item.name, item.name.removeprefix("Standard_"))
+        ]
+        members = [
+            (group, item.id)
+            for group, families in groups.items()
+            for family in families
+            for item in instances
+            if item.family == family
+        ]
+        members += [(item.family, item.id) for item in instances]
+        super().__init__(
+            "instance", named, members, leading=PROVIDERS, tail=FAMILY_TAIL, unique=False
+        )
+        # Of "CoreWeave H100" no word may be missing.
+        self._whole |= {key(alias): {row_id: None} for alias, row_id in aliases}
 
-    def matches(self, name: str) -> tuple[str, ...]:
-        """Return the ids of a name: one for an instance, all for a family, none for any other."""
-        alias = self._aliases.get("".join(all_words(name)))
-        if alias:
-            return (alias,)
-        key, providers = _parse(name)
-        for index in (self._ids, self._groups):
-            found = dict.fromkeys(index.get(key, ()))
-            held = [one for one in found if providers is None or self._providers[one] in providers]
-            if held:
-                return tuple(held)
+    def holders(self, name: str) -> tuple[str, ...]:
+        """Return none: what a name of instances has in common is its family."""
         return ()
 
-    def find(self, name: str) -> str:
-        """Return the id of a name; raises AmbiguousName with the members, or LookupFailed."""
-        found = self.matches(name)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise AmbiguousName("instance", name, found)
-        raise LookupFailed("instance", name, self._close(name))
-
-    def _close(self, name: str) -> list[str]:
-        from difflib import get_close_matches
-
-        near = get_close_matches(_parse(name)[0], self._ids, n=2 * CLOSE_MATCHES)
-        return list(dict.fromkeys(one for key in near for one in self._ids[key]))[:CLOSE_MATCHES]
+    def ids(self, name: str) -> tuple[str, ...]:
+        """Return the id of an instance, those of a family, or none; of the provider in the name."""
+        providers = None
+        for word in words(name)[:-1]:
+            if word not in PROVIDERS:
+                break
+            providers = PROVIDERS[word] if providers is None else providers & PROVIDERS[word]
+        return tuple(
+            row_id
+            for row_id in super().ids(name)
+            if providers is None or row_id.split(":")[0] in providers
+        )

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple, get_args
 
 from gramwatt.sci.base.csv_data import LIST_SEPARATOR
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.name_index import close_names
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.embodied_facts import Tier
 from gramwatt.sci.catalog.hardware import Availability, HostClass, IdlePstate, Market
+from gramwatt.sci.catalog.names import similar
 from gramwatt.sci.catalog.regions import PUE_SPREAD
 from gramwatt.sci.grid.spreads import OTHER, spread_over
 from gramwatt.sci.grid.zones import UNIT, USUAL_HOURS, ZoneIntensity
@@ -211,7 +211,7 @@ def _cells(kind: str, where: str, entry: Mapping[str, Any], problems: list[str])
         try:
             cells[name] = checks[name](value)
         except KeyError:
-            close = close_names(name, {known: known for known in checks}) or list(checks)
+            close = similar(name, checks) or list(checks)
             problems.append(f"{where} unknown key {name!r}; perhaps {', '.join(close)}")
         except (TypeError, ValueError) as error:
             problems.append(f"{where} {name} {error}")

@@ -9,8 +9,8 @@ from typing import Any
 
 from gramwatt.sci.base.csv_data import Row, read_as
 from gramwatt.sci.base.document import to_json
-from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.names import HINTS, similar_ids
 
 PUE_SPREAD = 0.05
 """82 of the 87 changes from one published PUE to the next in regions.csv are at most this."""
@@ -86,5 +86,5 @@ def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
     whole = ZONE_LETTER.sub("", own)
     found = [r.id for r in searched if not own or r.name in (own, whole)]
     found += [r.id for r in searched if len(own) > 3 and own in (r.place or "").lower()]
-    found += [*close_names(asked, ids), *close_names(own, ids)]
-    return list(dict.fromkeys(found))[:CLOSE_MATCHES]
+    found += [*similar_ids(asked, ids), *similar_ids(own, ids)]
+    return list(dict.fromkeys(found))[:HINTS]

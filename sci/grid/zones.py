@@ -17,7 +17,6 @@ from gramwatt.sci.base.csv_data import Row, rows
 from gramwatt.sci.base.days import DAY
 from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.base.name_index import CLOSE_MATCHES, close_names
 from gramwatt.sci.base.propagation import Effect, Uncertainty
 from gramwatt.sci.base.quantity import Quantity, of_uncertainty
 from gramwatt.sci.base.uncertainty import percentile
@@ -155,6 +154,8 @@ class Zones:
         return tuple(self.zone(key) for key in sorted({*self._countries, *self._zones}))
 
     def _close(self, key: str) -> list[str]:
+        from difflib import get_close_matches  # a known key, the usual case, does not need it
+
         asked = key.strip().upper()
         newest = self.newest()
         near = {found.zone: found.zone for found in newest}
@@ -165,11 +166,11 @@ class Zones:
         found = [
             *(near[name] for name in near if name == asked or (len(asked) > 3 and asked in name)),
             *(STATES[name] for name in (asked,) if name in STATES),
-            *close_names(asked, near)[: CLOSE_MATCHES - 1],
+            *(near[name] for name in get_close_matches(asked, near, n=4)),
             *(near[name] for name in (country,) if name in near),
         ]
         found += _one_letter_off(asked, self._countries) if not found else []
-        return list(dict.fromkeys(found))[:CLOSE_MATCHES]
+        return list(dict.fromkeys(found))[:5]
 
 
 class AnnualValues(Protocol):

@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 from pydantic import Field
 
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
-from gramwatt.sci.base.name_index import find_matches
 from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
+from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import EstimateRequest, parse_estimate_request

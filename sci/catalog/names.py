@@ -1,0 +1,196 @@
+"""Names of hardware, processors and cloud instances: which are the same, and what is near.
+
+A name is looked up by three rules, in this order:
+
+1. exact: it has the words of an id, a name or an alias. Case, spaces, punctuation and trademark
+   signs do not count, nor does a leading vendor or a last "GPU";
+2. family: it is a name that several entries share ("Gaudi", "P4"), or its words stand in the names
+   of several in this order ("A100 40GB"). The answer is all of them;
+3. otherwise it is unknown, and `difflib` hints at similar names. A hint is never taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
+
+Row = TypeVar("Row")
+HINTS = 5
+"""Most similar names of a hint."""
+LEAST_LIKE = 0.5
+"""Least similarity of a hinted part, as difflib measures: "l5" and "l4" have it."""
+VENDORS = frozenset(
+    {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", "intel", "habana"}
+    | {"google", "aws", "amazon", "apple", "qualcomm", "microsoft", "meta"}
+    | {"cerebras", "sambanova"}
+)
+"""Words that may precede the name of a part without changing it."""
+PART_TAIL = re.compile(r"(?<=.)(?: tensor core)?(?: gpus?)?$")
+"""What may follow it."""
+_MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
+_CPU_TAIL = re.compile(r"@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
+_WORD = re.compile(r"[a-z0-9]+|\+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A name that is not hardware: what it runs on, and a sentence for the user.
+
+    `hardware` are catalog ids; `providers` and `families` select instances.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    hardware: tuple[str, ...]
+    providers: tuple[str, ...]
+    families: tuple[str, ...]
+    reason: str
+
+    def runs_on(self, provider: str, family: str) -> bool:
+        """Tell whether it runs on the instances of a family of a provider."""
+        return provider in self.providers or family in self.families
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a name stands for: hardware and instances (ids), and a sentence for the user."""
+
+    hardware: tuple[str, ...]
+    instances: tuple[str, ...]
+    reason: str
+
+
+def words(name: str) -> tuple[str, ...]:
+    """Return the words of a name in lower case, without trademark signs."""
+    return tuple(
+        "plus" if word == "+" else word for word in _WORD.findall(_MARKS.sub(" ", name).lower())
+    )
+
+
+def key(name: str) -> str:
+    """Return the words of a name as one; names of equal keys are the same name."""
+    return "".join(words(name))
+
+
+def cpu_name(name: str) -> str:
+    """Return a processor's name without the clock and core count that Linux appends to it."""
+    return _CPU_TAIL.sub(" ", name)
+
+
+class Names:
+    """The ids of one kind of thing by their names."""
+
+    def __init__(
+        self,
+        what: str,
+        named: Iterable[tuple[str, str]],
+        families: Iterable[tuple[str, str]] = (),
+        groups: Iterable[tuple[str, str]] = (),
+        *,
+        leading: Collection[str] = VENDORS,
+        tail: re.Pattern[str] = PART_TAIL,
+        simplify: Callable[[str], str] = str,
+        unique: bool = True,
+    ) -> None:
+        """Index (name, id) pairs; `what` is the kind of thing in messages.
+
+        `families` pairs a name that several ids share with each of them; `groups` pairs ids with a
+        word that they have in common, such as an architecture. `leading` words and a `tail` do not
+        change a name; `simplify` is done to each name first. Raises ValueError for a `unique` name
+        of two ids.
+        """
+        self._what, self._leading, self._tail, self._simplify = what, leading, tail, simplify
+        self._whole: dict[str, dict[str, None]] = {}
+        self._short: dict[str, dict[str, None]] = {}
+        self._cores: list[tuple[tuple[str, ...], str]] = []
+        for name, row_id in named:
+            core = self._core(name)
+            self._whole.setdefault(key(simplify(name)), {})[row_id] = None
+            ids = self._short.setdefault("".join(core), {})
+            ids[row_id] = None
+            if unique and len(ids) > 1:
+                raise ValueError(f"{what} name {name!r} stands for two ids")
+            self._cores.append((core, row_id))
+        shared: dict[str, dict[str, None]] = {}
+        for name, row_id in families:
+            shared.setdefault("".join(self._core(name)), {})[row_id] = None
+        self._short |= shared  # "RTX 6000" is three generations, also where one has just that name
+        self._cores += [(self._core(name), row_id) for name, row_id in groups]
+
+    def ids(self, name: str) -> tuple[str, ...]:
+        """Return the id of a name, all ids of a family, or none for an unknown name."""
+        exact = self._whole.get(key(self._simplify(name))) or self._short.get(self._key(name))
+        return tuple(exact or ())
+
+    def find(self, name: str) -> str:
+        """Return the id of a name; raises AmbiguousName with its choices, or LookupFailed."""
+        ids = self.ids(name)
+        if len(ids) == 1:
+            return ids[0]
+        holders = ids or self.holders(name)
+        if len(holders) > 1:
+            raise AmbiguousName(self._what, name, holders)
+        hints = dict.fromkeys((*holders, *self.hints(name)))
+        raise LookupFailed(self._what, name, tuple(hints)[:HINTS])
+
+    def hints(self, name: str) -> list[str]:
+        """Return the ids of the most similar names and beginnings of names, best first."""
+        beginnings: dict[str, list[str]] = {}
+        for core, row_id in self._cores:
+            for count in range(1, len(core) + 1):
+                beginnings.setdefault("".join(core[:count]), []).append(row_id)
+        near = similar(self._key(name), beginnings, least=LEAST_LIKE)
+        return list(dict.fromkeys(row_id for text in near for row_id in beginnings[text]))[:HINTS]
+
+    def holders(self, name: str) -> tuple[str, ...]:
+        """Return the ids of names that have these words in this order, others between or not."""
+        part = self._core(name)
+        holding = (row_id for core, row_id in self._cores if part and _holds(core, part))
+        return tuple(dict.fromkeys(holding))
+
+    def _key(self, name: str) -> str:
+        return "".join(self._core(name))
+
+    def _core(self, name: str) -> tuple[str, ...]:
+        """Return the words of a name without those that do not change it."""
+        core = words(self._simplify(name))
+        while len(core) > 1 and core[0] in self._leading:
+            core = core[1:]
+        return tuple(self._tail.sub("", " ".join(core)).split())
+
+
+def similar(name: str, names: Iterable[str], least: float = 0.6) -> list[str]:
+    """Return the names most similar to a name, best first: hints for people."""
+    from difflib import get_close_matches  # a known name, the usual case, does not need it
+
+    return get_close_matches(name, names, n=2 * HINTS, cutoff=least)
+
+
+def similar_ids(name: str, ids: Mapping[str, str]) -> list[str]:
+    """Return the ids of the names most similar to a name, best first; `ids` are by name."""
+    return list(dict.fromkeys(ids[text] for text in similar(name, ids)))[:HINTS]
+
+
+def find_matches(find: Callable[[str], Row], name: str) -> tuple[list[Row], str | None]:
+    """Return what a name means by the look-up `find`: one row, or all of an ambiguous name.
+
+    For a name of another kind, such as a service, the rows it runs on and the reason. Raises
+    LookupFailed for a name that means nothing.
+    """
+    try:
+        return [find(name)], None
+    except AmbiguousName as error:
+        return [find(choice) for choice in error.choices], error.reason
+    except LookupFailed as error:
+        if error.reason is None or not error.close:
+            raise
+        return [find(row_id) for row_id in error.close], error.reason
+
+
+def _holds(core: Sequence[str], part: Sequence[str]) -> bool:
+    rest = iter(core)
+    return all(word in rest for word in part)
