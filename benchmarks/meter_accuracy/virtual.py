@@ -15,12 +15,12 @@ from waves import PUBLISHED, SENSORS, Sensor, Wave, random_waves
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.sources.nvml import Nvml
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
 from tests.collectors.doubles.synthetic import SyntheticNvml

@@ -10,6 +10,8 @@ import time
 from typing import Protocol
 
 NS_PER_S = 1_000_000_000
+SUSPENDED_LEAST_NS = NS_PER_S // 10
+"""A shorter difference is the time between the readings of two clocks."""
 _BOOT = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))  # Windows has neither
 
 
@@ -79,10 +81,20 @@ class Timeline:
         """Return this moment [ns]."""
         return _whole(self.clock.now_ns() + self.offset_ns)
 
+    def suspended_ns(self) -> int:
+        """Return for how long the machine has been suspended since its boot [ns]."""
+        return self.clock.now_ns() - self.clock.mono_ns()
+
     def at_mono(self, mono_ns: int) -> int:
         """Return a client's mark on this timeline [ns]; never later than now."""
         now = self.clock.now_ns()
         return _whole(min(now, mono_ns + now - self.clock.mono_ns()) + self.offset_ns)
+
+
+def suspended_between(before_ns: int, after_ns: int) -> int:
+    """Return for how long the machine was suspended between two `Timeline.suspended_ns` [ns]."""
+    span_ns = after_ns - before_ns
+    return span_ns if span_ns >= SUSPENDED_LEAST_NS else 0
 
 
 def _whole(time_ns: int) -> int:

@@ -1,8 +1,6 @@
 """The devices of one job on one node: which they are, when they are read, what their energy is.
 
-`port.DevicePort` is the interface of all sources. `group.DeviceGroup` adopts, samples and records
-the devices of one port; `sampler.Sampler` decides when to read, `device.Device` reads and records,
-`energy.EnergyMeter` turns readings into joules, `boundaries.counter_at` gives the counter's value
-at a moment, `cross_check.CrossCheck` compares counter and power. `sharing.SharedBoards` bills a
-job's part of a board that several jobs use; `locks.DeviceLocks` finds the other measured jobs.
+`board` is the interface of all vendors, each of which is a file. `sampler` finds, reads and records
+the devices of one vendor, `counter` turns readings into joules, `visibility` has the rules of the
+variables that name devices, and `shared_board` bills a job's part of a board that several use.
 """

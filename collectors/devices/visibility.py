@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gramwatt.collectors.devices.port import Billed, Board, Visible
+from gramwatt.collectors.devices.board import Billed, Board, Visible
 
 CUDA, ORDINAL = "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"
 """Read by NVIDIA's runtime and by AMD's."""

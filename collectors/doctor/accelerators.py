@@ -8,17 +8,17 @@ from pathlib import Path
 
 from gramwatt.collectors.common.clock import SystemClock
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     Board,
     DevicePort,
     NotSupported,
     SourceAbsent,
     SourceError,
+    present,
+    vendors,
 )
+from gramwatt.collectors.devices.nvml import FAST_FIELDS, Nvml, chosen_calls, deciding
 from gramwatt.collectors.doctor.finding import Finding, State, Target, known_kind
-from gramwatt.collectors.sources.nvml import Nvml, chosen_calls, deciding
-from gramwatt.collectors.sources.nvml_calls import FAST_FIELDS
-from gramwatt.collectors.sources.vendors import present, vendors
 from gramwatt.sci.base.quantity import Kind
 
 NVIDIA_PCI = "0x10de"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.devices.port import Place
-from gramwatt.collectors.sources.nvml_calls import NvmlCalls
+from gramwatt.collectors.devices.board import Place
+from gramwatt.collectors.devices.nvml import NvmlCalls
 from gramwatt.sci.base.host_model import RelativeRange
 from gramwatt.sci.base.quantity import KINDS, Kind
 from gramwatt.sci.base.uncertainty import relative_range

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 
 from gramwatt.collectors.common.clock import Clock, SystemClock
 from gramwatt.collectors.common.proc import boot_id, process_start_ns
-from gramwatt.collectors.devices.port import DevicePort, Place
+from gramwatt.collectors.devices.board import DevicePort, Place, ports
 from gramwatt.collectors.host.codecarbon import PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.host.processes import Reader, read_processes
 from gramwatt.collectors.host.rapl import Counters, find_counters
 from gramwatt.collectors.serving.polling import Poller, Polls
 from gramwatt.collectors.serving.servers import Server
-from gramwatt.collectors.sources.vendors import ports
 
 HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
 """Set to `model`, neither counters nor codecarbon are used, for machines where its 90 MB matter and

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.devices.device import Device
-from gramwatt.collectors.devices.group import DeviceGroup, NodeJob, Put
-from gramwatt.collectors.devices.locks import DeviceLocks
-from gramwatt.collectors.devices.port import Notify
-from gramwatt.collectors.devices.sharing import Processes, SharedBoards
+from gramwatt.collectors.devices.board import Notify
+from gramwatt.collectors.devices.sampler import Device, DeviceGroup, NodeJob, Put
+from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
 from gramwatt.collectors.host.division import Whose
 from gramwatt.collectors.journal.intervals import Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies

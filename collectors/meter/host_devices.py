@@ -9,8 +9,8 @@ from typing import Any
 
 from gramwatt.collectors.common import identity
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.group import NodeJob
-from gramwatt.collectors.devices.locks import DeviceLocks
+from gramwatt.collectors.devices.sampler import NodeJob
+from gramwatt.collectors.devices.shared_board import DeviceLocks
 from gramwatt.collectors.host.codecarbon import Codecarbon, CodecarbonSource, reads_more
 from gramwatt.collectors.host.components import HostComponent
 from gramwatt.collectors.host.division import CpuDivision, Divided, Division, RamDivision, Whose

@@ -20,7 +20,8 @@ from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.launches import REPORTER, scheduler_tags
-from gramwatt.collectors.devices.boundaries import LONGEST_PERIOD_NS
+from gramwatt.collectors.devices.board import selecting_variables
+from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.so_far import Requests
 from gramwatt.collectors.journal.spool import (
@@ -46,7 +47,6 @@ from gramwatt.collectors.meter.self_usage import own_usage
 from gramwatt.collectors.meter.windows import WindowRecorder
 from gramwatt.collectors.serving.counting import ServerCounts
 from gramwatt.collectors.serving.servers import from_start
-from gramwatt.collectors.sources.vendors import selecting_variables
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.journal.records import REPORTERS, SERVERS, EndRecord, JobRecord

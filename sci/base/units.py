@@ -74,12 +74,12 @@ def j_from_uj(energy_uj: float) -> float:
 
 
 def mj_from_uj(energy_uj: float) -> float:
-    """Convert energy [uJ] to [mJ], the unit of `energy_mj` in collectors/devices/base.py."""
+    """Convert energy [uJ] to [mJ], the unit of `energy_mj` in collectors/devices/board.py."""
     return energy_uj * MJ_PER_J / UJ_PER_J
 
 
 def mw_from_w(power_w: float) -> float:
-    """Convert power [W] to [mW], the unit of `power_mw` in collectors/devices/base.py."""
+    """Convert power [W] to [mW], the unit of `power_mw` in collectors/devices/board.py."""
     return power_w * MW_PER_W
 
 

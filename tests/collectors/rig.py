@@ -10,6 +10,7 @@ from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.journal.spool import SpoolFolder
@@ -17,7 +18,6 @@ from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.serving.polling import Poller, Polls
 from gramwatt.collectors.serving.servers import Server
-from gramwatt.collectors.sources.nvml import Nvml
 from gramwatt.collectors.tracking.count_lines import CountLines
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, decode

@@ -15,11 +15,11 @@ from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.devices.port import DevicePort, SourceAbsent
+from gramwatt.collectors.devices.board import DevicePort, SourceAbsent
+from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.sources.nvml import Nvml
 from tests.collectors.doubles.synthetic import SyntheticGpu, SyntheticNvml
 from tests.collectors.rig import MACHINE, Rig
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.collectors.devices.sharing import (
+from gramwatt.collectors.devices.shared_board import (
     SHARED_GPU,
     Processes,
     Shares,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.devices.locks import DeviceLocks
+from gramwatt.collectors.devices.shared_board import DeviceLocks
 
 BOARD = "GPU-1"
 
@@ -63,7 +63,7 @@ def test_a_home_that_cannot_be_written_shows_nobody(tmp_path: Path) -> None:
 LOOK = """
 import sys
 from pathlib import Path
-from gramwatt.collectors.devices.locks import DeviceLocks
+from gramwatt.collectors.devices.shared_board import DeviceLocks
 locks = DeviceLocks(Path(sys.argv[1]), "looks")
 print("up", flush=True)
 while True:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.boundaries import Point, counter_at
-from gramwatt.collectors.devices.port import NotSupported, Place
+from gramwatt.collectors.devices.board import NotSupported, Place
+from gramwatt.collectors.devices.counter import Point, counter_at
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.journal.records import CountRecord, EndRecord

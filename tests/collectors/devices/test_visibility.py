@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.collectors.devices.port import Board, MigSlice
-from gramwatt.collectors.sources.nvml import visible, wants_none
-from gramwatt.collectors.sources.vendors import selecting_variables
+from gramwatt.collectors.devices.board import Board, MigSlice, selecting_variables
+from gramwatt.collectors.devices.nvml import visible, wants_none
 
 UUIDS = [f"GPU-{digit * 8}-0000-4000-8000-{n:012d}" for n, digit in enumerate("a1b2")]
 BOARDS = [Board(n, uuid, "NVIDIA H100") for n, uuid in enumerate(UUIDS)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.collectors.devices.port import Board, Visible
-from gramwatt.collectors.sources.amd import visible as amd
-from gramwatt.collectors.sources.gaudi import visible as gaudi
-from gramwatt.collectors.sources.neuron import visible as neuron
-from gramwatt.collectors.sources.tpu import visible as tpu
-from gramwatt.collectors.sources.vendors import selecting_variables
+from gramwatt.collectors.devices.amd import visible as amd
+from gramwatt.collectors.devices.board import Board, Visible, selecting_variables
+from gramwatt.collectors.devices.gaudi import visible as gaudi
+from gramwatt.collectors.devices.neuron import visible as neuron
+from gramwatt.collectors.devices.tpu import visible as tpu
 
 BOARDS = tuple(Board(n, f"GPU-{n}a5ff74a1000{n}", "AMD Instinct MI300X") for n in range(4))
 

@@ -20,7 +20,7 @@ from gramwatt.collectors.cli import app
 from gramwatt.collectors.cli.run import command as run
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
-from gramwatt.collectors.devices.port import Place, SourceAbsent
+from gramwatt.collectors.devices.board import Place, SourceAbsent
 from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
 from gramwatt.collectors.doctor.finding import Finding, Target
@@ -425,7 +425,7 @@ from gramwatt.collectors import cli
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.doctor.diagnosis import examine, lines
-from gramwatt.collectors.devices.port import Place
+from gramwatt.collectors.devices.board import Place
 target = Target(Place(Path("/nowhere"), {}, "win32", "AMD64"))
 print("\\n".join(lines(examine(Config(home=Path("/nowhere")), target), 80)))
 """

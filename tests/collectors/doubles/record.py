@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
-from gramwatt.collectors.devices.port import SourceError
-from gramwatt.collectors.sources.nvml_calls import FAST_FIELDS, PROFILE, NvmlCalls, Pynvml
+from gramwatt.collectors.devices.board import SourceError
+from gramwatt.collectors.devices.nvml import FAST_FIELDS, PROFILE, NvmlCalls, Pynvml
 from gramwatt.sci.base.units import MJ_PER_J
 from tests.collectors.doubles.replay import Call, write_trace
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from gramwatt.collectors.common.clock import Clock
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     DeviceLost,
     GpuUser,
     MigSlice,

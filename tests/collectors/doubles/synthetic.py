@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Clock
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     DeviceLost,
     GpuUser,
     MigSlice,
@@ -45,7 +45,7 @@ from gramwatt.collectors.devices.port import (
     ReadFailed,
     SourceAbsent,
 )
-from gramwatt.collectors.sources.nvml_calls import (
+from gramwatt.collectors.devices.nvml import (
     POWER_AVERAGE_FIELD,
     POWER_INSTANT_FIELD,
     TOTAL_ENERGY_FIELD,

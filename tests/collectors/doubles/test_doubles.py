@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     DeviceLost,
     NotSupported,
 )
-from gramwatt.collectors.sources.nvml_calls import FAST_FIELDS, NvmlCalls
+from gramwatt.collectors.devices.nvml import FAST_FIELDS, NvmlCalls
 from tests.collectors.doubles.record import (
     changes,
     header,

@@ -9,8 +9,8 @@ from tempfile import mkdtemp
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.devices.group import NodeJob
-from gramwatt.collectors.devices.locks import DeviceLocks
+from gramwatt.collectors.devices.sampler import NodeJob
+from gramwatt.collectors.devices.shared_board import DeviceLocks
 from gramwatt.collectors.host.division import Whose
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.processes import Reader

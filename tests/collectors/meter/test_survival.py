@@ -64,7 +64,7 @@ Grace-Hopper
     collectors/meter/test_node_meter.py::test_grace_hopper_has_no_host_energy_on_top
 No GPU, no NVML, no RAPL, no network, no home that can be written
     collectors/tracking/test_end_to_end.py::test_a_broken_driver_never_changes_the_exit_code
-    collectors/sources/test_nvml.py::test_a_machine_without_a_driver_says_so
+    collectors/devices/test_nvml.py::test_a_machine_without_a_driver_says_so
     collectors/meter/test_node_meter.py::test_a_device_nothing_can_be_read_of_has_no_energy_rather_than_zero
     collectors/meter/test_node_meter.py::test_the_host_without_codecarbon_is_modelled_from_load_and_size
     collectors/cli/test_app.py::test_sync_fails_and_keeps_the_journal_when_the_server_is_away
@@ -103,8 +103,8 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.devices.port import Board, MigSlice
-from gramwatt.collectors.sources.nvml import visible
+from gramwatt.collectors.devices.board import Board, MigSlice
+from gramwatt.collectors.devices.nvml import visible
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
 from tests.collectors.tracking.test_end_to_end import (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pynvml
 import pytest
 
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     DeviceLost,
     GpuUser,
     MigSlice,
@@ -18,8 +18,7 @@ from gramwatt.collectors.devices.port import (
     SourceAbsent,
     SourceError,
 )
-from gramwatt.collectors.sources.nvml import Nvml
-from gramwatt.collectors.sources.nvml_calls import Pynvml
+from gramwatt.collectors.devices.nvml import Nvml, Pynvml
 
 
 class Field(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Self
 
 from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     Billed,
     Board,
     DevicePort,
@@ -25,8 +25,8 @@ from gramwatt.collectors.devices.port import (
     ReadFailed,
     SourceAbsent,
     Visible,
+    rated_w,
 )
-from gramwatt.collectors.sources.vendors import rated_w
 from gramwatt.sci.base.units import mw_from_w
 
 DEVICES = "sys/devices/virtual/neuron_device"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.sources.nvml import Nvml
+from gramwatt.collectors.devices.nvml import Nvml
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.doubles.waveforms import waveform
 from tests.collectors.virtual_clock import VirtualClock
@@ -34,8 +34,8 @@ print(json.dumps(standin.environment(standin.build(home), wave, sensor, home)))
 """
 READ = """
 import json, time
-from gramwatt.collectors.sources.nvml import Nvml
-from gramwatt.collectors.sources.nvml_calls import Pynvml
+from gramwatt.collectors.devices.nvml import Nvml
+from gramwatt.collectors.devices.nvml import Pynvml
 nvml, found = Pynvml(), []
 port = Nvml(nvml)
 port.open()

@@ -7,15 +7,252 @@ samples either, the last known power, `estimated`. docs/measuring.md has the tab
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.devices.boundaries import POLL_NS, Point, counter_at
-from gramwatt.collectors.devices.port import Notify
-from gramwatt.collectors.devices.reader import Reading
+from gramwatt.collectors.devices.board import Notify
 from gramwatt.collectors.journal.intervals import Interval, Ledger
 from gramwatt.sci.base.units import j_from_mj, w_from_mw
+
+POLL_NS = NS_PER_S // 100
+"""How often the counter is read while a boundary waits for its tick."""
+LONGEST_PERIOD_NS = NS_PER_S // 4
+"""Update period of a counter whose ticks were not seen: 20 to 100 ms are reported, and this is two
+and a half times the longest."""
+START_LIMIT_NS = 5 * NS_PER_S // 2
+"""How long the start looks for two ticks, ten times what reported periods need: the job runs
+meanwhile, and a counter that ticks more slowly has the most to gain."""
+STOP_LIMIT_NS = NS_PER_S // 2
+"""The longest wait for the tick after the stop: the job's end waits with it."""
+SLOW_PERIOD_S = 0.02
+"""A counter that ticks faster than this is as good as continuous."""
+
+
+class Reading(NamedTuple):
+    """Time on the job's timeline [ns], energy counter [mJ], power [mW] and its mean over one second
+    [mW]; None for what the device does not offer.
+    """
+
+    time_ns: int
+    counter_mj: float | None
+    power_mw: float | None
+    mean_mw: float | None = None
+
+
+class Point(NamedTuple):
+    """A moment [ns] and the counter's value then [mJ]."""
+
+    time_ns: float
+    counter_mj: float
+
+
+def counter_at(time_ns: float, points: Sequence[Point]) -> float:
+    """Return the counter's value at a moment [mJ], linear between the points around it.
+
+    `points` are in time order, at least one of them; outside of them the value is the nearest's.
+    """
+    before = points[0]
+    for after in points[1:]:
+        if time_ns <= after.time_ns and after.time_ns > before.time_ns:
+            part = (time_ns - before.time_ns) / (after.time_ns - before.time_ns)
+            return before.counter_mj + (after.counter_mj - before.counter_mj) * max(0.0, part)
+        before = after
+    return before.counter_mj
+
+
+class Boundary:
+    """Moments of one device that wait for the counter's next ticks: its start, the edges of windows
+    and its stop.
+
+    The start waits for two ticks, which give the update period; the others wait for one, and those
+    that come meanwhile wait with it.
+    """
+
+    def __init__(self, reading: Reading, wanted: int, limit_ns: int) -> None:
+        """`reading` is the first one after the boundary; `wanted` ticks end the wait, or
+        `limit_ns`.
+        """
+        self.reading = self._polled = reading
+        self.deadline_ns = reading.time_ns + limit_ns
+        self.times_ns: list[int] = []
+        self.ticks: list[Point] = []
+        self._wanted = wanted
+
+    @classmethod
+    def at_start(cls, reading: Reading) -> Boundary:
+        """Return the job's start: `reading` is the first one, the update period is unknown."""
+        return cls(reading, 2, START_LIMIT_NS)
+
+    @classmethod
+    def after_start(cls, reading: Reading, period_s: float | None) -> Boundary:
+        """Return a later boundary: it waits one update period [s], where that is worth it."""
+        slow = period_s is not None and period_s > SLOW_PERIOD_S
+        wait_ns = round(1.25 * (period_s or 0.0) * NS_PER_S) + 2 * POLL_NS
+        return cls(reading, 1, min(STOP_LIMIT_NS, wait_ns) if slow else 0)
+
+    @property
+    def is_start(self) -> bool:
+        """True for the job's start."""
+        return self._wanted > 1
+
+    @property
+    def complete(self) -> bool:
+        """True when it has seen the ticks that it waits for."""
+        return len(self.ticks) >= self._wanted
+
+    @property
+    def period_s(self) -> float:
+        """The counter's update period [s]: the time between the start's two ticks."""
+        return (self.ticks[1].time_ns - self.ticks[0].time_ns) / NS_PER_S
+
+    def poll(self, reading: Reading) -> None:
+        """Note a later reading: a changed counter has ticked between it and the one before."""
+        before, self._polled = self._polled, reading
+        if reading.counter_mj is None:
+            self._polled = before._replace(time_ns=reading.time_ns)
+        elif reading.counter_mj != before.counter_mj:
+            middle_ns = (before.time_ns + reading.time_ns) / 2
+            self.ticks.append(Point(middle_ns, reading.counter_mj))
+
+    def points(self, period_s: float | None) -> list[Point]:
+        """Return the counter around the boundary: its tick before, by the update period [s], and
+        those after it.
+
+        Without ticks or period the reading itself; empty for a device without a counter.
+        """
+        counter_mj = self.reading.counter_mj
+        if counter_mj is None:
+            return []
+        if not self.ticks or period_s is None:
+            return [Point(self.reading.time_ns, counter_mj)]
+        return [Point(self.ticks[0].time_ns - period_s * NS_PER_S, counter_mj), *self.ticks]
+
+
+TOLERANCE = 0.10
+"""Part of the counter's energy by which power may differ before it is reported."""
+MEANS_LEAST_S = 60.0
+EDGE_S = 4.0
+"""Means are up to one second old at both ends, and a reading may be up to one second late."""
+REGULAR_S = (0.8, 1.2)
+"""A mean is that of its second; a span of another length is left out of both sums."""
+SAMPLES_LEAST = 32
+LOG_ODDS = math.log(2 / 1e-6)
+"""A false notice in one of a million comparisons; one is made at each doubling of the samples."""
+LIMIT_SLACK, UNKNOWN_LIMIT_W = 1.5, 1500.0
+"""Power of a moment exceeds the limit for short: as much as the glitch rule allows (energy.py).
+Without a limit, one and a half times the rating of the largest board sold (1 000 W, B200)."""
+
+
+class CrossCheck:
+    """One board's sums of counter and power; `finding` is the sentence when they differ."""
+
+    def __init__(self) -> None:
+        self.has_means = False
+        self._base_ns = 0
+        self._base_mj: float | None = None
+        self._counter_j = 0.0
+        self._mean_j = 0.0
+        self._between_w: list[float] = []
+        self._until_ns = 0
+        self._span_s = 0.0
+        self._top_w = 0.0
+        self._samples = 0
+        self._due = SAMPLES_LEAST
+        self._sum_w = 0.0
+        self._squares = 0.0
+        self._waiting_w: list[float] = []
+        self._reported = False
+
+    def add_reading(
+        self, time_ns: int, counter_mj: float, mean_mw: float | None, *, trusted: bool
+    ) -> None:
+        """Add a reading on a whole second [ns]: the counter [mJ] and the second's mean power [mW].
+
+        A step that is not `trusted` is not billed, and so not compared.
+        """
+        base_ns, base_mj = self._base_ns, self._base_mj
+        self._base_ns, self._base_mj = time_ns, counter_mj
+        between_w, self._between_w = self._between_w, []
+        waiting_w = self._waiting_w
+        if waiting_w:
+            self._waiting_w = []
+        if mean_mw is not None:
+            self.has_means = True
+        span_s = (time_ns - base_ns) / NS_PER_S
+        if not trusted or base_mj is None or counter_mj < base_mj:
+            return
+        seconds = len(between_w) + 1
+        if not REGULAR_S[0] <= span_s / seconds <= REGULAR_S[1]:
+            return
+        if self.has_means:
+            if mean_mw is None:
+                return
+            means_w = [*between_w, w_from_mw(mean_mw)]
+            self._mean_j += math.fsum(means_w) * span_s / seconds
+            self._top_w = max(self._top_w, *means_w)
+        self._counter_j += j_from_mj(counter_mj - base_mj)
+        self._span_s += span_s
+        for power_w in waiting_w:
+            self._samples += 1
+            self._sum_w += power_w
+            self._squares += power_w * power_w
+
+    def add_mean(self, time_ns: int, mean_mw: float) -> None:
+        """Add a second's mean power [mW], read on a whole second [ns] without the counter.
+
+        It is compared when the counter is read next; what slices of a board add twice counts once.
+        """
+        if time_ns > self._until_ns:
+            self._until_ns = time_ns
+            self._between_w.append(w_from_mw(mean_mw))
+
+    def add_power(self, power_mw: float) -> None:
+        """Add power at a random moment [mW]; it counts if the counter's step around it does."""
+        self._waiting_w.append(w_from_mw(power_mw))
+
+    def finding(self, limit_w: float | None, *, final: bool = False) -> str | None:
+        """Return the sentence to report, once; None while the two agree or too little is known."""
+        if self._reported or self._span_s <= 0:
+            return None
+        counter_w = self._counter_j / self._span_s
+        power_w = (
+            self._by_means(counter_w)
+            if self.has_means
+            else self._by_chance(counter_w, limit_w, final=final)
+        )
+        if power_w is None:
+            return None
+        self._reported = True
+        return (
+            f"over {self._span_s:.0f} s the energy counter says {counter_w:.0f} W on average, "
+            f"the power sensor {power_w:.0f} W; the counter is used."
+        )
+
+    def _by_means(self, counter_w: float) -> float | None:
+        """Return the mean power by the seconds' means [W], where the edges do not explain it."""
+        power_w, edge_w = self._mean_j / self._span_s, EDGE_S * self._top_w / self._span_s
+        known = self._span_s >= MEANS_LEAST_S
+        return power_w if known and _exceeds(power_w, counter_w, edge_w) else None
+
+    def _by_chance(self, counter_w: float, limit_w: float | None, *, final: bool) -> float | None:
+        """Return the mean power by random moments [W], when it differs by more than chance can."""
+        count = self._samples
+        if count < SAMPLES_LEAST or (count < self._due and not final):
+            return None
+        self._due = max(self._due, 2 * count)
+        power_w = self._sum_w / count
+        variance = max(0.0, self._squares - count * power_w * power_w) / (count - 1)
+        range_w = LIMIT_SLACK * limit_w if limit_w else UNKNOWN_LIMIT_W
+        chance_w = math.sqrt(2 * variance * LOG_ODDS / count)
+        chance_w += 7 * range_w * LOG_ODDS / (3 * (count - 1))
+        return power_w if _exceeds(power_w, counter_w, chance_w) else None
+
+
+def _exceeds(power_w: float, counter_w: float, slack_w: float) -> bool:
+    return abs(power_w - counter_w) > TOLERANCE * counter_w + slack_w
+
 
 SPIKE_FACTOR = 1.5
 """A counter step above this times the power limit times the span is a glitch, not energy."""

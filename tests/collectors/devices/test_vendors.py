@@ -12,21 +12,24 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.amd import AmdSmi
+from gramwatt.collectors.devices.apple import AppleSilicon
+from gramwatt.collectors.devices.board import (
     DevicePort,
     NotSupported,
     Place,
     ReadFailed,
     SourceAbsent,
+    library,
+    present,
+    rated_w,
+    vendors,
 )
-from gramwatt.collectors.sources.amd import AmdSmi
-from gramwatt.collectors.sources.apple import AppleSilicon
-from gramwatt.collectors.sources.gaudi import Pyhlml
-from gramwatt.collectors.sources.jetson import Jetson
-from gramwatt.collectors.sources.neuron import Neuron
-from gramwatt.collectors.sources.nvml import Nvml
-from gramwatt.collectors.sources.tpu import Tpu
-from gramwatt.collectors.sources.vendors import library, present, rated_w, vendors
+from gramwatt.collectors.devices.gaudi import Pyhlml
+from gramwatt.collectors.devices.jetson import Jetson
+from gramwatt.collectors.devices.neuron import Neuron
+from gramwatt.collectors.devices.nvml import Nvml
+from gramwatt.collectors.devices.tpu import Tpu
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -476,8 +479,8 @@ from pathlib import Path
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.common.clock import SystemClock, Timeline
 from gramwatt.collectors.meter.device_manager import DeviceManager
-from gramwatt.collectors.devices.port import Place
-from gramwatt.collectors.sources.vendors import ports
+from gramwatt.collectors.devices.board import Place
+from gramwatt.collectors.devices.board import ports
 
 clock, bare = SystemClock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
 around = Dependencies(environ={}, ports=lambda _: ports(bare))
@@ -497,7 +500,7 @@ def test_without_their_devices_no_vendors_library_is_loaded(tmp_path: Path) -> N
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     loaded = set(json.loads(done.stdout))
-    assert "gramwatt.collectors.sources.vendors" in loaded
+    assert "gramwatt.collectors.devices.board" in loaded
     libraries = {vendor.library for vendor in vendors() if vendor is not Nvml} - {""}
     assert {"amdsmi", "pyhlml", "zeus_apple_silicon", "tpu_info"} == libraries
     assert loaded & (libraries | {"grpc"}) == set()

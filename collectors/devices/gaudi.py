@@ -11,20 +11,22 @@ from contextlib import suppress
 from typing import Any
 
 from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     Billed,
     Board,
     DeviceLost,
     DevicePort,
+    Load,
     NotSupported,
     Place,
     Profile,
     ReadFailed,
     SourceAbsent,
     Visible,
+    accelerator_makers,
+    library,
     offered,
 )
-from gramwatt.collectors.sources.vendors import Load, accelerator_makers, library
 from gramwatt.sci.base.units import w_from_mw
 
 ADVICE = (

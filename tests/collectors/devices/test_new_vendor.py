@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors import sources
-from gramwatt.collectors.devices.port import DevicePort, Place
+from gramwatt.collectors import devices
+from gramwatt.collectors.devices import board
+from gramwatt.collectors.devices.board import DevicePort, Place
 from gramwatt.collectors.doctor.accelerators import others
 from gramwatt.collectors.doctor.finding import Target
-from gramwatt.collectors.sources import vendors
 from gramwatt.sci.advice.jobs import for_job
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -24,7 +24,7 @@ FILE = '''
 """Acme cards: power of each from /sys/class/acme."""
 
 from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.devices.port import Board, DevicePort, Visible
+from gramwatt.collectors.devices.board import Board, DevicePort, Visible
 
 
 class Acme(DevicePort):
@@ -73,9 +73,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A machine with two Acme cards of 200 W, and a gramwatt with the vendor's file and line."""
     (tmp_path / "file").mkdir()
     (tmp_path / "file" / "acme.py").write_text(FILE)
-    monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path / "file")])
-    monkeypatch.setattr(vendors, "VENDORS", [*vendors.VENDORS, "acme:Acme"])
-    monkeypatch.delitem(sys.modules, "gramwatt.collectors.sources.acme", raising=False)
+    monkeypatch.setattr(devices, "__path__", [*devices.__path__, str(tmp_path / "file")])
+    monkeypatch.setattr(board, "VENDORS", [*board.VENDORS, "acme:Acme"])
+    monkeypatch.delitem(sys.modules, "gramwatt.collectors.devices.acme", raising=False)
     cards = tmp_path / "root" / "sys" / "class" / "acme"
     cards.mkdir(parents=True)
     for number in range(2):
@@ -87,7 +87,7 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_suggestions(
     tmp_path: Path, place: Place
 ) -> None:
     def acme(_: VendorRig) -> list[DevicePort]:
-        return [port for port in vendors.ports(place) if port.vendor == "Acme"]
+        return [port for port in board.ports(place) if port.vendor == "Acme"]
 
     rig = VendorRig(tmp_path / "home", acme)
     meter = rig.start(environ={"ACME_VISIBLE_CARDS": "1"})
@@ -114,14 +114,14 @@ def test_doctor_and_the_ranks_of_a_job_know_a_made_up_vendor(place: Place) -> No
     first, second, *_ = others(Target(place))
     assert (first.what, second.what, first.kind) == ("Acme 0", "Acme 1", "integrated")
     environ = {"ACME_VISIBLE_CARDS": "1", "PATH": "/bin"}
-    assert vendors.selecting_variables(environ) == {"ACME_VISIBLE_CARDS": "1"}
+    assert board.selecting_variables(environ) == {"ACME_VISIBLE_CARDS": "1"}
 
 
 @pytest.mark.parametrize(("text", "expected"), [("acme-1", [1]), ("ACME-0", [0]), ("acme", [])])
 def test_a_made_up_vendors_variable_may_name_a_uuid(
     place: Place, text: str, expected: list[int]
 ) -> None:
-    (port,) = [port for port in vendors.ports(place) if port.vendor == "Acme"]
+    (port,) = [port for port in board.ports(place) if port.vendor == "Acme"]
     boards = [port.board(index) for index in range(port.count())]
     found = port.visible({"ACME_VISIBLE_CARDS": text}, boards)
     assert [item.board.ordinal for item in found.billed] == expected

@@ -9,19 +9,89 @@ or reserved stays unallocated.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from gramwatt.collectors.common import files
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import TRUE_WORDS
+from gramwatt.collectors.common.identity import safe_id
 from gramwatt.collectors.common.launches import JOB_ID
 from gramwatt.collectors.common.proc import environ_of, parent_of
-from gramwatt.collectors.devices.locks import DeviceLocks
-from gramwatt.collectors.devices.port import Billed, DevicePort, GpuUser, Notify
+from gramwatt.collectors.devices.board import Billed, DevicePort, GpuUser, Notify
+from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
 from gramwatt.sci.journal.records import DeviceRecord
+
+TRIES, PAUSE_S = 5, 0.005
+"""Another job that looks whether this one lives holds the lock for a moment [s]."""
+
+
+class DeviceLocks:
+    """One job's lock files, `GRAMWATT_HOME/boards/<device>/<job>`."""
+
+    def __init__(self, home: Path, job_id: str, node: str = "") -> None:
+        """`node` names the job's part on this node, where each node has a lock of its own."""
+        self._folder, self._job = home / "boards", safe_id(job_id)
+        self.part = safe_id(f"{job_id}.{node}")
+        """The name of the job's part on this node."""
+        self._held: dict[Path, int] = {}
+
+    def beside(self, device_id: str) -> Path:
+        """Return the path of a file that the jobs of a device have in common."""
+        return self._folder / f"{safe_id(device_id)}.json"
+
+    def acquire(self, device_id: str, *, by_node: bool = False) -> None:
+        """Lock the device's file of this job, or `by_node` of this job on this node. Where files
+        cannot be locked the job holds none, and the other jobs do not see it.
+        """
+        path = self._folder / safe_id(device_id) / (self.part if by_node else self._job)
+        for _ in range(TRIES):
+            try:
+                files.folder(path.parent)
+                lock = spool.acquire(path)
+            except OSError:
+                return
+            if lock is not None:
+                self._held[path] = lock
+                return
+            time.sleep(PAUSE_S)
+
+    def living(self, device_id: str) -> set[str]:
+        """Return the names of other jobs, or parts of jobs by node, that measure the device now.
+
+        The files of dead jobs are removed.
+        """
+        folder, living = self._folder / safe_id(device_id), set[str]()
+        try:
+            names = set(os.listdir(folder)) - {self._job, self.part}
+        except OSError:
+            return living
+        for name in names:
+            try:
+                lock = spool.acquire(folder / name)
+            except OSError:
+                continue
+            if lock is None:
+                living.add(name)
+            else:
+                (folder / name).unlink(missing_ok=True)
+                os.close(lock)
+        return living
+
+    def release(self) -> None:
+        """Release and remove all lock files of this job."""
+        for path, lock in self._held.items():
+            with contextlib.suppress(OSError):
+                path.unlink()
+            os.close(lock)
+        self._held.clear()
+
 
 SHARED_GPU = "GRAMWATT_SHARED_GPU"
 USERS_EVERY_NS = NS_PER_S

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.devices.port import Board, DevicePort, Place, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.board import Board, DevicePort, Place, ReadFailed, SourceAbsent
 from gramwatt.sci.base.units import mw_from_uw
 
 DRIVERS = ("sys/bus/i2c/drivers/ina3221", "sys/bus/i2c/drivers/ina3221x")

@@ -16,17 +16,20 @@ from typing import Any
 
 from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     Board,
     DevicePort,
+    Load,
     NotSupported,
     Place,
     Profile,
     ReadFailed,
     SourceAbsent,
     Visible,
+    accelerator_makers,
+    library,
+    rated_w,
 )
-from gramwatt.collectors.sources.vendors import Load, accelerator_makers, library, rated_w
 from gramwatt.sci.base.units import mw_from_w
 
 ADVICE = "pip install tpu-info (Python 3.11 where libtpu wants it)"

@@ -15,17 +15,18 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from gramwatt.collectors.devices import visibility
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     Board,
     DevicePort,
+    Load,
     NotSupported,
     Place,
     Profile,
     ReadFailed,
     SourceAbsent,
     Visible,
+    library,
 )
-from gramwatt.collectors.sources.vendors import Load, library
 from gramwatt.sci.base.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w, w_from_mw
 
 _T = TypeVar("_T")

@@ -10,15 +10,16 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from gramwatt.collectors.devices.port import (
+from gramwatt.collectors.devices.board import (
     Board,
     DevicePort,
+    Load,
     NotSupported,
     Place,
     ReadFailed,
     SourceAbsent,
+    library,
 )
-from gramwatt.collectors.sources.vendors import Load, library
 
 ADVICE = "pip install zeus-apple-silicon"
 PARTS = ("cpu_total_mj", "gpu_mj", "gpu_sram_mj", "ane_mj", "dram_mj")
