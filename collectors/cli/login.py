@@ -39,8 +39,8 @@ def store_key(text: str) -> None:
         raise _stop(2, "no key was given; there: gramwatt key create NAME --scope ingest")
     try:
         with http.new_session(key) as session:
-            status = http.exchange(session, "GET", f"{server}/v1/jobs?limit=1", 15.0).status_code
-    except OSError:  # requests' errors, and TimeoutError
+            status = http.exchange(session, "GET", f"{server}/v1/jobs?limit=1", 15.0).status
+    except http.Unanswered:
         print_message("the server does not answer now: the key was not tried")
         status = 0
     if status == 401:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from gramwatt.collectors.client.errors import KINDS, ApiError, UnavailableError
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import plain_address, resolve
-from gramwatt.collectors.common.http import exchange, new_session
-
-if TYPE_CHECKING:
-    import requests
+from gramwatt.collectors.common.http import Answer, Unanswered, exchange, new_session
 
 Document = dict[str, Any]
 LINES_MAX = 5_000
@@ -177,8 +174,6 @@ class Client:
         return self._ask(method, path, json=dict(body))
 
     def _ask(self, method: str, path: str, **content: Any) -> Document:
-        import requests
-
         shown = f"{method} {plain_address(self.url)}{path}"  # without a password in the address
         try:
             answer = exchange(
@@ -189,18 +184,18 @@ class Client:
                 silence_s=self.timeout_s,
                 **content,
             )
-        except (TimeoutError, requests.RequestException) as error:
+        except Unanswered as error:
             raise UnavailableError(f"{shown}: {error}") from error
-        if not 200 <= answer.status_code < 300:
+        if not answer.ok:
             raise _error(shown, answer)
         try:
             found: Document = answer.json()
         except ValueError:
-            raise ApiError(f"{shown}: the answer is no JSON", status=answer.status_code) from None
+            raise ApiError(f"{shown}: the answer is no JSON", status=answer.status) from None
         return found
 
 
-def _error(shown: str, answer: requests.Response) -> ApiError:
+def _error(shown: str, answer: Answer) -> ApiError:
     """Return the exception for an answer, with the problem document where it has one."""
     try:
         problem = answer.json()
@@ -210,10 +205,10 @@ def _error(shown: str, answer: requests.Response) -> ApiError:
         problem = {}
     detail = problem.get("detail") or problem.get("title") or answer.reason
     waits = answer.headers.get("Retry-After", "")
-    kind = KINDS.get(answer.status_code, ApiError)
+    kind = KINDS.get(answer.status, ApiError)
     return kind(
-        f"{shown}: {answer.status_code}: {detail}",
-        status=answer.status_code,
+        f"{shown}: {answer.status}: {detail}",
+        status=answer.status,
         problem=problem,
         retry_after_s=float(waits) if waits.isdigit() else None,
     )

@@ -1,15 +1,19 @@
-"""The one HTTP client of the collectors: a deadline for the whole exchange, and no redirects.
+"""The one way to ask a server: a deadline for the whole exchange, a bound for its answer.
 
-`requests` is imported when it is first used: it takes 0.1 s.
+No redirect is followed, since keys and journals are not for another server. An address of this
+machine is never asked through a proxy of the environment: what goes there, such as the key of its
+server, is for this machine alone. `requests` is imported when it is first used: it takes 0.1 s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gramwatt.collectors.common.background import in_background
+from gramwatt.collectors.common.config import is_loopback
 from gramwatt.collectors.common.server_key import may_go_to
 
 if TYPE_CHECKING:
@@ -19,18 +23,54 @@ Result = TypeVar("Result")
 
 TIMEOUT_S = (3.05, 10.0)
 """Connecting and reading [s]; the first is above TCP's 3 s retransmission, as requests advises."""
+LARGEST_B = 256 * 2**20
+"""Size of the largest answer that is read [B], unless a caller allows less."""
 
 
-def new_session(api_key: str | None = None, *, repeats: bool = True) -> requests.Session:
-    """Return a session that sends this key, and repeats what is safe.
+class Answer(NamedTuple):
+    """What a server answered, whatever its status."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is one of success."""
+        return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        """Return the body's JSON; raises ValueError."""
+        try:
+            return json.loads(self.body)
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+
+
+class Unanswered(OSError):
+    """No whole answer came. `late`: not in time; `refused`: nobody listens there.
+
+    The text follows the server's name in a message; `reason` is the cause alone. Neither has the
+    address.
+    """
+
+    def __init__(self, reason: str, *, late: bool = False, refused: bool = False) -> None:
+        super().__init__(reason if late else f"cannot be reached ({reason})")
+        self.reason, self.late, self.refused = reason, late, refused
+
+
+def new_session(
+    api_key: str | None = None, *, repeats: bool = True, direct: bool = False
+) -> requests.Session:
+    """Return a session that sends this key, and repeats what is safe; `direct`: by no proxy.
 
     POST is safe too: lines have identities, and a plan changes nothing.
     """
+    import requests
     from requests.auth import HTTPBasicAuth
     from requests.utils import get_auth_from_url
     from urllib3.util.retry import Retry
-
-    from gramwatt.collectors.common.direct import direct_session
 
     retry = Retry(
         total=2 if repeats else 0,
@@ -42,7 +82,8 @@ def new_session(api_key: str | None = None, *, repeats: bool = True) -> requests
         allowed_methods=None,
         raise_on_status=False,
     )
-    session = direct_session(retry)
+    session = requests.Session()
+    reach_directly(session, retry, always=direct)
 
     def show_key(request: requests.PreparedRequest) -> requests.PreparedRequest:
         name, word = get_auth_from_url(request.url or "")
@@ -56,6 +97,22 @@ def new_session(api_key: str | None = None, *, repeats: bool = True) -> requests
     return session
 
 
+def reach_directly(session: requests.Session, retry: Any = 0, *, always: bool = False) -> None:
+    """Have a session ask this machine, or with `always` any, without the environment's proxy."""
+    from requests.adapters import HTTPAdapter
+
+    class Adapter(HTTPAdapter):
+        def send(
+            self, request: requests.PreparedRequest, *args: Any, **options: Any
+        ) -> requests.Response:
+            if always or is_loopback(request.url or ""):
+                options["proxies"] = {}
+            return super().send(request, *args, **options)
+
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, Adapter(max_retries=retry))
+
+
 def exchange(
     session: requests.Session,
     method: str,
@@ -63,38 +120,67 @@ def exchange(
     limit_s: float,
     *,
     silence_s: float | None = None,
+    most_b: int = LARGEST_B,
     **content: Any,
-) -> requests.Response:
-    """Return the answer to a request within `limit_s` [s]; `content` is as requests takes it.
+) -> Answer:
+    """Return the whole answer to a request within `limit_s` [s]; `content` is as requests takes it.
 
-    A server that sends nothing for `silence_s`, else TIMEOUT_S [s], is given up before.
-
-    Raises TimeoutError, which says the time, or requests.RequestException where none can be had. A
-    redirect is an answer like any other: keys and journals are not for another server.
+    A server that sends nothing for `silence_s`, else TIMEOUT_S [s], is given up before. `most_b`
+    is the most that is read of an answer [B]. Raises Unanswered. A redirect is an answer like any
+    other.
     """
     import requests
-    from urllib3.exceptions import ProtocolError
+    from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-    most_s = TIMEOUT_S[1] if silence_s is None else silence_s
-    timeout = min(TIMEOUT_S[0], limit_s), min(most_s, limit_s)
+    connect_s, read_s = TIMEOUT_S[0], TIMEOUT_S[1] if silence_s is None else silence_s
+    timeout = min(connect_s, limit_s), min(read_s, limit_s)
+    options = {"timeout": timeout, "allow_redirects": False, "stream": True, **content}
 
-    def send() -> requests.Response:
-        return session.request(method, url, timeout=timeout, allow_redirects=False, **content)
+    def ask() -> Answer:
+        with session.request(method, url, **options) as response:
+            body = bytearray()
+            for part in response.iter_content(65536):
+                body += part
+                if len(body) > most_b:
+                    raise Unanswered(f"its answer is larger than {most_b / 2**20:.3g} MiB")
+            return Answer(
+                response.status_code, response.reason or "", response.headers, bytes(body)
+            )
 
-    def send_again_if_closed() -> requests.Response:
+    def ask_again_if_closed() -> Answer:
         try:
-            return send()
+            return ask()
         except requests.ConnectionError as error:
             if not (error.args and isinstance(error.args[0], ProtocolError)):
                 raise
             # The server has closed the kept connection, as gunicorn does after a refusal for which
             # it had not read the body.
-            return send()
+            return ask()
 
     try:
-        return within(limit_s, send_again_if_closed)
-    except requests.Timeout:
-        raise TimeoutError(f"does not answer within {timeout[1]:g} s") from None
+        return within(limit_s, ask_again_if_closed)
+    except Unanswered:
+        raise
+    except TimeoutError as error:
+        raise Unanswered(str(error), late=True) from None
+    except requests.exceptions.ChunkedEncodingError:
+        raise Unanswered("its answer was cut off") from None
+    except (OSError, ValueError) as error:  # those of requests, and of an address that is none
+        silent = bool(error.args) and isinstance(error.args[0], ReadTimeoutError)
+        if silent or isinstance(error, requests.Timeout):
+            raise Unanswered(f"does not answer within {timeout[1]:g} s", late=True) from None
+        raise _unreached(error) from None
+
+
+def _unreached(error: BaseException) -> Unanswered:
+    """Return what stopped a request: the innermost error, in the system's words where it has any.
+
+    Others may repeat the address, and a password in it.
+    """
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    words = getattr(error, "strerror", None) or type(error).__name__
+    return Unanswered(str(words), refused=isinstance(error, ConnectionRefusedError))
 
 
 def within(limit_s: float, work: Callable[[], Result]) -> Result:

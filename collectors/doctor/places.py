@@ -10,7 +10,7 @@ from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.common.http import exchange, new_session
+from gramwatt.collectors.common.http import Unanswered, exchange, new_session
 from gramwatt.collectors.common.installation import has_service, install_command, missing_packages
 from gramwatt.collectors.doctor.finding import Finding, Target
 
@@ -23,7 +23,7 @@ LEAST_FREE_MB = 1.0
 """Room that a home must have for a job to begin there [MB], as for the meter."""
 TIMEOUT_S = 3.0
 Ask = Callable[[str, float], int]
-"""Requests a URL with a time limit [s]; returns the HTTP status, raises OSError without one."""
+"""Requests a URL with a time limit [s]; returns the HTTP status, raises Unanswered without one."""
 
 
 def switch(config: Config) -> Finding:
@@ -97,10 +97,8 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
     shown = plain_address(config.server)
     try:
         status = (ask or _status)(f"{config.server.rstrip('/')}/healthz", TIMEOUT_S)
-    except OSError as error:
-        reason = str(error).rpartition(": ")[2].strip("'\"() ")[:160]  # the innermost reason
-        reason = reason if shown in config.server else type(error).__name__  # it may name the key
-        text = f"{shown} does not answer ({reason}); journals stay spooled"
+    except Unanswered as error:
+        text = f"{shown} {error}; journals stay spooled"
         return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
     if status == 200 and not server_key.key_for(config, config.home, config.server):
         text = f"{shown} answers, but no key is set: it would refuse journals"
@@ -128,7 +126,7 @@ def zone(config: Config) -> Finding:
 
 def _status(url: str, timeout_s: float) -> int:
     with new_session(repeats=False) as session:
-        return exchange(session, "GET", url, timeout_s).status_code
+        return exchange(session, "GET", url, timeout_s).status
 
 
 def _file_system(path: Path, root: Path) -> str:

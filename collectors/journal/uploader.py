@@ -18,7 +18,7 @@ import requests
 
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.config import plain_address
-from gramwatt.collectors.common.http import exchange
+from gramwatt.collectors.common.http import Answer, Unanswered, exchange
 
 BATCH_MAX_B = 1_000_000
 BATCH_MAX_LINES = 5_000
@@ -119,10 +119,10 @@ def fetch_document(job_id: str, server: str, session: requests.Session) -> dict[
         headers = {"Accept": "application/json"}
         answer = exchange(session, "GET", url, DOCUMENT_LIMIT_S, headers=headers)
         document = answer.json() if answer.ok else None
-    except (requests.RequestException, TimeoutError, ValueError, RecursionError):
+    except (Unanswered, ValueError):
         return None
-    if answer.status_code in (401, 403):
-        text = f"{plain_address(server)} does not show the score to this key ({answer.status_code})"
+    if answer.status in (401, 403):
+        text = f"{plain_address(server)} does not show the score to this key ({answer.status})"
         raise ServerRefused(f"{text}; one of scope read may see it")
     return document if isinstance(document, dict) else None
 
@@ -155,28 +155,24 @@ def _post(session: requests.Session, url: str, body: bytes) -> dict[str, Any]:
 
     try:
         answer = exchange(session, "POST", url, ANSWER_LIMIT_S, data=body, headers=headers)
-    except TimeoutError as error:
+    except Unanswered as error:
         raise ServerAway(f"{shown} {error}") from None
-    except (requests.RequestException, ValueError) as error:
-        raise ServerAway(f"{shown} cannot be reached ({type(error).__name__})") from None
     return _checked_answer(answer, shown, body.count(b"\n"))
 
 
-def _checked_answer(answer: requests.Response, shown: str, lines: int) -> dict[str, Any]:
+def _checked_answer(answer: Answer, shown: str, lines: int) -> dict[str, Any]:
     """Return the answer to a batch, checked: it must account for each of `lines` lines.
 
     Raises ServerAway, ServerRefused or JobDeleted.
     """
-    status = answer.status_code
+    status = answer.status
     if status in (408, 425, 429) or status >= 500:
         raise ServerAway(f"{shown} answers {status}")
-    if answer.is_redirect:
-        raise ServerAway(
-            f"{shown} redirects to {answer.headers['Location'][:200]}; check the address"
-        )
+    if 300 <= status < 400 and (place := answer.headers.get("Location")):
+        raise ServerAway(f"{shown} redirects to {place[:200]}; check the address")
     try:
         document = answer.json()
-    except (ValueError, RecursionError):
+    except ValueError:
         document = None
     if not isinstance(document, dict) or (answer.ok and _answered_lines(document) < lines):
         raise ServerAway(f"{shown} answers {status}, not as gramwatt does; check the address")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import sys
 import time
 from collections.abc import Container, Sequence
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from queue import Empty, SimpleQueue
 from threading import Event
 from typing import NamedTuple, Protocol
-from urllib.parse import unquote, urlsplit
 
 from gramwatt.collectors.common.background import SWITCH_S, in_background
 from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.http import Unanswered, exchange, new_session
 from gramwatt.collectors.serving.presets import names
 from gramwatt.collectors.serving.samples import Series, parse_samples
 from gramwatt.collectors.serving.servers import Server
@@ -99,12 +97,18 @@ def read(server: Server, number: int, limit_s: float) -> Reading:
     """Return what the server answers now, within `limit_s` [s]; never raises."""
     mono_ns = time.monotonic_ns()
     try:
-        text = _fetched(server.url, limit_s)
+        text = _text(server.url, limit_s)
         return Reading(number, mono_ns, parse_samples(text, _wanted(server)))
-    except ConnectionRefusedError:
-        return Reading(number, mono_ns, None, down=True, problem="nobody listens there")
-    except (OSError, HTTPException, ValueError) as error:
-        return Reading(number, mono_ns, None, problem=_why(error))
+    except Unanswered as error:
+        return Reading(
+            number,
+            mono_ns,
+            None,
+            error.refused,
+            "it does not answer in time" if error.late else error.reason,
+        )
+    except ValueError as error:
+        return Reading(number, mono_ns, None, problem=str(error)[:100])
     except Exception as error:  # whatever an answer holds, the next one is read
         return Reading(number, mono_ns, None, problem=repr(error)[:100])
 
@@ -113,42 +117,13 @@ def _wanted(server: Server) -> Container[str]:
     return names([*server.candidates().values(), server.metrics]) | {START_TIME}
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "it does not answer in time"
-    if isinstance(error, OSError):
-        return str(error.strerror or type(error).__name__)
-    return str(error)[:100] or type(error).__name__
-
-
-def _fetched(url: str, limit_s: float) -> str:
-    """Return the text at an address: no proxy, no redirect, a limit of time and of size.
-
-    Not by `requests`, which has no limit of size and asks the environment for a proxy.
-    """
-    parts = urlsplit(url)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    deadline = time.monotonic() + limit_s
-    connection = kind(parts.hostname or "", parts.port, timeout=limit_s)
+def _text(url: str, limit_s: float) -> str:
+    """Return the text at an address, asked by no proxy; raises Unanswered and ValueError."""
     headers = {"Accept": "text/plain;version=0.0.4", "Connection": "close"}
-    if parts.username:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    try:
-        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise ValueError(f"it answers HTTP {answer.status}")
-        received = bytearray()
-        while part := answer.read1(65536):
-            received += part
-            if time.monotonic() > deadline:
-                raise TimeoutError
-            if len(received) > LARGEST_B:
-                raise ValueError(f"its answer is larger than {LARGEST_B // 2**20} MiB")
-        if answer.length:
-            raise ValueError("its answer was cut off")
-        return received.decode("utf-8")
-    finally:
-        connection.close()
+    with new_session(repeats=False, direct=True) as session:
+        answer = exchange(
+            session, "GET", url, limit_s, silence_s=limit_s, most_b=LARGEST_B, headers=headers
+        )
+    if answer.status != 200:
+        raise ValueError(f"it answers HTTP {answer.status}")
+    return answer.body.decode("utf-8")

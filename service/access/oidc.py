@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from requests import RequestException
 
-from gramwatt.collectors.common.direct import direct_session, reach_directly
+from gramwatt.collectors.common.http import new_session, reach_directly
 from gramwatt.service.access.sessions import add
 from gramwatt.service.access.tokens import digest, new_token
 from gramwatt.service.common.errors import BusyError, LoginError
@@ -112,7 +112,7 @@ def _exchanged(
 
 def _signing_keys(provider: Mapping[str, Any]) -> Any:
     try:
-        with direct_session() as session:
+        with new_session(repeats=False) as session:
             return session.get(provider["jwks_uri"], timeout=TIMEOUT_S).json()
     except (RequestException, ValueError) as error:
         raise LoginError(f"the provider's keys cannot be had ({type(error).__name__})") from None
@@ -149,7 +149,7 @@ def _provider(oidc: OidcConfig) -> Mapping[str, Any]:
 def _described(issuer: str) -> dict[str, Any]:
     """Ask the provider for its own description."""
     try:
-        with direct_session() as session:
+        with new_session(repeats=False) as session:
             url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
             found = session.get(url, timeout=TIMEOUT_S).json()
         if found["issuer"] != issuer:

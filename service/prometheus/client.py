@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.config import plain_address
-from gramwatt.collectors.common.http import exchange, new_session
+from gramwatt.collectors.common.http import Unanswered, exchange, new_session
 
 CHUNK_S = 3600
 LIMIT_S = 60.0
@@ -43,8 +43,6 @@ class Prometheus:
             yield self._samples(f"{metric}[{until_s - at_s}s]", until_s)
 
     def _samples(self, query: str, at_s: int) -> list[Series]:
-        import requests
-
         try:
             answer = exchange(
                 self._session,
@@ -55,15 +53,14 @@ class Prometheus:
                 data={"query": query, "time": str(at_s)},
             )
             document: Any = answer.json()
-        except (requests.RequestException, TimeoutError, ValueError) as error:
-            text = f"cannot be asked: {error}".replace(self._url, self._shown)
-            refused = isinstance(error, requests.ConnectionError)
-            if refused and not isinstance(error, requests.exceptions.SSLError):
-                text = "does not answer; see that the address is right and reached from here"
-            raise PrometheusError(f"{self._shown} {text}") from None
+        except Unanswered as error:
+            where = "see that the address is right and reached from here"
+            raise PrometheusError(f"{self._shown} {error}; {where}") from None
+        except ValueError:
+            raise PrometheusError(f"{self._shown} does not answer as Prometheus does") from None
         if not isinstance(document, dict) or document.get("status") != "success":
             said = document.get("error") if isinstance(document, dict) else None
-            text = said or f"HTTP {answer.status_code}"
+            text = said or f"HTTP {answer.status}"
             raise PrometheusError(f"{self._shown} refuses {query!r}: {text}")
         try:
             return [

@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 import requests
 
 from gramwatt.collectors.common.config import is_loopback
-from gramwatt.collectors.common.direct import direct_session
+from gramwatt.collectors.common.http import new_session
 from gramwatt.service.providers.base import ProviderError, RestingError
 
 CONNECT_S, READ_S, WHOLE_S = 3.05, 10.0, 30.0
@@ -126,9 +126,7 @@ class Http:
     def _fetch(self, path: str, query: Mapping[str, str]) -> bytes:
         url, ends = urljoin(self._base, path.lstrip("/")), time.monotonic() + WHOLE_S
         params: Mapping[str, str] | None = query
-        with direct_session() as session:
-            # Without it requests would look for a password of its own in ~/.netrc.
-            session.auth = lambda request: request
+        with new_session(repeats=False) as session:
             for _ in range(REDIRECTS_MOST + 1):
                 try:
                     with session.get(

@@ -93,12 +93,9 @@ def _of_server(
         with Client(server, key, limit_s) as client:
             document = client.get(path) if request is None else client.plan(**request)
     except ApiError as error:
-        if isinstance(error.__cause__, TimeoutError):
-            raise NoAnswer(f"{shown} did not answer within {limit_s:.2g} s") from None
-        why = f"it answers {error.status}" if error.status else type(error.__cause__).__name__
-        raise NoAnswer(f"{shown} could not be asked ({why})") from None
-    except OSError as error:
-        raise NoAnswer(f"{shown} could not be asked ({type(error).__name__})") from None
+        if isinstance(error.__cause__, http.Unanswered):
+            raise NoAnswer(f"{shown} {error.__cause__}") from None
+        raise NoAnswer(f"{shown} could not be asked (it answers {error.status})") from None
     if not isinstance(document, dict):
         raise NoAnswer(f"{shown} could not be asked (its answer is no object)")
     return document

@@ -20,6 +20,7 @@ from gramwatt.collectors.cli import app
 from gramwatt.collectors.cli.run import command as run
 from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.http import Unanswered
 from gramwatt.collectors.devices.board import Place, SourceAbsent
 from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
@@ -327,7 +328,7 @@ def test_the_server_is_asked_with_a_limit() -> None:
         return 200
 
     def dead(url: str, timeout_s: float) -> int:
-        raise OSError("connection refused")
+        raise Unanswered("Connection refused", refused=True)
 
     assert places.server(config, fine).state == "ok"
     assert asked == [("https://gramwatt.example/healthz", 3.0)]
@@ -354,7 +355,7 @@ def test_a_server_without_a_key_for_it_is_found_out_before_it_refuses_a_journal(
 def test_a_server_nobody_listens_at_is_found_out_over_a_real_socket() -> None:
     found = places.server(Config(server="http://127.0.0.1:9"))
     assert found.state == "missing"
-    assert "[Errno 111] Connection refused" in found.detail
+    assert "cannot be reached (Connection refused)" in found.detail
     assert "HTTPConnectionPool" not in found.detail
 
 

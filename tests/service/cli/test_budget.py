@@ -103,7 +103,7 @@ def test_a_server_that_does_not_answer_costs_a_second(home):
         hasty = (sys.executable, "-m", "gramwatt")
         code, out, err = run("--budget", "--server", url, home=home, start=hasty)
     assert (code, out) == (0, "started\n")
-    assert "did not answer within 1 s; the command starts" in err
+    assert "does not answer within 1 s; the command starts" in err
 
 
 def test_a_server_refuses_for_a_spent_budget(spent_kg, home):

@@ -299,5 +299,5 @@ def test_the_command_imports_and_says_what_is_wrong(
     assert (code, "write it as http://prometheus:9090" in said) == (2, True)
     line[line.index("--url") + 1] = "http://me:secret@127.0.0.1:1"
     code, _, said = gramwatt(*line, *span)
-    assert (code, "http://127.0.0.1:1 does not answer" in said) == (1, True)
+    assert (code, "http://127.0.0.1:1 cannot be reached" in said) == (1, True)
     assert "secret" not in said
