@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 _reported: set[str] = set()
@@ -14,7 +15,7 @@ def print_message(text: str) -> None:
         _reported.add(text)
         # Texts of others, such as a server's answer, must not change what a terminal shows.
         lines = "".join(c if c.isprintable() or c == "\n" else " " for c in f"gramwatt: {text}")
-        write_stderr(f"{wrap(lines, _columns())}\n")
+        write_stderr(f"{line_begin()}{wrap(lines, _columns())}\n")
 
 
 def write_stderr(text: str) -> None:
@@ -33,6 +34,36 @@ def write_stderr(text: str) -> None:
             stream.flush()
     except (AttributeError, OSError, ValueError):
         pass
+
+
+def line_begin() -> str:
+    """Return what has the next text on stderr begin a line, behind a progress bar that ended none.
+
+    As many blanks as a terminal is wide end in the next line, unless the cursor begins one: then
+    they fill it, and the return leads back. Elsewhere the last byte of a file tells, or tqdm.
+    """
+    if os.environ.get("TERM") != "dumb" and (columns := _columns()):
+        return " " * columns + "\r"
+    return "\n" if _ends_within_line() or _has_bar() else ""
+
+
+def _ends_within_line() -> bool:
+    """Tell whether stderr is a file whose last line has no end."""
+    try:
+        number = sys.__stderr__.fileno() if sys.stderr is sys.__stderr__ and sys.stderr else -1
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            return False
+        with open(f"/proc/self/fd/{number}", "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except (AttributeError, OSError, ValueError):  # none, an empty one, or one we may not read
+        return False
+
+
+def _has_bar() -> bool:
+    """Tell whether this process shows a bar of tqdm, which has ended no line yet."""
+    bars = getattr(getattr(sys.modules.get("tqdm.std"), "tqdm", None), "_instances", ())
+    return any(not bar.disable for bar in list(bars))
 
 
 def _columns() -> int:

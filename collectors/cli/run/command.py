@@ -29,7 +29,7 @@ from gramwatt.collectors.common.metrics_setting import wandb_environment
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.client import quiet, switched_off
 from gramwatt.collectors.tracking.launch import score_with_sync, send_with_sync
-from gramwatt.collectors.tracking.messages import print_message, write_stderr
+from gramwatt.collectors.tracking.messages import line_begin, print_message, write_stderr
 from gramwatt.sci.journal.records import SERVING
 
 TYPE_CHECKING = False
@@ -265,7 +265,7 @@ def _report_end(
     elif not quiet():
         from gramwatt.collectors.cli.summary import summary_lines
 
-        write_stderr("\n".join(summary_lines(document, see)) + "\n")
+        write_stderr(line_begin() + "\n".join(summary_lines(document, see)) + "\n")
     if document is None and wanted:
         _report_unscored(done.job_id, config, problem, json_summary)
     elif document is not None and json_summary is not None:

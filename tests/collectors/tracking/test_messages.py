@@ -7,6 +7,9 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
+
+import pytest
 
 from gramwatt.collectors.tracking.messages import wrap
 
@@ -32,8 +35,59 @@ def test_only_a_terminal_gets_a_message_in_lines() -> None:
     code = "from gramwatt.collectors.tracking.messages import print_message as say;"
     line = [sys.executable, "-c", f"{code} say({END[10:]!r})"]
     subprocess.run(line, check=True, stderr=theirs)
-    assert os.read(ours, 1000).decode() == f"{FIRST} see\r\n  {SECOND}\r\n"
+    assert os.read(ours, 1000).decode() == f"{' ' * 80}\r{FIRST} see\r\n  {SECOND}\r\n"
     os.close(ours)
     os.close(theirs)
     piped = subprocess.run(line, check=True, capture_output=True, text=True)
     assert piped.stderr == f"{END}\n"
+
+
+BAR = (
+    "import sys; from tqdm import tqdm; from gramwatt.collectors.tracking.messages import "
+    "print_message as say; bar = tqdm(total=3, ncols=40); say('the end'); bar.close()"
+)
+PART = (
+    "import sys; from gramwatt.collectors.tracking.messages import print_message as say; "
+    "sys.stderr.write({!r}); sys.stderr.flush(); say('the end')"
+)
+
+
+def shown(raw: str, columns: int) -> list[str]:
+    """The lines that a terminal shows: one that wraps when the character after the last comes."""
+    lines, at = [""], 0
+    for char in raw:
+        if char == "\n":
+            lines.append("")
+        elif char == "\r":
+            at = 0
+        else:
+            if at == columns:
+                lines, at = [*lines, ""], 0
+            lines[-1] = lines[-1][:at].ljust(at) + char + lines[-1][at + 1 :]
+            at += 1
+    return [line.rstrip() for line in lines]
+
+
+def on_terminal(code: str, columns: int) -> str:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    subprocess.run([sys.executable, "-c", code], check=True, stderr=theirs)
+    raw = os.read(ours, 10_000).decode()
+    os.close(ours)
+    os.close(theirs)
+    return raw
+
+
+@pytest.mark.parametrize("before", ["", "x", "33%|###", "x" * 79, "done\n"])
+def test_a_message_begins_a_line_whatever_stands_before_it(before: str, tmp_path: Path) -> None:
+    code = PART.format(before)
+    first = [before.strip()] if before else []
+    assert shown(on_terminal(code, 80), 80) == [*first, "gramwatt: the end", ""]
+    with (tmp_path / "log").open("wb") as log:
+        subprocess.run([sys.executable, "-c", code], check=True, stderr=log)
+    assert (tmp_path / "log").read_text().splitlines() == [*first, "gramwatt: the end"]
+
+
+def test_a_message_in_a_pipe_begins_a_line_behind_a_bar_of_tqdm() -> None:
+    done = subprocess.run([sys.executable, "-c", BAR], check=True, capture_output=True, text=True)
+    assert "\ngramwatt: the end\n" in done.stderr, done.stderr
