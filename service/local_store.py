@@ -1,4 +1,4 @@
-"""The embedded store as `gramwatt run` and `gramwatt sync` use it (common.local_store.LocalStore).
+"""The embedded store as `gramwatt run` and `gramwatt sync` use it (installation.LocalStore).
 
 What needs the database is imported where it is used: with nothing spooled, `gramwatt sync` ends
 without it.
@@ -6,8 +6,9 @@ without it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,33 @@ if TYPE_CHECKING:
     from gramwatt.sci.planning.plan import PlanDoc
     from gramwatt.service.budgets.budgets import StandingAnswer
     from gramwatt.service.container import Service
+
+
+_KNOWS_MORE = """
+    SELECT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?) OR EXISTS (SELECT 1 FROM intensity_series)
+"""
+LOCKED_TIMEOUT_S = 0.2
+"""How long a database that another process has locked is waited for [s]."""
+
+
+def knows_more(home: Path, job_id: str) -> bool:
+    """Tell whether the store of `home` has what a score from the spool alone would lack.
+
+    That is lines under the job's id, or intensity over time. Looked into without what opens the
+    store, which takes half a second; True where it cannot be read, or is another database.
+    """
+    path = home / "gramwatt.db"
+    if os.environ.get("GRAMWATT_DATABASE_URL"):
+        return True
+    if not path.exists():
+        return False
+    import sqlite3  # not every Python has it
+
+    try:
+        with closing(sqlite3.connect(path, timeout=LOCKED_TIMEOUT_S)) as connection:
+            return bool(connection.execute(_KNOWS_MORE, (job_id,)).fetchone()[0])
+    except (OSError, sqlite3.Error):
+        return True
 
 
 def ingest(home: Path, job_id: str | None = None) -> list[str]:

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gramwatt.collectors.common.local_store import LocalStore
+    from gramwatt.collectors.common.installation import LocalStore
 
 ORDER = (
     *("run", "top", "jobs", "job", "compare", "assert", "rm"),

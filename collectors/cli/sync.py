@@ -21,7 +21,10 @@ from gramwatt.collectors.tracking.messages import print_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gramwatt.collectors.common.local_store import LocalStore
+    from collections.abc import Mapping
+
+    from gramwatt.collectors.common.installation import LocalStore
+    from gramwatt.collectors.spool.send import SyncResult
 
 BEHIND_NICE = 10
 """Scoring behind a job gives way to the next job."""
@@ -36,7 +39,7 @@ def sync(
         str | None, typer.Option(help="With --job: its document to this file, - for stdout.")
     ] = None,
     behind: Annotated[bool, typer.Option("--behind", hidden=True)] = False,
-    so_far: Annotated[bool, typer.Option("--so-far", hidden=True)] = False,
+    answer: Annotated[str | None, typer.Option("--answer", hidden=True)] = None,
 ) -> None:
     """Close the jobs whose meter died, then send or score all spooled journals."""
     # `run` starts this while it blocks the signals that it passes on to its command.
@@ -44,43 +47,67 @@ def sync(
         print_message(text)
         raise typer.Exit(1)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    from gramwatt.collectors.journal.sync import sync as synchronise
-    from gramwatt.sci.base.errors import GramwattError
-
     config = resolve()
-    if so_far and job and summary_json:
-        from gramwatt.collectors.journal.so_far import document_so_far
-
-        document = document_so_far(config, job)
-        if document is not None:
-            _emit(summary_json, json.dumps(document), f"gramwatt job {job}")
-            return
     store = None if config.server and not behind else context.obj()
     if behind:
         _score_behind(config, store)
         return
-    try:
-        done = synchronise(config, store, job, summary_json is not None, shown=not quiet)
-    except OSError as error:
-        print_message(f"{error}; set GRAMWATT_HOME to a folder that can be written")
-        raise typer.Exit(1) from None
-    except GramwattError as error:  # such as a broken overlay or a store that cannot be used
-        print_message(f"{error.message}; journals stay spooled")
-        raise typer.Exit(1) from None
+    if answer and job:
+        _emit("-", json.dumps(answer_of(config, store, job, answer)), "")
+        return
+    done, document = _sync(config, store, job, wants_document=bool(summary_json), shown=not quiet)
     written = True
-    if summary_json and done.document is not None:
-        written = _emit(summary_json, json.dumps(done.document), f"gramwatt job {job}")
-    for text in [*([] if quiet else done.remarks), *done.problems]:
+    if summary_json and document is not None:
+        written = _emit(summary_json, json.dumps(document), f"gramwatt job {job}")
+    for text in [*([] if quiet else done.remarks), *(problem.text for problem in done.problems)]:
         print_message(text)
     if not quiet:
         _report_sync(done, config)
     raise typer.Exit(1 if done.problems or not written else 0)
 
 
+def _sync(
+    config: Config, store: LocalStore | None, job: str | None, *, wants_document: bool, shown: bool
+) -> tuple[SyncResult, Mapping[str, Any] | None]:
+    """Send or score what is spooled; return what was done, and the document of the one job."""
+    from gramwatt.collectors.spool import score, send
+    from gramwatt.sci.base.errors import GramwattError
+
+    done, document = send.SyncResult(), None
+    try:
+        done = send.sync(config, store, job, shown=shown)
+        has_none = {send.AWAY, send.REFUSED} & {problem.code for problem in done.problems}
+        if job and wants_document and not has_none:
+            document = score.job_document(job, config, done.server or store)
+    except send.NotTaken as error:
+        done.problems.append(send.Problem(error.code, str(error)))
+    except OSError as error:
+        text = f"{error}; set GRAMWATT_HOME to a folder that can be written"
+        done.problems.append(send.Problem("home-unusable", text))
+    except GramwattError as error:  # such as a broken overlay or a store that cannot be used
+        text = f"{error.message}; journals stay spooled"
+        done.problems.append(send.Problem("store-unusable", text))
+    return done, document
+
+
+def answer_of(config: Config, store: LocalStore | None, job: str, what: str) -> Mapping[str, Any]:
+    """Return the answer to `tracking.launch.ask_sync`, for programs."""
+    from gramwatt.collectors.journal import spool
+    from gramwatt.collectors.spool.score import document_so_far
+
+    if what == "so-far" and (document := document_so_far(job, config)) is not None:
+        return {"document": document, "sent": False, "problem": None}
+    done, document = _sync(config, store, job, wants_document=what != "sent", shown=False)
+    problem = done.problems[0]._asdict() if done.problems else None
+    # Where nothing is spooled, another `gramwatt sync` has sent it.
+    sent = not problem and (job in done.sent or not spool.folders(config.home, job))
+    return {"document": document, "sent": sent, "problem": problem}
+
+
 def _score_behind(config: Config, store: LocalStore | None) -> None:
     """Score what is spooled, for the meter of a job that has ended; messages go to a file."""
     from gramwatt.collectors.journal.spool import journal_homes
-    from gramwatt.collectors.journal.sync import score_behind
+    from gramwatt.collectors.spool.send import score_behind
     from gramwatt.sci.base.errors import GramwattError
 
     with contextlib.suppress(OSError):
@@ -112,7 +139,7 @@ def _emit(target: str, text: str, elsewhere: str) -> bool:
     return True
 
 
-def _report_sync(done: Any, config: Config) -> None:
+def _report_sync(done: SyncResult, config: Config) -> None:
     for verb in ("closed", "sent", "scored", "running"):
         jobs = getattr(done, verb)
         for name in dict.fromkeys(jobs):

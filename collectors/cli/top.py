@@ -23,7 +23,7 @@ from gramwatt.collectors.tracking.messages import print_message
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from gramwatt.collectors.journal.live import LiveJob
+    from gramwatt.collectors.spool.live import LiveJob
 
 NONE = "No job runs on this machine. Run one under the meter: gramwatt run -- python train.py"
 NONE_THERE = "No job runs that this server knows and the key may read."
@@ -87,7 +87,7 @@ def _jobs(server: str | None) -> list[LiveJob]:
     config, now = resolve({"server": server}), datetime.now(UTC)
     homes = journal_homes(config.home)
     if server is None:
-        from gramwatt.collectors.journal.live import live_jobs
+        from gramwatt.collectors.spool.live import live_jobs
 
         return [job for home in homes for job in live_jobs(home, config, now)]
     from gramwatt.collectors.client.running import ServerError, server_jobs

@@ -17,7 +17,7 @@ from gramwatt.collectors.client.errors import (
     NotFoundError,
 )
 from gramwatt.collectors.common.config import plain_address
-from gramwatt.collectors.journal.live import (
+from gramwatt.collectors.spool.live import (
     RECENT,
     LiveJob,
     carbon_now,

@@ -1,14 +1,19 @@
-"""How this installation gets an extra: the command that works here, not that of another place."""
+"""What is installed beside the client: its extras, and the store that one of them brings.
+
+How to get an extra is the command that works here, not that of another place.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
@@ -16,6 +21,48 @@ if TYPE_CHECKING:
 
 SERVICE_PACKAGES = ("flask", "sqlalchemy")
 """Packages of the extra `service`, by which its presence is known without importing it."""
+
+
+class LocalStore(Protocol):
+    """The store of this machine, which the extra `service` brings (gramwatt.service.local_store).
+
+    `home` is the folder that the store lies in. Each raises a GramwattError, such as StoreError,
+    for a store or a question that cannot be used.
+    """
+
+    def knows_more(self, home: Path, job_id: str) -> bool:
+        """Tell whether it has what a score of the job from its spool alone would lack; fast."""
+        ...
+
+    def ingest(self, home: Path, job_id: str | None = None) -> list[str]:
+        """Ingest the closed spools of a job, or of all; returns the ids of the jobs scored."""
+        ...
+
+    def document(self, home: Path, job_id: str) -> Mapping[str, Any] | None:
+        """Return a job's newest document; None when it is not stored or cannot be scored."""
+        ...
+
+    def plan(self, home: Path, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the answer to a request, both as of POST /v1/plans."""
+        ...
+
+    def newest_jobs(
+        self, home: Path, project: str, name: str, most: int
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the heads of the newest completed jobs of this name, as of GET /v1/jobs."""
+        ...
+
+    def budget(self, home: Path, project: str) -> Mapping[str, Any]:
+        """Return the budget of a project as it stands, with its figures."""
+        ...
+
+
+def local_store() -> LocalStore | None:
+    """Return the store of this machine; None where the extra `service` is not installed."""
+    if not has_service():
+        return None
+    store: LocalStore = importlib.import_module("gramwatt.service.local_store")
+    return store
 
 
 def has_service() -> bool:

@@ -24,17 +24,17 @@ from gramwatt.collectors.common.installation import has_service
 from gramwatt.collectors.common.json_lines import decoded, encoded
 from gramwatt.collectors.common.proc import process_exists
 from gramwatt.collectors.host.codecarbon import starter
-from gramwatt.collectors.journal.ending import (
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.log import Log
+from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.spool.score import (
     Ended,
     lines,
     preload_engine,
     report_location,
     runs_elsewhere,
 )
-from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.log import Log
-from gramwatt.collectors.meter.node_meter import NodeMeter
 from gramwatt.collectors.tracking.client import READY_TIMEOUT_S
 
 FIRST_LINE_TIMEOUT_S = 30.0

@@ -63,14 +63,10 @@ class JobFigures:
             return self._made
 
     def _read(self) -> Iterable[Instrument]:
-        from gramwatt.collectors.journal.live import (
-            carbon_now,
-            device_watts,
-            power_now,
-            scored_so_far,
-        )
+        from gramwatt.collectors.spool.live import carbon_now, device_watts, power_now
+        from gramwatt.collectors.spool.score import scored_here
 
-        scored = scored_so_far([self._folder], self._config)
+        scored = scored_here([self._folder], self._config)
         if scored is None:
             return
         job, document = scored

@@ -23,7 +23,6 @@ from gramwatt.collectors.common.launches import REPORTER, scheduler_tags
 from gramwatt.collectors.devices.board import selecting_variables
 from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.journal.intervals import moment
-from gramwatt.collectors.journal.so_far import Requests
 from gramwatt.collectors.journal.spool import (
     LEAST_FREE_B,
     LOCK,
@@ -47,6 +46,7 @@ from gramwatt.collectors.meter.self_usage import own_usage
 from gramwatt.collectors.meter.windows import WindowRecorder
 from gramwatt.collectors.serving.counting import ServerCounts
 from gramwatt.collectors.serving.servers import from_start
+from gramwatt.collectors.spool.score import Requests
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.journal.records import REPORTERS, SERVERS, EndRecord, JobRecord

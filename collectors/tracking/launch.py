@@ -14,8 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PREFIX = b"gramwatt: "
-"""Start of each line that gramwatt's commands write to standard error."""
 _DETACHED = ("/bin/sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "gramwatt")
 """Begin of a command line that is detached from this process by a shell, so that os.wait() in the
 user's code never sees a child it did not start, and no zombie is left."""
@@ -82,47 +80,24 @@ def _spawn(command: list[str], channel: int) -> int:
         return os.posix_spawn(command[0], command, environ, setpgroup=0, **options)
 
 
-def score_with_sync(
-    job_id: str,
-    timeout_s: float,
-    settings: dict[str, str] | None = None,
-    *,
-    so_far: bool = False,
-) -> tuple[dict[str, Any] | None, str | None]:
-    """Score a job with `gramwatt sync`: its document, and the first problem that `sync` reports.
+def ask_sync(
+    what: str, job_id: str, timeout_s: float, settings: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Send or score a job in a process of its own, and return what that says of it.
 
-    With `so_far` a running one up to now. Each is None when it is not known within `timeout_s` [s].
-    A slower `sync` goes on by itself, and its score is in the store later. `settings` are
+    `what` is "sent", "document", or "so-far" for the document of a running job up to now. The
+    answer has `document` and `problem`, which may be None, and `sent` (cli/sync.py); it is empty
+    when there is none within `timeout_s` [s]. A slower process goes on by itself. `settings` are
     environment variables for it.
     """
-    options = ["--quiet", "--summary-json", "-", *(["--so-far"] if so_far else [])]
-    return _parse(_sync_output([*options, "--job", job_id], timeout_s, settings)[0])
-
-
-def send_with_sync(
-    job_id: str, timeout_s: float, settings: dict[str, str]
-) -> tuple[bool, str | None]:
-    """Send a job with `gramwatt sync`: whether its server has it, and the first problem.
-
-    It asks for no score, which a key that may only send is not shown.
-    """
-    text, ended = _sync_output(["--job", job_id], timeout_s, settings)
-    sent_before = ended and not text  # by another `gramwatt sync`
-    return sent_before or f"sent {job_id}".encode() in text.splitlines(), _parse(text)[1]
-
-
-def _sync_output(
-    args: list[str], timeout_s: float, settings: dict[str, str] | None
-) -> tuple[bytes, bool]:
-    """Return what `gramwatt sync` prints within `timeout_s` [s], and whether that is all."""
     import subprocess
 
     try:
-        command = [*module_command("gramwatt"), "sync", *args]
+        command = [*module_command("gramwatt"), "sync", "--job", job_id, "--answer", what]
         options: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
-            "stderr": subprocess.STDOUT,
+            "stderr": subprocess.DEVNULL,
             "start_new_session": True,
             "env": {**package_environ(), **(settings or {})},
         }
@@ -132,19 +107,6 @@ def _sync_output(
         except FileNotFoundError:  # an image without a shell
             process = subprocess.Popen(command, **options)
         with process.stdout or open(os.devnull, "rb"):
-            return process.communicate(timeout=timeout_s)[0], True
-    except subprocess.TimeoutExpired as late:
-        return late.output or b"", False
-    except (OSError, ValueError):
-        return b"", False
-
-
-def _parse(text: bytes) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the document and the first problem among the lines of `gramwatt sync`."""
-    document, problem = None, None
-    for line in text.splitlines():
-        if line.startswith(PREFIX) and problem is None:
-            problem = line.removeprefix(PREFIX).decode("utf-8", "replace")
-        elif line.startswith(b"{"):
-            document = decoded(line) or document  # one that is cut off is none: time was up
-    return document, problem
+            return decoded(process.communicate(timeout=timeout_s)[0])
+    except (subprocess.TimeoutExpired, OSError, ValueError):
+        return {}

@@ -16,7 +16,7 @@ import sys
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.client import is_set, switched_off
 from gramwatt.collectors.tracking.decorators import decorate
-from gramwatt.collectors.tracking.launch import score_with_sync
+from gramwatt.collectors.tracking.launch import ask_sync
 from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.collectors.tracking.metrics import flat
 from gramwatt.collectors.tracking.session import (
@@ -70,10 +70,10 @@ class Job:
             self._session.client.poll()
             home = self._session.client.home
             settings = {"GRAMWATT_HOME": home} if home else None
-            found, problem = score_with_sync(self._session.id, RESULT_TIMEOUT_S, settings)
-            self._result = Document(found) if found else None
-            if self._result is None and problem:
-                print_message(f"{self._session.id} has no score yet: {problem}")
+            answer = ask_sync("document", self._session.id, RESULT_TIMEOUT_S, settings)
+            self._result = Document(answer["document"]) if answer.get("document") else None
+            if self._result is None and (problem := answer.get("problem")):
+                print_message(f"{self._session.id} has no score yet: {problem['text']}")
         return self._result
 
     def metrics(self, *, so_far: bool = False) -> dict[str, float]:
@@ -113,9 +113,10 @@ class Job:
         if self._session is None or self._result is not None:
             return self._result
         self._session.client.poll()  # what was counted is sent
-        document, problem = score_with_sync(self._session.id, RESULT_TIMEOUT_S, so_far=True)
-        if document is None and problem:
-            print_message(f"{self._session.id} has no figures yet: {problem}")
+        answer = ask_sync("so-far", self._session.id, RESULT_TIMEOUT_S)
+        document: dict[str, Any] | None = answer.get("document")
+        if document is None and (problem := answer.get("problem")):
+            print_message(f"{self._session.id} has no figures yet: {problem['text']}")
         return document
 
     def __repr__(self) -> str:

@@ -7,10 +7,7 @@ import importlib
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from gramwatt.collectors.common.local_store import LocalStore
+from typing import Any
 
 COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor", "top"})
 SERVICE_COMMANDS = frozenset(
@@ -68,9 +65,9 @@ def _run() -> None:
         print(f"gramwatt {__version__}")
         return
     from gramwatt.collectors.cli.app import build_app
-    from gramwatt.collectors.common.installation import has_service, install_command
+    from gramwatt.collectors.common.installation import has_service, install_command, local_store
 
-    app = build_app(open_store)
+    app = build_app(local_store)
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     # Only what may be asked for is imported: `run` and `sync` must start fast, and a list of jobs
     # needs neither the catalog nor the advice.
@@ -86,16 +83,6 @@ def _run() -> None:
         if has_service():
             _add_service_commands(app)
     app()
-
-
-def open_store() -> LocalStore | None:
-    """Return the embedded store; None where the service extra is not installed."""
-    from gramwatt.collectors.common.installation import has_service
-
-    if not has_service():
-        return None
-    store: LocalStore = importlib.import_module("gramwatt.service.local_store")
-    return store
 
 
 def _add_engine_commands(app: Any) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Sequence
 from os.path import basename
 from pathlib import Path
@@ -28,7 +27,7 @@ from gramwatt.collectors.common.launches import enclosing_job, job_id
 from gramwatt.collectors.common.metrics_setting import wandb_environment
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.client import quiet, switched_off
-from gramwatt.collectors.tracking.launch import score_with_sync, send_with_sync
+from gramwatt.collectors.tracking.launch import ask_sync
 from gramwatt.collectors.tracking.messages import line_begin, print_message, write_stderr
 from gramwatt.sci.journal.records import SERVING
 
@@ -38,15 +37,16 @@ if TYPE_CHECKING:
 
     from gramwatt.collectors.cli.run.measure import Run
     from gramwatt.collectors.cli.run.questions import Questions
-    from gramwatt.collectors.common.local_store import LocalStore
+    from gramwatt.collectors.common.installation import LocalStore
 
     OpenStore = Callable[[], LocalStore | None]
 
-STORED_TIMEOUT_S, SENT_TIMEOUT_S, STORE_TIMEOUT_S, SCORE_TIMEOUT_S = 2.0, 3.0, 10.0, 30.0
-"""How long `run` waits at its end [s]: for the score of a journal that has left the spool already;
-until a server has the journal, which a container would take along with it; for the score of a store
-that knows more than the spool; and for the score where a file or the whole summary was asked
-for."""
+SENT_TIMEOUT_S, STORE_TIMEOUT_S, SCORE_TIMEOUT_S = 3.0, 10.0, 30.0
+"""How long `run` waits at its end [s]: until a server has the journal, which a container would take
+along with it; for the score of a store that knows more than the spool; and for the score where a
+file or the whole summary was asked for."""
+REFUSED = "server-refused"
+"""Code of a server's refusal (spool/send.py)."""
 PASS_ON = {
     "allow_extra_args": True,
     "allow_interspersed_args": False,
@@ -244,19 +244,23 @@ def _report_end(
     """Print the line about a job, or its summary, and write the file that was asked for.
 
     The score is waited for where it is asked for, or where the store knows more of the job than its
-    spool: what is printed is what the store has.
+    spool, as when its journal has been stored meanwhile: what is printed is what the store has.
     """
-    from gramwatt.collectors.common.local_store import knows_more
+    from gramwatt.collectors.journal import spool
 
     local = None if config.server else store()
     wanted = bool(json_summary or verbose)
-    if not wanted and not (local and knows_more(config.home, done.job_id)):
-        _print_line(done, config, _stored(done, config, local))
+    taken = local and done.home is not None and not spool.folders(done.home, done.job_id)
+    if not wanted and not (local and (taken or local.knows_more(config.home, done.job_id))):
+        _print_line(done, config, None)
         if config.server:
-            _send(done.job_id, config)
+            sent = ask_sync("sent", done.job_id, SENT_TIMEOUT_S, for_own_process(config))
+            if not sent.get("sent"):
+                state = "is not on its server"
+                _report_unscored(done.job_id, config, sent.get("problem"), None, state)
         return
-    limit_s = SCORE_TIMEOUT_S if wanted else STORE_TIMEOUT_S
-    document, problem = _score(done.job_id, config, local, limit_s)
+    answer = _answer(done.job_id, config, local, SCORE_TIMEOUT_S if wanted else STORE_TIMEOUT_S)
+    document = answer.get("document")
     see = f"gramwatt report job {done.job_id}"
     if config.server:
         see = f"{plain_address(config.server)}/jobs/{done.job_id}"
@@ -267,63 +271,35 @@ def _report_end(
 
         write_stderr(line_begin() + "\n".join(summary_lines(document, see)) + "\n")
     if document is None and wanted:
-        _report_unscored(done.job_id, config, problem, json_summary)
+        _report_unscored(done.job_id, config, answer.get("problem"), json_summary)
     elif document is not None and json_summary is not None:
         write_summary(json_summary, json.dumps(document, indent=2) + "\n", see)
 
 
-def _stored(done: Run, config: Config, store: LocalStore | None) -> Mapping[str, Any] | None:
-    """Return the document of a job whose journal has been stored before its line could be made.
+def _answer(
+    job: str, config: Config, store: LocalStore | None, limit_s: float
+) -> Mapping[str, Any]:
+    """Return what scoring a job comes to within `limit_s` [s], as `ask_sync` does.
 
-    As on a machine under load, where it is being scored then; None where it is in its spool.
+    In a process of its own with a server, which may take long and goes on.
     """
-    from gramwatt.collectors.journal import spool
+    from gramwatt.collectors.cli.sync import answer_of
+    from gramwatt.collectors.common.http import within
 
-    deadline = time.monotonic() + STORED_TIMEOUT_S
-    while store is not None and done.home is not None and time.monotonic() < deadline:
-        if spool.folders(done.home, done.job_id):
-            return None
-        document = store.document(config.home, done.job_id)
-        if document is not None:
-            return document
-        time.sleep(0.1)
-    return None
+    if config.server:
+        return ask_sync("document", job, limit_s, for_own_process(config))
+    try:
+        return within(limit_s, lambda: answer_of(config, store, job, "document"))
+    except TimeoutError:
+        return {}
 
 
 def _print_line(done: Run, config: Config, document: Mapping[str, Any] | None) -> None:
-    from gramwatt.collectors.journal.ending import Ended, lines
+    from gramwatt.collectors.spool.score import Ended, lines
 
     if done.home is not None and not quiet():
         for text in lines(Ended(done.job_id, config, done.home, done.unwritten), document):
             print_message(text)
-
-
-def _send(job: str, config: Config) -> None:
-    """Wait a while until the server has the journal: a container would take it along."""
-    sent, problem = send_with_sync(job, SENT_TIMEOUT_S, for_own_process(config))
-    if not sent or problem:
-        _report_unscored(job, config, problem, None, "is not on its server")
-
-
-def _score(
-    job: str, config: Config, store: LocalStore | None, limit_s: float
-) -> tuple[Mapping[str, Any] | None, str | None]:
-    """Return the document of the server or the store; None and the reason where there is none."""
-    if config.server:
-        return score_with_sync(job, limit_s, for_own_process(config))
-    from gramwatt.collectors.common.http import within
-    from gramwatt.collectors.journal.sync import sync
-    from gramwatt.sci.base.errors import GramwattError
-
-    try:
-        done = within(limit_s, lambda: sync(config, store, job))
-    except TimeoutError:
-        return None, None
-    except GramwattError as error:
-        return None, error.message
-    except OSError as error:
-        return None, str(error)
-    return done.document, next(iter(done.problems), None)
 
 
 def _unmeasured(command: list[str], strict: bool, why: str) -> int:
@@ -361,23 +337,25 @@ def _unwritable(summary: Path) -> str | None:
 def _report_unscored(
     job_id: str,
     config: Config,
-    problem: str | None,
+    problem: Mapping[str, str] | None,
     json_summary: Path | None,
     state: str = "has no score to show",
 ) -> None:
     if json_summary is not None:
-        why = problem or "there is no job document yet"
+        why = problem["text"] if problem else "there is no job document yet"
         print_message(f"{json_summary} was not written: {why}; see `gramwatt sync --job {job_id}`")
         return
-    if problem is None and config.server:
-        problem = f"{plain_address(config.server)} has not confirmed its journal yet; "
-        problem += "sending goes on, and `gramwatt sync` sends what stays spooled"
-    elif problem is None:
-        problem = "it is part of a job that still runs, or its scoring goes on"
+    if problem:
+        why = problem["text"]
+    elif config.server:
+        why = f"{plain_address(config.server)} has not confirmed its journal yet; "
+        why += "sending goes on, and `gramwatt sync` sends what stays spooled"
+    else:
+        why = "it is part of a job that still runs, or its scoring goes on"
     # That a server is away is no news at each job; that it refuses this one is.
-    refused = " refuses with " in problem  # as journal/uploader.py words it
-    if refused or first_notice_today(config.home, problem.replace(job_id, "")):
-        print_message(f"{job_id} {state} yet: {problem}")
+    refused = problem is not None and problem["code"] == REFUSED
+    if refused or first_notice_today(config.home, why.replace(job_id, "")):
+        print_message(f"{job_id} {state} yet: {why}")
 
 
 def command_name(command: Sequence[str]) -> str:

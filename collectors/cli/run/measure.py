@@ -25,7 +25,7 @@ from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, within
 from gramwatt.collectors.common.proc import environ_of, parent_of, system_text
-from gramwatt.collectors.journal.ending import preload_engine
+from gramwatt.collectors.spool.score import preload_engine
 from gramwatt.collectors.tracking.client import Client, switched_off
 from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.collectors.tracking.session import JOB_SETTINGS

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from gramwatt.collectors.common import http, server_key
 from gramwatt.collectors.common.config import Config, plain_address
-from gramwatt.collectors.common.local_store import LocalStore
+from gramwatt.collectors.common.installation import LocalStore
 from gramwatt.sci.base.errors import GramwattError
 
 Document = Mapping[str, Any]

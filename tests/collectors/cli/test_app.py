@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from gramwatt.collectors.cli.app import build_app
 from gramwatt.collectors.common import http
 from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.journal import uploader
 from gramwatt.collectors.journal.spool import remember_server
+from gramwatt.collectors.spool import send
 from gramwatt.collectors.tracking import messages
 from tests.collectors.oddserver import OddServer
 
@@ -197,7 +197,7 @@ def test_sync_keeps_the_configured_credentials_for_a_server_that_is_remembered_w
     folder = write_dead_job(home)
     assert remember_server(folder, address)
     asked: list[str] = []
-    monkeypatch.setattr(uploader, "upload", lambda *args: asked.append(args[3]) or uploader.Sent())
+    monkeypatch.setattr(send, "upload", lambda *args: asked.append(args[3]) or send.Sent())
     done = invoke("sync")
     assert (done.exit_code, asked) == (0, [address])
     assert "spooled for" not in done.stderr

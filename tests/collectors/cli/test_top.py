@@ -16,7 +16,7 @@ import pytest
 
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.journal.live import live_jobs, mean_utilisation
+from gramwatt.collectors.spool.live import live_jobs, mean_utilisation
 from tests.documents import scored
 from tests.journals import START, Writer, journal, lines
 

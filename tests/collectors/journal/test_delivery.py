@@ -18,8 +18,9 @@ import pytest
 from gramwatt.collectors.common import proc
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.journal import spool, uploader
-from gramwatt.collectors.journal.sync import sync
+from gramwatt.collectors.journal import spool
+from gramwatt.collectors.spool import send
+from gramwatt.collectors.spool.send import sync
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import AnyRecord, CountRecord, decode
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
@@ -128,11 +129,11 @@ def delivered_by_sync(
     """
     sent: list[AnyRecord] = []
 
-    def upload(*args: Any) -> uploader.Sent:
+    def upload(*args: Any) -> send.Sent:
         sent.extend(map(decode, args[2]))
-        return uploader.Sent(rejected=list(refused))
+        return send.Sent(rejected=list(refused))
 
-    monkeypatch.setattr(uploader, "upload", upload)
+    monkeypatch.setattr(send, "upload", upload)
     monkeypatch.setattr(proc, "boot_id", lambda: rig.boot)
     monkeypatch.setattr(proc, "process_start_ns", rig.clients.get)
     sync(Config(home=rig.home, server="http://server"), None)
@@ -230,9 +231,9 @@ def test_a_power_cut_after_an_upload_whose_answer_was_lost_doubles_no_count(
 
     def store(_session: Any, _url: str, body: bytes) -> Any:
         stored.extend(map(decode, body.splitlines()))
-        raise uploader.ServerAway("the answer is lost")
+        raise send.NotTaken(send.AWAY, "the answer is lost")
 
-    monkeypatch.setattr(uploader, "_post", store)
+    monkeypatch.setattr(send, "_post", store)
     sync(Config(home=tmp_path, server="http://server"), None)
     os.truncate(path, on_disk[path.stat().st_ino])
     rig.boot = "boot-2"

@@ -17,13 +17,13 @@ import pytest
 from gramwatt.collectors.cli import top
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.journal import spool, uploader
-from gramwatt.collectors.journal import sync as sync_module
+from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.journal.so_far import document_so_far
 from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire
-from gramwatt.collectors.journal.sync import score_behind, sync
 from gramwatt.collectors.meter.log import Log
+from gramwatt.collectors.spool import send
+from gramwatt.collectors.spool.score import document_so_far, job_document
+from gramwatt.collectors.spool.send import score_behind, sync
 from tests import journals
 from tests.collectors.rig import Rig, gpu
 
@@ -182,7 +182,7 @@ def test_a_home_almost_full_is_looked_at_beside_the_one_where_meters_write_then(
     rig.run(30, meter)
     config = Config(home=home)
     assert [job.job_id for job in top._jobs(None)] == ["job"]
-    document = document_so_far(config, "job")
+    document = document_so_far("job", config)
     assert document is not None
     assert document["job_id"] == "job"
     rig.stop(meter)
@@ -197,9 +197,10 @@ def test_a_home_almost_full_is_looked_at_beside_the_one_where_meters_write_then(
         def document(self, home: Path, job_id: str) -> dict[str, str] | None:
             return {"home": home.name} if home != config.home else None
 
-    monkeypatch.setattr(sync_module, "GRACE_S", 0.0)
+    monkeypatch.setattr(send, "GRACE_S", 0.0)
     store: Any = Store()
-    assert sync(config, store, "job").document == {"home": meter.home.name}
+    sync(config, store, "job")
+    assert job_document("job", config, store) == {"home": meter.home.name}
     scored.clear()
     score_behind(config, store)
     assert scored == [(home, "before"), (meter.home, "job")]
@@ -230,7 +231,7 @@ def test_everything_in_a_home_that_all_may_read_is_private(tmp_path: Path, no_um
     path = rig.folder().path
     Log(path / "meter.log", rig.clock).write("a remark")
     assert spool.remember_server(path, "http://server")
-    uploader._write_marks(path, "http://127.0.0.1:8642", {"a": 1})
+    send._write_marks(path, "http://127.0.0.1:8642", {"a": 1})
     assert close_dead(spool.SpoolFolder(path))
     modes = {found: stat.S_IMODE(found.stat().st_mode) for found in home.rglob("*")}
     names = {found.name for found in modes}

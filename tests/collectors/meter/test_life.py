@@ -16,7 +16,7 @@ from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.journal.sync import NEIGHBOURS, sync
+from gramwatt.collectors.spool.send import NEIGHBOURS, sync
 from gramwatt.sci.journal.records import CountRecord, EndRecord, JobRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu, states
 

@@ -677,17 +677,17 @@ def test_result_is_the_document_of_sync(
 ) -> None:
     asked: list[str] = []
 
-    def document(job_id: str, _timeout_s: float, _settings: Any) -> tuple[dict[str, Any], None]:
-        asked.append(job_id)
-        return {"job_id": job_id, "provisional": len(asked) == 1}, None
+    def answer(what: str, job_id: str, _timeout_s: float, _settings: Any) -> dict[str, Any]:
+        asked.append(what)
+        return {"document": {"job_id": job_id, "provisional": len(asked) == 1}}
 
-    monkeypatch.setattr("gramwatt.collectors.tracking.track.score_with_sync", document)
+    monkeypatch.setattr("gramwatt.collectors.tracking.track.ask_sync", answer)
     monkeypatch.setattr(FakeClient, "poll", lambda _self: None, raising=False)
     with track() as job:
         assert job.result == {"job_id": job.id, "provisional": True}
     assert job.result == {"job_id": job.id, "provisional": False}
     assert job.result == {"job_id": job.id, "provisional": False}
-    assert len(asked) == 2  # a final document is not asked for again
+    assert asked == ["document", "document"]  # a final document is not asked for again
 
 
 def test_of_many_jobs_of_a_process_the_first_ten_end_with_a_line(

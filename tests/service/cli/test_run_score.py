@@ -13,8 +13,8 @@ from gramwatt.collectors.cli.run import command as run_command
 from gramwatt.collectors.cli.run.measure import Outcome, Run
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.ending import STORE_COUNTS, Ended, job_document, result_line
-from gramwatt.collectors.journal.ending import lines as end_lines
+from gramwatt.collectors.spool.score import STORE_COUNTS, Ended, result_line, scored_here
+from gramwatt.collectors.spool.score import lines as end_lines
 from gramwatt.service.local_store import document, ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
@@ -82,9 +82,9 @@ def test_so_it_is_for_a_job_of_which_the_store_has_lines_already(home):
 def test_so_it_is_for_a_journal_that_was_stored_before_its_line_was_made(home, capsys):
     _, stored = ran(home)
     answers = iter([None, stored])  # it is being scored
-    store = SimpleNamespace(document=lambda *_: next(answers))
+    store = SimpleNamespace(ingest=lambda *_: [], document=lambda *_: next(answers))
     done, config = Run("job-1", Outcome(0), True, home), Config(home=home)
-    run_command._print_line(done, config, run_command._stored(done, config, store))
+    run_command._report_end(done, config, None, False, lambda: store)
     assert capsys.readouterr().err == line_of(stored)
 
 
@@ -92,7 +92,7 @@ def test_a_line_out_of_the_journal_says_that_the_store_has_the_intensity_of_the_
     """As that of `track`, whose process waits for no store."""
     spooled(home, journal("job-1"))
     config = resolve({"home": str(home)})
-    found = job_document(spool.folders(home, "job-1"), config)
+    found = scored_here(spool.folders(home, "job-1"), config)[1]
     wanted = result_line(found, "`gramwatt job job-1`", STORE_COUNTS)
     assert end_lines(Ended("job-1", config, home))[0] == wanted
     (home / "gramwatt.db").unlink()
@@ -111,7 +111,7 @@ def spooled(home, records):
 @pytest.mark.parametrize("minutes", [1, 37])
 def test_the_spool_makes_the_same_score_as_the_store_to_the_last_digit(home, minutes):
     path = spooled(home, journal("job-1", minutes=minutes))
-    here = job_document(spool.folders(home, "job-1"), resolve({"home": str(home)}))
+    here = scored_here(spool.folders(home, "job-1"), resolve({"home": str(home)}))[1]
     os.utime(path, (0, 0))
     assert ingest(home) == ["job-1"]
     stored = document(home, "job-1")

@@ -6,23 +6,18 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.recovery import unjournaled_counts
 from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.spool.score import scored_here
 from gramwatt.sci.base.document import JobDoc, figure
-from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import h_from_s
-from gramwatt.sci.journal.merge import DeviceKey, MergedJob, merge
-from gramwatt.sci.journal.records import ACCELERATORS, CountRecord, IntervalRecord, readable
-from gramwatt.sci.score.identify import annual_context
-from gramwatt.sci.score.score import score
+from gramwatt.sci.journal.merge import DeviceKey, MergedJob
+from gramwatt.sci.journal.records import ACCELERATORS, CountRecord, IntervalRecord
 
 RECENT = timedelta(minutes=6)
 """A device whose newest reading is older than the job's by more than the longest interval, 5 min,
@@ -64,7 +59,7 @@ def _live_job(
     job_id: str, folders: Sequence[SpoolFolder], config: Config, now: datetime
 ) -> LiveJob | None:
     """Return the job; None while its journal has no whole line that says what it is."""
-    scored = scored_so_far(folders, config)
+    scored = scored_here(folders, config)
     if scored is None:
         return None
     job, document = scored
@@ -83,19 +78,6 @@ def _live_job(
         _utilisation(job, max(read)) if read else None,
         document["conformance"] != "not-sci",
     )
-
-
-def scored_so_far(
-    folders: Sequence[SpoolFolder], config: Config
-) -> tuple[MergedJob, JobDoc] | None:
-    """Return a job up to now and its document; None while no whole line says what it is."""
-    lines = chain.from_iterable(folder.lines() for folder in folders)
-    counts = chain.from_iterable(map(unjournaled_counts, folders))
-    try:
-        job = merge(chain(readable(lines), counts))
-        return job, score(job, annual_context(user_catalog(config), config.lifetime_years))
-    except GramwattError:
-        return None
 
 
 def device_watts(job: MergedJob) -> dict[DeviceKey, float]:

@@ -1,0 +1,311 @@
+"""The document of a job, from where it is: its server, the store of this machine, or its journals.
+
+And what its user reads of it at its end. The line is made from the journals when everything is in
+them and no lock is held any more, by the engine that scores in the store too. So neither a database
+nor a server is waited for where they know no more of the job than its spool. The engine is imported
+when it is needed: it takes 0.1 s and 8 MB.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gramwatt.collectors.common.config import Config, plain_address
+from gramwatt.collectors.common.files import first_notice_today
+from gramwatt.collectors.common.installation import (
+    LocalStore,
+    has_service,
+    install_command,
+    local_store,
+)
+from gramwatt.collectors.journal import spool
+from gramwatt.collectors.journal.recovery import unjournaled_counts
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.tracking.messages import unwritten_text
+
+if TYPE_CHECKING:
+    from gramwatt.sci.base.document import JobDoc
+    from gramwatt.sci.journal.merge import MergedJob
+
+Document = Mapping[str, Any]
+SERVER_LIMIT_S = 10.0
+"""How long a server's document may take [s]."""
+STORED_WAIT_S, STORED_POLL_S = 2.0, 0.1
+"""How long the store is waited for which another process gives a job's journal at this moment, and
+how often it is asked [s]."""
+REQUEST = "wanted"
+"""File in a job's folder: who touches it has every meter there end its open intervals and save, so
+that the journal has everything up to then."""
+SAVED_TIMEOUT_S, SAVED_POLL_S = 2.5, 0.05
+"""How long the meters are waited for [s]: each looks for a request once a second at least."""
+SIZE_MAX_B = 4_000_000
+"""Largest spool of a job that is scored while its user waits: 20 000 lines, half a second."""
+ZONE_HINT = (
+    "no grid zone is set, so the world average is used and the score is no SCI: set GRAMWATT_ZONE, "
+    "such as DE or US-CAL-CISO"
+)
+SERVER_COUNTS = " (scored here; the server's score counts)"
+STORE_COUNTS = " (scored from its journal alone; the store's score counts)"
+NOT_SCI = {"meter-synthetic": "synthetic meter", "zone-unknown": "no grid zone"}
+"""Why a score is no SCI, in the words of the line, by the code of the notice."""
+
+
+def job_document(job_id: str, config: Config, where: str | LocalStore | None) -> Document | None:
+    """Return the document of an ended job.
+
+    `where` is the address of its server, or the store, which have its journals (`send.sync`); None
+    for the journals of this machine. None is returned while the job runs, or where it has no score
+    there. Raises NotTaken for a server that does not show it, a GramwattError for a store that
+    cannot be used, and OSError without a home.
+    """
+    if isinstance(where, str):
+        return _of_server(job_id, config, where)
+    homes = spool.journal_homes(config.home)
+    if where is not None:
+        return _of_store(job_id, homes, where)
+    folders = [folder for home in homes for folder in spool.folders(home, job_id)]
+    if not folders or any(folder.is_live() for folder in folders):
+        return None
+    scored = scored_here(folders, config)
+    return dict(scored[1]) if scored else None
+
+
+def _of_server(job_id: str, config: Config, server: str) -> Document | None:
+    """Return the document as the server scores it; None when it has none or is away."""
+    from gramwatt.collectors.common.http import Unanswered, exchange, new_session
+    from gramwatt.collectors.common.server_key import key_for
+    from gramwatt.collectors.spool.send import REFUSED, NotTaken
+
+    url, headers = f"{server}/v1/jobs/{job_id}/report", {"Accept": "application/json"}
+    try:
+        with new_session(key_for(config, config.home, server)) as session:
+            answer = exchange(session, "GET", url, SERVER_LIMIT_S, headers=headers)
+        document = answer.json() if answer.ok else None
+    except (Unanswered, ValueError):
+        return None
+    if answer.status in (401, 403):
+        text = f"{plain_address(server)} does not show the score to this key ({answer.status})"
+        raise NotTaken(REFUSED, f"{text}; one of scope read may see it")
+    return document if isinstance(document, dict) else None
+
+
+def _of_store(job_id: str, homes: Sequence[Path], store: LocalStore) -> Document | None:
+    """Return the document as the store has it, also if another process is giving it the journal."""
+    deadline = time.monotonic() + STORED_WAIT_S
+    while True:
+        for home in homes:
+            if document := store.document(home, job_id):
+                return document
+        spooled = any(spool.folders(home, job_id) for home in homes)
+        if spooled or time.monotonic() > deadline:
+            return None
+        time.sleep(STORED_POLL_S)
+
+
+def scored_here(folders: Sequence[SpoolFolder], config: Config) -> tuple[MergedJob, JobDoc] | None:
+    """Return a job up to now and its document, from its folders; None where they make no score.
+
+    With the annual intensity.
+    """
+    from gramwatt.collectors.common.catalogs import user_catalog
+    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.sci.journal.merge import merge
+    from gramwatt.sci.journal.records import readable
+    from gramwatt.sci.score.identify import annual_context
+    from gramwatt.sci.score.score import score
+
+    lines = chain.from_iterable(folder.lines() for folder in folders)
+    counts = chain.from_iterable(map(unjournaled_counts, folders))
+    try:
+        context = annual_context(user_catalog(config), config.lifetime_years)
+        job = merge(chain(readable(lines), counts))  # the store reports what it refuses
+        return job, score(job, context)
+    except GramwattError:
+        return None
+
+
+def preload_engine() -> None:
+    """Import the engine that `lines` needs, 0.1 s and 6 MB, while there is time for it."""
+    import gramwatt.collectors.common.catalogs
+    import gramwatt.sci.score.score  # noqa: F401
+
+
+# Of a job that runs
+
+
+def document_so_far(job_id: str, config: Config) -> Document | None:
+    """Return the document of a running job up to now; None where it does not run, or has no score.
+
+    It knows what is journaled in this home: all ranks of this machine, other nodes where they share
+    it. Nothing is closed, moved or stored.
+    """
+    try:
+        homes = spool.journal_homes(config.home)
+        folders = [folder for home in homes for folder in spool.folders(home, job_id)]
+        if not any(folder.is_live() for folder in folders):
+            return None
+        _have_saved(folders, time.monotonic() + SAVED_TIMEOUT_S)
+        scored = scored_here(folders, config)
+    except OSError:
+        return None
+    return dict(scored[1]) if scored else None
+
+
+class Requests:
+    """Requests for the figures so far of the job whose lines are in this folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / REQUEST
+        self._seen = _changed_ns(self._path)
+
+    def is_new(self) -> bool:
+        """Say whether figures have been asked for since the last call."""
+        before, self._seen = self._seen, _changed_ns(self._path)
+        return self._seen != before
+
+
+def _have_saved(folders: Sequence[SpoolFolder], deadline: float) -> None:
+    """Have the living meters save what they know; wait until `deadline` [s] (monotonic)."""
+    waiting = {
+        path: _changed_ns(path)
+        for folder in folders
+        for path in (file.path.with_suffix(".open") for file in folder.writers() if file.live)
+    }
+    for folder in folders:
+        try:
+            (folder.path / REQUEST).touch(mode=0o600)
+        except OSError:  # another user's, or a full disk: what is journaled already has to do
+            return
+    while waiting and time.monotonic() < deadline:
+        time.sleep(SAVED_POLL_S)
+        waiting = {path: ns for path, ns in waiting.items() if _changed_ns(path) == ns}
+
+
+def _changed_ns(path: Path) -> int:
+    """Return when a file was changed last, in Unix time [ns]; 0 where there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+# At its end
+
+
+class Ended(NamedTuple):
+    """A job that this process or its client has closed.
+
+    `home` is where it was journaled, `unwritten` why the journal is not whole, "" where it is.
+    """
+
+    job_id: str
+    config: Config
+    home: Path
+    unwritten: str = ""
+
+
+def report_location(ended: Ended) -> str:
+    """Return where the job's figures and report are."""
+    config, job_id = ended.config, ended.job_id
+    if config.server:
+        return f"{plain_address(config.server)}/jobs/{job_id}"
+    if not has_service():
+        return str(spool.spool_root(ended.home) / job_id)
+    elsewhere = ended.home != config.home
+    home = f"GRAMWATT_HOME={shlex.quote(str(ended.home))} " if elsewhere else ""
+    return f"`{home}gramwatt job {job_id}`"
+
+
+def lines(ended: Ended, document: Document | None = None) -> list[str]:
+    """Return what the user reads about the job; empty where it runs elsewhere still, or where
+    another of its processes has printed it.
+
+    `document` is the score of its server or its store, where that is known.
+    """
+    see = report_location(ended)
+    if ended.unwritten:
+        return [unwritten_text(ended.job_id, ended.unwritten)]
+    folders = spool.folders(ended.home, ended.job_id)
+    if any(map(_runs, folders)):
+        return []
+    writers = sorted(file.writer for folder in folders for file in folder.writers())
+    end = f"{ended.job_id} ended: {writers}"
+    if len(writers) > 1 and not first_notice_today(ended.home, end):
+        return []  # another process of the job that ended at the same moment has
+    if document is not None:
+        return [result_line(document, see), *_remedies(ended, document)]
+    if not folders or sum(folder.size_b() for folder in folders) > SIZE_MAX_B:
+        return [f"{ended.job_id} has ended; see {see}"]
+    scored = scored_here(folders, ended.config)
+    if scored is None:
+        return [f"{ended.job_id} makes no score; see {see}"]
+    return [result_line(scored[1], see, _remark(ended)), *_remedies(ended, scored[1])]
+
+
+def _remark(ended: Ended) -> str:
+    """Return what scores the job with more than is known here; empty where nothing does."""
+    if ended.config.server:
+        return SERVER_COUNTS
+    store = local_store()
+    return STORE_COUNTS if store and store.knows_more(ended.config.home, ended.job_id) else ""
+
+
+def runs_elsewhere(ended: Ended) -> bool:
+    """Tell whether another process of the job is measured still; raises OSError."""
+    return any(map(_runs, spool.folders(ended.home, ended.job_id)))
+
+
+def _runs(folder: SpoolFolder) -> bool:
+    """Tell whether a meter of the job has not ended; a folder of another node is live for long."""
+    if not folder.is_live():
+        return False
+    return bool(folder.unclosed()) or any(w.live and not w.ended for w in folder.writers())
+
+
+def _remedies(ended: Ended, document: Document) -> list[str]:
+    """Return what the user can do for better figures, each once a day."""
+    config, home, texts = ended.config, ended.home, list[str]()
+    codes = {notice["code"] for notice in document["notices"]}
+    if "zone-unknown" in codes and not (config.zone or config.region):
+        here = f"; `gramwatt job {ended.job_id} --set zone=DE` corrects this job"
+        if first_notice_today(home, ZONE_HINT):
+            texts.append(ZONE_HINT + (here if has_service() and not config.server else ""))
+    if not (config.server or has_service()):
+        waits = f"journals wait in {spool.spool_root(home)}"
+        how = f"set GRAMWATT_SERVER, or score them here after `{install_command('service')}`"
+        texts += [f"{waits}: {how}"] if first_notice_today(home, waits) else []
+    return texts
+
+
+def result_line(document: Document, see: str, remark: str = "") -> str:
+    """Return a job document in one line for a terminal; `see` says where there is more."""
+    from gramwatt.sci.base import formatting
+
+    parts = []
+    if document["state"] != "completed":
+        duration_s = document.get("duration_s")
+        after = "" if duration_s is None else f" after {formatting.duration(float(duration_s))}"
+        parts.append(f"{document['state']}{after}")
+    figure = document.get("energy_kwh")
+    parts.append(formatting.text(figure) if figure else f"energy {formatting.UNKNOWN}")
+    parts += _scores(document)
+    grade = (document.get("data_quality") or {}).get("grade") or formatting.UNKNOWN
+    return formatting.ascii_units(f"{', '.join(parts)}, grade {grade}{remark}; see {see}")
+
+
+def _scores(document: Document) -> list[str]:
+    from gramwatt.sci.base import formatting
+
+    codes = {notice.get("code") for notice in document.get("notices") or ()}
+    scores = [item["g_per_unit"] for item in document.get("sci") or () if item.get("g_per_unit")]
+    others = f" and {len(scores) - 1} more" if len(scores) > 1 else ""
+    first = [f"{formatting.text(scores[0])}{others}"] if scores else []
+    if document.get("conformance") != "not-sci":
+        return [f"SCI {text}" for text in first] or ["SCI not known"]
+    why = next((f" ({text})" for code, text in NOT_SCI.items() if code in codes), "")
+    return [*first, f"not an SCI{why}"]

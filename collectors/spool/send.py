@@ -1,0 +1,369 @@
+"""Bring journals to where they are scored: `gramwatt sync` sends them to a server, or has the store
+of this machine take them.
+
+A server is sent NDJSON in batches, resumed where it stopped, safe to repeat. It answers up to which
+number it has each writer's lines; `uploaded.json` in the folder keeps that for each server, since
+another one has none of the lines. An answer that is lost costs a repeated batch, which the server
+knows to be duplicate.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gramwatt.collectors.common import files, server_key
+from gramwatt.collectors.common.config import Config, plain_address
+from gramwatt.collectors.common.http import Answer, Unanswered, exchange, new_session
+from gramwatt.collectors.common.installation import LocalStore
+from gramwatt.collectors.common.progress import busy, each
+from gramwatt.collectors.journal import spool
+from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.sci.base.errors import RecordError
+
+if TYPE_CHECKING:
+    from requests import Session
+
+BATCH_MAX_B = 1_000_000
+BATCH_MAX_LINES = 5_000
+ANSWER_LIMIT_S = 30.0
+"""How long one body may take until its answer is whole [s], with all repetitions. Most jobs are one
+body; each that is acknowledged is progress, and is not sent again."""
+MARKS = "uploaded.json"
+NEWER = "newer-version"
+"""Code of a line that only a newer release reads (sci/journal/records.py)."""
+NEIGHBOURS = 50
+"""Other jobs' folders that the sync of one job looks at, newest first: it must not take long."""
+GRACE_S = 1.0
+"""How old the journal of a job is before it leaves the spool behind it [s]: its line is made from
+it. A younger one belongs to a job whose own scoring waits in line."""
+AWAY, REFUSED, DELETED = "server-away", "server-refused", "job-deleted"
+"""Why a server has not taken a journal: it does not answer, takes it not as it is, or not again."""
+
+
+class Problem(NamedTuple):
+    """What went wrong, for programs and for people."""
+
+    code: str
+    text: str
+
+
+class NotTaken(Exception):
+    """A server did not take a journal or show a score; `code` is AWAY, REFUSED or DELETED."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(slots=True)
+class SyncResult:
+    """What one sync did, by job id; `remarks` are sentences for people, as are the problems' texts.
+
+    `server` is where the one job that was asked for belongs; None for the store. Any problem means
+    exit code 1.
+    """
+
+    closed: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    scored: list[str] = field(default_factory=list)
+    running: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    server: str | None = None
+
+
+@dataclass(slots=True)
+class Sent:
+    """The result of one folder's upload: lines accepted, and those refused with a reason.
+
+    `rejected` lists the first of the refused lines, `refused` counts them all. `too_new` says that
+    some are of a newer release than the server.
+    """
+
+    accepted: int = 0
+    refused: int = 0
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    too_new: bool = False
+
+
+def sync(
+    config: Config, store: LocalStore | None, job_id: str | None = None, *, shown: bool = False
+) -> SyncResult:
+    """Close dead folders, then send or score them: those of one job, or of all.
+
+    With `shown` a terminal shows how far it is. Raises OSError when no home can be used, and a
+    GramwattError of the store.
+    """
+    result = SyncResult()
+    homes = spool.journal_homes(config.home)
+    folders = [
+        folder for home in homes for folder in spool.folders(home, job_id) if _close(folder, result)
+    ]
+    if job_id:
+        result.closed += _close_neighbours(homes, job_id)
+    by_server = _by_server(config, folders, result)
+    for server, own in by_server.items():
+        _send(config, homes[0], server, each(own, "sending") if shown else own, result)
+    if config.server is not None or (job_id and by_server):
+        result.server = config.server or next(iter(by_server))
+        return result
+    local = [folder for folder in folders if folder.server() is None]
+    if store is None:
+        result.waiting = sorted({folder.job_id for folder in local})
+        return result
+    with busy("ingesting journals") if shown else nullcontext():
+        for home in homes:
+            result.scored += store.ingest(home, job_id)
+    result.running = sorted({folder.job_id for folder in local if folder.is_live()})
+    return result
+
+
+def score_behind(config: Config, store: LocalStore) -> None:
+    """Score the closed spools of this machine behind a job that has ended.
+
+    One process does it at a time, and a second waits: it finds what ended meanwhile, so that any
+    further one has nothing to do. Raises OSError when no home can be used.
+    """
+    homes = spool.journal_homes(config.home)
+    next_in_line = spool.acquire(homes[-1] / "sync-next.lock")
+    if next_in_line is None:
+        return
+    at_work = os.open(homes[-1] / "sync.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(at_work, fcntl.LOCK_EX)
+    os.close(next_in_line)  # the next one may find what this one has looked past
+    time.sleep(GRACE_S)
+    for home in homes:
+        for folder in spool.folders(home)[-NEIGHBOURS:]:
+            if folder.server() is None and folder.unclosed():
+                close_dead(folder)
+        ended = [f.job_id for f in spool.folders(home) if time.time() - f.changed_at() >= GRACE_S]
+        for job_id in dict.fromkeys(ended):
+            store.ingest(home, job_id)
+    os.close(at_work)
+
+
+def _by_server(
+    config: Config, folders: Sequence[SpoolFolder], result: SyncResult
+) -> dict[str, list[SpoolFolder]]:
+    """Group folders by their server: the environment's, their own, else the configured one."""
+    from_environment = config.origins.get("server", "").startswith("environment")
+    configured = plain_address(config.server) if config.server else None
+    groups: dict[str, list[SpoolFolder]] = {config.server: []} if config.server else {}
+    elsewhere: dict[tuple[str, str], list[str]] = {}
+    for folder in folders:
+        own = folder.server()
+        foreign = own is not None and own != configured
+        server = own if foreign and not from_environment else config.server
+        if server is not None:
+            groups.setdefault(server, []).append(folder)
+        if foreign and own and server:
+            elsewhere.setdefault((own, plain_address(server)), []).append(folder.job_id)
+    for (own, server), jobs in elsewhere.items():
+        target = "there" if server == own else f"to {server}, which GRAMWATT_SERVER names"
+        names = ", ".join(sorted(set(jobs))[:5])
+        result.remarks.append(f"spooled for {own}, and sent {target}: {names}")
+    return groups
+
+
+def _close(folder: SpoolFolder, result: SyncResult) -> bool:
+    """Close a folder if it is dead and open; False when nothing in it can be read, and it is kept
+    elsewhere, so that it is reported once and no other journal waits for it.
+    """
+    try:
+        if folder.unclosed() and close_dead(folder, strict=True):
+            result.closed.append(folder.job_id)
+    except RecordError as error:
+        place = spool.reject(folder.home, folder)
+        text = f"{error.message}; it is kept in {place}"
+        result.problems.append(Problem("journal-unreadable", text))
+        return False
+    return True
+
+
+def _close_neighbours(homes: Sequence[Path], job_id: str) -> list[str]:
+    """Close the newest dead jobs of this node but this one; their ids."""
+    others = [f for home in homes for f in spool.folders(home) if f.job_id != job_id]
+    newest = others[-NEIGHBOURS:]
+    return [folder.job_id for folder in newest if folder.unclosed() and close_dead(folder)]
+
+
+def _send(
+    config: Config, home: Path, server: str, folders: Iterable[SpoolFolder], result: SyncResult
+) -> None:
+    with new_session(server_key.key_for(config, home, server)) as session:
+        for folder in folders:
+            try:
+                _send_folder(folder, server, session, result)
+            except NotTaken as error:
+                if error.code == DELETED:
+                    text = f"{error}; what was still spooled of it is dropped"
+                    result.remarks.append(text)
+                    if folder.is_closed():
+                        spool.discard(folder.home, folder)
+                    continue
+                later = " and `gramwatt sync` sends it" if error.code == AWAY else ""
+                text = f"{error}; the journal stays spooled{later}"
+                result.problems.append(Problem(error.code, text))
+                if error.code == AWAY:
+                    return
+
+
+def _send_folder(folder: SpoolFolder, server: str, session: Session, result: SyncResult) -> None:
+    """Send a folder's lines; a closed one is deleted, or kept elsewhere with what was refused."""
+    parts: list[Sent] = []
+
+    def send(lines: Iterator[bytes]) -> None:
+        parts.append(upload(folder.path, folder.job_id, lines, server, session))
+
+    with spool.sent(folder, send) as can_go:
+        if can_go and not any(part.too_new for part in parts):
+            if any(part.rejected for part in parts):
+                spool.reject(folder.home, folder)
+            else:
+                spool.discard(folder.home, folder)
+    result.sent.append(folder.job_id)
+    refused = [line for part in parts for line in part.rejected]
+    if refused:
+        why = str(refused[0].get("message", "no reason given"))
+        if any(part.too_new for part in parts):
+            why = "the server is older than this meter; the journal stays spooled"
+        text = f"{folder.job_id}: {sum(part.refused for part in parts)} lines refused: {why}"
+        result.problems.append(Problem("lines-refused", text))
+
+
+def upload(
+    folder: Path, job_id: str, lines: Iterable[bytes], server: str, session: Session
+) -> Sent:
+    """Send every line of the folder that the server has not acknowledged.
+
+    Raises NotTaken; what was acknowledged before that is not sent again.
+    """
+    marks = read_marks(folder, server)
+    sent = Sent()
+    for batch in batches(unsent(lines, marks)):
+        answer = _post(session, f"{server}/v1/jobs/{job_id}/records", batch)
+        sent.accepted += answer["accepted"]
+        sent.rejected += answer["rejected"]
+        sent.refused += _refused_lines(answer)
+        sent.too_new |= NEWER in (answer.get("rejected_codes") or ())
+        for item in answer["acknowledged"]:
+            if item.get("node") in (None, folder.name):
+                writer = str(item["writer"])
+                marks[writer] = max(marks.get(writer, 0), int(item["seq"]))
+        _write_marks(folder, server, marks)
+    return sent
+
+
+def unsent(lines: Iterable[bytes], marks: dict[str, int]) -> Iterator[bytes]:
+    """Yield the lines above their writer's mark, without the state lines of open files."""
+    for line in lines:
+        try:
+            record = json.loads(line)
+            writer, seq = record["writer"], record["seq"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        if seq > marks.get(writer, 0):
+            yield line.rstrip(b"\n") + b"\n"
+
+
+def batches(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Join lines to bodies of at most BATCH_MAX_B bytes and BATCH_MAX_LINES lines."""
+    body: list[bytes] = []
+    size_b = 0
+    for line in lines:
+        if body and (size_b + len(line) > BATCH_MAX_B or len(body) >= BATCH_MAX_LINES):
+            yield b"".join(body)
+            body, size_b = [], 0
+        body.append(line)
+        size_b += len(line)
+    if body:
+        yield b"".join(body)
+
+
+def read_marks(folder: Path, server: str) -> dict[str, int]:
+    """Return the highest line of each writer that this server has acknowledged; empty for none."""
+    return _marks_by_server(folder).get(plain_address(server), {})
+
+
+def _marks_by_server(folder: Path) -> dict[str, dict[str, int]]:
+    try:
+        document = json.loads((folder / MARKS).read_text("utf-8"))
+        return {
+            str(server): {str(writer): int(seq) for writer, seq in marks.items()}
+            for server, marks in document.items()
+        }
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}  # everything is sent again, which is harmless
+
+
+def _write_marks(folder: Path, server: str, marks: dict[str, int]) -> None:
+    by_server = {**_marks_by_server(folder), plain_address(server): marks}
+    with suppress(OSError):  # a full disk: the next upload repeats what this one sent
+        files.replace_text(folder / MARKS, json.dumps(by_server))
+
+
+def _post(session: Session, url: str, body: bytes) -> dict[str, Any]:
+    headers = {"Content-Type": "application/x-ndjson", "Accept": "application/json"}
+    shown = plain_address(url)
+    try:
+        answer = exchange(session, "POST", url, ANSWER_LIMIT_S, data=body, headers=headers)
+    except Unanswered as error:
+        raise NotTaken(AWAY, f"{shown} {error}") from None
+    return _checked_answer(answer, shown, body.count(b"\n"))
+
+
+def _checked_answer(answer: Answer, shown: str, lines: int) -> dict[str, Any]:
+    """Return the answer to a batch, checked: it must account for each of `lines` lines.
+
+    Raises NotTaken.
+    """
+    status = answer.status
+    if status in (408, 425, 429) or status >= 500:
+        raise NotTaken(AWAY, f"{shown} answers {status}")
+    if 300 <= status < 400 and (place := answer.headers.get("Location")):
+        raise NotTaken(AWAY, f"{shown} redirects to {place[:200]}; check the address")
+    try:
+        document = answer.json()
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or (answer.ok and _answered_lines(document) < lines):
+        raise NotTaken(AWAY, f"{shown} answers {status}, not as gramwatt does; check the address")
+    if not answer.ok:
+        reason = document.get("detail") or "check the server address and the key"
+        text = " ".join(str(reason).split())[:300]
+        if (status, document.get("code")) == (410, "deleted-job"):
+            raise NotTaken(DELETED, f"{shown}: {text}")
+        raise NotTaken(REFUSED, f"{shown} refuses with {status}: {text}")
+    return document
+
+
+def _answered_lines(document: dict[str, Any]) -> int:
+    """Count the lines accepted, known or refused; -1 for an answer that is not of that form."""
+    counts = [document.get("accepted"), document.get("duplicate")]
+    rejected, acknowledged = document.get("rejected"), document.get("acknowledged")
+    if not (isinstance(rejected, list) and isinstance(acknowledged, list)):
+        return -1
+    well_formed = all(isinstance(item, dict) for item in rejected) and all(
+        isinstance(item, dict) and "writer" in item and isinstance(item.get("seq"), int)
+        for item in acknowledged
+    )
+    numbers = [count for count in counts if isinstance(count, int)]
+    if len(numbers) < len(counts) or not well_formed:
+        return -1
+    return sum(numbers) + _refused_lines(document)
+
+
+def _refused_lines(document: dict[str, Any]) -> int:
+    """Count the lines refused, of which a server lists only the first."""
+    listed, counted = len(document["rejected"]), document.get("rejected_count")
+    return max(listed, counted) if isinstance(counted, int) else listed
