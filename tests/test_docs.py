@@ -61,7 +61,7 @@ def cli() -> Any:
     """The whole command, as a person with every extra has it."""
     from gramwatt.collectors.cli.app import build_app
 
-    app = build_app(command.open_store)
+    app = build_app(lambda: None)
     command._add_engine_commands(app)
     command._add_service_commands(app)
     return typer.main.get_command(app)
@@ -260,7 +260,7 @@ def test_the_help_lists_every_command_in_the_order_that_is_written_down(cli: Any
 def test_a_command_of_the_service_is_known_as_such_where_the_service_is_missing(cli: Any) -> None:
     from gramwatt.collectors.cli.app import build_app
 
-    engine = build_app(command.open_store)
+    engine = build_app(lambda: None)
     command._add_engine_commands(engine)
     others = typer.main.get_command(engine).commands  # type: ignore[attr-defined]
     assert set(cli.commands) - set(others) == command.SERVICE_COMMANDS
