@@ -1,6 +1,5 @@
-"""From energy segments to the files of the spool, and from the spool to a store or a server.
+"""The journal that meters write, and its spool: one folder a job and node.
 
-`intervals.Ledger` cuts energy, `writer.Journal` writes lines, `spool.folders` finds the folders,
-`recovery.close_dead` closes journals of dead processes, `sync.sync` and `uploader.upload` send;
-`ending.lines` says what a job came to, `live` and `so_far` what it has come to.
+`writer.Writer` makes a meter's file, `spool.folders` are the folders, and `recovery.close_dead`
+closes those of dead meters.
 """
