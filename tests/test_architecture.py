@@ -41,7 +41,7 @@ ARROWS = {
 reads the same settings."""
 EVERYONE = ("gramwatt", "gramwatt.__version__", "gramwatt.track")
 OUTSIDE = {
-    "sci": {"numpy"},  # forecasts only: a contract of import-linter says where
+    "sci": {"msgspec", "numpy"},  # numpy: forecasts only: a contract of import-linter says where
     "collectors": {"codecarbon", "pynvml", "requests", "rich", "typer", "urllib3", "click"},
     "reports": {"jinja2", "markupsafe", "typst", "vl_convert", "yaml"},
 }

@@ -117,7 +117,7 @@ class Values(NamedTuple):
 
 class Profile(NamedTuple):
     """How a device runs: use (0 to 1), memory in use [B], and telemetry by the names of
-    sci/journal/telemetry.py. None and left out where not known.
+    sci/journal/records.py. None and left out where not known.
     """
 
     utilisation: float | None = None

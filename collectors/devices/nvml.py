@@ -326,7 +326,7 @@ CLOCK_REASONS = {
 }
 """Bits of nvmlDeviceGetCurrentClocksEventReasons that mean less speed than requested (nvml.h, API
 version 13): SwPowerCap; SwThermalSlowdown and HwThermalSlowdown; HwSlowdown and
-HwPowerBrakeSlowdown. Names as in sci/journal/telemetry.py."""
+HwPowerBrakeSlowdown. Names as in sci/journal/records.py."""
 
 
 class Nvml(DevicePort):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.sci.journal.telemetry import MAXIMA
+from gramwatt.sci.journal.records import MAXIMA
 
 FINE_S, MIDDLE_S, COARSE_S, DAY_S = 10, 60, 300, 86_400
 FINE_UNTIL_S, MIDDLE_UNTIL_S = 300, 3_600
@@ -198,7 +198,7 @@ class Ledger:
             interval.memory_peak_b = max(interval.memory_peak_b or 0.0, memory_b)
 
     def note(self, profile: Mapping[str, float]) -> None:
-        """Add samples of how the device runs (sci/journal/telemetry.py) to the open interval."""
+        """Add samples of how the device runs (sci/journal/records.py) to the open interval."""
         if self.open is None:
             return
         for name, value in profile.items():

@@ -58,7 +58,7 @@ DeviceDoc = TypedDict(
 )
 """One device of the job: the share of it that was reserved, its energy [J] and embodied share
 [gCO2e], its meter, the joules by kind, and in `profile` its telemetry by the names of
-journal/telemetry.py. (Functional syntax, because "class" is a keyword.)"""
+journal/records.py. (Functional syntax, because "class" is a keyword.)"""
 
 
 class QualityDoc(TypedDict):

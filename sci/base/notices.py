@@ -40,6 +40,7 @@ CODES: dict[str, str] = {
     "codecarbon-limits": "codecarbon leaves out what bears on the figures.",
     "overlap-removed": "Two writers covered the same device and time; it was counted once.",
     "counted-elsewhere": "Another source measured the device at that time; it counts there.",
+    "figure-impossible": "A figure beside the energy cannot be; its line counts without it.",
     "records-refused": "Stored lines state what no device can do; they are left out.",
     "identity-conflict": "Two lines with the same identity disagree.",
     "records-outside": "Lines lie outside the job's time and are left out.",

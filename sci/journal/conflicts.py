@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from math import fsum, isclose
 
 from gramwatt.sci.base.formatting import all_digits
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.nodes import NAMED_AT_MOST
-from gramwatt.sci.journal.records import AnyRecord, CountRecord, IntervalRecord, encode
+from gramwatt.sci.journal.records import SIDE, AnyRecord, CountRecord, IntervalRecord, encode
 from gramwatt.sci.journal.times import joules_text
 
 OPEN = "-open"
@@ -61,6 +60,24 @@ def contradicts(record: AnyRecord, other: AnyRecord) -> bool:
         grew = first.at <= last.at and first.amount <= last.amount
         return not grew or (first.unit, first.phase) != (last.unit, last.phase)
     return True
+
+
+def impossible(records: Iterable[AnyRecord]) -> list[Notice]:
+    """Return a notice for each figure beside the energy that was beyond its bounds."""
+    values: dict[tuple[str, str], list[object]] = defaultdict(list)
+    for record in records:
+        for name in SIDE & record.extra.keys() if record.extra else ():
+            place = getattr(record, "device_id", record.node)
+            values[place, name].append(record.extra[name])
+    return [
+        Notice(
+            "figure-impossible",
+            f"{name} of {place} cannot be {str(first)[:40]}"
+            f"{f', nor {len(rest)} more' if rest else ''}; the energy counts without it.",
+            None,
+        )
+        for (place, name), (first, *rest) in sorted(values.items())
+    ]
 
 
 def set_back(energy_j: float) -> Notice:
@@ -126,5 +143,7 @@ def _disagree(left: AnyRecord, counted: AnyRecord) -> str:
     if isinstance(left, CountRecord) and isinstance(counted, CountRecord):
         amounts = [f"{all_digits(count.amount)} {count.unit}" for count in (left, counted)]
         return f"{text}{amounts[0]} left out, {amounts[1]} counted."
-    names = [f.name for f in fields(left) if getattr(left, f.name) != getattr(counted, f.name)]
+    names = [
+        name for name in left.__struct_fields__ if getattr(left, name) != getattr(counted, name)
+    ]
     return f"{text}{', '.join(names)} differ, and one of them counts."

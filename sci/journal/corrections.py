@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from gramwatt.sci.base.document import CorrectionDoc
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import AnyRecord, CountRecord, JobRecord, format_time
@@ -49,7 +51,7 @@ def corrected(records: Iterable[AnyRecord], corrections: Sequence[Correction]) -
     """Return the records with the corrections, oldest first, in every job record."""
     latest = _latest(corrections)
     return [
-        replace(record, **_fields(record, latest))
+        msgspec.structs.replace(record, **_fields(record, latest))
         if latest and isinstance(record, JobRecord)
         else record
         for record in records

@@ -7,8 +7,9 @@ a device are counted elsewhere stands in its record, put there by the store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+import msgspec
 
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.nodes import Span
@@ -73,11 +74,13 @@ def _pieces(interval: IntervalRecord, taken: Sequence[Elsewhere]) -> Iterator[In
         for since, until, part in ((at, first, 0.0), (first, last, span.part)):
             if since < until:
                 energy_j = power_w * (until - since).total_seconds() * (1.0 - part)
-                yield replace(interval, start=since, end=until, energy_j=energy_j, kind=kind)
+                yield msgspec.structs.replace(
+                    interval, start=since, end=until, energy_j=energy_j, kind=kind
+                )
         at = last
     if at < end:
         energy_j = power_w * (end - at).total_seconds()
-        yield replace(interval, start=at, energy_j=energy_j, kind=kind)
+        yield msgspec.structs.replace(interval, start=at, energy_j=energy_j, kind=kind)
 
 
 def elsewhere_s(reserved: Iterable[Span], taken: Iterable[Elsewhere]) -> float:

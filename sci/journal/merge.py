@@ -19,10 +19,12 @@ from functools import cached_property
 from math import fsum
 from typing import Any
 
+import msgspec
+
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.journal import elsewhere
-from gramwatt.sci.journal.conflicts import OPEN, deduplicate, set_back
+from gramwatt.sci.journal.conflicts import OPEN, deduplicate, impossible, set_back
 from gramwatt.sci.journal.nodes import (
     Node,
     Span,
@@ -145,7 +147,7 @@ def merge(records: Iterable[AnyRecord]) -> MergedJob:
     ends = [r for r in unique if isinstance(r, EndRecord)]
     times = reported_times(jobs, ends)
     unique, extent, outside = within_time(unique, times)
-    notices += [*reversed_notices(times), *outside]
+    notices += [*impossible(unique), *reversed_notices(times), *outside]
     counted, held = _without_integrated_hosts(unique)
     devices, again, repeated = _devices(counted, jobs)
     head = _head(jobs)
@@ -270,7 +272,7 @@ def _with_spans(
         if count.at > at:
             since, at = at, count.at
         last[counted_by, count.unit] = since, at
-        found.append(replace(count, since=since))
+        found.append(msgspec.structs.replace(count, since=since))
     return tuple(found)
 
 
@@ -285,7 +287,7 @@ def _head(jobs: Sequence[JobRecord]) -> JobRecord:
     for name, usual in UNDECLARED.items():
         said = (value for job in (first, *others) if (value := getattr(job, name)) != usual)
         filled[name] = next(said, usual)
-    return replace(first, tags=tags, versions=versions, **filled)
+    return msgspec.structs.replace(first, tags=tags, versions=versions, **filled)
 
 
 def project_of(jobs: Iterable[JobRecord]) -> str:
@@ -419,7 +421,7 @@ def _without_overlap(
 def _after(interval: IntervalRecord, moment: datetime) -> IntervalRecord:
     """Return the part of an interval after `moment`, with energy in proportion to time."""
     fraction = (interval.end - moment) / (interval.end - interval.start)
-    return replace(interval, start=moment, energy_j=interval.energy_j * fraction)
+    return msgspec.structs.replace(interval, start=moment, energy_j=interval.energy_j * fraction)
 
 
 def _meter_notices(records: Sequence[JobRecord | EndRecord]) -> list[Notice]:

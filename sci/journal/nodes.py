@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import msgspec
+
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.records import EndRecord, JobRecord
 
@@ -61,7 +63,7 @@ class _Writer:
         if self.end is None or not self.is_reversed:
             return self
         ended_at = max(self.started_at, seen or self.started_at)
-        return replace(self, end=replace(self.end, ended_at=ended_at))
+        return replace(self, end=msgspec.structs.replace(self.end, ended_at=ended_at))
 
 
 @dataclass(frozen=True, slots=True)

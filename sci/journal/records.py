@@ -1,27 +1,33 @@
 """The five record types of the journal, which meters write and the service reads.
 
 A journal line is one JSON object with `v`, `type`, `job_id`, `node`, `writer` and `seq` (from 1,
-never reused by a writer), and the fields of its type below. Times are UTC, RFC 3339 with a
-trailing Z. docs/journal.md describes the format; only `encode` writes it. `decode` reads it in two
-steps, `parse_line` and `to_record`; a faster parser may take the place of the first.
+never reused by a writer), and the fields of its type below, each with its bounds. Times are UTC,
+RFC 3339 with a trailing Z. docs/journal.md describes the format; only `encode` writes it, and only
+`decode` reads it.
+
+The bounds lie far above what exists and far below what overflows: a meter that fails can report
+anything. A line beyond them is refused alone, so that it spoils neither its job nor the sums over
+jobs. A figure of `SIDE` is left out of its line instead.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from itertools import compress
+from operator import mul
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
+import msgspec
+from msgspec import Meta, field
+
+from gramwatt.sci.base import checks
+from gramwatt.sci.base.checks import FIRST_YEAR, LAST_YEAR, Moment, Pue, Share, in_utc
 from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.base.quantity import KINDS
-from gramwatt.sci.base.request_fields import RepeatedName, once
-from gramwatt.sci.journal.bounds import MOST, PROFILE_MOST, check_energy
-from gramwatt.sci.journal.field_checks import flag, number, one_of, sequence, whole
+from gramwatt.sci.base.quantity import Kind
 
 VERSION = 1
 LONGEST_S = 86_400.0
@@ -30,13 +36,42 @@ NESTED_MOST = 16
 """How deep an unknown field may be nested."""
 LINE_MAX_B = 2**20
 """The longest line [B]: a `job` line has 0.8 MB with every tag full of the longest escapes."""
+_BEGINS = b'{"v":1,'
 INTERVAL_BEGINS = b'{"v":1,"type":"interval",'
 """How `encode` begins the line of an interval that this release knows whole: most of a journal."""
 ID_MOST = 128
 """Characters of an identifier."""
 ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:\-]{{0,{ID_MOST - 1}}}")
-_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
+AMOUNT_MOST = 1e30
+"""The largest count; a training run counts up to 1e26 FLOP."""
+MOST_W: Mapping[str, float] = {
+    "gpu": 20e3,
+    "module": 20e3,
+    "cpu": 50e3,
+    "ram": 20e3,
+    "accelerator": 300e3,
+}
+"""Ten times what the largest device of a class draws [W]: a GPU 1.4 kW, a node's processors 4 kW,
+a wafer-scale system 23 kW."""
+UNKNOWN_W = 1e6
+"""The same for a device whose class is not known [W]."""
+LEAST_W = min(MOST_W.values())
+SLACK_S = 60.0
+"""A counter steps between its updates, so a short interval may hold the energy of a longer one."""
+
+MEANS = (
+    "memory_busy",
+    "encoder_busy",
+    "power_capped",
+    "thermally_slowed",
+    "hardware_slowed",
+)
+"""Names in `profile` of fractions of the time: memory controller busy, video encoder busy, and
+clocks reduced by the power limit, by heat, or by the protection of the board."""
+MAXIMA = ("temperature_c",)
+"""Names in `profile` of highest readings: device temperature [degC]."""
+PROFILE_NAMES = (*MEANS, *MAXIMA)
 
 WINDOW_UNIT = "window"
 """Unit in the line of a window in which nothing was counted (docs/journal.md, "Windows")."""
@@ -56,9 +91,10 @@ DEVICE_CLASSES: tuple[str, ...] = get_args(DeviceClass)
 ACCELERATORS, HOST_CLASSES = ("gpu", "accelerator", "module"), ("cpu", "ram")
 Role = Literal["command", "track", "recovery"]
 ROLES: tuple[str, ...] = get_args(Role)
+Reporter = Literal["meter", "node", "prometheus"]
 EndState = Literal["completed", "failed", "killed", "lost"]
 END_STATES: tuple[str, ...] = get_args(EndState)
-REPORTERS = ("meter", "node", "prometheus")
+REPORTERS: tuple[str, ...] = get_args(Reporter)
 """Who reports a job, the best first: a device's time counts for the first of them only."""
 
 SYNTHETIC_METERS = frozenset({"nvml-synthetic"})
@@ -89,62 +125,101 @@ def parse_time(text: str) -> datetime:
         raise RecordError(f"time {text!r} has no UTC year", code="bad-time") from None
 
 
-@dataclass(slots=True, kw_only=True)
-class Record:
+Identifier = Annotated[
+    str,
+    Meta(
+        description="an identifier of at most 128 letters, digits and . _ : -",
+        pattern=rf"^{ID_PATTERN.pattern}$(?!\n)",
+    ),
+]
+Unit = Annotated[
+    str,
+    Meta(
+        description="a unit's name: a letter, then at most 63 letters, digits, spaces and . _ -",
+        pattern=rf"^{UNIT_PATTERN.pattern}$(?!\n)",
+    ),
+]
+Text = Annotated[
+    str,
+    Meta(
+        description="a text of at most 512 characters without NUL",
+        max_length=512,
+        pattern="^[^\\x00]*$",
+    ),
+]
+Texts = Annotated[tuple[Text, ...], Meta(max_length=64)]
+TextMap = Annotated[dict[Text, Text], Meta(max_length=64)]
+SeqNumber = Annotated[int, Meta(description="a whole number from 1 on", ge=1, lt=2**53)]
+Whole = Annotated[int, Meta(description="a whole number", gt=-(2**53), lt=2**53)]
+Joules = Annotated[float, Meta(description="an energy from 0 J on", ge=0)]
+Watts = Annotated[float, Meta(description="a power from 0 to 1e6 W", ge=0, le=1e6)]
+Bytes = Annotated[float, Meta(description="an amount of memory from 0 to 1e18 B", ge=0, le=1e18)]
+Seconds = Annotated[float, Meta(description="a time from 0 to 1e10 s", ge=0, le=1e10)]
+Period = Annotated[float, Meta(description="a time above 0 and at most 1e6 s", gt=0, le=1e6)]
+Units = Annotated[float, Meta(description="a number above 0 and at most 1e7", gt=0, le=1e7)]
+Busy = Annotated[float, Meta(description="a utilisation from 0 to 1e4", ge=0, le=1e4)]
+Amount = Annotated[float, Meta(description="a count from 0 to 1e30", ge=0, le=AMOUNT_MOST)]
+Profiled = Annotated[float, Meta(description="a number from -1e6 to 1e6", ge=-1e6, le=1e6)]
+Profile = Annotated[dict[Text, Profiled], Meta(max_length=64)]
+
+
+def _stated(value: Any) -> Any:
+    """Return a default that `encode` writes too, so that the line itself says it."""
+    return field(default_factory=lambda: value)
+
+
+class Record(msgspec.Struct, tag_field="type", omit_defaults=True, gc=False):
     """The fields of every journal line; nothing changes a record once it is made.
 
-    It is not frozen, because making a frozen one takes three times as long, and jobs have millions.
-
-    `extra` holds fields that this release does not know, from a newer meter: kept, not used.
+    `extra` holds what no figure uses and the line keeps: fields that this release does not know,
+    from a newer meter, and figures of `SIDE` beyond their bounds.
     """
 
     TYPE: ClassVar[str] = ""
-    job_id: str
-    node: str
-    writer: str
-    seq: int
+    job_id: Identifier
+    node: Identifier
+    writer: Identifier
+    seq: SeqNumber
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 class Elsewhere(NamedTuple):
     """A span in which a part (0, 1] of a device counts in a job of a better reporter."""
 
-    start: datetime
-    end: datetime
-    part: float
+    start: Moment
+    end: Moment
+    part: Share
 
 
-@dataclass(slots=True, kw_only=True)
-class JobRecord(Record):
+class JobRecord(Record, tag="job", kw_only=True, forbid_unknown_fields=True):
     """What a writer knows of the job at its start; `resumes` names the writer it replaces.
 
     `reporter` is one of REPORTERS, None for gramwatt's own meter.
     """
 
     TYPE: ClassVar[str] = "job"
-    started_at: datetime
-    role: str = "command"
-    reporter: str | None = None
-    resumes: str | None = None
-    project: str = "default"
-    name: str = ""
-    kind: str = "training"
-    units: tuple[str, ...] = ()
-    zone: str | None = None
-    region: str | None = None
-    pue: float | None = None
-    model_id: str | None = None
-    framework: str | None = None
-    precision: str | None = None
-    rank: int | None = None
-    tags: dict[str, str] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-    scheduler: dict[str, str] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
+    started_at: Moment
+    role: Role = _stated("command")
+    reporter: Reporter | None = None
+    resumes: Identifier | None = None
+    project: Text = _stated("default")
+    name: Text = _stated("")
+    kind: JobKind = _stated("training")
+    units: Annotated[tuple[Unit, ...], Meta(max_length=64)] = ()
+    zone: Text | None = None
+    region: Text | None = None
+    pue: Pue | None = None
+    model_id: Text | None = None
+    framework: Text | None = None
+    precision: Text | None = None
+    rank: Whole | None = None
+    tags: TextMap = field(default_factory=dict)
+    versions: TextMap = field(default_factory=dict)
+    scheduler: TextMap = field(default_factory=dict)
+    notices: Texts = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class DeviceRecord(Record):
+class DeviceRecord(Record, tag="device", kw_only=True, forbid_unknown_fields=True):
     """One device of the job; `share` (0, 1] is the part of it that was reserved.
 
     `meter` names the source of its readings, `kind` how its energy is known. `units_total` is how
@@ -155,44 +230,47 @@ class DeviceRecord(Record):
     """
 
     TYPE: ClassVar[str] = "device"
-    device_id: str
-    device_class: str
-    name: str
-    meter: str
-    kind: str
-    share: float = 1.0
-    memory_b: float | None = None
-    power_limit_w: float | None = None
-    units: float | None = None
-    units_total: float | None = None
-    includes_host: bool = False
-    update_period_s: float | None = None
-    virtual: bool = False
+    device_id: Identifier
+    device_class: DeviceClass = field(name="class")
+    name: Text
+    meter: Text
+    kind: Kind
+    share: Share = _stated(1.0)
+    memory_b: Bytes | None = None
+    power_limit_w: Watts | None = None
+    units: Units | None = None
+    units_total: Units | None = None
+    includes_host: bool = _stated(value=False)
+    update_period_s: Period | None = None
+    virtual: bool = _stated(value=False)
     elsewhere: tuple[Elsewhere, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class IntervalRecord(Record):
+class IntervalRecord(Record, tag="interval", kw_only=True, forbid_unknown_fields=True):
     """Energy [J] of one device over [start, end); identified by (job, node, device, start).
 
-    `profile` holds its telemetry by the names of sci/journal/telemetry.py, or newer ones.
+    `profile` holds its telemetry by the names of MEANS and MAXIMA, or newer ones.
     """
 
     TYPE: ClassVar[str] = "interval"
-    device_id: str
-    start: datetime
-    end: datetime
-    energy_j: float
-    kind: str
-    utilisation_mean: float | None = None
-    utilisation_max: float | None = None
-    memory_peak_b: float | None = None
-    power_max_w: float | None = None
-    profile: dict[str, float] = field(default_factory=dict)
+    device_id: Identifier
+    start: Moment
+    end: Moment
+    energy_j: Joules
+    kind: Kind
+    utilisation_mean: Busy | None = None
+    utilisation_max: Busy | None = None
+    memory_peak_b: Bytes | None = None
+    power_max_w: Watts | None = None
+    profile: Profile = field(default_factory=dict)
+
+    @property
+    def length_s(self) -> float:
+        """Length of the interval [s]."""
+        return (self.end - self.start).total_seconds()
 
 
-@dataclass(slots=True, kw_only=True)
-class CountRecord(Record):
+class CountRecord(Record, tag="count", kw_only=True, forbid_unknown_fields=True):
     """Functional units counted since the writer's last record of the same unit.
 
     A record with `since` repeats amounts of others: those counted in the window `phase` over
@@ -200,84 +278,72 @@ class CountRecord(Record):
     """
 
     TYPE: ClassVar[str] = "count"
-    at: datetime
-    unit: str
-    amount: float
-    phase: str | None = None
-    since: datetime | None = None
+    at: Moment
+    unit: Unit
+    amount: Amount
+    phase: Text | None = None
+    since: Moment | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class EndRecord(Record):
+class EndRecord(Record, tag="end", kw_only=True, forbid_unknown_fields=True):
     """How the job ended for a writer, and what its meter used: CPU time [s], peak memory [B]."""
 
     TYPE: ClassVar[str] = "end"
-    ended_at: datetime
-    state: str
-    exit_code: int | None = None
-    signal: int | None = None
-    meter_cpu_s: float | None = None
-    meter_rss_b: float | None = None
-    notices: tuple[str, ...] = ()
+    ended_at: Moment
+    state: EndState
+    exit_code: Whole | None = None
+    signal: Whole | None = None
+    meter_cpu_s: Seconds | None = None
+    meter_rss_b: Bytes | None = None
+    notices: Texts = ()
 
 
 AnyRecord = JobRecord | DeviceRecord | IntervalRecord | CountRecord | EndRecord
 TYPES: dict[str, type[AnyRecord]] = {
     cls.TYPE: cls for cls in (JobRecord, DeviceRecord, IntervalRecord, CountRecord, EndRecord)
 }
+SIDE = frozenset(
+    ("utilisation_mean", "utilisation_max", "memory_peak_b", "power_max_w", "profile")
+    + ("memory_b", "power_limit_w", "units_total", "update_period_s", "meter_cpu_s", "meter_rss_b")
+)
+"""Figures beside the energy: one beyond its bounds goes to `extra`, its line counts without it."""
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(AnyRecord)
+_TIMES = {
+    JobRecord: ("started_at",),
+    IntervalRecord: ("start", "end"),
+    CountRecord: ("at", "since"),
+    EndRecord: ("ended_at",),
+}
 
 
 def encode(record: AnyRecord) -> str:
-    """Return the record as one line of JSON, without the newline; None fields are left out."""
-    doc: dict[str, Any] = {"v": VERSION, "type": record.TYPE}
-    for name, (attribute, _) in _FIELDS[record.TYPE].items():
-        value = getattr(record, attribute)
-        if isinstance(value, datetime):
-            value = format_time(value)
-        if value is not None and value != () and value != {}:
-            doc[name] = value
-    line = {**record.extra, **doc}
-    return json.dumps(line, separators=(",", ":"), allow_nan=False, default=format_time)
+    """Return the record as one line of JSON, without the newline; None fields are left out.
+
+    Raises ValueError for a number that JSON cannot hold.
+    """
+    line = _ENCODER.encode(record)
+    if record.extra:
+        doc = msgspec.json.decode(line)
+        doc = {"v": VERSION, **record.extra, **{n: doc[n] for n in doc if n != "extra"}}
+        return json.dumps(doc, separators=(",", ":"), allow_nan=False)
+    text = (_BEGINS + line[1:]).decode()
+    if ":null" in text:  # what is written for NaN, and perhaps a part of a text
+        decode(text)
+    return text
 
 
 def decode(line: str | bytes) -> AnyRecord:
     """Parse and check a journal line; raises RecordError with a stable `code`."""
-    return to_record(parse_line(line))
-
-
-def parse_line(line: str | bytes) -> dict[str, Any]:
-    """Return the JSON object of a line in UTF-8; raises RecordError for anything else.
-
-    An object that names a field twice has none, nor have NaN and infinity.
-    """
     if len(line) > LINE_MAX_B:
         raise RecordError(f"a line has at most {LINE_MAX_B} B", code="line-too-long")
-    try:
-        text = line if isinstance(line, str) else line.decode("utf-8")
-        doc = json.loads(text, object_pairs_hook=once, parse_constant=_no_constant)
-    except RepeatedName as error:
-        raise RecordError(str(error), code="repeated-field") from None
-    except (ValueError, RecursionError):
-        raise RecordError("not a JSON line (torn or foreign)", code="bad-json") from None
-    if not isinstance(doc, dict):
-        raise RecordError("a journal line is a JSON object", code="bad-json")
-    return doc
-
-
-def to_record(doc: dict[str, Any]) -> AnyRecord:
-    """Return the record of a parsed line, checked; raises RecordError with a stable `code`."""
-    version, kind = doc.get("v"), doc.get("type")
-    if version != VERSION:
-        if isinstance(version, int) and version > VERSION:
-            text = f"the line is of journal version {version}, this release reads {VERSION}"
-            raise RecordError(f"{text}; upgrade gramwatt here", code="newer-version")
-        raise RecordError(f"record version {version!r} is not {VERSION}", code="bad-version")
-    cls = TYPES.get(kind) if isinstance(kind, str) else None
-    if cls is None:
-        raise RecordError(f"unknown record type {kind!r}", code="unknown-type")
-    record = _build(cls, doc)
-    check_meaning(record)
-    return record
+    text = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
+    if text.startswith(_BEGINS):
+        with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+            record: AnyRecord = _DECODER.decode(b"{" + text[len(_BEGINS) :])
+            if not record.extra:
+                return _meaning(record)
+    return _meaning(_explained(text))
 
 
 def readable(lines: Iterable[str | bytes]) -> Iterator[AnyRecord]:
@@ -287,169 +353,101 @@ def readable(lines: Iterable[str | bytes]) -> Iterator[AnyRecord]:
             yield decode(line)
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _build(cls: type[AnyRecord], doc: dict[str, Any]) -> AnyRecord:
-    known = _FIELDS[cls.TYPE]
-    values: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
-    name = ""
+def _explained(line: bytes) -> AnyRecord:
+    """Return the record of a line that has fields to set aside, or say what is wrong with it."""
     try:
-        for name, value in doc.items():
-            if value is None:
-                continue
-            field_ = known.get(name)
-            if field_ is not None:
-                values[field_[0]] = field_[1](value)
-            elif name != "v" and name != "type":
-                extra[_text(name)] = _kept(value)
-    except RecordError:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        text = f"field {name[:64]!r}: {error}"
-        raise RecordError(text, code="bad-field", field=name) from None
-    if extra:
-        values["extra"] = extra
-    if missing := [name for name in _REQUIRED[cls.TYPE] if name not in values]:
-        text = f"{cls.TYPE} record lacks {', '.join(repr(_name(name)) for name in missing)}"
-        raise RecordError(text, code="missing-field")
-    return cls(**values)
+        doc = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise RecordError("not a JSON line (torn or foreign)", code="bad-json") from None
+    if not isinstance(doc, dict):
+        raise RecordError("a journal line is a JSON object", code="bad-json")
+    version, kind = doc.pop("v", None), doc.pop("type", None)
+    if version != VERSION:
+        if isinstance(version, int) and version > VERSION:
+            text = f"the line is of journal version {version}, this release reads {VERSION}"
+            raise RecordError(f"{text}; upgrade gramwatt here", code="newer-version")
+        raise RecordError(f"record version {version!r} is not {VERSION}", code="bad-version")
+    cls = TYPES.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise RecordError(f"unknown record type {kind!r}", code="unknown-type")
+    types = {name: kind for name, kind in checks.types_of(cls).items() if name != "extra"}
+    problems: list[checks.Problem] = []
+    values = checks.read(types, doc, problems)
+    for problem in problems:
+        if problem.field not in SIDE:
+            raise RecordError(problem.text, code="bad-field", field=problem.field)
+    extra = {name: doc[name] for name in doc if doc[name] is not None and name not in values}
+    for name, value in extra.items():
+        if not _can_be_kept(name) or not _can_be_kept(value):
+            text = f"field {name[:64]!r}: not a value that can be written again as it was read"
+            raise RecordError(text, code="bad-field", field=name)
+    if missing := checks.missing(cls, values):
+        names = ", ".join(map(repr, missing))
+        raise RecordError(f"{cls.TYPE} record lacks {names}", code="missing-field")
+    attributes = {checks.fields_of(cls)[name].name: value for name, value in values.items()}
+    return cls(**attributes, extra=extra)
 
 
-def _kept(value: Any, depth: int = 0) -> Any:
-    """Return the value of an unknown field, if it can be written again as it was read."""
-    if depth > NESTED_MOST:
-        raise ValueError(f"nested more than {NESTED_MOST} deep")
-    if isinstance(value, dict):
-        return {name: _kept(item, depth + 1) for name, item in value.items()}
+def _can_be_kept(value: Any, depth: int = 0) -> bool:
+    """Return whether every store can hold the value of an unknown field."""
+    if isinstance(value, str):
+        return "\0" not in value
     if isinstance(value, list):
-        return [_kept(item, depth + 1) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("a number beyond any float")
-    return value
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
+        return True
+    return depth < NESTED_MOST and all(
+        _can_be_kept(item, depth + 1) for pair in value.items() for item in pair
+    )
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > 512:
-        raise ValueError(f"not a text of at most 512 characters: {str(value)[:40]!r}")
-    if _UNWRITABLE.search(value):
-        raise ValueError("a text may not hold NUL or half of a surrogate pair")
-    return value
-
-
-def _moment(value: Any) -> datetime:
-    when = parse_time(value)
-    if not 2000 <= when.year < 2200:
-        raise RecordError(f"time {value!r} is outside 2000 to 2199", code="bad-time")
-    return when
-
-
-def _identifier(value: Any) -> str:
-    if not isinstance(value, str) or not ID_PATTERN.fullmatch(value):
-        raise ValueError(f"not an identifier (letters, digits, . _ : -): {str(value)[:40]!r}")
-    return value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or len(value) > 64:
-        raise ValueError("not a list of at most 64 texts")
-    return tuple(_text(item) for item in value)
-
-
-def _text_map(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or len(value) > 64:
-        raise ValueError("not an object of at most 64 texts")
-    return {_text(key): _text(item) for key, item in value.items()}
-
-
-def _profile(value: Any) -> dict[str, float]:
-    if not isinstance(value, dict) or len(value) > 64:
-        raise ValueError("not an object of at most 64 numbers")
-    return {_text(name): _PROFILE_FIGURE(item) for name, item in value.items()}
-
-
-def _unit(value: Any) -> str:
-    if not isinstance(value, str) or not UNIT_PATTERN.fullmatch(value):
-        raise ValueError(f"not a unit name: {str(value)[:40]!r}")
-    return value
-
-
-def _elsewhere(value: Any) -> tuple[Elsewhere, ...]:
-    return tuple(Elsewhere(_moment(a), _moment(b), _PART(part)) for a, b, part in value)
-
-
-_PROFILE_FIGURE = number(-PROFILE_MOST, PROFILE_MOST)
-_PART = number(0, 1, above=True)
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("job_id", "node", "writer", "resumes", "device_id"), _identifier),
-    **dict.fromkeys(("started_at", "start", "end", "at", "since", "ended_at"), _moment),
-    "energy_j": number(0),
-    **{name: number(0, most) for name, most in MOST.items()},
-    **{name: number(0, MOST[name], above=True) for name in ("units_total", "update_period_s")},
-    **dict.fromkeys(("exit_code", "signal", "rank"), whole),
-    **dict.fromkeys(("tags", "versions", "scheduler"), _text_map),
-    "profile": _profile,
-    "seq": sequence,
-    "share": _PART,
-    "elsewhere": _elsewhere,
-    "reporter": one_of(*REPORTERS),
-    "pue": number(0, above=True),
-    "unit": _unit,
-    "notices": _texts,
-    "includes_host": flag,
-    "virtual": flag,
-    "role": one_of(*ROLES),
-    "state": one_of(*END_STATES),
-    "device_class": one_of(*DEVICE_CLASSES),
-}
-
-_CHECKS_BY_TYPE: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "job": {"kind": one_of(*JOB_KINDS), "units": lambda value: tuple(map(_unit, _texts(value)))},
-    "device": {"kind": one_of(*KINDS), "units": number(0, MOST["units"], above=True)},
-    "interval": {"kind": one_of(*KINDS)},
-}
-
-
-def _fields_of(cls: type[AnyRecord]) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-    """Return attribute and check of each field of a line, by its name there."""
-    checks = _CHECKS | _CHECKS_BY_TYPE.get(cls.TYPE, {})
-    return {
-        _name(spec.name): (spec.name, checks.get(spec.name, _text))
-        for spec in fields(cls)
-        if spec.name != "extra"
-    }
-
-
-def _name(attribute: str) -> str:
-    """Return the name that an attribute has in a line."""
-    return "class" if attribute == "device_class" else attribute
-
-
-_FIELDS = {name: _fields_of(cls) for name, cls in TYPES.items()}
-_REQUIRED = {
-    name: [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
-    for name, cls in TYPES.items()
-}
-
-
-def check_meaning(record: AnyRecord) -> None:
-    """Raise RecordError for a record whose fields are each allowed, and together are not."""
+def _meaning(record: AnyRecord) -> AnyRecord:
+    """Return a record with its times in UTC; raises RecordError where its fields contradict."""
+    for name in _TIMES.get(type(record), ()):
+        when = getattr(record, name)
+        if when is not None and (
+            when.tzinfo is not UTC or not FIRST_YEAR <= when.year <= LAST_YEAR
+        ):
+            setattr(record, name, in_utc(when))
     if isinstance(record, IntervalRecord):
-        length_s = (record.end - record.start).total_seconds()
-        if length_s <= 0:
+        if record.length_s <= 0:
             raise RecordError("an interval ends after it starts", code="bad-interval")
-        if length_s > LONGEST_S:
+        if record.length_s > LONGEST_S:
             raise RecordError("an interval is at most a day long", code="bad-interval")
-        check_energy(record.energy_j, length_s)
-    elif isinstance(record, CountRecord):
-        if record.since is not None:
-            _check_window(record, record.since)
-    elif isinstance(record, JobRecord) and record.pue is not None and not 1 <= record.pue <= 5:
-        raise RecordError(f"PUE {record.pue} is outside 1 to 5", code="bad-pue")
+        check_energy(record.energy_j, record.length_s)
+    if isinstance(record, CountRecord) and record.since is not None:
+        named = record.phase is not None
+        if not named or record.at < record.since:
+            raise RecordError("a window has a name and ends after it starts", code="bad-window")
+    return record
 
 
-def _check_window(record: CountRecord, since: datetime) -> None:
-    if record.phase is None or record.at < since:
-        raise RecordError("a window has a name and ends after it starts", code="bad-window")
+def check_energy(energy_j: float, length_s: float, device_class: str | None = None) -> None:
+    """Raise RecordError `impossible-energy` for more than a device can draw in that time."""
+    most_w = MOST_W.get(device_class or "", UNKNOWN_W)
+    if energy_j > most_w * (length_s + SLACK_S):
+        device = f"a {device_class} device" if device_class else "any device"
+        text = (
+            f"{energy_j:.3g} J in {length_s:g} s is more than {device} can draw "
+            f"({most_w:,.0f} W); check its meter"
+        )
+        raise RecordError(text, code="impossible-energy")
+
+
+def joined(profiles: Sequence[Mapping[str, float]], lengths_s: Sequence[float]) -> dict[str, float]:
+    """Combine the profiles of spans of these lengths [s]: means weighted by them, maxima.
+
+    Each name is taken over the profiles that have it; a name that none has is left out.
+    """
+    figures: dict[str, float] = {}
+    for name in PROFILE_NAMES:
+        read = [profile[name] for profile in profiles if name in profile]
+        if name in MAXIMA and read:
+            figures[name] = max(read)
+        elif read:
+            has = (name in profile for profile in profiles)
+            of_read = lengths_s if len(read) == len(profiles) else list(compress(lengths_s, has))
+            whole_s = sum(of_read)
+            if whole_s:
+                figures[name] = sum(map(mul, read, of_read)) / whole_s
+    return figures

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import msgspec
+
 from gramwatt.sci.base.document import ConversionDoc, SciDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
@@ -150,7 +152,7 @@ def _converted(count: CountRecord, factors: Mapping[str, ConversionDoc]) -> Coun
     factor = factors.get(count.unit)
     if factor is None:
         return count
-    return replace(count, unit=factor["to"], amount=count.amount * factor["factor"])
+    return msgspec.structs.replace(count, unit=factor["to"], amount=count.amount * factor["factor"])
 
 
 def _counted(job: MergedJob) -> dict[str, float]:

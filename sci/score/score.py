@@ -24,8 +24,7 @@ from gramwatt.sci.journal.corrections import (
     with_declared_counts,
 )
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob
-from gramwatt.sci.journal.records import IntervalRecord, JobRecord, format_time
-from gramwatt.sci.journal.telemetry import joined
+from gramwatt.sci.journal.records import IntervalRecord, JobRecord, format_time, joined
 from gramwatt.sci.score.allocation import Share, allocate
 from gramwatt.sci.score.assess import Assessment, assess
 from gramwatt.sci.score.functional_unit import PREFIX, ScoredJob, divide

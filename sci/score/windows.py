@@ -10,9 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import add
+
+import msgspec
 
 from gramwatt.sci.base import uncertainty
 from gramwatt.sci.base.document import WindowDoc, doc
@@ -198,4 +200,4 @@ def _part(interval: IntervalRecord, window: Window) -> IntervalRecord:
     outside_s = (length - inside).total_seconds()
     kind = "estimated" if outside_s > BOUNDARY_TOLERANCE_S else interval.kind
     energy_j = interval.energy_j * (inside / length)
-    return replace(interval, start=start, end=end, kind=kind, energy_j=energy_j)
+    return msgspec.structs.replace(interval, start=start, end=end, kind=kind, energy_j=energy_j)

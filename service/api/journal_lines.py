@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import MISSING, Field, fields
-from datetime import datetime
-from typing import Any, get_type_hints
+from typing import Any
 
-from gramwatt.sci.base.quantity import KINDS
-from gramwatt.sci.journal.bounds import MOST, PROFILE_MOST
-from gramwatt.sci.journal.records import (
-    DEVICE_CLASSES,
-    END_STATES,
-    ID_PATTERN,
-    JOB_KINDS,
-    REPORTERS,
-    ROLES,
-    TYPES,
-    UNIT_PATTERN,
-    VERSION,
-    AnyRecord,
-)
-from gramwatt.sci.journal.telemetry import NAMES
+import msgspec
+
+from gramwatt.sci.journal.records import TYPES, VERSION
 
 LINE = "JournalLine"
-_TEXTS_MOST = 64
-_IDENTIFIER = {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"}
-_UNIT = {"type": "string", "pattern": f"^{UNIT_PATTERN.pattern}$"}
 
 DESCRIPTIONS = {
     "v": "The version of the line's form.",
@@ -87,14 +69,6 @@ DESCRIPTIONS = {
 }
 """Every field of a line, by its name in the line, with its unit in brackets."""
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "role": ROLES,
-    "reporter": REPORTERS,
-    "state": END_STATES,
-    "class": DEVICE_CLASSES,
-}
-_IDENTIFIERS = ("job_id", "node", "writer", "resumes", "device_id")
-_ABOVE_0 = ("share", "units", "units_total", "update_period_s")
 _EXAMPLE = (
     '{"v":1,"type":"job","job_id":"job-1","node":"n-1","writer":"w-1","seq":1,'
     '"started_at":"2026-05-10T08:00:00Z","project":"vision","units":["image"],"zone":"FR"}\n'
@@ -112,20 +86,20 @@ _EXAMPLE = (
 
 
 def line_schemas(ref: str) -> dict[str, Any]:
-    """Return the schema of a line, which is one of its types, and of each type, by component
-    name.
-    """
-    names = {
-        kind: f"{record.__name__.removesuffix('Record')}Line" for kind, record in TYPES.items()
-    }
-    refs = {kind: ref.format(model=name) for kind, name in names.items()}
+    """Return the schemas of a line, which is one of its types, and of its parts, by name."""
+    _, components = msgspec.json.schema_components(
+        list(TYPES.values()), ref_template=ref.replace("{model}", "{name}")
+    )
+    names = {kind: record.__name__ for kind, record in TYPES.items()}
+    refs = {kind: ref.format(model=_line(name)) for kind, name in names.items()}
     line = {
         "title": LINE,
         "description": "One line of a journal. Fields that this release does not know are kept.",
-        "oneOf": [{"$ref": found} for found in refs.values()],
+        "oneOf": [{"$ref": target} for target in refs.values()],
         "discriminator": {"propertyName": "type", "mapping": refs},
     }
-    return {LINE: line, **{names[kind]: _record(kind, record) for kind, record in TYPES.items()}}
+    records = {_line(name): _record(kind, components.pop(name)) for kind, name in names.items()}
+    return {LINE: line, **records, **components}
 
 
 def line_body(ref: str) -> dict[str, Any]:
@@ -144,76 +118,21 @@ def line_array(ref: str) -> dict[str, Any]:
     return {"type": "array", "items": {"$ref": ref.format(model=LINE)}}
 
 
-def _record(kind: str, record: type[AnyRecord]) -> dict[str, Any]:
-    hints = get_type_hints(record)
-    specs = [spec for spec in fields(record) if spec.name != "extra"]
-    found: dict[str, Any] = {
-        "v": {"const": VERSION, "description": DESCRIPTIONS["v"]},
-        "type": {"const": kind, "description": DESCRIPTIONS["type"]},
-    }
-    required = ["v", "type"]
-    for spec in specs:
-        name = "class" if spec.name == "device_class" else spec.name
-        schema = _field(kind, name, hints[spec.name])
-        found[name] = {**schema, "description": DESCRIPTIONS[name]}
-        if _is_required(spec):
-            required.append(name)
-    text = (inspect.getdoc(record) or "").replace("\n", " ")
+def _line(record: str) -> str:
+    return f"{record.removesuffix('Record')}Line"
+
+
+def _record(kind: str, shape: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a record with `v`, and with what each of its fields is."""
+    properties = {"v": {"const": VERSION}, **shape["properties"], "type": {"const": kind}}
+    del properties["extra"]
     return {
-        "title": f"{record.__name__.removesuffix('Record')}Line",
-        "description": text,
+        "title": _line(shape["title"]),
+        "description": " ".join(shape["description"].split()),
         "type": "object",
-        "required": required,
-        "properties": found,
+        "required": ["v", *shape["required"]],
+        "properties": {
+            name: {**schema, "description": DESCRIPTIONS[name]}
+            for name, schema in properties.items()
+        },
     }
-
-
-def _is_required(spec: Field[Any]) -> bool:
-    return spec.default is MISSING and spec.default_factory is MISSING
-
-
-def _field(kind: str, name: str, hint: Any) -> dict[str, Any]:
-    if name == "kind":
-        return {"enum": [*(JOB_KINDS if kind == "job" else KINDS)]}
-    if name in _CHOICES:
-        return {"enum": [*_CHOICES[name]]}
-    if name in _IDENTIFIERS:
-        return _IDENTIFIER
-    if name == "unit":
-        return _UNIT
-    if name == "profile":
-        number = {"type": "number", "minimum": -PROFILE_MOST, "maximum": PROFILE_MOST}
-        return {"type": "object", "properties": dict.fromkeys(NAMES, number)}
-    if name == "elsewhere":
-        time = {"type": "string", "format": "date-time"}
-        part = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
-        span = {"type": "array", "prefixItems": [time, time, part], "minItems": 3, "maxItems": 3}
-        return {"type": "array", "items": span}
-    return _by_type(name, hint)
-
-
-def _by_type(name: str, hint: Any) -> dict[str, Any]:
-    texts = {"type": "string", "maxLength": 512}
-    if hint in (datetime, datetime | None):
-        return {"type": "string", "format": "date-time"}
-    if hint is bool:
-        return {"type": "boolean"}
-    if hint in (int, int | None):
-        return {"type": "integer", **({"minimum": 1} if name == "seq" else {})}
-    if hint in (float, float | None):
-        return {"type": "number", **_bounds(name)}
-    if hint == tuple[str, ...]:
-        items = _UNIT if name == "units" else texts
-        return {"type": "array", "maxItems": _TEXTS_MOST, "items": items}
-    if hint == dict[str, str]:
-        many = {"maxProperties": _TEXTS_MOST, "additionalProperties": texts}
-        return {"type": "object", **many}
-    return texts
-
-
-def _bounds(name: str) -> dict[str, float]:
-    if name == "pue":
-        return {"minimum": 1, "maximum": 5}
-    most = {"maximum": MOST[name]} if name in MOST else {}
-    most |= {"maximum": 1} if name == "share" else {}
-    return {"exclusiveMinimum" if name in _ABOVE_0 else "minimum": 0, **most}

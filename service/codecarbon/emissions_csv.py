@@ -19,7 +19,6 @@ import sqlalchemy as sa
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.journal.bounds import check_energy
 from gramwatt.sci.journal.records import (
     ID_PATTERN,
     AnyRecord,
@@ -27,6 +26,7 @@ from gramwatt.sci.journal.records import (
     EndRecord,
     IntervalRecord,
     JobRecord,
+    check_energy,
     decode,
     encode,
 )
@@ -217,8 +217,7 @@ def _import_row(service: Service, row: _Row, answer: ImportAnswer) -> None:
     lines = [encode(record).encode() for record in records]
     for record in map(decode, lines):
         if isinstance(record, IntervalRecord):
-            length_s = (record.end - record.start).total_seconds()
-            check_energy(record.energy_j, length_s, record.device_id.partition("-")[0])
+            check_energy(record.energy_j, record.length_s, record.device_id.partition("-")[0])
     taken = ingest(service, row.job_id, lines)
     if taken["rejected"]:
         first = taken["rejected"][0]

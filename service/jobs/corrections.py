@@ -13,7 +13,6 @@ from gramwatt.collectors.common.config import PARSERS
 from gramwatt.sci.base.errors import LookupFailed, ScoreError
 from gramwatt.sci.base.unit_names import close_units
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.journal.bounds import MOST
 from gramwatt.sci.journal.corrections import (
     COUNT,
     EXCLUDED,
@@ -24,7 +23,7 @@ from gramwatt.sci.journal.corrections import (
     declared_counts,
     exclusion,
 )
-from gramwatt.sci.journal.records import JobRecord
+from gramwatt.sci.journal.records import AMOUNT_MOST, JobRecord
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
 from gramwatt.service.common.errors import CorrectionError
@@ -155,8 +154,8 @@ def _amount(unit: str, value: Any) -> float | None:
         amount = None if value is None else float(value)
     except (TypeError, ValueError) as error:
         raise CorrectionError(field, str(error)) from None
-    if amount is not None and not 0 < amount <= MOST["amount"]:
-        most = f"{MOST['amount']:g}"
+    if amount is not None and not 0 < amount <= AMOUNT_MOST:
+        most = f"{AMOUNT_MOST:g}"
         raise CorrectionError(field, f"R must be above zero and at most {most}, not {value:g}")
     return None if amount is None else _plain(amount)
 

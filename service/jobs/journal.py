@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
@@ -13,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.errors import RecordError, ScoreError
-from gramwatt.sci.journal.bounds import MOST, check_energy
 from gramwatt.sci.journal.corrections import Correction, corrected, exclusion
 from gramwatt.sci.journal.merge import MergedJob, merge, project_of
 from gramwatt.sci.journal.nodes import unended
@@ -24,6 +22,7 @@ from gramwatt.sci.journal.records import (
     EndRecord,
     IntervalRecord,
     JobRecord,
+    check_energy,
     format_time,
     readable,
 )
@@ -82,14 +81,11 @@ def journal_of(session: Session, job: Job) -> list[AnyRecord]:
     if job.reporter is not None:
         statements = counted_elsewhere(session, job, statements)
     classes = _classes(statements)
-    counts, intervals = list(counts_of(session, job)), list(intervals_of(session, job))
-    possible: list[AnyRecord] = [
-        *(count for count in counts if count.amount <= MOST["amount"]),
-        *(interval for interval in intervals if _is_possible(interval, classes)),
-    ]
-    refused += len(counts) + len(intervals) - len(possible)
+    intervals = list(intervals_of(session, job))
+    possible: list[AnyRecord] = [i for i in intervals if _is_possible(i, classes)]
+    refused += len(intervals) - len(possible)
     ends = _silence_ends(session, job, statements)
-    return [*_with_notice(statements, refused), *possible, *ends]
+    return [*_with_notice(statements, refused), *counts_of(session, job), *possible, *ends]
 
 
 def device_classes(
@@ -131,9 +127,8 @@ def _classes(statements: Sequence[AnyRecord]) -> dict[str, str]:
 
 
 def _is_possible(interval: IntervalRecord, classes: Mapping[str, str]) -> bool:
-    length_s = (interval.end - interval.start).total_seconds()
     try:
-        check_energy(interval.energy_j, length_s, classes.get(interval.device_id))
+        check_energy(interval.energy_j, interval.length_s, classes.get(interval.device_id))
     except RecordError:
         return False
     return True
@@ -146,7 +141,7 @@ def _with_notice(statements: Sequence[AnyRecord], refused: int) -> list[AnyRecor
     lines = "1 stored line states" if refused == 1 else f"{refused} stored lines state"
     text = f"records-refused: {lines} what no device can do or draw; left out of every figure."
     return [
-        replace(r, notices=(*r.notices, text)) if isinstance(r, JobRecord) else r
+        msgspec.structs.replace(r, notices=(*r.notices, text)) if isinstance(r, JobRecord) else r
         for r in statements
     ]
 

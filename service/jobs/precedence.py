@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -57,7 +58,7 @@ def counted_elsewhere(session: Session, job: Job, lines: Sequence[AnyRecord]) ->
         if clusters and known.clusters and clusters.isdisjoint(known.clusters):
             better[index] = replace(known, same_work=False)
     return [
-        replace(line, elsewhere=_taken(line, places, better))
+        msgspec.structs.replace(line, elsewhere=_taken(line, places, better))
         if isinstance(line, DeviceRecord)
         else line
         for line in lines

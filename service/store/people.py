@@ -10,9 +10,9 @@ import json
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import replace
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from gramwatt.sci.journal.records import AnyRecord, JobRecord

@@ -21,8 +21,7 @@ from gramwatt.collectors.common.files import why
 from gramwatt.collectors.serving.servers import SCHEMES, servers
 from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.sci.base.unit_names import misspelt
-from gramwatt.sci.journal.bounds import MOST
-from gramwatt.sci.journal.records import UNIT_PATTERN
+from gramwatt.sci.journal.records import AMOUNT_MOST, UNIT_PATTERN
 
 LARGEST_B = 64 * 2**20
 """Size of the largest file that is read."""
@@ -175,6 +174,6 @@ def _splits(key: str) -> Iterable[tuple[str, str]]:
 def _amount(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"not a number: {str(value)[:40]!r}")
-    if not isfinite(value) or not 0 < value <= MOST["amount"]:
+    if not isfinite(value) or not 0 < value <= AMOUNT_MOST:
         raise ValueError(f"R is a number above zero, not {value}")
     return float(value)

@@ -10,14 +10,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.journal.bounds import LEAST_W, check_energy
 from gramwatt.sci.journal.records import (
+    LEAST_W,
     AnyRecord,
     CountRecord,
     DeviceRecord,
     EndRecord,
     IntervalRecord,
     JobRecord,
+    check_energy,
     encode,
 )
 from gramwatt.service.common.answers import Acknowledged, IngestAnswer

@@ -1,10 +1,9 @@
 """Merging: whatever arrives, in whatever order and however often, a joule counts once."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.journal.merge import merge

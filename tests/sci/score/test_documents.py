@@ -1,11 +1,11 @@
 """Whole documents of varied jobs against plain sums over their intervals, one by one."""
 
 from collections import defaultdict
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.journal.merge import merge

@@ -1,11 +1,11 @@
 """The score falls when energy, hardware or timing get better, and only then (SCI, "Software")."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.journal.merge import merge

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from msgspec.structs import replace
 
 from gramwatt.sci.journal.records import DeviceRecord
 from gramwatt.service.advice.suggest import rows_of_own_jobs

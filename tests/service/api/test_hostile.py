@@ -256,21 +256,6 @@ def test_what_is_no_request_is_refused_before_the_app(server, head, status):
     assert answer.status == status
 
 
-def test_a_line_that_names_a_field_twice_is_refused_however_it_is_written(server):
-    good = {
-        "v": 1, "type": "interval", "job_id": "job-1", "node": "n1", "writer": "hostile", "seq": 1,
-        "device_id": "GPU-0", "start": "2026-05-10T08:00:00Z", "end": "2026-05-10T08:01:00Z",
-        "energy_j": 1.0, "kind": "measured",
-    }  # fmt: skip
-    line = json.dumps(good, separators=(",", ":"))[:-1]
-    again = (',"energy_j":2}', ', "energy_j" : 2}', ',"energy_j"\t:2}', ',"energy\\u005fj":2}')
-    sent = "\n".join(line + end for end in again).encode()
-    status, _, answer = server.ask("POST", "/v1/jobs/job-1/records", sent, NDJSON)
-    found = json.loads(answer)
-    assert (status, found["accepted"]) == (200, 0)
-    assert [row["code"] for row in found["rejected"]] == ["repeated-field"] * len(again)
-
-
 def test_numbers_that_lie_far_apart_cost_nothing(server):
     writers = [Writer(job="far-apart", first_seq=seq) for seq in (1, 2**53 - 1)]
     sent = body([writers[0].job(), writers[1].interval(0, 60, 600.0)])

@@ -4,6 +4,7 @@ import difflib
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 
@@ -86,7 +87,9 @@ def test_a_declared_project_is_listed_before_its_first_job(service):
 def test_how_a_device_ran_is_kept_by_interval_and_put_together_by_device(client, light):
     ran = iter([{"power_capped": 1.0, "temperature_c": 80.0}, {"power_capped": 0.5}, {}])
     records = [
-        replace(record, profile=next(ran)) if isinstance(record, IntervalRecord) else record
+        msgspec.structs.replace(record, profile=next(ran))
+        if isinstance(record, IntervalRecord)
+        else record
         for record in journal()
     ]
     ingest(light, "job-1", lines(records))

@@ -2,10 +2,10 @@
 
 import json
 import re
-from dataclasses import replace
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import TYPES, IntervalRecord, decode
@@ -47,11 +47,9 @@ WRONG = [
     ("job", {"units": ["a/b"]}),
     ("device", {"share": 0}),
     ("device", {"class": "quantum"}),
-    ("device", {"units_total": 1e8}),
     ("interval", {"energy_j": -1}),
     ("interval", {"energy_j": "5"}),
     ("interval", {"kind": "training"}),
-    ("interval", {"profile": {"temperature_c": 1e7}}),
     ("count", {"amount": 1e31}),
     ("count", {"unit": "/"}),
     ("end", {"state": "happy"}),

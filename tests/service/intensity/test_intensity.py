@@ -2,10 +2,10 @@
 
 import json
 import math
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from gramwatt.service.intensity.csv_import import IntensityFileError, import_csv
 from gramwatt.service.intensity.points import SeriesName, keep

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from gramwatt.service.app import create_app
@@ -152,7 +153,7 @@ def test_without_a_provider_nothing_is_asked_and_scores_are_final(light, clock, 
     assert scored(light)["provisional"] is False
     # Nor where the chain has nothing that scores use: Energinet is direct.
     live = with_chain(light, local, "energinet")
-    meter = [replace(record, job_id="job-2") for record in job("DK-DK1")]
+    meter = [msgspec.structs.replace(record, job_id="job-2") for record in job("DK-DK1")]
     ingest(live, "job-2", lines(meter))
     assert scored(live, "job-2")["provisional"] is False
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
@@ -193,7 +194,10 @@ def test_two_jobs_are_compared_per_unit_or_refused(two, client):
 def test_runs_of_other_work_are_told_what_each_side_counts(light, client):
     add(light, "images", project="A")
     counted = journal("tokens", project="A", units=("token",))
-    tokens = [replace(one, unit="token") if one.TYPE == "count" else one for one in counted]
+    tokens = [
+        msgspec.structs.replace(one, unit="token") if one.TYPE == "count" else one
+        for one in counted
+    ]
     ingest(light, "tokens", lines(tokens))
     text = page(client, "/compare?before=images&after=tokens")
     assert "no unit of work in common: before counts image; after counts token." in text
@@ -269,7 +273,6 @@ def test_a_key_made_without_a_choice_of_projects_is_for_all_of_them(client):
 
 
 def test_settings_name_their_origin_and_hide_secrets(light):
-    from dataclasses import replace
 
     alerts = replace(light.config.alerts, webhook_secret="hush-1", smtp_url="smtp://me:hush-2@mail")
     url = "postgresql://ada:hush-3@db/gramwatt?password=hush-4"

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gramwatt.sci.journal.records import IntervalRecord, decode, encode
 from gramwatt.service.config import ServiceConfig, sqlite_url
