@@ -2,5 +2,5 @@
 
 `records.decode` and `records.encode` read and write a line; `merge.merge` makes one job of the
 records of all writers; `corrections.corrected` applies what was declared afterwards;
-`telemetry.joined` averages how a device ran.
+`records.joined` averages how a device ran.
 """
