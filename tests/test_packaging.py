@@ -11,6 +11,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -124,10 +125,15 @@ def test_the_wheel_names_what_others_made_in_it(wheel: Path) -> None:
     assert {path for path in static if not path.endswith("/static")} <= named
 
 
-def test_the_engine_and_track_run_without_any_dependency(site: Path, tmp_path: Path) -> None:
-    text = """
-import gramwatt, gramwatt.sci.score.score, gramwatt.sci.analysis.month
+def test_track_needs_no_dependency_and_the_engine_msgspec_alone(site: Path, tmp_path: Path) -> None:
+    needed = tmp_path / "needed"
+    needed.mkdir()
+    (needed / "msgspec").symlink_to(Path(msgspec.__file__).parent)
+    text = f"""
+import gramwatt
 from gramwatt import track
+sys.path.append({str(needed)!r})
+import gramwatt.sci.score.score, gramwatt.sci.analysis.month
 from gramwatt.sci.catalog.catalog import load_catalog
 print(gramwatt.__file__, load_catalog().zone("DE").zone, callable(track))
 """
