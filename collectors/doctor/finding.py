@@ -11,8 +11,8 @@ from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices.board import Place
 from gramwatt.collectors.devices.nvml import NvmlCalls
 from gramwatt.sci.base.host_model import RelativeRange
+from gramwatt.sci.base.meters import relative_range
 from gramwatt.sci.base.quantity import KINDS, Kind
-from gramwatt.sci.base.uncertainty import relative_range
 
 State = Literal["ok", "limited", "missing", "off", "absent"]
 """ok: works. limited: works in part. missing: would be needed. off: switched off. absent: this
@@ -24,7 +24,7 @@ class Finding:
     """The result of one check: what was checked, its state, the detail, and how to fix it.
 
     `kind` says how energy from this source is known, where it gives any, and `meter` what gives
-    it, where that has a range of its own (`uncertainty.relative_range`).
+    it, where that has a range of its own (`meters.relative_range`).
     """
 
     what: str

@@ -3,8 +3,8 @@
 import pytest
 
 from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL, cpu_power_w, ram_power_w
+from gramwatt.sci.base.meters import energy, relative_range
 from gramwatt.sci.base.quantity import Kind
-from gramwatt.sci.base.uncertainty import energy, relative_range
 from gramwatt.sci.catalog.catalog import load_catalog
 
 
