@@ -377,7 +377,7 @@ def test_the_usual_hosts(catalog: Catalog) -> None:
         return kilograms(found) if found else None
 
     assert share("nvidia-l4") == (225.0, 39.0, 1400.0)
-    assert share("nvidia-k80") == (112.5, 21.5, 700.0)
+    assert share("nvidia-k80") == (112.5, 19.5, 700.0)
     assert share("nvidia-rtx-4090") == (360.0, 58.0, 1400.0)
     assert share("nvidia-gh200-96") == (356.25, 0.0, 812.5)
     assert share("google-coral-edge-tpu") == (45.0, 10.5, 96.0)
