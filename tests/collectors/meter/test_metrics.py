@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gramwatt.collectors.cli.run.command import WANDB
 from gramwatt.collectors.common.config import resolve
-from gramwatt.collectors.common.metrics_setting import WANDB
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.metrics import JobFigures
 from tests.collectors.doubles.processes import with_gpus
