@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import sys
 import time
@@ -17,12 +16,10 @@ from typing import Any
 
 from flask import Flask, Response, g, has_request_context, request
 
-from gramwatt.collectors.common.config import OTHER_VARIABLES, PARSERS, misspelt, resolve
-from gramwatt.service.config import SETTINGS, Form
+from gramwatt.collectors.common.config import resolve
+from gramwatt.service.config import Form
 
 HEADER = "X-Request-ID"
-GUNICORN = frozenset({"BIND", "WORKERS"})
-"""Variables that only gunicorn's configuration reads (deploy/gunicorn.conf.py), without prefix."""
 _ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _log = logging.getLogger("gramwatt.access")
 
@@ -78,11 +75,8 @@ def set_up(form: Form) -> None:
     # That a task takes longer than its period is seen in its runs: it would be a line for each.
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     logging.getLogger("gramwatt").setLevel(logging.INFO if form == "json" else logging.WARNING)
-    own = {setting.key for setting in SETTINGS} | GUNICORN
-    clients = {key.upper() for key in PARSERS} | OTHER_VARIABLES
-    wrong = misspelt(os.environ, own, clients)
-    for text in [*(problem.text for problem in resolve().problems), *wrong]:
-        logging.getLogger("gramwatt.service").warning(text)
+    for notice in resolve().notices:
+        logging.getLogger("gramwatt.service").warning(notice.message)
 
 
 def install(app: Flask) -> None:

@@ -88,7 +88,6 @@ def _mean(job: JobDoc) -> IntensityUsedDoc:
         "points": 0,
         "energy_j": 0.0,
         "g_per_kwh": mean["value"],
-        "series": "",
         "source": mean["source"],
     }
 
