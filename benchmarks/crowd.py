@@ -30,7 +30,7 @@ from statistics import median
 from threading import Event
 
 from benchmarks.scale import MONTH, fill, records
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common.keys import ensure_home_key
 from gramwatt.sci.journal.records import encode
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.config import ServiceConfig, sqlite_url
@@ -97,7 +97,7 @@ def _resident_b(pid: int) -> int:
 def serving(kind: str, home: Path) -> Iterator[Server]:
     """A server of a kind over the store in a folder."""
     environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_BIND": "127.0.0.1:0"}
-    admin = server_key.ensure(home)
+    admin = ensure_home_key(home)
     service = Service.open(ServiceConfig(home=home, database_url=_database(home)))
     key = create_key(service, f"reader-{kind}", "read")["key"]
     service.store.close()

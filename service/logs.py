@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 import time
@@ -16,10 +17,12 @@ from typing import Any
 
 from flask import Flask, Response, g, has_request_context, request
 
-from gramwatt.collectors.common.config import resolve
-from gramwatt.service.config import Form
+from gramwatt.collectors.common.config import OTHER_VARIABLES, PARSERS, misspelt, resolve
+from gramwatt.service.config import SETTINGS, Form
 
 HEADER = "X-Request-ID"
+GUNICORN = frozenset({"BIND", "WORKERS"})
+"""Variables that only gunicorn's configuration reads (deploy/gunicorn.conf.py), without prefix."""
 _ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _log = logging.getLogger("gramwatt.access")
 
@@ -75,8 +78,11 @@ def set_up(form: Form) -> None:
     # That a task takes longer than its period is seen in its runs: it would be a line for each.
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     logging.getLogger("gramwatt").setLevel(logging.INFO if form == "json" else logging.WARNING)
-    for notice in resolve().notices:
-        logging.getLogger("gramwatt.service").warning(notice.message)
+    own = {setting.key for setting in SETTINGS} | GUNICORN
+    clients = {key.upper() for key in PARSERS} | OTHER_VARIABLES
+    wrong = misspelt(os.environ, own, clients)
+    for text in [*(problem.text for problem in resolve().problems), *wrong]:
+        logging.getLogger("gramwatt.service").warning(text)
 
 
 def install(app: Flask) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from waitress.server import create_server
 
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common.keys import ensure_home_key
 from gramwatt.service import logs
 from gramwatt.service.access import keys
 from gramwatt.service.access.sessions import new_link
@@ -64,7 +64,7 @@ def run(config: ServiceConfig, listen: Listen, *, open_browser: bool = False) ->
     service = replace(service, config=replace(config, hosts=(*config.hosts, _shown(address))))
     upgrade(service.store)
     logs.set_up(config.log)  # that the database is away now, the command says itself
-    server_key.ensure(config.home)
+    ensure_home_key(config.home)
     worker = ScoringWorker(service)
     app = create_app(service=replace(service, score_later=worker.add))
     server = create_server(

@@ -14,13 +14,12 @@ from gramwatt.sci.analysis.breakdown import (
     components,
     intensity_of,
     method_of,
-    pue_sources,
+    pue_of,
 )
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.propagation import Uncertainty
-from gramwatt.sci.base.quantity import Quantity, total, weakest
+from gramwatt.sci.base.quantity import Quantity, ends_of, total, weakest
 from gramwatt.sci.grid.zones import at_equal_grid
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.assess import GRADE_NEEDS
@@ -240,7 +239,7 @@ class Accounts:
 
 
 def _intensities(members):
-    return {tuple(row) for m in members for row in intensity_of(m.job)}
+    return {tuple(row[:3]) for m in members for row in intensity_of(m.job)}
 
 
 def _methods(members):
@@ -336,14 +335,15 @@ def _pue(members, sums):
     kwh = _weighted(members, "boundary", "facility")
     if not (energy and energy.value > 0 and kwh > 0):
         return None
-    sources = sorted({source for m in members for source in pue_sources(m.job)})
+    sources = sorted({source for m in members for source in pue_of(m.job)[1]})
+    ids = {id_ for m in members for id_ in pue_of(m.job)[2]}
     kind = weakest(m.job["method"]["pue"]["kind"] for m in members)
     found = Quantity.exact(kwh / energy.value, "1", kind, "all").sourced(*sources)
     if not (_above(grams) and grams.relative and energy.relative):
         return found
-    ratio = grams.over(energy, "1").uncertainty.effects
-    own = Uncertainty({name: ratio[name] for name in ratio if name in sources}).ends()
-    return found.ranged(math.exp(own.low), math.exp(own.high))
+    ratio = grams.over(energy, "1").inputs
+    ends = ends_of({id_: ratio[id_] for id_ in ratio if id_ in ids})
+    return found.ranged(*map(math.exp, ends))
 
 
 def facility(members, sums):
@@ -359,15 +359,14 @@ def _method(members, sums):
     pue, intensity = _pue(members, sums), None
     if pue and sums.operational_g:
         ratio = sums.operational_g.over(sums.energy_kwh, "gCO2e/kWh")
-        sources = {source for m in members for source in pue_sources(m.job)}
-        texts = {row[2] for m in members for row in intensity_of(m.job)}
-        effects = ratio.uncertainty.effects
-        own = Uncertainty({n: effects[n] for n in effects if n not in sources}).ends()
+        ids = {id_ for m in members for id_ in pue_of(m.job)[2]}
+        texts = {row[3] for m in members for row in intensity_of(m.job)}
+        ends = ends_of({id_: ratio.inputs[id_] for id_ in ratio.inputs if id_ not in ids})
         value = ratio.value / pue.value
         unit, kind = "gCO2e/kWh", sums.operational_g.kind
         intensity = Quantity.exact(value, unit, kind, "all")
         intensity = intensity.sourced(*(sorted(texts) or sums.operational_g.sources))
-        intensity = intensity.ranged(math.exp(own.low), math.exp(own.high))
+        intensity = intensity.ranged(*map(math.exp, ends))
     excluded = {text for method in methods for text in method["boundary_excluded"]}
     lives = [method["lifetime_years"] for method in methods]
     same = ("standard", "formula", "boundary_included", "intensity_approach")

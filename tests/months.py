@@ -144,7 +144,7 @@ class _Member:
         return _Sums(*(self._term(term) for term in TERMS))
 
     def _term(self, term: Term) -> Quantity | None:
-        """A term of the job over these days, with the job's uncertainty by inputs."""
+        """A term of the job over these days, with the effects of the job's inputs."""
         found: Quantity | None = getattr(Part(self.job, self.days).sums, term)
         return found
 

@@ -33,7 +33,7 @@ ARROWS = {
         "gramwatt.collectors.common.http",
         "gramwatt.collectors.common.identity",
         "gramwatt.collectors.common.progress",
-        "gramwatt.collectors.common.server_key",
+        "gramwatt.collectors.common.keys",
         "gramwatt.collectors.common.times",
     ),
 }

@@ -109,8 +109,11 @@ def test_every_environment_variable_is_explained() -> None:
 
 def test_every_variable_that_is_known_is_defined_in_one_row_of_the_documents() -> None:
     from gramwatt.collectors.common.config import OTHER_VARIABLES, PARSERS
+    from gramwatt.service.config import SETTINGS
+    from gramwatt.service.logs import GUNICORN
 
-    known = [f"GRAMWATT_{key}" for key in (*OTHER_VARIABLES, *(key.upper() for key in PARSERS))]
+    keys = {setting.key for setting in SETTINGS} | {key.upper() for key in PARSERS}
+    known = [f"GRAMWATT_{key}" for key in keys | OTHER_VARIABLES | GUNICORN]
     used = {name for path in sources() for name in VARIABLE.findall(path.read_text("utf-8"))}
     assert used - set(known) == set()
     cells = DEFINITION.findall(text_of(*DOCS))

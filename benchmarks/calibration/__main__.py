@@ -6,7 +6,7 @@ Jobs: twenty kinds, scored as in production, against truths drawn from the range
 Intensity, with --traces: annual values against hourly traces, by zone and length of time, for jobs
 of the same hours every day, and by months of jobs; then years and zones that the fit did not have.
 --write puts the fitted tables into the catalog, and ends. Last, how far later editions of a year
-moved, beside the range of a value by the hour. Exit code 1 where a coverage is out of bounds: 78 to
+moved, beside the range of a value by the hour. Exit code 1 where a coverage is out of bounds: 75 to
 90 % for jobs (hours that usually lie far from the annual value have a range that holds it too); for
 intensity 70 to 90 % in every zone, 65 % and more in every zone left out and in the mean of
 the years left out; 70 to 95 % for months in the mean of the zones.
@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.calibration import fitting, intensity, jobs
 from gramwatt.sci.grid.zones import HOURLY_SPREAD
 
-JOBS = (0.78, 0.9)
+JOBS = (0.75, 0.9)
 GRIDS = (0.7, 0.9)
 YEARS, ZONES, REVISED = 0.65, 0.65, 0.76
 MONTHS = (0.7, 0.95)

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
-from gramwatt.sci.base.propagation import Effect, Uncertainty
-from gramwatt.sci.base.quantity import QuantityDoc
-from gramwatt.sci.base.uncertainty import SHARED, energy
+from gramwatt.sci.base.meters import SHARED, energy
+from gramwatt.sci.base.quantity import Effect, QuantityDoc
 from gramwatt.sci.base.units import J_PER_KWH, S_PER_YEAR
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -96,7 +95,7 @@ def report(draws: int = DRAWS) -> Iterator[dict[str, Any]]:
         document = score(merge(list(_journal(kind))), context)
         end = START + timedelta(hours=kind.hours)
         [point] = context.intensity.points(document["zone"], START, end)
-        grid = point.intensity.uncertainty
+        grid = point.intensity.inputs.values()
         truths = _truths(document, grid, np.random.default_rng(number), draws)
         published = {term: document.get(term) for term in TERMS[:-1]}
         published["sci"] = document["sci"][0]["g_per_unit"]
@@ -152,11 +151,11 @@ class _Lines:
 
 
 def _truths(
-    document: JobDoc, hours: Uncertainty, source: np.random.Generator, draws: int
+    document: JobDoc, hours: Iterable[Effect], source: np.random.Generator, draws: int
 ) -> dict[str, Values]:
     """E, O, M, C and C per R of the job in many worlds that its inputs allow.
 
-    `hours` has what the grid's intensity in its hours depends on.
+    `hours` are the effects of what the grid's intensity in its hours depends on.
     """
     drawn: dict[str, Values] = {}
 
@@ -176,7 +175,7 @@ def _truths(
             energy_kwh += joules / J_PER_KWH * factor
     method = document["method"]
     grid, pue, life = method["intensity_g_per_kwh"], method["pue"], method["lifetime_years"]
-    of_hours = _product(hours.effects.values(), source, draws)
+    of_hours = _product(hours, source, draws)
     operational = energy_kwh * grid["value"] * of_hours * pue["value"] * one("PUE", pue)
     embodied = np.zeros(draws)
     for share in document["embodied_terms"]:

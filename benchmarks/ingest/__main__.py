@@ -36,7 +36,7 @@ import sqlalchemy as sa
 
 from benchmarks.ingest.peers import rates
 from benchmarks.ingest.rows import uploads
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common.keys import home_key
 from gramwatt.service.store.database import Store, parse_url
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval
@@ -86,7 +86,7 @@ def serving(database_url: str, home: Path) -> Iterator[tuple[int, int, str]]:
                 if process.poll() is not None:
                     raise SystemExit((home / "log").read_text())
                 time.sleep(0.05)
-            yield process.pid, int(found[1]), server_key.read(home) or ""
+            yield process.pid, int(found[1]), home_key(home) or ""
         finally:
             process.terminate()
             process.wait()

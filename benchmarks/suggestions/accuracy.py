@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from benchmarks.suggestions.quantiles import percentile
 from benchmarks.suggestions.regression import Observation, fit, observations
 from benchmarks.suggestions.replay import (
     COVERAGE_AIM,
@@ -30,7 +31,6 @@ from gramwatt.sci.advice.prediction.serving import direct, serving_rows
 from gramwatt.sci.advice.prediction.time_model import Specs, TimeModel, specs_of
 from gramwatt.sci.advice.prediction.workload import SMALL_POWER_SHARE
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.uncertainty import percentile
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 
 ALL = "all"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.suggestions.quantiles import percentile
 from gramwatt.sci.advice.actions.settings import HALVED_FROM, LARGE_QUANTISED, LIMITS
 from gramwatt.sci.advice.prediction.measurements import Evidence, Measurement
 from gramwatt.sci.advice.prediction.time_model import Specs
-from gramwatt.sci.base.uncertainty import percentile
 
 LIMIT_STEP = 0.04
 """How far a measured limit may lie from the suggested one, of rated power."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.suggestions.quantiles import percentile
 from benchmarks.suggestions.regression import Observation, fit
 from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, pairs
 from gramwatt.sci.advice.prediction.time_model import Setting, Specs, TimeModel
-from gramwatt.sci.base.uncertainty import percentile
 
 COVERAGE_AIM = 0.80
 """Share of the kept-out residuals that a range is made to hold."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks.suggestions.quantiles import percentile
 from benchmarks.suggestions.regression import Observation, fit
 from gramwatt.sci.advice.actions import host_power
 from gramwatt.sci.advice.actions.host_power import HOST_RATED_W, HOST_SIZE, HOST_W
@@ -31,7 +32,6 @@ from gramwatt.sci.advice.prediction.measurements import (
 from gramwatt.sci.advice.prediction.time_model import TimeModel
 from gramwatt.sci.advice.suggest_request import PRECISIONS, parse_suggest_request
 from gramwatt.sci.base.csv_data import parse
-from gramwatt.sci.base.uncertainty import percentile
 from gramwatt.sci.catalog.catalog import Catalog
 
 FRAMEWORKS = {"pytorch": "pytorch", "tuned": "tensorrt", "llama.cpp": "llama.cpp"}

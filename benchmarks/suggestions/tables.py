@@ -20,6 +20,7 @@ from pathlib import Path
 
 from benchmarks.suggestions.accuracy import Replay, power_shares
 from benchmarks.suggestions.evidence import measured_effects
+from benchmarks.suggestions.quantiles import percentile
 from benchmarks.suggestions.regression import fit
 from benchmarks.suggestions.shipped import (
     SYSTEMS,
@@ -30,7 +31,6 @@ from benchmarks.suggestions.shipped import (
 )
 from gramwatt.sci.advice.actions.host_power import WALL_LEAST_W
 from gramwatt.sci.advice.prediction.measurements import measurements
-from gramwatt.sci.base.uncertainty import percentile
 from gramwatt.sci.catalog.catalog import load_catalog
 
 ROOT = Path(__file__).resolve().parents[2]

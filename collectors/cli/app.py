@@ -74,7 +74,7 @@ def show_config(as_json: AsJson = False) -> None:
     """Print every setting and where it comes from. Exit code 2 when a file or value is wrong."""
     config = resolve()
     shown = describe(config)
-    problems = [notice.message for notice in config.notices]
+    problems = [problem.text for problem in config.problems]
     problems += place_problems(config).values()
     if as_json:
         print(json.dumps({"settings": shown, "problems": problems}, indent=2))

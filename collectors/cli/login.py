@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.collectors.common import config, http, stored_keys
+from gramwatt.collectors.common import config, http, keys
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.tracking.messages import print_message
 
@@ -29,7 +29,7 @@ def store_key(text: str) -> None:
         server = config.PARSERS["server"](text)
     except ValueError as error:
         raise _stop(2, f"--server: {error}") from None
-    plain = server.startswith("http://") and not config.is_loopback(server)
+    plain = server.startswith("http://") and not keys.is_loopback(server)
     if plain and not config.resolve().allow_http:
         secure = "use https://, or set GRAMWATT_ALLOW_HTTP=1"
         raise _stop(2, f"--server: plain http, which everybody on the way can read; {secure}")
@@ -47,7 +47,7 @@ def store_key(text: str) -> None:
         raise _stop(1, f"{config.plain_address(server)} does not know this key; nothing was stored")
     folder = config.user_file(os.environ).parent
     try:
-        print(f"stored in {stored_keys.store(folder, server, key)}")
+        print(f"stored in {keys.store_key(folder, server, key)}")
     except OSError as error:
         raise _stop(1, f"cannot write to {folder}: {why(error)}") from None
 

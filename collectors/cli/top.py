@@ -91,12 +91,11 @@ def _jobs(server: str | None) -> list[LiveJob]:
 
         return [job for home in homes for job in live_jobs(home, config, now)]
     from gramwatt.collectors.client.running import ServerError, server_jobs
-    from gramwatt.collectors.common import server_key
 
     if config.server is None:
-        refused = next(note.message for note in config.notices if note.field == "server")
-        raise ServerError(refused.replace("argument: server is ignored", "--server"))
-    return server_jobs(server, server_key.key_for(config, homes[0], server), now)
+        why = next(problem.why for problem in config.problems if problem.key == "server")
+        raise ServerError(f"--server: {why}")
+    return server_jobs(server, config.key_for(server, homes[0]), now)
 
 
 def _shown(server: str | None) -> RenderableType:

@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 from gramwatt.collectors.client.errors import KINDS, ApiError, UnavailableError
-from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import plain_address, resolve
 from gramwatt.collectors.common.http import Answer, Unanswered, exchange, new_session
 
@@ -219,9 +218,9 @@ def _by_settings(url: str | None, api_key: str | None) -> tuple[str, str | None]
     config = resolve({"server": url, "api_key": api_key or None})
     server = config.server
     if server is None or (url is not None and config.origins["server"] != "argument"):
-        refused = (notice.message for notice in config.notices if notice.field == "server")
+        refused = (problem.text for problem in config.problems if problem.key == "server")
         raise ValueError(next(refused, "no server: give Client(url=...), or set GRAMWATT_SERVER"))
-    return server, server_key.key_for(config, config.home, server) if api_key is None else api_key
+    return server, config.key_for(server) if api_key is None else api_key
 
 
 def _part(text: str) -> str:

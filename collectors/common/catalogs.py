@@ -7,9 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.config import Config, Problem, resolve
 from gramwatt.collectors.common.files import why
-from gramwatt.sci.base.notices import Notice
 
 if TYPE_CHECKING:
     from gramwatt.sci.catalog.catalog import Catalog
@@ -90,14 +89,14 @@ def place_problems(config: Config) -> dict[str, str]:
 
 
 def consistent(config: Config) -> Config:
-    """Return the configuration without a region that its zone contradicts, and a notice for it."""
+    """Return the configuration without a region that its zone contradicts, and a problem for it."""
     if config.zone is None or config.region is None:
         return config
     text = place_problems(config).get("region")
     if text is None:
         return config
-    notice = Notice("argument-ignored", f"region is ignored: {text}", "region")
-    return replace(config, region=None, notices=(*config.notices, notice))
+    problems = (*config.problems, Problem("", "region", text))
+    return replace(config, region=None, problems=problems)
 
 
 def _contradiction(catalog: Catalog, zone: str, region: str) -> str | None:

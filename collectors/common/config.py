@@ -8,22 +8,19 @@ docs/configuration.md lists every key.
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from enum import IntEnum
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from pathlib import Path
-from socket import inet_aton
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from gramwatt.collectors.common import stored_keys
 from gramwatt.collectors.common.files import why
-from gramwatt.collectors.common.metrics_setting import Metrics, parse_metrics
+from gramwatt.collectors.common.keys import STORED_FILE, home_key_for, is_loopback, stored_key
 from gramwatt.collectors.common.orchestrators import run_name
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.records import JOB_KINDS, UNIT_PATTERN
@@ -38,24 +35,51 @@ TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
 PUE_MAX = 5.0
 """Highest PUE a journal record may carry (gramwatt.sci.journal.records refuses more)."""
-_OTHERS = """
-JOB_ID WITHIN REPORTER PROJECTS QUIET NVML SHARED_GPU HOST_SOURCE MLFLOW LIGHTNING
-DATABASE_URL BIND WORKERS HOSTS TRUSTED_PROXIES REQUESTS_PER_S
-MAX_BODY_MIB LOG TIMEZONE
-SILENT_AFTER_S PROVISIONAL_EVERY_S RETENTION_DAYS AUDIT_RETENTION_DAYS BACKUP_DIR BACKUP_KEEP
-PUBLIC_BADGES
-OIDC_ISSUER OIDC_CLIENT_ID OIDC_CLIENT_SECRET_FILE OIDC_GROUPS_CLAIM OIDC_ADMIN_GROUPS
-OIDC_READ_GROUPS OIDC_PROJECTS SESSION_HOURS WEBHOOK_SECRET WEBHOOK_HOSTS SMTP_URL MAIL_FROM
-ORGANISATION ACCOUNTABLE CONTACT REPORT_DIR REPORT_EMAIL REPORT_S3_URL REPORT_PROJECTS
-BASE_YEAR TARGETS MARKET_FACTORS DECIMAL_MARK
-INTENSITY INTENSITY_ZONES ELECTRICITY_MAPS_KEY ELECTRICITY_MAPS_KEY_FILE
-ELECTRICITY_MAPS_URL ENTSOE_KEY ENTSOE_KEY_FILE ENTSOE_URL EIA_KEY EIA_KEY_FILE EIA_URL
-UK_URL ENERGINET_URL
-"""
-OTHER_VARIABLES = frozenset(_OTHERS.split())
-"""Variables beside those of PARSERS, without PREFIX, so that a misspelt one can be reported."""
-SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)\Z")
-"""End of the variables that Kubernetes sets for a Service named gramwatt, as in deploy/."""
+OTHER_VARIABLES = frozenset(
+    {"JOB_ID", "WITHIN", "REPORTER", "PROJECTS", "QUIET", "NVML", "SHARED_GPU", "HOST_SOURCE"}
+    | {"MLFLOW", "LIGHTNING"}
+)
+"""The client's variables that are no setting, without PREFIX."""
+LIKE = 0.8
+"""How alike a name is to the one that it is a slip of, as difflib has it: no variable of the
+service is so like one of the client."""
+METRICS_WORDS = frozenset({"names", "wandb"})
+
+
+class Metrics(NamedTuple):
+    """Where the figures of a running job are served: `text` as given, its host and port.
+
+    Of the words beside them, `names`: project and name of the job too; `wandb`: have runs of W&B
+    poll the address.
+    """
+
+    text: str
+    host: str
+    port: int
+    words: frozenset[str]
+
+    @property
+    def url(self) -> str:
+        """Return the address that is polled."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/metrics"
+
+
+class Problem(NamedTuple):
+    """Something wrong in the settings, which is ignored: where it is, the key, and why.
+
+    Without a key `why` is the whole sentence.
+    """
+
+    origin: str
+    key: str | None
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The sentence for people."""
+        where = f"{self.origin}: " if self.origin else ""
+        return f"{where}{self.key} is ignored: {self.why}" if self.key else self.why
 
 
 def plain_address(address: str) -> str:
@@ -164,6 +188,24 @@ def _tags(value: Any) -> dict[str, str]:
     return {key: _encodable(text) for key, text in texts.items()}
 
 
+def parse_metrics(value: Any) -> Metrics:
+    """Return the setting of a text such as `127.0.0.1:9464,names`; raises ValueError."""
+    parts = [part.strip() for part in str(value).split(",")]
+    addresses = [part for part in parts if part not in METRICS_WORDS]
+    if len(addresses) != 1:
+        words = ", ".join(sorted(METRICS_WORDS))
+        raise ValueError(f"not HOST:PORT, and {words}: {str(value)[:40]!r}")
+    host, _, port = addresses[0].rpartition(":")
+    host = host.strip("[]").replace("localhost", "127.0.0.1")
+    try:
+        if not 0 < int(port) < 65536 or not ip_address(host).is_loopback:
+            raise ValueError
+    except ValueError:
+        text = f"not a port of this machine alone, such as 127.0.0.1:9464: {addresses[0][:40]!r}"
+        raise ValueError(text) from None
+    return Metrics(str(value), host, int(port), frozenset(parts) & METRICS_WORDS)
+
+
 def _setting(parse: Callable[[Any], Any], default: Any = None) -> Any:
     """Return a field of Config: a setting with the check of its value."""
     return field(default=default, metadata={"parse": parse})
@@ -171,7 +213,7 @@ def _setting(parse: Callable[[Any], Any], default: Any = None) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Every setting of one job with its origin; `notices` lists what was wrong and ignored.
+    """Every setting of one job with its origin; `problems` lists what was wrong and ignored.
 
     `server` and `api_key` are None where the key is not for that server (docs/access.md).
     `cloud_metadata` allows to ask the cloud for the region where no place is given,
@@ -202,7 +244,20 @@ class Config:
     metrics: Metrics | None = _setting(parse_metrics)
     tags: Mapping[str, str] = field(default_factory=dict, metadata={"parse": _tags})
     origins: Mapping[str, str] = field(default_factory=dict)
-    notices: tuple[Notice, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """The problems as notices of a job."""
+        return tuple(Notice("argument-ignored", row.text, row.key) for row in self.problems)
+
+    def key_for(self, server: str, home: Path | None = None) -> str | None:
+        """Return the key to send to a server: the configured one for the configured server only,
+        else one stored for it, or the home's own where it is that server's; None without one.
+        """
+        own = self.api_key if server == self.server else None
+        stored = stored_key(user_file(os.environ).parent, server)
+        return own or stored or home_key_for(home or self.home, server)
 
 
 PARSERS: dict[str, Callable[[Any], Any]] = {
@@ -223,7 +278,9 @@ class Trust(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One place of settings: its name for people, its values by key, and problems in reading it."""
+    """One place of settings: its name for people, its values by key, and problems in reading it,
+    each a sentence.
+    """
 
     origin: str
     values: Mapping[str, Any]
@@ -243,7 +300,7 @@ def resolve(
     """Return the configuration that holds for these arguments, this environment and this folder.
 
     `args` are values the user gave in the call; None means not given, and `default_name` a name
-    to use when no layer has one. Never raises for wrong content, which goes to Config.notices.
+    to use when no layer has one. Never raises for wrong content, which goes to Config.problems.
     """
     env = os.environ if environ is None else environ
     given = {key: value for key, value in (args or {}).items() if value is not None}
@@ -310,17 +367,24 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
     values = {
         key: environ[PREFIX + key.upper()] for key in PARSERS if environ.get(PREFIX + key.upper())
     }
-    return Layer(ENVIRONMENT, values, tuple(_unknown_variables(environ)))
+    own = {key.upper() for key in PARSERS} | OTHER_VARIABLES
+    return Layer(ENVIRONMENT, values, tuple(misspelt(environ, own)))
 
 
-def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
-    known = {key.upper() for key in PARSERS} | OTHER_VARIABLES
+def misspelt(
+    environ: Mapping[str, str], own: Collection[str], others: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield a sentence for each variable with a name like one of a program's `own`, without PREFIX.
+
+    Nothing is said of `others`, nor of any that is like none: it may be another program's, or made
+    by Kubernetes for a service.
+    """
     for name in environ:
         key = name.removeprefix(PREFIX)
-        if key != name and key not in known and not SERVICE_LINK.search(name):
-            like = get_close_matches(key, known, n=1)
-            then = f"; do you mean {PREFIX}{like[0]}?" if like else " and has no effect"
-            yield f"{name} is not known{then}"
+        if key == name or key in own or key in others:
+            continue
+        if like := get_close_matches(key, own, 1, LIKE):
+            yield f"{name} is not known; do you mean {PREFIX}{like[0]}?"
 
 
 def close_matches(name: str, known: Iterable[str]) -> str:
@@ -332,40 +396,40 @@ def close_matches(name: str, known: Iterable[str]) -> str:
 def _merged(layers: list[Layer], base: Config, user_folder: Path) -> Config:
     values: dict[str, Any] = {}
     origins = dict.fromkeys(PARSERS, "default")
-    problems: list[tuple[str, str | None]] = []
+    problems: list[Problem] = []
     trusts: dict[str, Trust] = {}
     servers: dict[str, Trust] = {}
     for layer in layers:
-        problems += [(text, None) for text in layer.problems]
+        problems += [Problem(layer.origin, None, text) for text in layer.problems]
         accepted: dict[str, Any] = {}
         for key, raw in layer.values.items():
             try:
                 accepted[key] = PARSERS[key](raw)
             except KeyError:
                 text = f"{layer.origin}: unknown key {key!r} is ignored"
-                problems.append((text + close_matches(key, PARSERS), None))
+                text += close_matches(key, PARSERS)
+                problems.append(Problem(layer.origin, None, text))
             except (TypeError, ValueError, OverflowError) as error:
-                problems.append((f"{layer.origin}: {key} is ignored: {error}", key))
+                problems.append(Problem(layer.origin, key, str(error)))
         if len({**values.get("tags", {}), **accepted.get("tags", {})}) > TAGS_MAX:
             text = f"at most {TAGS_MAX} tags with those of other places"
-            problems.append((f"{layer.origin}: tags is ignored: {text}", "tags"))
+            problems.append(Problem(layer.origin, "tags", text))
             del accepted["tags"]
         if layer.trust is Trust.PROJECT_FILE and accepted.pop("allow_http", False):
-            text = f"{layer.origin}: allow_http is ignored: a repository may not allow it"
-            problems.append((text, "allow_http"))
+            text = "a repository may not allow it"
+            problems.append(Problem(layer.origin, "allow_http", text))
         _overlay(values, origins, accepted, layer)
         trusts |= dict.fromkeys(accepted, layer.trust)
         if address := accepted.get("server"):
             servers[address] = max(layer.trust, servers.get(address, layer.trust))
     _take_stored_key(values, origins, servers, trusts, user_folder)
     if why_not := _server_problem(values, origins, servers, trusts.get("api_key")):
-        problems.append((f"{origins['server']}: server is ignored: {why_not}", "server"))
+        problems.append(Problem(origins["server"], "server", why_not))
         values |= {"server": None, "api_key": None}
         origins |= {"server": "default", "api_key": "default"}
     if "unit" in values:
         values["units"] = values.pop("unit")
-    notices = tuple(Notice("argument-ignored", text, key) for text, key in problems)
-    return replace(base, **values, origins=origins, notices=notices)
+    return replace(base, **values, origins=origins, problems=tuple(problems))
 
 
 def _take_stored_key(
@@ -379,9 +443,9 @@ def _take_stored_key(
     server, key_trust = values.get("server"), trusts.get("api_key")
     if server is None or (key_trust is not None and servers[server] >= key_trust):
         return
-    stored = stored_keys.key_for(user_folder, server)
+    stored = stored_key(user_folder, server)
     if stored is not None:
-        values["api_key"], origins["api_key"] = stored, str(user_folder / stored_keys.NAME)
+        values["api_key"], origins["api_key"] = stored, str(user_folder / STORED_FILE)
         servers[server] = trusts["api_key"] = Trust.USER_FILE
 
 
@@ -403,7 +467,7 @@ def _server_problem(
 
     `servers` holds for each address the most trusted place that names it, `key_trust` is that of
     the key, None without one: then a repository may only name a server of this machine, for which
-    gramwatt.collectors.common.server_key knows whether it is the user's.
+    gramwatt.collectors.common.keys knows whether it is the user's.
     """
     server = values.get("server")
     if server is None:
@@ -432,25 +496,6 @@ _TRUST_IT = (
 )
 
 
-def is_loopback(server: str) -> bool:
-    """Return True for an address of this machine, such as http://127.0.0.1:8642.
-
-    Short, decimal and IPv6-mapped forms count as well: the resolver reads them as the same address.
-    """
-    host = urlsplit(server).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761, section 6.3
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        try:
-            address = ip_address(inet_aton(host))  # 127.1, 2130706433
-        except (OSError, UnicodeError):
-            return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback
-
-
 def _overlay(
     values: dict[str, Any],
     origins: dict[str, str],
@@ -476,15 +521,15 @@ def describe(config: Config) -> dict[str, dict[str, Any]]:
         value = getattr(config, "units" if key == "unit" else key)
         if key in SECRETS and value is not None:
             value = "(hidden)"
-        elif key == "unit":
-            value = list(value)
         elif key == "server" and value is not None:
             value = plain_address(value)
-        elif key in ("home", "overlay"):
-            value = None if value is None else str(value)
-        elif key == "metrics":
-            value = None if value is None else value.text
-        elif key == "tags":
+        elif isinstance(value, Metrics):
+            value = value.text
+        elif isinstance(value, Path):
+            value = str(value)
+        elif isinstance(value, Mapping):
             value = dict(value)
+        elif isinstance(value, tuple):
+            value = list(value)
         shown[key] = {"value": value, "origin": config.origins.get(key, "default")}
     return shown

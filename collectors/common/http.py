@@ -13,8 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gramwatt.collectors.common.background import in_background
-from gramwatt.collectors.common.config import is_loopback
-from gramwatt.collectors.common.server_key import may_go_to
+from gramwatt.collectors.common.keys import is_loopback, may_go_to
 
 if TYPE_CHECKING:
     import requests

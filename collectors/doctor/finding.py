@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices.board import Place
 from gramwatt.collectors.devices.nvml import NvmlCalls
 from gramwatt.sci.base.host_model import RelativeRange
+from gramwatt.sci.base.meters import relative_range
 from gramwatt.sci.base.quantity import KINDS, Kind
-from gramwatt.sci.base.uncertainty import relative_range
 
 State = Literal["ok", "limited", "missing", "off", "absent"]
 """ok: works. limited: works in part. missing: would be needed. off: switched off. absent: this
@@ -23,7 +24,7 @@ class Finding:
     """The result of one check: what was checked, its state, the detail, and how to fix it.
 
     `kind` says how energy from this source is known, where it gives any, and `meter` what gives
-    it, where that has a range of its own (`uncertainty.relative_range`).
+    it, where that has a range of its own (`meters.relative_range`).
     """
 
     what: str
@@ -78,6 +79,13 @@ class Target:
         """Return whether this is a container, by the files and variables that engines leave."""
         marks = (self.root / ".dockerenv", self.root / "run/.containerenv")
         return "KUBERNETES_SERVICE_HOST" in self.environ or any(path.exists() for path in marks)
+
+    @property
+    def in_virtual_machine(self) -> bool:
+        """Return whether the processor reports a hypervisor."""
+        flags = text_of(self.root / "proc/cpuinfo") or ""
+        below = text_of(self.root / "sys/hypervisor/type") or ""
+        return " hypervisor" in flags or "hypervisor" in below
 
 
 def known_kind(text: str) -> Kind | None:

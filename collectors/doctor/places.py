@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import text_of
@@ -36,7 +35,8 @@ def switch(config: Config) -> Finding:
 
 def settings(config: Config) -> list[Finding]:
     """Return every setting that is wrong and therefore ignored."""
-    texts = [notice.message for notice in config.notices] + [*place_problems(config).values()]
+    texts = [problem.text for problem in config.problems]
+    texts += place_problems(config).values()
     if not texts:
         return [Finding("settings", "ok", "every setting is valid")]
     fix = "`gramwatt config` shows where each value comes from"
@@ -100,7 +100,7 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
     except Unanswered as error:
         text = f"{shown} {error}; journals stay spooled"
         return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
-    if status == 200 and not server_key.key_for(config, config.home, config.server):
+    if status == 200 and not config.key_for(config.server):
         text = f"{shown} answers, but no key is set: it would refuse journals"
         fix = "set GRAMWATT_API_KEY; there: gramwatt key create NAME --scope ingest"
         return Finding("server", "limited", text, fix)

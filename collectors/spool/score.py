@@ -78,12 +78,11 @@ def job_document(job_id: str, config: Config, where: str | LocalStore | None) ->
 def _of_server(job_id: str, config: Config, server: str) -> Document | None:
     """Return the document as the server scores it; None when it has none or is away."""
     from gramwatt.collectors.common.http import Unanswered, exchange, new_session
-    from gramwatt.collectors.common.server_key import key_for
     from gramwatt.collectors.spool.send import REFUSED, NotTaken
 
     url, headers = f"{server}/v1/jobs/{job_id}/report", {"Accept": "application/json"}
     try:
-        with new_session(key_for(config, config.home, server)) as session:
+        with new_session(config.key_for(server)) as session:
             answer = exchange(session, "GET", url, SERVER_LIMIT_S, headers=headers)
         document = answer.json() if answer.ok else None
     except (Unanswered, ValueError):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gramwatt.collectors.common import files, server_key
+from gramwatt.collectors.common import files
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.http import Answer, Unanswered, exchange, new_session
 from gramwatt.collectors.common.installation import LocalStore
@@ -200,7 +200,7 @@ def _close_neighbours(homes: Sequence[Path], job_id: str) -> list[str]:
 def _send(
     config: Config, home: Path, server: str, folders: Iterable[SpoolFolder], result: SyncResult
 ) -> None:
-    with new_session(server_key.key_for(config, home, server)) as session:
+    with new_session(config.key_for(server, home)) as session:
         for folder in folders:
             try:
                 _send_folder(folder, server, session, result)

@@ -418,7 +418,7 @@ def _check(options: Mapping[str, Any], unknown: list[str]) -> None:
     from gramwatt.collectors.common.config import resolve
 
     config = resolve(options)
-    problems = [notice.message for notice in config.notices]
+    problems = [problem.text for problem in config.problems]
     problems += place_problems(config).values()
     if problems:
         raise ValueError("; ".join(problems))

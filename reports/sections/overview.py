@@ -217,7 +217,7 @@ def _energy(devices: Sequence[DeviceDoc]) -> QuantityDoc | None:
     """Return the sum [kWh]; the errors of meters are each one's own."""
     figures = [device["energy_j"] for device in devices if device["class"] != "host"]
     known = [Quantity.from_doc(figure) for figure in figures if figure is not None]
-    whole = total(figure.named(f"meter {n}") for n, figure in enumerate(known))
+    whole = total(figure.as_input(f"meter {n}") for n, figure in enumerate(known))
     if whole is None or len(known) < len(figures):
         return None
     return whole.scaled(1 / J_PER_KWH, "kWh").to_doc()

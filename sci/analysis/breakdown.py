@@ -5,10 +5,8 @@ Each part is a share of a term of the job, so that sums over jobs weight it by t
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -19,9 +17,8 @@ from gramwatt.sci.base.document import (
     Term,
     figure,
 )
-from gramwatt.sci.base.propagation import NONE
-from gramwatt.sci.base.quantity import Quantity, of_uncertainty, total
-from gramwatt.sci.base.uncertainty import Sensors, energy
+from gramwatt.sci.base.meters import Sensor, energy
+from gramwatt.sci.base.quantity import Kind, Quantity, total
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.assess import shares
 
@@ -84,18 +81,19 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
     building as E, the intensity and what PUE is above 1. Inputs have the names that the terms have.
     """
     found: dict[tuple[Component, str], Quantity] = {}
-    grams, read = figure(job, "operational_g"), figure(job, "energy_kwh")
+    grams = figure(job, "operational_g")
     by_class: dict[str, list[Quantity]] = defaultdict(list)
     for device in job["devices"]:
-        by_class[device["class"]] += _readings(device)
+        by_class[device["class"]] += _readings(job["job_id"], device)
     sums = {name: total(parts) for name, parts in by_class.items()}
     whole = total(joules for joules in sums.values() if joules is not None)
-    if grams and read and whole and grams.value > 0 and whole.value > 0 and grams.relative:
+    if grams and whole and grams.value > 0 and whole.value > 0 and grams.relative:
         pue = Quantity.from_doc(job["method"]["pue"])
-        intensity = _intensity(job, grams, read)
-        per_joule = grams.value / whole.value / pue.value
+        intensity = Quantity.from_doc(job["method"]["intensity_g_per_kwh"])
+        per_joule = grams.value / whole.value / pue.value / intensity.value
         ends = max(0.0, pue.low - 1), pue.high - 1
         over = Quantity(pue.value - 1, *ends, pue.unit, pue.kind, pue.source)
+        over = over.as_input(next(iter(pue.inputs), "pue"))
         for name, joules in (*sums.items(), (OVERHEAD, whole)):
             if joules is None or joules.value <= 0:
                 continue
@@ -112,27 +110,21 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
     return found
 
 
-def _readings(device: DeviceDoc) -> list[Quantity]:
-    """Return the energy [J] of a device by kind, named as the engine names it."""
-    alone = Sensors(device["device_id"], 1.0, [(device["name"], 1.0)])
+def _readings(job_id: str, device: DeviceDoc) -> list[Quantity]:
+    """Return the energy [J] of a device by kind."""
+    sensor = Sensor(device["device_id"], device["name"], job_id)
     return [
-        energy(joules, kind, device["meter"], alone)  # type: ignore[arg-type]
+        energy(joules, kind, device["meter"], sensor)  # type: ignore[arg-type]
         for kind, joules in device["kinds"].items()
         if joules > 0
     ]
 
 
-def _intensity(job: JobDoc, grams: Quantity, read: Quantity) -> Quantity:
-    """Return 1 with the uncertainty of the intensity: what moves O, and neither E nor PUE."""
-    others = {*read.uncertainty.effects, *pue_sources(job)}
-    known = replace(grams.uncertainty.without(others), nonlinear=NONE)
-    source = job["method"]["intensity_g_per_kwh"]["source"]
-    return of_uncertainty(1.0, known, "1", grams.kind, source)
-
-
-def pue_sources(job: JobDoc) -> list[str]:
-    """Return the sources of each PUE of a job, which name its inputs in the range of O."""
-    return sorted({r["figure"]["source"] for r in job["method"]["inputs"] if r["symbol"] == "PUE"})
+def pue_of(job: JobDoc) -> tuple[Kind, list[str], list[str]]:
+    """Return the kind of the job's PUE, its sources, and the ids of what it depends on."""
+    pue, inputs = Quantity.from_doc(job["method"]["pue"]), job["method"]["inputs"]
+    sources = {row["figure"]["source"] for row in inputs if row["symbol"] == "PUE"}
+    return pue.kind, sorted(sources), sorted(pue.inputs)
 
 
 def hardware_of(job: JobDoc) -> str:
@@ -153,12 +145,12 @@ def method_of(job: JobDoc) -> list[str]:
 
 
 def intensity_of(job: JobDoc) -> list[list[str]]:
-    """Return zone, resolution and source of each intensity of a job: what a change of method is.
+    """Return zone, quality, series and source of each intensity of a job.
 
-    An edition's year is no part of it: the next edition of a publisher is the same method.
+    The first three are what a change of method is: the next edition of a series is the same method.
     """
     used = {
-        (row["zone"], row["quality"], " ".join(re.sub(r"\d+", "", row["source"]).split()))
+        (row["zone"], row["quality"], row["series"], row["source"])
         for row in job["intensity"]
         if row["energy_j"] > 0
     }

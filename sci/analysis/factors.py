@@ -88,6 +88,7 @@ def _mean(job: JobDoc) -> IntensityUsedDoc:
         "points": 0,
         "energy_j": 0.0,
         "g_per_kwh": mean["value"],
+        "series": "",
         "source": mean["source"],
     }
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import fsum, log
+from math import fsum
 from typing import get_args
 
 from gramwatt.sci.analysis.documents import ExcludedDoc, PendingDoc, PendingJobRow
@@ -25,19 +25,17 @@ from gramwatt.sci.base.document import (
     doc,
     figure,
 )
-from gramwatt.sci.base.propagation import Effect
+from gramwatt.sci.base.meters import energy
 from gramwatt.sci.base.quantity import (
     KINDS,
     Kind,
     Quantity,
     QuantityDoc,
     kind_of_sum,
-    of_uncertainty,
     total,
     total_known,
     weakest,
 )
-from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.score.functional_unit import per_unit
 
@@ -140,14 +138,14 @@ class Part:
             return total_known(known)
         if len(self.days) == len(self.job["days"]) or not whole.relative:
             return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
-        values: dict[Effect | None, list[float]] = defaultdict(list)
+        values: dict[tuple[float, float] | None, list[float]] = defaultdict(list)
         kinds: dict[Kind, float] = defaultdict(float)
         for of_day in known:
-            values[_own_ends(of_day, whole)].append(of_day["value"])
+            values[_own_range(of_day, whole)].append(of_day["value"])
             if of_day["value"] > 0:
                 kinds[of_day["kind"]] += of_day["value"]
         found = total(
-            _fitted(whole, ends).scaled(fsum(of_ends) / whole.value)
+            (whole.fitted(*ends) if ends else whole).scaled(fsum(of_ends) / whole.value)
             for ends, of_ends in values.items()
         )
         if found is None or not kinds:
@@ -156,23 +154,16 @@ class Part:
         return found.of_kind(kind)
 
 
-def _own_ends(of_day: QuantityDoc, whole: Quantity) -> Effect | None:
-    """Return the relative ends of a day's range; None where they are about those of the job."""
-    value, low = of_day["value"], of_day["low"]
+def _own_range(of_day: QuantityDoc, whole: Quantity) -> tuple[float, float] | None:
+    """Return the range of a day as multiples of its value; None where it is about the job's."""
+    value, low, high = of_day["value"], of_day["low"], of_day["high"]
     if not low > 0 or not whole.low > 0:
         return None
-    ends = Effect(round(log(low / value), 3), round(log(of_day["high"] / value), 3))
-    usual = log(whole.low / whole.value), log(whole.high / whole.value)
-    alike = (abs(one - other) <= ALIKE * abs(other) for one, other in zip(ends, usual, strict=True))
-    return None if all(alike) else ends
-
-
-def _fitted(whole: Quantity, ends: Effect | None) -> Quantity:
-    """Return a figure with the same inputs and these relative ends; itself for None."""
-    if ends is None:
-        return whole
-    known = whole.uncertainty.fitted(ends)
-    return of_uncertainty(whole.value, known, whole.unit, whole.kind, *whole.sources)
+    ends = round(low / value, 3), round(high / value, 3)
+    usual = whole.low / whole.value, whole.high / whole.value
+    pairs = zip(ends, usual, strict=True)
+    alike = all(abs(end - of_job) <= ALIKE * abs(of_job - 1) for end, of_job in pairs)
+    return None if alike else ends
 
 
 def months_of(job: JobDoc) -> dict[str, Part]:

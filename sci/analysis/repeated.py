@@ -192,7 +192,7 @@ def _both(measured: Quantity, repeated: Quantity | None) -> Quantity:
         return measured
     low, high = repeated.low / repeated.value, repeated.high / repeated.value
     scatter = of_sources(1.0, low, high, "1", measured.kind, measured.sources)
-    return measured.times(scatter.named("repetition"), "1")
+    return measured.times(scatter.as_input("repetition"), "1")
 
 
 def _sentence(ratio: Quantity, found: str, moved: str | None, compares: Compared) -> str:

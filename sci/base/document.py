@@ -6,16 +6,14 @@ them. An unknown figure is None, never 0. docs/api.md describes the fields.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, TypedDict
 
 from gramwatt.sci.base.notices import NoticeDoc
-from gramwatt.sci.base.propagation import UncertaintyDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 
 Term = Literal["energy_kwh", "operational_g", "embodied_g"]
-"""The terms of a job whose uncertainty its document keeps by inputs."""
+"""The terms of a job whose inputs its document keeps."""
 
 
 def to_json(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -196,7 +194,8 @@ class StepsDoc(TypedDict):
 class IntensityUsedDoc(TypedDict):
     """Intensity of one zone, quality and source over [start, end), as the score used it.
 
-    `points` is how many, `energy_j` what was joined with them, `g_per_kwh` their mean by that.
+    `series` names publisher and method, the same for all editions. `points` is how many,
+    `energy_j` what was joined with them, `g_per_kwh` their mean by that.
     """
 
     zone: str
@@ -206,6 +205,7 @@ class IntensityUsedDoc(TypedDict):
     points: int
     energy_j: float
     g_per_kwh: float
+    series: str
     source: str
 
 
@@ -220,13 +220,15 @@ class InputDoc(SourceDoc):
     """An input of a job's score: `name` has no `count`, which is how many equal ones there are.
 
     `symbol` is that of the formula: E, I, PUE, TE, RR/ToR, EL or TiR; `of` the device, zone or
-    nodes that it belongs to, None for the whole job.
+    nodes that it belongs to, None for the whole job. `ids` are the inputs by which ranges know it,
+    none where it is exact.
     """
 
     name: str
     symbol: str
     of: str | None
     count: int
+    ids: list[str]
 
 
 class ConversionDoc(TypedDict):
@@ -355,9 +357,9 @@ class JobHead(TypedDict):
 class JobDoc(JobHead):
     """The complete document of a job.
 
-    `uncertainty` has what moves `energy_kwh`, `operational_g` and `embodied_g`, by inputs, so that
-    sums and comparisons of jobs count an input that they share once.
-    `service` is None for a job whose work no server counted.
+    `energy_kwh`, `operational_g` and `embodied_g`, and `intensity_g_per_kwh` and `pue` of the
+    method, have their `effects` by inputs, so that sums and comparisons of jobs count an input that
+    they share once. `service` is None for a job whose work no server counted.
     """
 
     devices: list[DeviceDoc]
@@ -372,7 +374,6 @@ class JobDoc(JobHead):
     windows: list[WindowDoc]
     days: list[DayDoc]
     service: ServiceDoc | None
-    uncertainty: dict[str, UncertaintyDoc]
     model_id: str | None
     framework: str | None
     precision: str | None
@@ -380,12 +381,9 @@ class JobDoc(JobHead):
 
 
 def figure(job: JobHead, term: Term) -> Quantity | None:
-    """Return a term of a job, with its uncertainty by inputs; None where it is not known."""
+    """Return a term of a job, with the effects of its inputs; None where it is not known."""
     found = job[term]
-    if found is None:
-        return None
-    known: Mapping[str, UncertaintyDoc] = job.get("uncertainty", {})  # type: ignore[assignment]
-    return Quantity.from_doc(found, known.get(term))
+    return None if found is None else Quantity.from_doc(found)
 
 
 def doc(figure: Quantity | None) -> QuantityDoc | None:

@@ -1,28 +1,52 @@
-"""`Quantity`: a figure with its range, unit, kind and source.
+"""`Quantity`: a figure with its range, unit, kind and source, and the inputs that move it.
 
-A range holds the true value eight times in ten. Ranges combine as JCGM 100 and 101 say
-(`propagation.py`): inputs of different names as independent, an input that stands in several
-figures as one. The name of an input is its source, unless `named` gives another. So the range of a
-sum is narrower than the sum of its parts' ranges.
+A range holds the true value eight times in ten. Ranges have one arithmetic (JCGM 100, 5.1, first
+order, in the logarithm of the figure). A figure has, by the id of each uncertain input, its effect:
+by how much the figure's logarithm changes when that input alone is at its low or at its high end.
+
+- A product adds the effects of both factors, a quotient subtracts them. An input that both have
+  counts once, or cancels.
+- A sum weights the effects of its parts by their values.
+- The range is the root of the sum of squares of the effects, below and above the value apart.
+
+So the range of a sum is narrower than the sum of the ranges of its parts, unless they share inputs.
+`benchmarks/calibration` shows how often such ranges hold a known truth.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from statistics import NormalDist
 from typing import Literal, TypedDict, get_args
 
+import msgspec
+from msgspec.structs import replace
+
 from gramwatt.sci.base.errors import QuantityError
-from gramwatt.sci.base.propagation import Uncertainty, UncertaintyDoc, of_sum
 
 Kind = Literal[
     "measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"
 ]
 """How a figure is known, best first. A figure computed from several has their weakest kind."""
+Effect = tuple[float, float]
+"""Change of a figure's logarithm when one input is at its low end, and at its high end.
 
+Both are the same where the change is known and only not in the value, as of hours that usually lie
+above the mean of the year: that shifts both ends of the range.
+"""
+
+USUAL = math.sqrt(2 / math.pi) / NormalDist().inv_cdf(0.9)
+"""How far towards an end of its range an input lies on the mean, 0.62, if its logarithm is half
+normal. The effect of a wide input on a sum is not linear: its slope is taken there."""
 WIDEST = 1e3
 """Figures whose range reaches beyond so many times their value combine by their ends only."""
+DEEPEST = 0.05
+"""A range down to zero has no logarithm; it is taken to end at a twentieth of the value."""
+STORED_MOST, STORED_FROM = 16, 0.01
+"""Documents keep so many inputs of a figure, and none whose effect is below this fraction of the
+largest: the others are one input together."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ESTIMATES: frozenset[str] = frozenset(("derived", "estimated"))
 """Kinds of figures that a model or an assumption says, and no meter, publisher or person."""
@@ -33,11 +57,12 @@ SEPARATOR = "; "
 """Between several sources in the text of them all, which is for people: code reads `sources`."""
 
 
-class _SourcesDoc(TypedDict, total=False):
+class _OptionalDoc(TypedDict, total=False):
     sources: list[str]
+    effects: dict[str, list[float]]
 
 
-class QuantityDoc(_SourcesDoc):
+class QuantityDoc(_OptionalDoc):
     """A `Quantity` as JSON; `sources` has those that `source` names together, where it does."""
 
     value: float
@@ -60,10 +85,10 @@ def is_estimate(figure: QuantityDoc | None) -> bool:
 
 def weakest(kinds: Iterable[Kind]) -> Kind:
     """Return the least certain of the given kinds; raises QuantityError when none is given."""
-    found = list(kinds)
-    if not found:
+    ranked = sorted(kinds, key=_RANK.__getitem__)
+    if not ranked:
         raise QuantityError("no kind to choose from")
-    return max(found, key=_RANK.__getitem__)
+    return ranked[-1]
 
 
 def kind_of_sum(amounts: Mapping[Kind, float]) -> Kind:
@@ -86,9 +111,16 @@ def join_sources(figures: Iterable[Quantity]) -> list[str]:
     return list(dict.fromkeys(source for figure in figures for source in figure.sources))
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(msgspec.Struct, frozen=True, omit_defaults=True):
     """A figure with low <= value <= high [unit], how it is known and where it comes from.
+
+    Encoded by msgspec it is the figure of all documents. A document publishes `figure.bare()`,
+    without `effects`. Only the terms of a job, its intensity and its PUE are kept with them
+    (`condensed`), so that sums of jobs count an input that they share once.
+
+    `effects` has the effect of each input by its id. Without them the figure is an input itself,
+    known by its source; `as_input` gives it an id. `several` has the sources that `source` names
+    together, none where it is one; in JSON it is `sources`.
 
     Raises QuantityError for NaN or infinite figures, a range that does not hold the value, an
     unknown kind, or an empty unit or source.
@@ -100,10 +132,8 @@ class Quantity:
     unit: str
     kind: Kind
     source: str
-    _derived: Uncertainty | None = field(default=None, compare=False, repr=False)
-    """Its uncertainty by inputs, where it was computed; None for an input."""
-    _sources: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """The sources that `source` names together; none where it is one."""
+    several: tuple[str, ...] = msgspec.field(default=(), name="sources")
+    effects: dict[str, Effect] | None = None
 
     def __post_init__(self) -> None:
         if not all(map(math.isfinite, (self.value, self.low, self.high))):
@@ -114,6 +144,9 @@ class Quantity:
             raise QuantityError(f"unknown kind {self.kind!r}; known: {', '.join(KINDS)}")
         if not self.unit or not self.source:
             raise QuantityError("a figure needs a unit and a source")
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.low, self.high, self.unit, self.kind, self.source))
 
     @classmethod
     def exact(cls, value: float, unit: str, kind: Kind, *sources: str) -> Quantity:
@@ -136,61 +169,89 @@ class Quantity:
     @property
     def sources(self) -> tuple[str, ...]:
         """Return each source of the figure."""
-        return self._sources or (self.source,)
+        return self.several or (self.source,)
 
-    def named(self, name: str) -> Quantity:
-        """Return this figure as one input: only figures of that name share its error."""
-        return replace(self, _derived=self.uncertainty.renamed(name))
+    @property
+    def inputs(self) -> dict[str, Effect]:
+        """Return the effect of each input on a figure above zero, by id."""
+        return self._as_one(self.source) if self.effects is None else self.effects
 
-    def with_exact(self, names: Collection[str]) -> Quantity:
-        """Return this figure with the inputs of these names known exactly."""
-        if not names or not self.relative:
+    @property
+    def relative(self) -> bool:
+        """Return whether its range is one of its logarithm."""
+        return self.value > 0 and self.low >= 0 and self.high <= WIDEST * self.value
+
+    def as_input(self, id_: str) -> Quantity:
+        """Return this figure as one input: all figures that this id moves share its error."""
+        return replace(self, effects=self._as_one(id_))
+
+    def without(self, ids: Collection[str]) -> Quantity:
+        """Return this figure with these inputs known exactly."""
+        if self.effects is None or self.effects.keys().isdisjoint(ids):
             return self
-        left = self.uncertainty.without(names)
-        return of_uncertainty(self.value, left, self.unit, self.kind, *self.sources)
+        return self._moved({id_: own for id_, own in self.effects.items() if id_ not in ids})
 
-    @property
-    def computed(self) -> bool:
-        """Return whether it was computed from others, whose errors it has; else it is an input."""
-        return self._derived is not None
+    def bare(self) -> Quantity:
+        """Return this figure as documents publish it, without what moves it."""
+        return self if self.effects is None else replace(self, effects=None)
 
-    @property
-    def uncertainty(self) -> Uncertainty:
-        """Return the relative uncertainty of a figure above zero, by its inputs."""
-        if self._derived is not None:
-            return self._derived
-        return Uncertainty.of_input(self.source, self.value, self.low, self.high)
+    def condensed(self, rest: str) -> Quantity:
+        """Return this figure with its small inputs as one of the id `rest`, to be kept."""
+        sizes = {id_: max(map(abs, effect)) for id_, effect in self.inputs.items()}
+        least = max(sizes.values(), default=0.0) * STORED_FROM
+        large = sorted((n for n in sizes if sizes[n] >= least), key=lambda n: (-sizes[n], n))
+        effects = {id_: self.inputs[id_] for id_ in large[:STORED_MOST]}
+        if small := {id_: own for id_, own in self.inputs.items() if id_ not in effects}:
+            effects[rest] = ends_of(small)
+        rounded = {id_: (round(low, 6), round(high, 6)) for id_, (low, high) in effects.items()}
+        return replace(self, effects=rounded)
 
     def ranged(self, low: float, high: float) -> Quantity:
-        """Return this value with another range, given as multiples of it."""
-        ends = (min(low, 1.0) * self.value, max(high, 1.0) * self.value)
-        return of_sources(self.value, *ends, self.unit, self.kind, self.sources)
+        """Return this value as an input with another range, given as multiples of it."""
+        return self.between(min(low, 1.0) * self.value, max(high, 1.0) * self.value)
+
+    def between(self, low: float, high: float) -> Quantity:
+        """Return this value as an input with another range [its unit]."""
+        return of_sources(self.value, low, high, self.unit, self.kind, self.sources)
+
+    def fitted(self, low: float, high: float) -> Quantity:
+        """Return this value with another range, moved by the same inputs in the same proportions.
+
+        `low` and `high` are multiples of the value.
+        """
+        down, up = ends_of(self.inputs)
+        below = math.log(max(low, DEEPEST)) / down if down else 1.0
+        above = math.log(high) / up if up else 1.0
+
+        def stretched(change: float) -> float:
+            return change * (below if change < 0 else above)
+
+        effects = {id_: (stretched(a), stretched(b)) for id_, (a, b) in self.inputs.items()}
+        return self._moved(effects)
 
     def scaled(self, factor: float, unit: str | None = None) -> Quantity:
         """Return this figure times an exact number, in `unit` (default: unchanged)."""
+        factor = float(factor)  # numpy's would not be encoded
         ends = (self.low * factor, self.high * factor)
-        value, unit = self.value * factor, unit or self.unit
-        derived = self._uncertainty_or_none() if factor > 0 else None
-        low, high = min(ends), max(ends)
-        return of_sources(value, low, high, unit, self.kind, self.sources, derived)
+        effects = self.inputs if factor > 0 and self.relative else None
+        value, low, high = self.value * factor, min(ends), max(ends)
+        return Quantity(
+            value, low, high, unit or self.unit, self.kind, self.source, self.several, effects
+        )
 
     def times(self, other: Quantity, unit: str) -> Quantity:
         """Return this figure times another, in `unit`."""
-        if self.relative and other.relative:
-            derived = self.uncertainty.times(other.uncertainty)
-            return self._combined(other, self.value * other.value, derived, unit)
+        value = self.value * other.value
         ends = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
-        return self._spanning(other, self.value * other.value, ends, unit)
+        return self._combined(other, 1.0, value, ends, unit)
 
     def over(self, other: Quantity, unit: str) -> Quantity:
         """Return this figure over another, in `unit`; raises QuantityError if that may be zero."""
         if other.low <= 0 <= other.high:
             raise QuantityError(f"division by a range that holds zero: {other.low} to {other.high}")
-        if self.relative and other.relative:
-            derived = self.uncertainty.times(other.uncertainty, -1.0)
-            return self._combined(other, self.value / other.value, derived, unit)
+        value = self.value / other.value
         ends = [a / b for a in (self.low, self.high) for b in (other.low, other.high)]
-        return self._spanning(other, self.value / other.value, ends, unit)
+        return self._combined(other, -1.0, value, ends, unit)
 
     def complement(self, unit: str) -> Quantity:
         """Return 1 less this share or ratio, in `unit`: what a ratio of carbon saves."""
@@ -199,65 +260,66 @@ class Quantity:
 
     def sourced(self, *sources: str) -> Quantity:
         """Return this figure with other sources."""
-        ends, derived = (self.low, self.high), self._uncertainty_or_none()
-        return of_sources(self.value, *ends, self.unit, self.kind, sources, derived)
+        effects = self.inputs if self.relative else None
+        text, several = SEPARATOR.join(sources), sources if len(sources) > 1 else ()
+        return replace(self, source=text, several=several, effects=effects)
 
     def at_most(self) -> Quantity:
         """Return this figure with a range from zero."""
-        return of_sources(self.value, 0.0, self.high, self.unit, self.kind, self.sources)
+        return self.between(0.0, self.high)
 
     def of_kind(self, kind: Kind) -> Quantity:
         """Return this figure as one of another kind."""
-        return replace(self, kind=kind, _derived=self._uncertainty_or_none())
+        return replace(self, kind=kind)
 
     def to_doc(self) -> QuantityDoc:
-        """Return this figure as JSON-ready data."""
-        doc: QuantityDoc = {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "unit": self.unit,
-            "kind": self.kind,
-            "source": self.source,
-        }
-        return {**doc, "sources": list(self._sources)} if self._sources else doc
+        """Return the figure of documents as JSON-ready data."""
+        return self.bare().kept_doc()
+
+    def kept_doc(self) -> QuantityDoc:
+        """Return the same with the effects of inputs."""
+        doc: QuantityDoc = msgspec.to_builtins(self)
+        if self.several:
+            doc["sources"] = list(self.several)
+        if self.effects is not None:
+            doc["effects"] = {id_: list(effect) for id_, effect in self.effects.items()}
+        return doc
 
     @classmethod
-    def from_doc(cls, doc: QuantityDoc, known: UncertaintyDoc | None = None) -> Quantity:
-        """Return the figure of a document of `to_doc`, with its uncertainty where `known`.
-
-        Raises QuantityError for an impossible one.
-        """
+    def from_doc(cls, doc: QuantityDoc) -> Quantity:
+        """Return the figure of a document; raises QuantityError for an impossible one."""
+        several, known = tuple(doc.get("sources", ())), doc.get("effects")
+        effects = None if known is None else {id_: (a, b) for id_, (a, b) in known.items()}
         unit, kind, source = doc["unit"], doc["kind"], doc["source"]
-        derived = Uncertainty.from_doc(known) if known else None
-        sources = tuple(doc.get("sources", ()))
-        return cls(doc["value"], doc["low"], doc["high"], unit, kind, source, derived, sources)
+        return cls(doc["value"], doc["low"], doc["high"], unit, kind, source, several, effects)
 
-    @property
-    def relative(self) -> bool:
-        """Return whether its uncertainty is one of its logarithm."""
-        return self.value > 0 and self.low >= 0 and self.high <= WIDEST * self.value
+    def _as_one(self, id_: str) -> dict[str, Effect]:
+        """Return the effect of the whole figure as that of one input; none of an exact figure."""
+        if self.low == self.high or not self.value > 0:
+            return {}
+        down = math.log(max(self.low / self.value, DEEPEST))
+        return {id_: (down, math.log(self.high / self.value))}
 
-    def _uncertainty_or_none(self) -> Uncertainty | None:
-        return self.uncertainty if self.relative else None
+    def _moved(self, effects: dict[str, Effect]) -> Quantity:
+        low, high = _range(self.value, effects)
+        return replace(self, low=low, high=high, effects=effects)
 
-    def _combined(self, other: Quantity, value: float, derived: Uncertainty, unit: str) -> Quantity:
+    def _combined(
+        self, other: Quantity, sign: float, value: float, ends: list[float], unit: str
+    ) -> Quantity:
+        """Return a product, or for sign -1 a quotient; by its `ends` where one may be zero."""
+        effects: dict[str, Effect] | None = None
+        low, high = min(*ends, value), max(*ends, value)
+        if self.relative and other.relative:
+            effects = dict(self.inputs)
+            for id_, (down, up) in other.inputs.items():
+                own = effects.pop(id_, (0.0, 0.0))
+                joint = own[0] + sign * down, own[1] + sign * up
+                if max(map(abs, joint)) > 1e-12:
+                    effects[id_] = joint
+            low, high = _range(value, effects)
         kind, sources = weakest((self.kind, other.kind)), join_sources((self, other))
-        return of_uncertainty(value, derived, unit, kind, *sources)
-
-    def _spanning(self, other: Quantity, value: float, ends: list[float], unit: str) -> Quantity:
-        """Return every combination of the ends: for figures that may be zero or below."""
-        kind, sources = weakest((self.kind, other.kind)), join_sources((self, other))
-        return of_sources(value, min(*ends, value), max(*ends, value), unit, kind, sources)
-
-
-def of_uncertainty(
-    value: float, uncertainty: Uncertainty, unit: str, kind: Kind, *sources: str
-) -> Quantity:
-    """Return a figure above zero with the range of an uncertainty."""
-    low, high = (value * math.exp(end) for end in uncertainty.ends())
-    ends = min(low, value), max(high, value)
-    return of_sources(value, *ends, unit, kind, sources, uncertainty)
+        return of_sources(value, low, high, unit, kind, sources, effects)
 
 
 def of_sources(
@@ -266,12 +328,36 @@ def of_sources(
     high: float,
     unit: str,
     kind: Kind,
-    sources: Sequence[str],
-    derived: Uncertainty | None = None,
+    sources: Collection[str],
+    effects: dict[str, Effect] | None = None,
 ) -> Quantity:
     """Return a figure that comes from one or several sources."""
     several = tuple(sources) if len(sources) > 1 else ()
-    return Quantity(value, low, high, unit, kind, SEPARATOR.join(sources), derived, several)
+    return Quantity(value, low, high, unit, kind, SEPARATOR.join(sources), several, effects)
+
+
+def of_effects(
+    value: float, effects: dict[str, Effect], unit: str, kind: Kind, *sources: str
+) -> Quantity:
+    """Return a figure above zero with the range of the effects of its inputs."""
+    return of_sources(value, *_range(value, effects), unit, kind, sources, effects)
+
+
+def ends_of(effects: Mapping[str, Effect]) -> Effect:
+    """Return the logarithms of low/value and high/value of the range of independent effects."""
+    shift = below = above = 0.0
+    for low, high in effects.values():
+        if low == high:
+            shift += low
+        else:
+            below += min(low, high, 0.0) ** 2
+            above += max(low, high, 0.0) ** 2
+    return min(shift - math.sqrt(below), 0.0), max(shift + math.sqrt(above), 0.0)
+
+
+def _range(value: float, effects: Mapping[str, Effect]) -> tuple[float, float]:
+    low, high = ends_of(effects)
+    return min(value * math.exp(low), value), max(value * math.exp(high), value)
 
 
 def total(parts: Iterable[Quantity]) -> Quantity | None:
@@ -289,10 +375,24 @@ def total(parts: Iterable[Quantity]) -> Quantity | None:
     value, unit = math.fsum(part.value for part in items), items[0].unit
     parts = [part for part in items if part.low or part.high]
     if parts and all(part.relative for part in parts):
-        shares = [(part.value / value, part.uncertainty) for part in parts]
-        return of_uncertainty(value, of_sum(shares), unit, kind, *sources)
+        effects = _of_sum([(part.value / value, part.inputs) for part in parts])
+        return of_sources(value, *_range(value, effects), unit, kind, sources, effects)
     low, high = (math.fsum(ends) for ends in zip(*((p.low, p.high) for p in items), strict=True))
     return of_sources(value, min(low, value), max(high, value), unit, kind, sources)
+
+
+def _of_sum(parts: Collection[tuple[float, Mapping[str, Effect]]]) -> dict[str, Effect]:
+    """Return the effects on a sum of parts, each with its fraction of the sum."""
+    changes: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for fraction, effects in parts:
+        for id_, (low, high) in effects.items():
+            change = changes[id_]
+            change[0] += fraction * math.expm1(USUAL * low)
+            change[1] += fraction * math.expm1(USUAL * high)
+    return {
+        id_: (math.log1p(low) / USUAL, math.log1p(high) / USUAL)
+        for id_, (low, high) in changes.items()
+    }
 
 
 def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:

@@ -29,6 +29,7 @@ class DeclaredTe:
 class Study:
     """The published study chosen for a part: `kg` for `devices`, the range for one [kgCO2e]."""
 
+    id: str
     item: str
     kg: float
     devices: float

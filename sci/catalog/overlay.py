@@ -268,9 +268,11 @@ def _pue(key: str, cells: Cells) -> DeclaredPue:
     spread = (max(1.0, value - PUE_SPREAD) / value, (value + PUE_SPREAD) / value)
     figure = _ranged(cells, "value", "1", spread)
     year = int(cells["year"]) if "year" in cells else None
-    return DeclaredPue(figure.sourced(f"PUE of {key}, {figure.source}"), year)
+    figure = figure.sourced(f"PUE of {key}, {figure.source}").as_input(f"pue:{key.lower()}")
+    return DeclaredPue(figure, year)
 
 
 def _lifetime(key: str, cells: Cells) -> Quantity:
     figure = _ranged(cells, "years", "years", (1.0, 1.0))
-    return figure.sourced(f"EL of {'every part' if key == 'default' else key}, {figure.source}")
+    of = "every part" if key == "default" else key
+    return figure.sourced(f"EL of {of}, {figure.source}").as_input(f"life:{key}")

@@ -32,7 +32,9 @@ class Parameters:
         value, low, high = line.known("value"), line.number("low"), line.number("high")
         low, high = (value if end is None else end for end in (low, high))
         source = f"{MODEL}, {key} ({', '.join(line.listing('source'))})"
-        return Quantity(value, low, high, line.text("unit"), "estimated", source)
+        return Quantity(value, low, high, line.text("unit"), "estimated", source).as_input(
+            f"embodied:{key}"
+        )
 
     def cpa_kg_per_cm2(self, process_nm: float) -> float:
         """Return the carbon of a cm2 of wafer at a node, before yield; KeyError if unknown."""

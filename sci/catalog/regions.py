@@ -70,7 +70,8 @@ def _pue(row: Row, highest: float) -> Quantity | None:
     )
     high = max(value + PUE_SPREAD, highest) if basis == "design" else value + PUE_SPREAD
     low, high = round(max(1.0, value - PUE_SPREAD), 3), round(high, 3)
-    return Quantity(value, low, high, "1", "catalog", source)
+    id_ = f"pue:{row.text('provider')}:{row.text('region')}"
+    return Quantity(value, low, high, "1", "catalog", source).as_input(id_)
 
 
 def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:

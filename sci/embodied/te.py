@@ -30,6 +30,8 @@ DECLARED_STAGES = "declared in the overlay, use excluded"
 STUDY_BAND = 1.25
 """Usual range of a study that gives none: a quarter either way (docs/data-sources.md)."""
 MANUFACTURING = "manufacturing, use excluded"
+SOCKETS = "host:sockets"
+"""The id of the number of sockets of an unknown CPU, as an input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def accelerator_te(part: Hardware) -> Embodied | None:
     """
     facts = part.embodied_facts
     if facts.declared:
-        return _declared_te(facts.declared, part.overlay)
+        return _declared_te(facts.declared, part)
     return _published_te(facts.study) if facts.study else _modelled_te(part)
 
 
@@ -101,7 +103,7 @@ def wafer_kg(process_nm: float, power_w: float) -> float:
     return given["uplift"] * (silicon + heat) + given["wafer_case"]
 
 
-def _declared_te(declared: DeclaredTe, source: str | None) -> Embodied:
+def _declared_te(declared: DeclaredTe, part: Hardware) -> Embodied:
     """Return TE declared in the overlay, with its declared or else its tier's usual range."""
     bands = {"C": parameters()["band_c"], "D": parameters()["band_d"]}
     band = bands.get(declared.tier, STUDY_BAND)
@@ -109,8 +111,10 @@ def _declared_te(declared: DeclaredTe, source: str | None) -> Embodied:
     high_kg = declared.kg * band if declared.high_kg is None else declared.high_kg
     value_g = g_from_kg(declared.kg)
     low_g, high_g = min(g_from_kg(low_kg), value_g), max(g_from_kg(high_kg), value_g)
-    figure = Quantity(value_g, low_g, high_g, "gCO2e", "declared", f"overlay: {source}")
-    return Embodied(figure, declared.tier, DECLARED_STAGES, declared.includes_host)
+    figure = Quantity(value_g, low_g, high_g, "gCO2e", "declared", f"overlay: {part.overlay}")
+    return Embodied(
+        figure.as_input(f"te:{part.id}"), declared.tier, DECLARED_STAGES, declared.includes_host
+    )
 
 
 def _published_te(study: Study) -> Embodied:
@@ -119,7 +123,7 @@ def _published_te(study: Study) -> Embodied:
     source = f"{study.item}, {study.source}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "catalog", source)
     stages = f"{study.boundary}, use excluded".replace(";", ",")
-    return Embodied(figure, study.tier, stages, study.includes_host)
+    return Embodied(figure.as_input(f"te:{study.id}"), study.tier, stages, study.includes_host)
 
 
 def _modelled_te(part: Hardware) -> Embodied | None:
@@ -135,6 +139,8 @@ def _modelled_te(part: Hardware) -> Embodied | None:
     high_g = value_g * (inputs.high_factor or band)
     figure = Quantity(value_g, value_g / band, high_g, "gCO2e", "estimated", source)
     stages = WAFER_STAGES if part.is_system else BOARD_STAGES
+    # One model errs alike on all parts that it knows as well.
+    figure = figure.as_input(f"te:model:{tier}")
     return Embodied(figure, tier, stages, includes_host=part.is_system)
 
 
@@ -249,7 +255,7 @@ def seen_host_te(
         value = max(value, usual.te_g.value)
     low, high = min(low, usual.te_g.low), max(value, high, usual.te_g.high)
     figure = of_sources(value, low, high, "gCO2e", "estimated", seen.te_g.sources)
-    return replace(seen, te_g=figure)
+    return replace(seen, te_g=figure.as_input("te:host:seen"))
 
 
 def socket_te(cpu: Cpu | None) -> Embodied:
@@ -266,6 +272,7 @@ def socket_te(cpu: Cpu | None) -> Embodied:
     low_g, high_g = value_g * given["cpu_low_factor"], value_g * given["cpu_high_factor"]
     text = f"{MODEL}, CPU {source}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "estimated", text)
+    figure = figure.as_input(f"te:cpu:{tier}")
     return Embodied(figure, tier, f"packaged CPU, {MANUFACTURING}")
 
 
@@ -323,7 +330,7 @@ def virtual_share(threads: float | None, memory_gib: float | None) -> tuple[floa
     low_g, high_g = min(lows) / share, max(highs) / share
     source = f"a typical server of {given.value:g} threads ({given.low:g} to {given.high:g})"
     figure = Quantity(typical.te_g.value, low_g, high_g, "gCO2e", "estimated", source)
-    return share, replace(typical, te_g=figure, tier="D")
+    return share, replace(typical, te_g=figure.as_input("te:host:virtual"), tier="D")
 
 
 def _shares_of(host_threads: float, threads: float | None, memory_gib: float | None) -> list[float]:
@@ -351,7 +358,7 @@ def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied | None:
     source = f"{by_devices:.4g} of the host {host.cited}, {figure.source}"
     low, high = whole.te_g.low * min(shares), whole.te_g.high * max(shares)
     figure = Quantity(figure.value, min(low, figure.low), high, "gCO2e", figure.kind, source)
-    return replace(whole, te_g=figure)
+    return replace(whole, te_g=figure.as_input(f"te:host:{host.id}"))
 
 
 def _other_shares(instance: Instance, host: Instance) -> list[float]:
@@ -380,12 +387,13 @@ def _sockets(cpu: Cpu | None, threads: float | None) -> Quantity:
         return Quantity.exact(1.0, "sockets", "estimated", "one socket assumed")
     share = threads / parameters()["cpu_default_threads"]
     most = max(1.0, share)
-    return Quantity(most, share, most, "sockets", "estimated", "threads of an unknown CPU")
+    figure = Quantity(most, share, most, "sockets", "estimated", "threads of an unknown CPU")
+    return figure.as_input(SOCKETS)
 
 
 def _at_most_one(sockets: Quantity) -> Quantity:
     value, low, high = (min(1.0, end) for end in (sockets.value, sockets.low, sockets.high))
-    return Quantity(value, low, high, sockets.unit, sockets.kind, sockets.source)
+    return Quantity(value, low, high, sockets.unit, sockets.kind, sockets.source).as_input(SOCKETS)
 
 
 def _grams(key: str) -> Quantity:

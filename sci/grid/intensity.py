@@ -18,8 +18,10 @@ from functools import cached_property
 from operator import mul, sub
 from typing import Literal, NamedTuple, Protocol, overload
 
+from msgspec.structs import replace
+
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity, of_sources
+from gramwatt.sci.base.quantity import Quantity
 
 Quality = Literal["measured", "hourly", "estimated", "forecast", "profile", "annual", "world"]
 """How a point is known, best first: published or derived from what was generated; imported by the
@@ -32,7 +34,10 @@ Basis = Literal["lifecycle", "direct"]
 
 @dataclass(frozen=True, slots=True)
 class IntensityPoint:
-    """Intensity [gCO2e/kWh] of a zone over [start, end), with its signal, basis and quality."""
+    """Intensity [gCO2e/kWh] of a zone over [start, end), with its signal, basis and quality.
+
+    `series` is a name for how it was made, by whom and of what: all editions of it have one.
+    """
 
     zone: str
     start: datetime
@@ -41,6 +46,7 @@ class IntensityPoint:
     quality: Quality
     signal: Signal = "average"
     basis: Basis = "lifecycle"
+    series: str = ""
 
 
 class IntensityLookup(Protocol):
@@ -53,7 +59,8 @@ class IntensityLookup(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Provenance:
-    """What some points have in common: zone, quality, and a figure of which theirs are multiples.
+    """What some points have in common: zone, quality, series, and a figure of which theirs are
+    multiples.
 
     So they have one source and one relative range, and share one error.
     """
@@ -61,6 +68,7 @@ class Provenance:
     zone: str
     quality: Quality
     figure: Quantity
+    series: str = ""
 
     def scaled(self, weighted: float, weights: float, unit: str) -> Quantity:
         """Return the sum of weight x intensity in `unit`, from that sum and that of the weights."""
@@ -73,8 +81,7 @@ class Provenance:
         if value == figure.value:
             return figure
         ratio = value / figure.value
-        ends = figure.low * ratio, figure.high * ratio
-        return of_sources(value, *ends, figure.unit, figure.kind, figure.sources)
+        return replace(figure, value=value, low=figure.low * ratio, high=figure.high * ratio)
 
 
 SAME = 1e-9
@@ -163,9 +170,8 @@ class IntensityTrack(Sequence[IntensityPoint]):
     def _point(self, number: int, known: Provenance) -> IntensityPoint:
         start, end = self.edges[number], self.edges[number + 1]
         figure = known.at(self.values[number])
-        return IntensityPoint(
-            known.zone, start, end, figure, known.quality, self.signal, self.basis
-        )
+        about = known.quality, self.signal, self.basis, known.series
+        return IntensityPoint(known.zone, start, end, figure, *about)
 
     def runs_within(self, first: int, end: int) -> Iterator[Run]:
         """Yield the runs of the points from `first` up to `end`, those at its ends cut."""
@@ -273,13 +279,14 @@ def _runs(points: Sequence[IntensityPoint]) -> Iterator[Run]:
 def _provenance(point: IntensityPoint, alike: dict[tuple[object, ...], Provenance]) -> Provenance:
     figure = point.intensity
     value, low, high = figure.value, figure.low, figure.high
-    if not low > 0 or figure.computed:
+    if not low > 0:
         key: tuple[object, ...] = (point.zone, point.quality, figure, id(figure))
-        return alike.setdefault(key, Provenance(point.zone, point.quality, figure))
-    key = point.zone, point.quality, figure.kind, figure.source
-    known = alike.setdefault(key, Provenance(point.zone, point.quality, figure))
+        return alike.setdefault(key, Provenance(point.zone, point.quality, figure, point.series))
+    moved = tuple(figure.effects.items()) if figure.effects is not None else None
+    key = point.zone, point.quality, point.series, figure.kind, figure.source, moved
+    known = alike.setdefault(key, Provenance(point.zone, point.quality, figure, point.series))
     ratio = value / known.figure.value
     if abs(low - ratio * known.figure.low) + abs(high - ratio * known.figure.high) > SAME * value:
         key = (*key, round(low / value, 9), round(high / value, 9))
-        known = alike.setdefault(key, Provenance(point.zone, point.quality, figure))
+        known = alike.setdefault(key, Provenance(point.zone, point.quality, figure, point.series))
     return known

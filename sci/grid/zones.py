@@ -11,15 +11,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from statistics import quantiles
 from typing import Any, Literal, Protocol
 
 from gramwatt.sci.base.csv_data import Row, rows
 from gramwatt.sci.base.days import DAY
 from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.base.propagation import Effect, Uncertainty
-from gramwatt.sci.base.quantity import Quantity, of_uncertainty
-from gramwatt.sci.base.uncertainty import percentile
+from gramwatt.sci.base.quantity import Effect, Quantity, of_effects
 from gramwatt.sci.base.units import S_PER_HOUR
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
 from gramwatt.sci.grid.spreads import (
@@ -44,6 +43,9 @@ USUAL_HOURS = 24.0
 SAME_HOURS = 3
 """In a zone without a trace, jobs in the same so many hours of the day share their own part: a grid
 repeats itself daily."""
+HOURS_OF, USUAL = "@", "usual"
+"""In ids of inputs: what stands between the id of an annual value and the hours that differ from
+it; and the known part of that difference, by the usual shape of the hours (`usual_over`)."""
 HOURLY_SPREAD = 0.1
 """Relative range of an hour's value as published; stated, not fitted, because no two publishers'
 lifecycle values of the same hours were at hand. Of 23 years of zones, later editions of the same
@@ -91,7 +93,7 @@ class ZoneIntensity:
         """
         figure, key = self.intensity, self.spread_of
         if key is None:
-            return figure
+            return figure.as_input(self.input_id)
         usual = usual_over(key, hours, start) if start else None
         if usual is None or start is None:
             ends, shared = spread_over(key, hours), spread_over(key, LONG_HOURS)
@@ -101,16 +103,20 @@ class ZoneIntensity:
         if hours >= LONG_HOURS:
             shared = ends
         shared = max(shared[0], ends[0]), min(shared[1], ends[1])
-        own: dict[str, Effect] = {}
+        annual = self.input_id
+        effects: dict[str, Effect] = {annual: (math.log(shared[0]), math.log(shared[1]))}
         if hours < LONG_HOURS:
-            beyond = Effect(*(_beyond(end, long) for end, long in zip(ends, shared, strict=True)))
-            own[_when(hours, start, usual=usual is not None)] = beyond
+            own = _when(hours, start, usual=usual is not None)
+            low, high = (_beyond(end, long) for end, long in zip(ends, shared, strict=True))
+            effects[f"{annual}{HOURS_OF}{own}"] = low, high
         if usual is not None:
-            own["that it ran"] = Effect(math.log(usual), math.log(usual))
-        of_hours = {f"{figure.source}, in the hours {when}": part for when, part in own.items()}
-        effects = {figure.source: Effect(*map(math.log, shared)), **of_hours}
-        known = Uncertainty(effects, hours_of=dict.fromkeys(of_hours, figure.source))
-        return of_uncertainty(figure.value, known, UNIT, figure.kind, figure.source)
+            effects[f"{annual}{HOURS_OF}{USUAL}"] = math.log(usual), math.log(usual)
+        return of_effects(figure.value, effects, UNIT, figure.kind, figure.source)
+
+    @property
+    def input_id(self) -> str:
+        """Return the id of the annual value as an input of figures."""
+        return f"grid:{self.zone}:{self.year}"
 
     def to_doc(self) -> dict[str, Any]:
         """Return this zone as JSON-ready data."""
@@ -199,26 +205,27 @@ class AnnualIntensity:
         row = self._values.zone(zone) if zone else self._values.world()
         quality: Quality = "annual" if zone else "world"
         mean = row.over((end - start).total_seconds() / S_PER_HOUR, start)
-        return (IntensityPoint(row.zone, start, end, mean, quality, row.signal, row.basis),)
+        about = quality, row.signal, row.basis, row.source
+        return (IntensityPoint(row.zone, start, end, mean, *about),)
 
 
 def _when(hours: float, start: datetime | None, *, usual: bool) -> str:
-    """Return the hours whose own part of the range of an annual value a span has.
+    """Return the hours whose own part of the range of an annual value a span has, for an id.
 
     Where it is known what is usual for hours, the rest is weather, which jobs of one day share.
     Elsewhere jobs that run each night are all off by what nights are off by: so spans below a day
     share it with those of the same hours of other days.
     """
     if start is None:
-        return f"{hours:g} h"
+        return f"{hours:g}h"
     length = timedelta(hours=hours)
     if length >= DAY:
-        return f"{start} to {start + length}"
+        return f"{start:%Y-%m-%dT%H:%M:%S}/{hours:g}h"
     middle = (start + length / 2).astimezone(UTC)
     if usual:
-        return f"of {middle:%Y-%m-%d}"
+        return f"{middle:%Y-%m-%d}"
     first = middle.hour // SAME_HOURS * SAME_HOURS
-    return f"{first} to {first + SAME_HOURS} UTC of days"
+    return f"{first:02d}-{first + SAME_HOURS:02d}"
 
 
 def _country(row: Row) -> ZoneIntensity:
@@ -231,8 +238,8 @@ def _country(row: Row) -> ZoneIntensity:
 
 def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
     """Return the world mean for a zone that is not known; its range is that of the countries."""
-    figures = sorted(country.intensity.value for country in countries)
-    low, high = percentile(figures, 0.1), percentile(figures, 0.9)
+    figures = [country.intensity.value for country in countries]
+    low, *_, high = quantiles(figures, n=10, method="inclusive")
     source = (
         f"Ember world {row.text('year')}, annual mean, lifecycle, production-based, stand-in for "
         f"an unknown zone, range: 10th to 90th percentile of {len(figures)} countries"
@@ -309,9 +316,17 @@ def at_equal_grid(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity
     Annual values say nothing about the hours of either; what differs between the figures then is
     what the jobs did.
     """
-    both = before.uncertainty, after.uncertainty
-    hours_of = {**both[0].hours_of, **both[1].hours_of}
-    of_each = ({hours_of.get(name, name) for name in known.effects} for known in both)
-    shared = set.intersection(*of_each)
-    own = [name for name, annual in hours_of.items() if annual in shared]
-    return before.with_exact(own), after.with_exact(own)
+    grids = [{annual_of(id_) for id_ in figure.inputs} for figure in (before, after)]
+    shared = set.intersection(*grids)
+    hours = {
+        id_
+        for figure in (before, after)
+        for id_ in figure.inputs
+        if annual_of(id_) != id_ and annual_of(id_) in shared
+    }
+    return before.without(hours), after.without(hours)
+
+
+def annual_of(input_id: str) -> str:
+    """Return the id of the annual value whose hours an input is, else its own id."""
+    return input_id.partition(HOURS_OF)[0]

@@ -194,7 +194,7 @@ def _saving_in_zone(job: _Job, found: Outlook, slots: Slots, at_once: Quantity) 
         return None
     if slots == job.at_once:
         return Quantity.exact(0.0, SAVED, "estimated", at_once.source)
-    ratio = _ratio(job, found, slots, _intensity(found, job, slots).named(WINDOW), at_once)
+    ratio = _ratio(job, found, slots, _intensity(found, job, slots).as_input(WINDOW), at_once)
     low, high = ((end / ratio.value) ** WIDER for end in (ratio.low, ratio.high))
     return ratio.ranged(low, high).complement(SAVED)
 

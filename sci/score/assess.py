@@ -10,9 +10,9 @@ from math import fsum
 
 from gramwatt.sci.base.document import InputDoc, QualityDoc
 from gramwatt.sci.base.formatting import duration
+from gramwatt.sci.base.meters import relative_range
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import KINDS, METERED, Quantity
-from gramwatt.sci.base.uncertainty import relative_range
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.zones import Supply
 from gramwatt.sci.journal.merge import MergedJob
@@ -58,13 +58,14 @@ GAP_SHARE, GAP_S = 0.1, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input figure of a score, as `InputDoc` has it."""
+    """One input figure of a score, as `InputDoc` has it; `ids` are those that move it."""
 
     symbol: str
     name: str
     figure: Quantity
     of: str | None = None
     count: int = 1
+    ids: tuple[str, ...] = ()
 
     def to_doc(self) -> InputDoc:
         """Return this input as JSON-ready data."""
@@ -77,6 +78,7 @@ class Input:
             "symbol": self.symbol,
             "of": self.of,
             "count": self.count,
+            "ids": list(self.ids),
         }
 
 
@@ -257,7 +259,13 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
 
 def inputs(scored: ScoredJob) -> list[Input]:
     """Return every input figure of the score, in the order of the formula; equal ones once."""
-    return [replace(row, count=n) for row, n in Counter(_inputs(scored)).items()]
+    ids: dict[Input, list[str]] = defaultdict(list)
+    counts: Counter[Input] = Counter()
+    for row in _inputs(scored):
+        alike = replace(row, figure=row.figure.bare())
+        ids[alike] += row.figure.inputs
+        counts[alike] += 1
+    return [replace(row, count=n, ids=tuple(dict.fromkeys(ids[row]))) for row, n in counts.items()]
 
 
 def _inputs(scored: ScoredJob) -> Iterator[Input]:

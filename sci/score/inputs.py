@@ -14,7 +14,6 @@ from typing import Any
 
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, ScoreError
-from gramwatt.sci.base.propagation import Uncertainty
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.intensity import IntensityLookup, IntensityPoint
@@ -170,24 +169,18 @@ def _query(doc: Mapping[str, Any]) -> IntensityQuery:
 
 
 def _point_doc(point: IntensityPoint) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    # An annual value is read from the catalog again.
+    annual, figure = point.quality in ANNUAL, point.intensity
+    return {
         "zone": point.zone,
         "start": format_time(point.start),
         "end": format_time(point.end),
         "quality": point.quality,
         "signal": point.signal,
         "basis": point.basis,
-        "intensity_g_per_kwh": point.intensity.to_doc(),
+        "series": point.series,
+        "intensity_g_per_kwh": figure.to_doc() if annual else figure.kept_doc(),
     }
-    figure = point.intensity
-    if point.quality not in ANNUAL and figure.relative and figure.uncertainty != _own(figure):
-        found["uncertainty"] = figure.uncertainty.to_doc(exact=True)
-    return found
-
-
-def _own(figure: Quantity) -> Uncertainty:
-    """Return the uncertainty of a figure that was not computed from others."""
-    return Uncertainty.of_input(figure.source, figure.value, figure.low, figure.high)
 
 
 def _point(doc: Mapping[str, Any]) -> IntensityPoint:
@@ -195,10 +188,11 @@ def _point(doc: Mapping[str, Any]) -> IntensityPoint:
         zone=doc["zone"],
         start=parse_time(doc["start"]),
         end=parse_time(doc["end"]),
-        intensity=Quantity.from_doc(doc["intensity_g_per_kwh"], doc.get("uncertainty")),
+        intensity=Quantity.from_doc(doc["intensity_g_per_kwh"]),
         quality=doc["quality"],
         signal=doc["signal"],
         basis=doc["basis"],
+        series=doc["series"],
     )
 
 

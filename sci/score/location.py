@@ -27,7 +27,7 @@ DATA_CENTRE_PUE = Quantity(
     "estimated",
     "PUE not declared, a data centre: mean of the Uptime Institute's survey of 2024, range from "
     "what large clouds publish (1.09 to 1.14) to what one in ten in Asia-Pacific exceeded in 2020",
-)
+).as_input("pue:data-centre")
 OFFICE_PUE = Quantity(
     1.0,
     1.0,
@@ -36,7 +36,7 @@ OFFICE_PUE = Quantity(
     "estimated",
     "PUE not declared, no data centre known: none in an office, up to the mean of data centres "
     "(Uptime Institute 2024)",
-)
+).as_input("pue:office")
 PUE_UNDECLARED = "The facility's PUE was not declared: set pue, or a cloud region that has one."
 DATA_CENTRE_HOSTS = ("server", "module", "card", "cloud")
 """Classes of hosts that stand in data centres; workstations, computers and edge devices do not."""

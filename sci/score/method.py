@@ -26,12 +26,12 @@ from gramwatt.sci.base.host_model import (
     RAM_MODEL,
     ram_power_w,
 )
+from gramwatt.sci.base.meters import energy
 from gramwatt.sci.base.quantity import Quantity, total
-from gramwatt.sci.base.uncertainty import energy
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 
-ENGINE_VERSION = "8"
+ENGINE_VERSION = "9"
 """Raised whenever the same inputs would give other numbers; listed in CHANGELOG."""
 
 STANDARD = "ISO/IEC 21031:2024 (SCI specification v1.1.0), self-declared"
@@ -79,8 +79,8 @@ def method(scored: ScoredJob, inputs: list[InputDoc]) -> MethodDoc:
         "conversions": list(scored.conversions),
         "sci_for_ai": for_ai(job.head.kind, scored.counts, job.head.tags),
         "lifetime_years": scored.identified.life.to_doc(),
-        "pue": scored.energy.pue.to_doc(),
-        "intensity_g_per_kwh": scored.energy.mean_intensity.to_doc(),
+        "pue": scored.energy.pue.kept_doc(),
+        "intensity_g_per_kwh": scored.energy.mean_intensity.kept_doc(),
         "largest_uncertainty": largest_uncertainty(scored),
         "inputs": inputs,
         "meter_cpu_s": job.meter_cpu_s,

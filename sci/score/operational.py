@@ -17,8 +17,8 @@ from itertools import pairwise
 from math import fsum
 from operator import add, mul
 
-from gramwatt.sci.base import uncertainty
 from gramwatt.sci.base.days import DAY, day_of, midnight
+from gramwatt.sci.base.meters import Sensor, energy
 from gramwatt.sci.base.quantity import (
     KINDS,
     Kind,
@@ -27,7 +27,6 @@ from gramwatt.sci.base.quantity import (
     kind_of_sum,
     total,
 )
-from gramwatt.sci.base.uncertainty import Sensors
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, aligned, split
 from gramwatt.sci.journal.merge import DeviceKey, MergedDevice
@@ -45,13 +44,9 @@ _Emitted = tuple[Provenance, float, float]
 
 @dataclass(frozen=True)
 class DeviceEnergy:
-    """Energy [J] of one device, read by `meter`: by kind, and by point of its site's track.
+    """Energy [J] of one device, read by `meter`: by kind, and by point of its site's track."""
 
-    `board` is the name of its type.
-    """
-
-    device_id: str
-    board: str
+    sensor: Sensor
     meter: str
     by_kind: Mapping[Kind, float]
     track: IntensityTrack
@@ -60,9 +55,12 @@ class DeviceEnergy:
     @cached_property
     def energy_j(self) -> Quantity | None:
         """Energy [J]; None where nothing was read."""
-        sums = {(self.meter, kind): joules for kind, joules in self.by_kind.items()}
-        alone = Sensors(self.device_id, 1.0, [(self.board, 1.0)])
-        return _energy_j(sums, dict.fromkeys(sums, alone))
+        return _of_kinds(
+            {
+                (self.meter, kind): energy(joules, kind, self.meter, self.sensor)
+                for kind, joules in self.by_kind.items()
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -83,14 +81,20 @@ class JobEnergy:
     days: Mapping[date, tuple[int, int]]
 
     @cached_property
-    def sensors(self) -> Mapping[tuple[str, Kind], Sensors]:
-        """The devices of each meter and kind."""
-        found: dict[tuple[str, Kind], dict[str, float]] = defaultdict(dict)
+    def joule(self) -> Mapping[tuple[str, Kind], Quantity]:
+        """1 J as the devices of each meter and kind read it, each as much as it has of the sum."""
+        readings: dict[tuple[str, Kind], list[Quantity]] = defaultdict(list)
         for device in self.devices.values():
             for kind, joules in device.by_kind.items():
-                found[device.meter, kind][device.device_id] = joules
-        types = {device.device_id: device.board for device in self.devices.values()}
-        return {key: Sensors.of(joules, types) for key, joules in found.items()}
+                if joules > 0:
+                    reading = energy(joules, kind, device.meter, device.sensor)
+                    readings[device.meter, kind].append(reading)
+        sums = {key: total(of_key) for key, of_key in readings.items()}
+        return {key: figure.scaled(1 / figure.value) for key, figure in sums.items() if figure}
+
+    def _reading(self, joules: float, meter: str, kind: Kind) -> Quantity:
+        joule = self.joule.get((meter, kind))
+        return joule.scaled(joules) if joule else energy(joules, kind, meter)
 
     @cached_property
     def by_kind(self) -> dict[str, float]:
@@ -141,7 +145,7 @@ class JobEnergy:
         by_meter: dict[tuple[str, Kind], float] = defaultdict(float)
         for (meter, kind, _), joules in self._sums(day).items():
             by_meter[meter, kind] += sum(joules)
-        return _energy_j(by_meter, self.sensors)
+        return _of_kinds({key: self._reading(joules, *key) for key, joules in by_meter.items()})
 
     def operational_g(self, day: date | None = None) -> Quantity | None:
         """Return O [gCO2e] = sum(E x I x PUE), of the job or of one day; None without energy."""
@@ -156,7 +160,7 @@ class JobEnergy:
         for (meter, kind, site), joules in sums.items():
             terms[meter, kind, alike[site]] += _emitted(self.sites[site][0], joules, first)
         emitted = total(
-            uncertainty.energy(1.0, kind, meter, self.sensors.get((meter, kind)))
+            self._reading(1.0, meter, kind)
             .times(_weighted(rows, 1 / J_PER_KWH, "gCO2e"), "gCO2e")
             .times(pues[number], "gCO2e")
             for (meter, kind, number), rows in terms.items()
@@ -267,7 +271,7 @@ def join_sites(
     days = _days(whole[0], zone)
     cut = {of_site: of_site.cut(days) for of_site, _ in asked}
     sites = [(cut[of_site], pue) for of_site, pue in asked]
-    energy: dict[DeviceKey, DeviceEnergy] = {}
+    read: dict[DeviceKey, DeviceEnergy] = {}
     sums: dict[tuple[str, Kind, int], list[float]] = {}
     for device in devices:
         meter, site = device.record.meter, (by_node or {}).get(device.record.node, whole)
@@ -277,14 +281,14 @@ def join_sites(
             sums[key] = list(map(add, sums[key], joules)) if key in sums else joules
         by_kind = {kind: sum(joules) for kind, joules in cells.items()}
         by_point = _by_point(_added(cells.values(), len(cut[site[0]])), site[0], cut[site[0]])
-        about = device.identity, device.record.name, meter
-        energy[device.key] = DeviceEnergy(*about, by_kind, site[0], by_point)
+        sensor = sensor_of(device)
+        read[device.key] = DeviceEnergy(sensor, meter, by_kind, site[0], by_point)
     edges = sites[0][0].edges
     starts = [*(bisect_left(edges, day) for day in days), len(edges) - 1]
     spans = {day_of(edges[first], zone): (first, end) for first, end in pairwise([0, *starts])}
     site_of = {node: numbers[site] for node, site in (by_node or {}).items()}
     tracks = [of_site for of_site, _ in asked]
-    return JobEnergy(tracks, sites, energy, sums, site_of, spans)
+    return JobEnergy(tracks, sites, read, sums, site_of, spans)
 
 
 def _days(track: IntensityTrack, zone: tzinfo) -> list[datetime]:
@@ -358,17 +362,17 @@ def _weighted(rows: Iterable[_Emitted], factor: float, unit: str) -> Quantity:
     return found
 
 
-def _energy_j(
-    sums: Mapping[tuple[str, Kind], float], sensors: Mapping[tuple[str, Kind], Sensors]
-) -> Quantity | None:
-    """Return energy [J] out of joules by meter and kind, and the devices that they are of."""
-    figure = total(
-        uncertainty.energy(joules, kind, meter, sensors.get((meter, kind)))
-        for (meter, kind), joules in sums.items()
-    )
+def sensor_of(device: MergedDevice) -> Sensor:
+    """Return whose energy a meter of a device reads."""
+    return Sensor(device.identity, device.record.name, device.record.job_id)
+
+
+def _of_kinds(readings: Mapping[tuple[str, Kind], Quantity]) -> Quantity | None:
+    """Return the sum of readings by meter and kind, of the kind that nine tenths of it reach."""
+    figure = total(readings.values())
     if figure is None:
         return None
     by_kind: dict[Kind, float] = defaultdict(float)
-    for (_, kind), joules in sums.items():
-        by_kind[kind] += joules
+    for (_, kind), reading in readings.items():
+        by_kind[kind] += reading.value
     return figure.of_kind(kind_of_sum(by_kind))

@@ -15,7 +15,7 @@ from gramwatt.sci.base.document import (
     JobHead,
     doc,
 )
-from gramwatt.sci.base.propagation import UncertaintyDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.journal.corrections import (
     EXCLUDED,
     TAG,
@@ -78,7 +78,6 @@ def document(scored: ScoredJob, assessed: Assessment) -> JobDoc:
         "windows": windows(scored),
         "days": days(scored),
         "service": service(scored),
-        "uncertainty": _uncertainty(scored),
         "model_id": job.head.model_id,
         "framework": job.head.framework,
         "precision": job.head.precision,
@@ -124,9 +123,9 @@ def _head(scored: ScoredJob, assessed: Assessment) -> JobHead:
         "region": job.head.region,
         "revision": scored.context.revision,
         "provisional": job.state == "running",
-        "energy_kwh": doc(scored.energy_kwh),
-        "operational_g": doc(scored.operational_g),
-        "embodied_g": doc(scored.embodied_g),
+        "energy_kwh": _term(scored, scored.energy_kwh),
+        "operational_g": _term(scored, scored.operational_g),
+        "embodied_g": _term(scored, scored.embodied_g),
         "total_g": doc(scored.total_g),
         "sci": scored.sci,
         "conformance": assessed.status.status,
@@ -136,19 +135,11 @@ def _head(scored: ScoredJob, assessed: Assessment) -> JobHead:
     }
 
 
-def _uncertainty(scored: ScoredJob) -> dict[str, UncertaintyDoc]:
-    """Return what moves each term that is known, and not zero, by inputs."""
-    terms = {
-        "energy_kwh": scored.energy_kwh,
-        "operational_g": scored.operational_g,
-        "embodied_g": scored.embodied_g,
-    }
-    rest = f"other inputs of {scored.job.head.job_id}"
-    return {
-        name: figure.uncertainty.condensed(rest).to_doc()
-        for name, figure in terms.items()
-        if figure is not None and figure.value > 0
-    }
+def _term(scored: ScoredJob, figure: Quantity | None) -> QuantityDoc | None:
+    """Return a term of the job with its inputs, so that sums of jobs count shared ones once."""
+    if figure is None:
+        return None
+    return figure.condensed(f"other:{scored.job.head.job_id}").kept_doc()
 
 
 def _devices(scored: ScoredJob) -> list[DeviceDoc]:

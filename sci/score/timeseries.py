@@ -138,12 +138,13 @@ def _used(track: IntensityTrack, joules: Sequence[float], runs: Sequence[Run]) -
         "points": len(numbers),
         "energy_j": energy_j,
         "g_per_kwh": grams / energy_j,
+        "series": known.series,
         "source": known.figure.source,
     }
 
 
-def _provenance(known: Provenance) -> tuple[str, str, str]:
-    return known.zone, known.quality, known.figure.source
+def _provenance(known: Provenance) -> tuple[str, str, str, str]:
+    return known.zone, known.quality, known.series, known.figure.source
 
 
 def days(scored: ScoredJob) -> list[DayDoc]:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common.keys import HOME_PREFIX, home_key
 from gramwatt.service.access import audit
 from gramwatt.service.access.tokens import digest, new_token, projects_of, projects_text
 from gramwatt.service.common.errors import KeyNameError, UnknownKeyError
@@ -191,8 +191,8 @@ def _unknown(session: Session, name: str) -> UnknownKeyError:
 
 def authenticate(service: Service, key: str, address: str) -> Caller | None:
     """Return the caller with this key; None for one that is unknown, revoked or expired."""
-    if key.startswith(server_key.PREFIX):
-        own = server_key.read(service.config.home)
+    if key.startswith(HOME_PREFIX):
+        own = home_key(service.config.home)
         if own is None or not hmac.compare_digest(digest(own), digest(key)):
             return None
         return Caller(SERVER, address, ADMIN, credential=SERVER)

@@ -8,7 +8,7 @@ from typing import TypedDict
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common.keys import home_key
 from gramwatt.service.access import audit
 from gramwatt.service.access.tokens import digest, new_token, projects_of, projects_text
 from gramwatt.service.common.errors import UnknownSessionError
@@ -142,7 +142,7 @@ def _enter(service: Service, session: Session, caller: Caller) -> str:
 
 
 def _signer(service: Service) -> str:
-    key = server_key.read(service.config.home)
+    key = home_key(service.config.home)
     return digest(key) if key else ""
 
 

@@ -74,7 +74,8 @@ class StoredIntensity:
                 continue
             of_run = known.of(days[number], values[first:last])
             for n in range(first, last):
-                figure, about = of_run.at(values[n]), (of_run.quality, self._signal, self._basis)
+                figure = of_run.at(values[n])
+                about = of_run.quality, self._signal, self._basis, of_run.series
                 yield IntensityPoint(of_run.zone, edges[n], edges[n + 1], figure, *about)
 
     def _days(self, zone: str | None, start: datetime, end: datetime) -> Sequence[DayOfPoints]:
@@ -103,7 +104,9 @@ class _Known:
         key = day.series, day.quality
         if key not in self._found:
             figure = _figure(next(filter(None, values), 1.0), day.quality, day.series)
-            self._found[key] = Provenance(day.series.zone, day.quality, figure)
+            self._found[key] = Provenance(
+                day.series.zone, day.quality, figure, input_id("measured", day.series)
+            )
         return self._found[key]
 
 
@@ -119,7 +122,15 @@ def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
     source = source_text(quality, series)
     known = DERIVED_SPREAD if derived else HOURLY_SPREAD
     spread = max(known, EXPECTED_SPREADS.get(quality, known))
-    return Quantity.around(value, spread, UNIT, kind, source)
+    figure = Quantity.around(value, spread, UNIT, kind, source)
+    return figure.as_input(input_id(quality, series))
+
+
+def input_id(quality: Quality, series: SeriesName) -> str:
+    """Return the id of the points of a series as an input; that of what is expected is its own."""
+    expected = quality if quality in EXPECTED_SPREADS else ""
+    parts = ("grid", series.zone, series.provider, series.scope, expected)
+    return ":".join(part for part in parts if part)
 
 
 def source_text(quality: Quality, series: SeriesName) -> str:

@@ -17,8 +17,8 @@ from gramwatt.client import (
     NotFoundError,
     UnavailableError,
 )
-from gramwatt.collectors.common import stored_keys
 from gramwatt.collectors.common.config import user_file
+from gramwatt.collectors.common.keys import store_key
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from tests.journals import body, journal
@@ -165,7 +165,7 @@ def test_the_file_of_a_repository_gets_no_key_of_the_user(monkeypatch, tmp_path)
     monkeypatch.setenv("GRAMWATT_API_KEY", "gw_00000000_env")
     with pytest.raises(ValueError, match=r"is not for https://evil\.example"):
         Client()
-    stored_keys.store(user_file(os.environ).parent, "https://c.example", "gw_00000000_c")
+    store_key(user_file(os.environ).parent, "https://c.example", "gw_00000000_c")
     assert sent_key(Client("https://c.example")) == "gw_00000000_env"
     monkeypatch.delenv("GRAMWATT_API_KEY")
     assert sent_key(Client("https://c.example")) == "gw_00000000_c"

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 import yaml
 from sqlalchemy.exc import OperationalError
 
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common.keys import ensure_home_key
 from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document
@@ -58,7 +58,7 @@ def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_po
     with running(tmp_path, *command, **settings) as process:
         address = process.says(r"Listening at: (\S+) ")[1]
         eventually(lambda: process.text.count("Booting worker") == 2, 60)
-        key = server_key.ensure(tmp_path / "home")
+        key = ensure_home_key(tmp_path / "home")
         KEYS[address] = {"Authorization": f"Bearer {key}"}
         for number in range(6):
             content = body(journal(f"job-{number}"))
@@ -99,7 +99,7 @@ def test_gunicorn_started_while_the_database_is_away_answers_once_it_is_there(
         away.enter_context(taken_away(url))
         with running(tmp_path, *command, **settings, GRAMWATT_WORKERS="1") as process:
             address = process.says(r"Listening at: (\S+) ")[1]
-            KEYS[address] = {"Authorization": f"Bearer {server_key.ensure(tmp_path / 'home')}"}
+            KEYS[address] = {"Authorization": f"Bearer {ensure_home_key(tmp_path / 'home')}"}
             assert asked(f"{address}/healthz")[:2] == (200, {"status": "ok"})
             for path in ("/readyz", "/v1/jobs"):
                 status, answer, retry_after = asked(address + path)
@@ -159,7 +159,7 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(new_postgr
     with running(tmp_path, *command, **settings) as process, ThreadPoolExecutor(3) as threads:
         address = process.says(r"Listening at: (\S+) ")[1]
         eventually(lambda: process.text.count("Booting worker") == 2, 60)
-        KEYS[address] = {"Authorization": f"Bearer {server_key.ensure(tmp_path / 'home')}"}
+        KEYS[address] = {"Authorization": f"Bearer {ensure_home_key(tmp_path / 'home')}"}
         sender = Sender(address)
         work = [threads.submit(sender.send_all, job_id) for job_id in jobs]
         eventually(lambda: len(get(f"{address}/v1/jobs")["jobs"]) == len(jobs), 60)

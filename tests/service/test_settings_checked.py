@@ -1,8 +1,12 @@
 """Settings that would not do what is written are refused at the start, in one sentence."""
 
+import logging
+
 import pytest
 
-from gramwatt.service.config import ConfigError, from_environment
+from gramwatt.collectors.common.config import PARSERS, resolve
+from gramwatt.service.config import SETTINGS, ConfigError, from_environment
+from gramwatt.service.logs import GUNICORN, set_up
 
 SIGN_IN = {"GRAMWATT_OIDC_ISSUER": "https://id.example", "GRAMWATT_OIDC_CLIENT_ID": "c"}
 
@@ -58,3 +62,18 @@ def test_a_refused_address_is_shown_without_its_password(tmp_path, name):
     with pytest.raises(ConfigError) as refused:
         read(tmp_path, **{name: "ftp://ops:S3cret@host.example/x"})
     assert "S3cret" not in str(refused.value)
+
+
+def test_each_program_names_what_is_misspelt_of_its_own_variables(tmp_path, monkeypatch, capsys):
+    own = {setting.key for setting in SETTINGS} | GUNICORN
+    unlike = own - {key.upper() for key in PARSERS}
+    names = {f"GRAMWATT_{key}": "x" for key in unlike | {"PORT_8642_TCP", "RETENTION_DAY"}}
+    assert resolve(environ=names | {"HOME": str(tmp_path)}, cwd=tmp_path).problems == ()
+    monkeypatch.setenv("GRAMWATT_RETENTION_DAY", "9")
+    monkeypatch.setenv("GRAMWATT_PROJCT", "vision")
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    set_up("text")
+    assert [line.partition(" WARNING ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT?",
+        "GRAMWATT_RETENTION_DAY is not known; do you mean GRAMWATT_RETENTION_DAYS?",
+    ]

@@ -21,10 +21,9 @@ from gramwatt.collectors.cli.exit_codes import (
     not_started,
 )
 from gramwatt.collectors.cli.sync import write_summary
-from gramwatt.collectors.common.config import Config, for_own_process, plain_address
+from gramwatt.collectors.common.config import Config, Metrics, for_own_process, plain_address
 from gramwatt.collectors.common.files import first_notice_today, why_unwritable
 from gramwatt.collectors.common.launches import enclosing_job, job_id
-from gramwatt.collectors.common.metrics_setting import wandb_environment
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.client import quiet, switched_off
 from gramwatt.collectors.tracking.launch import ask_sync
@@ -47,6 +46,8 @@ along with it; for the score of a store that knows more than the spool; and for 
 file or the whole summary was asked for."""
 REFUSED = "server-refused"
 """Code of a server's refusal (spool/send.py)."""
+WANDB = "WANDB_X_STATS_OPEN_METRICS_ENDPOINTS"
+"""W&B's variable: a JSON object of names and addresses that a run polls (wandb 0.31, settings)."""
 PASS_ON = {
     "allow_extra_args": True,
     "allow_interspersed_args": False,
@@ -214,6 +215,17 @@ def run_command(
             see = f"gramwatt job {done.job_id}"
             print_message(f"the figures could not be made ({error!r}); see `{see}`")
     return done.outcome.exit_code
+
+
+def wandb_environment(metrics: Metrics | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what has runs of W&B poll the meter, beside what its user has them poll already."""
+    if metrics is None or "wandb" not in metrics.words:
+        return {}
+    try:
+        polled = dict(json.loads(environ.get(WANDB) or "{}"))
+    except (TypeError, ValueError):  # the user's, whatever it is
+        return {}
+    return {WANDB: json.dumps({"gramwatt": metrics.url, **polled})}
 
 
 def _wait(

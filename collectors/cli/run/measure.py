@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError, not_started
 from gramwatt.collectors.common.catalogs import place_problems
-from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.config import Config, Problem, resolve
 from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, within
 from gramwatt.collectors.common.proc import environ_of, parent_of, system_text
@@ -91,13 +91,10 @@ def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
     With `strict` a wrong value from a file or the environment is refused as well.
     """
     config = resolve(args)
-    own = [n for n in config.notices if strict or n.message.startswith("argument: ")]
     problems = [
-        notice.message.replace("argument: tags", "--tag")
-        .replace("argument: ", "--")
-        .replace(" and is ignored: ", ": ")
-        .replace(" is ignored: ", ": ")
-        for notice in own
+        _option_text(problem)
+        for problem in config.problems
+        if strict or problem.origin == "argument"
     ]
     if args.get("zone") and args.get("region"):
         problems.append("give --zone or --region, not both")
@@ -110,6 +107,14 @@ def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
     if problems:
         raise UsageError("; ".join(problems))
     return config
+
+
+def _option_text(problem: Problem) -> str:
+    if problem.key is None:
+        return problem.why
+    option = f"--{'tag' if problem.key == 'tags' else problem.key}"
+    where = option if problem.origin == "argument" else f"{problem.origin}: {problem.key}"
+    return f"{where}: {problem.why}"
 
 
 def measure(

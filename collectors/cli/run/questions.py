@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from gramwatt.collectors.common import http, server_key
+from gramwatt.collectors.common import http
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.installation import LocalStore
 from gramwatt.sci.base.errors import GramwattError
@@ -88,7 +88,7 @@ def _of_server(
     from gramwatt.collectors.client.errors import ApiError
 
     shown = plain_address(server)
-    key = server_key.key_for(config, config.home, server) or ""  # none: not that of another server
+    key = config.key_for(server) or ""  # none: not that of another server
     try:
         with Client(server, key, limit_s) as client:
             document = client.get(path) if request is None else client.plan(**request)

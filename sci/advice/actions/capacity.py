@@ -289,7 +289,7 @@ def stop_idle(work: Work) -> Suggestion | None:
     found = by_rule(
         work,
         "stop-idle",
-        replace(ratio, low=min(ratio.value, max(busy, ratio.low))),
+        ratio.between(min(ratio.value, max(busy, ratio.low)), ratio.high),
         reasons,
         operating_point="devices released while idle",
         sources=(part.idle_w.source, "rule 63"),

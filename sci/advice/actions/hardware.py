@@ -263,7 +263,7 @@ def _widen_at_low_power(
             "doubt. Say pace (throughput, requests, input or host)"
         )
     low, high = min(time.low, 1 / steady_factor()), max(time.high, steady_factor())
-    return replace(time, low=low, high=high)
+    return time.between(low, high)
 
 
 def _board_energy(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from gramwatt.sci.advice.constraints.availability import (
     discontinued,
@@ -163,7 +163,7 @@ def kept(work: Work, energy: Quantity) -> Quantity | None:
         for e in (energy.low, energy.high)
     ]
     low, high = max(ratio.low, min(corners)), min(ratio.high, max(corners))
-    return replace(ratio, low=min(low, ratio.value), high=max(high, ratio.value))
+    return ratio.between(min(low, ratio.value), max(high, ratio.value))
 
 
 def _rented(

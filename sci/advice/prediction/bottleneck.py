@@ -7,7 +7,7 @@ The thresholds are estimates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gramwatt.sci.advice.prediction.predict import steady_factor
 from gramwatt.sci.advice.prediction.ratio_range import Values, factor_range, ratio_of
@@ -162,7 +162,7 @@ def same_rate(
     board = ratio_of(energy, inputs, text)
     low = min(board.value, max(board.low, time.low * idle.low / power))
     high = max(board.value, min(board.high, time.high * target.tdp_w / power))
-    return SameRate(time, replace(board, low=low, high=high), needed)
+    return SameRate(time, board.between(low, high), needed)
 
 
 def _held(part: Hardware) -> Quantity:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gramwatt.sci.advice.documents import Basis
 from gramwatt.sci.base.quantity import Quantity, join_sources, of_sources, weakest
@@ -83,7 +83,7 @@ def union_factor(factor: float, logs: Sequence[float]) -> float:
 
 def widened(ratio: Quantity, factor: float) -> Quantity:
     """Return a ratio whose range is wider by x/÷ `factor`."""
-    return replace(ratio, low=ratio.low / factor, high=ratio.high * factor)
+    return ratio.between(ratio.low / factor, ratio.high * factor)
 
 
 def unchanged(source: str) -> Quantity:

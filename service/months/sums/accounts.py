@@ -140,9 +140,10 @@ class Accounts:
         known = [
             self._parts.attributes[n]["pue"] for n in np.unique(self._parts.attributes_of[jobs])
         ]
-        sources = sorted({source for _, of_job in known for source in of_job})
-        kind = weakest(kind for kind, _ in known)
-        spread = factor(totals.operational_g, totals.energy_kwh, cell, sources, only=True)
+        sources = sorted({source for _, of_job, _ in known for source in of_job})
+        kind = weakest(kind for kind, *_ in known)
+        ids = {id_ for *_, of_job in known for id_ in of_job}
+        spread = factor(totals.operational_g, totals.energy_kwh, cell, ids, only=True)
         value = facility_kwh / energy.value
         if spread is None or not spread.value > 0:
             return Quantity.exact(value, "1", kind, *sources)
@@ -159,12 +160,12 @@ class Accounts:
             return None
         jobs = np.arange(len(self._parts.keys))
         pue = self._pue(self._whole, 0, jobs)
-        sources = {source for of_job in attributes for source in of_job["pue"][1]}
-        by_energy = factor(self._whole.operational_g, self._whole.energy_kwh, 0, sources)
+        ids = {id_ for of_job in attributes for id_ in of_job["pue"][2]}
+        by_energy = factor(self._whole.operational_g, self._whole.energy_kwh, 0, ids)
         intensity = by_energy.scaled(1 / pue.value, "gCO2e/kWh") if by_energy and pue else None
         lives = {to_text(of_job["life"]): of_job["life"] for of_job in attributes}
         if intensity is not None:
-            used = {row[2] for of_job in attributes for row in of_job["intensity"]}
+            used = {row[3] for of_job in attributes for row in of_job["intensity"]}
             intensity = intensity.sourced(*(sorted(used) or intensity.sources))
 
         def said(number: int) -> str:

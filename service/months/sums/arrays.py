@@ -11,23 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramwatt.sci.base.quantity import Kind
-from gramwatt.service.months.sums.figures import Figures, Floats, Ints, Uncertainties, spans
+from gramwatt.service.months.sums.figures import Effects, Figures, Floats, Ints, spans
 from gramwatt.service.months.sums.part import (
     COUNT,
     EFFECT,
     FIGURE,
     HEAD,
-    NAMES,
-    NONLINEAR,
+    IDS,
     QUALITY,
     PartRow,
-    name_number,
+    id_number,
     unpack_texts,
 )
 
 _TABLES = (
     ("figures", FIGURE, 4),
-    ("nonlinear", NONLINEAR, 0),
     ("effects", EFFECT, 1),
     ("counts", COUNT, 2),
     ("quality", QUALITY, 1),
@@ -52,19 +50,19 @@ class Numbering:
         return list(self.number)
 
 
-class Names:
-    """The names of inputs as 64-bit numbers, and those of their beginnings (`part.name_number`)."""
+class Ids:
+    """The ids of inputs as 64-bit numbers, and those of their annual values (`part.id_number`)."""
 
-    def __init__(self, names: Ints, bases: Ints) -> None:
-        self.names, self.bases = names, bases
+    def __init__(self, ids: Ints, annual: Ints) -> None:
+        self.ids, self.annual = ids, annual
 
     def of(self, text: str) -> int:
-        """Return the place of a name, added where it is new."""
-        number = name_number(text)
-        found = np.flatnonzero(self.names == number)
+        """Return the place of an id, added where it is new."""
+        number = id_number(text)
+        found = np.flatnonzero(self.ids == number)
         if not len(found):
-            self.names, self.bases = (np.append(a, number) for a in (self.names, self.bases))
-            return len(self.names) - 1
+            self.ids, self.annual = (np.append(a, number) for a in (self.ids, self.annual))
+            return len(self.ids) - 1
         return int(found[0])
 
 
@@ -88,8 +86,8 @@ class Parts:
 
     `attributes_of` is the number of each job's texts in `attributes`; `grams` is its whole total, 0
     where it is not `known`. `days` have a part of a job. Of the figures: `job`, `day` (as in
-    `part`), `term` and the number of the `label`. `names` are those of the inputs that
-    uncertainties number. `totals` are sums that were made (`totals.by_job`).
+    `part`), `term` and the number of the `label`. `inputs` are the ids that
+    effects number. `totals` are sums that were made (`totals.by_job`).
     """
 
     keys: Ints
@@ -105,8 +103,8 @@ class Parts:
     term: Ints
     label: Ints
     figures: Figures
-    uncertain: Uncertainties
-    names: Names
+    moved: Effects
+    inputs: Ids
     counts: Rows
     quality: Rows
     labels: list[Label]
@@ -211,14 +209,14 @@ def read_parts(portions: Iterable[Sequence[PartRow]]) -> Parts:
     empty = _tables([], 0, 0, 0)
     # Buffers grow in place; many small arrays, joined in the end, would take twice the memory.
     buffers = {name: bytearray() for name in empty}
-    uncertain = names = 0
+    moved = ids = 0
     for portion in portions:
         if not portion:
             continue
         jobs = len(who.keys)
-        read = _tables(who.add(portion, texts), jobs, uncertain, names)
-        uncertain += len(read["nonlinear"])
-        names += len(read["names"])
+        read = _tables(who.add(portion, texts), jobs, moved, ids)
+        moved += len(read["sizes"])
+        ids += len(read["ids"])
         for name, rows in read.items():
             buffers[name] += rows.tobytes()
     joined = {
@@ -228,57 +226,54 @@ def read_parts(portions: Iterable[Sequence[PartRow]]) -> Parts:
     return _arranged(who, who.order(), texts, joined)
 
 
-def _tables(blobs: Sequence[bytes], jobs: int, uncertain: int, names: int) -> dict[str, Any]:
+def _tables(blobs: Sequence[bytes], jobs: int, moved: int, ids: int) -> dict[str, Any]:
     """Return the tables of these parts, their whole numbers apart and as narrow as they may be.
 
-    The first whole number of a row is its job's, from `jobs` on; those of uncertainties count on
-    from `uncertain`, those of the names of inputs from `names`.
+    The first whole number of a row is its job's, from `jobs` on; those of sets of effects count
+    on from `moved`, those of the ids of inputs from `ids`.
     """
     whole = np.frombuffer(b"".join(blobs), dtype=np.float64)
     lengths = np.fromiter(map(len, blobs), np.int64) // 8
     at = np.cumsum(lengths) - lengths
     head = whole[at[:, None] + np.arange(HEAD)]
-    sizes = head[:, : len(_TABLES)].astype(np.int64)
-    first = np.cumsum(sizes[:, 1]) - sizes[:, 1] + uncertain
-    found: dict[str, Any] = {"head": head[:, len(_TABLES) :].copy()}
+    *sizes, sets = head[:, : len(_TABLES) + 1].astype(np.int64).T
+    first = np.cumsum(sets) - sets + moved
+    found: dict[str, Any] = {"head": head[:, len(_TABLES) + 1 :].copy()}
     at = at + HEAD
-    for number, (name, width, integers) in enumerate(_TABLES):
-        rows = whole[spans(at, sizes[:, number] * width)].reshape(-1, width)
-        job = np.repeat(np.arange(len(blobs)), sizes[:, number])
+    for count, (name, width, integers) in zip(sizes, _TABLES, strict=True):
+        rows = whole[spans(at, count * width)].reshape(-1, width)
+        job = np.repeat(np.arange(len(blobs)), count)
         keys = np.column_stack((job + jobs, rows[:, :integers])).astype(np.int32)
         if name in ("figures", "effects"):
             keys[:, -1] += first[job].astype(np.int32)
         found[name], found[f"{name} of"] = rows[:, integers:].copy(), keys
-        at = at + sizes[:, number] * width
-    del found["nonlinear of"]
-    of = found.pop("effects of")[:, -1] - uncertain
-    inputs = whole.view(np.int64)[spans(at, sizes[:, 2] * NAMES)].reshape(-1, NAMES)
-    own = np.bincount(of, minlength=len(found["nonlinear"]))
-    found["mark"] = _marks(of, inputs[:, 0], found["effects"], found["nonlinear"])
+        at = at + count * width
+    of = found.pop("effects of")[:, -1] - moved
+    inputs = whole.view(np.int64)[spans(at, sizes[1] * IDS)].reshape(-1, IDS)
+    own = np.bincount(of, minlength=int(sets.sum()))
+    found["mark"] = _marks(of, inputs[:, 0], found["effects"], len(own))
     kept, place = _distinct(found["mark"])
-    found["figures of"][:, -1] = place[found["figures of"][:, -1] - uncertain] + uncertain
+    found["figures of"][:, -1] = place[found["figures of"][:, -1] - moved] + moved
     at = spans((np.cumsum(own) - own)[kept], own[kept])
     found["effects"], inputs = found["effects"][at], inputs[at]
-    found["mark"], found["nonlinear"] = found["mark"][kept], found["nonlinear"][kept]
+    found["mark"] = found["mark"][kept]
     found["sizes"] = own[kept].astype(np.int32)
     _, met, place = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
-    found["names"], found["names of"] = inputs[met], (place + names).astype(np.int32)
+    found["ids"], found["ids of"] = inputs[met], (place + ids).astype(np.int32)
     return found
 
 
-def _marks(of: Ints, names: Ints, effects: Floats, nonlinear: Floats) -> Ints:
-    """Return a number for each uncertainty, out of its names and effects.
+def _marks(of: Ints, ids: Ints, effects: Floats, sets: int) -> Ints:
+    """Return a number for each set of effects, out of its ids and effects.
 
-    `of` are the uncertainties that the entries belong to. Others have other numbers, but for one
-    pair in 10^19, as of names.
+    `of` are the sets that the entries belong to. Others have other numbers, but for one pair in
+    10^19, as of ids.
     """
-    entry = names.view(np.uint64).copy()
+    entry = ids.view(np.uint64).copy()
     for column in effects.T:
         entry = _mixed(entry, column)
-    found = np.zeros(len(nonlinear), dtype=np.uint64)
+    found = np.zeros(sets, dtype=np.uint64)
     np.add.at(found, of, entry)
-    for column in nonlinear.T:
-        found = _mixed(found, column)
     return found.view(np.int64)
 
 
@@ -302,13 +297,12 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
     rank = np.argsort(order)
     attributes_of = np.array(who.attributes_of, np.int64)[order]
     head = tables.pop("head")[order]
-    inputs = tables.pop("names")
-    names, first, number = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
-    bases = inputs[first, 1]
+    inputs = tables.pop("ids")
+    ids, first, number = np.unique(inputs[:, 0], return_index=True, return_inverse=True)
     sizes = tables.pop("sizes").astype(np.int64)
     effects, figures, keys = (tables.pop(name) for name in ("effects", "figures", "figures of"))
     job = rank[keys[:, 0]]
-    kept, uncertain = _distinct(tables.pop("mark"))
+    kept, moved = _distinct(tables.pop("mark"))
     at = spans((np.cumsum(sizes) - sizes)[kept], sizes[kept])
     sizes = sizes[kept]
     flags = head[:, [_ENDED, _KNOWN, _DAYS]].astype(np.int64)
@@ -325,16 +319,15 @@ def _arranged(who: _Who, order: Ints, texts: _Texts, tables: dict[str, Any]) -> 
         day=keys[:, 1],
         term=keys[:, 2],
         label=texts.mapped(0, attributes_of[job], keys[:, 3]).astype(np.int64),
-        figures=Figures(figures[:, 0], figures[:, 1], figures[:, 2], uncertain[keys[:, 4]]),
-        uncertain=Uncertainties(
+        figures=Figures(figures[:, 0], figures[:, 1], figures[:, 2], moved[keys[:, 4]]),
+        moved=Effects(
             firsts=np.cumsum(sizes) - sizes,
             sizes=sizes,
-            names=number.astype(np.int32)[tables.pop("names of")[at]],
+            ids=number.astype(np.int32)[tables.pop("ids of")[at]],
             low=effects[at, 0],
             high=effects[at, 1],
-            nonlinear=tables["nonlinear"][kept],
         ),
-        names=Names(names, bases),
+        inputs=Ids(ids, inputs[first, 1]),
         counts=_numbered(tables, "counts", rank, texts, attributes_of),
         quality=_numbered(tables, "quality", rank, texts, attributes_of),
         labels=texts.labels.things,

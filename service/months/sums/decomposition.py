@@ -35,7 +35,7 @@ Work = tuple[str, str]
 class MonthByWork:
     """A month by work: R, E, O and M in columns, its sums, and the methods of its scores.
 
-    `intensities` are zone, resolution and source of what the scores of each work are made with.
+    `intensities` are zone, resolution and series of what the scores of each work are made with.
     """
 
     works: Sequence[Work]
@@ -61,7 +61,7 @@ def by_work(parts: Parts) -> MonthByWork:
     intensities: list[set[tuple[str, ...]]] = [set() for _ in works]
     for n, of_job in zip(of_attributes, parts.attributes, strict=True):
         methods[n].add(tuple(of_job["method"]))
-        intensities[n] |= {tuple(row) for row in of_job["intensity"]}
+        intensities[n] |= {tuple(row[:3]) for row in of_job["intensity"]}
     return MonthByWork(works, np.column_stack(amounts), totals.terms, methods, intensities)
 
 
@@ -214,17 +214,17 @@ def _inputs(
     """Cell, name, column of `_effects`, and both ends of every input of every figure."""
     rows: list[tuple[Any, ...]] = []
     number = {work: n for n, work in enumerate(works)}
-    one, other = (month.terms[0].names.bases for month in months)
-    shared = np.intersect1d(one, other)
+    now, before = (month.terms[0].ids.annual for month in months)
+    shared = np.intersect1d(now, before)
     for first, month in enumerate(months):
-        names = month.terms[0].names
+        ids = month.terms[0].ids
         cells = np.array([number[work] for work in month.works], np.int64)
-        hours = (names.names != names.bases) & np.isin(names.bases, shared)
+        hours = (ids.ids != ids.annual) & np.isin(ids.annual, shared)
         for place, sums in enumerate(month.terms):
             known = sums.inputs
             at = spans(known.firsts, known.sizes)
-            kept = ~hours[known.names[at]]
+            kept = ~hours[known.ids[at]]
             cell, at = np.repeat(cells, known.sizes)[kept], at[kept]
             column = np.full(len(at), 4 * first + 1 + place)
-            rows.append((cell, names.names[known.names[at]], column, known.low[at], known.high[at]))
+            rows.append((cell, ids.ids[known.ids[at]], column, known.low[at], known.high[at]))
     return tuple(map(np.concatenate, zip(*rows, strict=True)))  # type: ignore[return-value]

@@ -339,8 +339,8 @@ class MonthSums:
         }
 
     def _intensity_methods(self) -> list[list[str]]:
-        """Return zone, resolution and source of the intensities that the jobs are scored with."""
-        found = {tuple(row) for of_job in self._parts.attributes for row in of_job["intensity"]}
+        """Return zone, resolution and series of the intensities that the jobs are scored with."""
+        found = {tuple(row[:3]) for of_job in self._parts.attributes for row in of_job["intensity"]}
         return [list(row) for row in sorted(found)]
 
     @cached_property

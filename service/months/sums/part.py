@@ -3,17 +3,17 @@
 `texts`, packed JSON, are equal for jobs that are alike, so that reading many opens few of them.
 `numbers` is one array of 64-bit floats:
 
-- a head: how many rows of each table follow, whether the job ended in the month, whether its total
-  is known, that total [gCO2e], and the job's days in the month as bits of a number;
-- figures: day of the month (0: the whole month; below 0: the month's only day), term, label,
-  uncertainty, value, low, high; terms after E, O and M are components of O and M, of the whole
-  month only (`analysis/breakdown.py`);
-- nonlinear: three cumulants of each uncertainty;
-- effects: uncertainty, low, high; counts: day, unit, amount;
+- a head: how many rows of each table follow, how many sets of effects there are, whether the job
+  ended in the month, whether its total is known, that total [gCO2e], and the job's days in the
+  month as bits of a number;
+- figures: day of the month (0: the whole month; below 0: the month's only day), term, label, number
+  of its set of effects, value, low, high; terms after E, O and M are components of O and M, of the
+  whole month only (`analysis/breakdown.py`);
+- effects: set, low, high; counts: day, unit, amount;
 - quality: key, share, of the quality of its data and of its breakdown (`analysis/breakdown.py`);
   amounts of emission factors (`analysis/factors.py`);
-- for each effect, as 64-bit integers, the input's name, and that of the annual value whose hours'
-  own part it is, else the same again (`name_number`).
+- for each effect, as 64-bit integers, the input's id, and that of the annual value whose hours' own
+  part it is, else the same again (`id_number`).
 
 Labels (kind and sources of a figure), units and keys of quality are numbered in `texts`.
 """
@@ -39,7 +39,7 @@ from gramwatt.sci.analysis.breakdown import (
     hardware_of,
     intensity_of,
     method_of,
-    pue_sources,
+    pue_of,
 )
 from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.analysis.factors import factor_amounts
@@ -47,15 +47,15 @@ from gramwatt.sci.analysis.model_totals import OTHER, SWEEP
 from gramwatt.sci.analysis.month import TERMS, Part, months_of
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import QuantityError
-from gramwatt.sci.base.propagation import Uncertainty
 from gramwatt.sci.base.quantity import Quantity, sources_of
+from gramwatt.sci.grid.zones import annual_of
 from gramwatt.sci.score.sci_for_ai import persona
 from gramwatt.service.store.documents import to_text
 
 MOST = 1e100
 """Figures and counts beyond this are no job's: the sum of many would not be finite."""
 BLOCKS = ("energy", "intensity", "embodied")
-HEAD, FIGURE, NONLINEAR, EFFECT, COUNT, QUALITY, NAMES = 9, 7, 3, 3, 3, 2, 2
+HEAD, FIGURE, EFFECT, COUNT, QUALITY, IDS = 9, 7, 3, 3, 2, 2
 """Numbers in the head, and in a row of each table, in their order."""
 TERMS_B = 8 * (HEAD + len(TERMS) * FIGURE)
 """The bytes of a part in which the whole month's terms are."""
@@ -133,9 +133,9 @@ def unpack_texts(packed: bytes) -> dict[str, Any]:
     return texts
 
 
-def name_number(name: str) -> int:
-    """Return a name of an input as 64 bits: other names have others, but for one pair in 10^19."""
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def id_number(id_: str) -> int:
+    """Return the id of an input as 64 bits: other ids have others, but for one pair in 10^19."""
+    digest = blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 
@@ -156,11 +156,10 @@ class _Writer:
         self._job = job
         self._labels, self._keys = _Numbered(), _Numbered()
         self._units = _Numbered({row["unit"]: n for n, row in enumerate(job["sci"])})
-        self._uncertain: dict[Any, int] = {}
+        self._moved: dict[Any, int] = {}
         self._figures: list[float] = []
-        self._nonlinear: list[float] = []
         self._effects: list[float] = []
-        self._names = array("q")
+        self._ids = array("q")
 
     def written(self, part: Part) -> StoredPart:
         """Return the part as texts and numbers; raises QuantityError for those beyond `MOST`."""
@@ -188,17 +187,17 @@ class _Writer:
         whole = self._job["total_g"]
         sizes = (
             len(self._figures) // FIGURE,
-            len(self._nonlinear) // NONLINEAR,
             len(self._effects) // EFFECT,
             len(counts) // COUNT,
             len(quality) // QUALITY,
+            len(self._moved),
         )
         days = sum(1 << int(day["day"][8:]) for day in part.days)
         head = (*sizes, part.ended, whole is not None, whole["value"] if whole else 0.0, days)
-        tables = (head, self._figures, self._nonlinear, self._effects, counts, quality)
+        tables = (head, self._figures, self._effects, counts, quality)
         numbers = array("d", [float(number) for table in tables for number in table])
         _require_finite([*head, *self._figures, *counts, *quality])
-        return StoredPart(pack_texts(self._texts()), numbers.tobytes() + self._names.tobytes())
+        return StoredPart(pack_texts(self._texts()), numbers.tobytes() + self._ids.tobytes())
 
     def _add_figures(self, day: int, part: Part) -> None:
         for number, term in enumerate(TERMS):
@@ -218,21 +217,19 @@ class _Writer:
     def _add_figure(self, day: int, term: int, figure: Quantity) -> None:
         self._figures += [
             *(day, term, self._labels.of((figure.kind, *figure.sources))),
-            *(self._uncertainty(figure), figure.value, figure.low, figure.high),
+            *(self._effects_of(figure), figure.value, figure.low, figure.high),
         ]
 
-    def _uncertainty(self, figure: Quantity) -> int:
-        """Return the number of the figure's uncertainty, written at first sight; -1 for none."""
-        known = figure.uncertainty if figure.relative else Uncertainty({})
-        key = tuple(known.effects.items()), known.nonlinear
-        if key not in self._uncertain:
-            number = self._uncertain[key] = len(self._uncertain)
-            self._nonlinear += known.nonlinear
-            for name, effect in known.effects.items():
+    def _effects_of(self, figure: Quantity) -> int:
+        """Return the number of the effects on a figure, written at first sight."""
+        effects = figure.inputs if figure.relative else {}
+        key = tuple(effects.items())
+        if key not in self._moved:
+            number = self._moved[key] = len(self._moved)
+            for id_, effect in effects.items():
                 self._effects += [number, *effect]
-                annual = known.hours_of.get(name, name)
-                self._names.extend((name_number(name), name_number(annual)))
-        return self._uncertain[key]
+                self._ids.extend((id_number(id_), id_number(annual_of(id_))))
+        return self._moved[key]
 
     def _texts(self) -> dict[str, Any]:
         job = self._job
@@ -254,7 +251,7 @@ class _Writer:
             "time_zone": job["method"].get("time_zone"),
             "excludes": job["method"]["boundary_excluded"],
             "life": job["method"]["lifetime_years"],
-            "pue": [job["method"]["pue"]["kind"], pue_sources(job)],
+            "pue": pue_of(job),
             "intensity": intensity_of(job),
             "zones": job["method"]["zones"],
             "region": job["region"],

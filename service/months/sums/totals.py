@@ -15,7 +15,6 @@ import numpy as np
 from gramwatt.sci.analysis.breakdown import COMPONENTS
 from gramwatt.sci.analysis.month import TERMS
 from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.propagation import Uncertainty
 from gramwatt.sci.base.quantity import (
     KINDS,
     SEPARATOR,
@@ -26,43 +25,45 @@ from gramwatt.sci.base.quantity import (
     of_sources,
     weakest,
 )
-from gramwatt.service.months.sums.arrays import Label, Names, Parts
+from gramwatt.service.months.sums.arrays import Ids, Label, Parts
 from gramwatt.service.months.sums.figures import (
+    Effects,
     Figures,
     Floats,
     Ints,
-    Uncertainties,
     by,
     ends,
     numbered,
     total,
 )
-from gramwatt.service.months.sums.part import name_number
+from gramwatt.service.months.sums.part import id_number
 
 ENERGY_UNIT, CARBON_UNIT = "kWh", "gCO2e"
 """Units of E, and of O, M and their components."""
 _ENERGY, _OPERATIONAL, _EMBODIED = range(3)
+CANCELS = 1e-12
+"""Effects below this are what rounding leaves of those that cancel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
     """One term summed by cell, with kind and sources of each sum; None where nothing is known.
 
-    `uncertain` is None once nothing asks for it any more: it is long where jobs have own inputs.
+    `moved` is None once nothing asks for it any more: it is long where jobs have own inputs.
     """
 
     unit: str
     figures: Figures
-    uncertain: Uncertainties | None
+    moved: Effects | None
     labels: Sequence[Label | None]
-    names: Names
+    ids: Ids
 
     @property
-    def inputs(self) -> Uncertainties:
+    def inputs(self) -> Effects:
         """Return what moves the sums; raises ValueError where that was let go."""
-        if self.uncertain is None:
+        if self.moved is None:
             raise ValueError("ask for sums with their inputs")
-        return self.uncertain
+        return self.moved
 
     def quantity(self, cell: int) -> Quantity | None:
         """Return the sum of a cell; None where nothing is known."""
@@ -117,16 +118,16 @@ class Totals:
         cells = len(both[0].labels)
         known = [all(one.labels[n] is not None for one in both) for n in range(cells)]
         cell = np.flatnonzero(np.array(known, dtype=bool))
-        figures, uncertain = _stacked([(one.figures.taken(cell), one.inputs) for one in both])
-        summed, own = total(np.concatenate((cell, cell)), figures, uncertain, cells)
+        figures, moved = _stacked([(one.figures.taken(cell), one.inputs) for one in both])
+        summed, own = total(np.concatenate((cell, cell)), figures, moved, cells)
         labels = [
             _joined(one.labels[n] for one in both) if known[n] else None for n in range(cells)
         ]
         self.operational_g, self.embodied_g = map(self._let_go, both)
-        return self._let_go(Sums("gCO2e", summed, own, labels, both[0].names))
+        return self._let_go(Sums("gCO2e", summed, own, labels, both[0].ids))
 
     def _let_go(self, sums: Sums) -> Sums:
-        return sums if self.with_inputs else replace(sums, uncertain=None)
+        return sums if self.with_inputs else replace(sums, moved=None)
 
 
 def by_job(parts: Parts, job: Ints, cell: Ints, cells: int, *, with_inputs: bool = False) -> Totals:
@@ -174,11 +175,11 @@ def component_sums(parts: Parts) -> dict[tuple[str, str], Quantity]:
 
 
 def factor(
-    product: Sums, by: Sums, cell: int, names: Collection[str] = (), *, only: bool = False
+    product: Sums, by: Sums, cell: int, ids: Collection[str] = (), *, only: bool = False
 ) -> Quantity | None:
     """Return a sum over another one of the same jobs, without what moves both.
 
-    The inputs of these names count as exact; with `only` all others do.
+    The inputs of these ids count as exact; with `only` all others do.
     """
     above, below = product.quantity(cell), by.quantity(cell)
     if above is None or below is None or not below.value > 0:
@@ -188,11 +189,9 @@ def factor(
     if not (above.relative and below.relative):
         return Quantity.exact(value, unit, above.kind, *above.sources)
     moved, low, high = _difference(_inputs(product, cell), _inputs(by, cell))
-    chosen = np.isin(moved, [name_number(name) for name in names]) == only
-    both = ends(low[chosen], high[chosen], np.zeros(3))
-    edges = value * math.exp(both.low), value * math.exp(both.high)
-    low_end, high_end = min(edges[0], value), max(edges[1], value)
-    return of_sources(value, low_end, high_end, unit, above.kind, above.sources)
+    chosen = np.isin(moved, [id_number(id_) for id_ in ids]) == only
+    edges = _edges(value, low[chosen], high[chosen])
+    return of_sources(value, *edges, unit, above.kind, above.sources)
 
 
 def change(after: Sums, before: Sums, cells: tuple[int, int] = (0, 0)) -> Quantity | None:
@@ -200,7 +199,7 @@ def change(after: Sums, before: Sums, cells: tuple[int, int] = (0, 0)) -> Quanti
     zero.
 
     Hours of one grid are taken as equal, as `grid.zones.at_equal_grid` does, and what both share
-    cancels, as in `Uncertainty.times`.
+    cancels, as in `Quantity.over`.
     """
     above, below = after.quantity(cells[0]), before.quantity(cells[1])
     if above is None or below is None or not below.low > 0:
@@ -208,63 +207,54 @@ def change(after: Sums, before: Sums, cells: tuple[int, int] = (0, 0)) -> Quanti
     if not (above.relative and below.relative):
         return above.over(below, "1")
     inputs = [_inputs(sums, cell) for sums, cell in zip((after, before), cells, strict=True)]
-    shared = np.intersect1d(inputs[0].bases, inputs[1].bases)
-    low, high, nonlinear = _quotient(*(one.without_hours(shared) for one in inputs))
+    shared = np.intersect1d(inputs[0].annual, inputs[1].annual)
+    _, low, high = _difference(*(of_month.without_hours(shared) for of_month in inputs))
     kind, *sources = _joined([after.labels[cells[0]], before.labels[cells[1]]])
-    value, both = above.value / below.value, ends(low, high, nonlinear)
-    edges = (value * math.exp(both.low), value * math.exp(both.high))
-    return of_sources(value, min(edges[0], value), max(edges[1], value), "1", kind, sources)
+    value = above.value / below.value
+    return of_sources(value, *_edges(value, low, high), "1", kind, sources)
+
+
+def _edges(value: float, low: Floats, high: Floats) -> tuple[float, float]:
+    """Return the range of a figure with these effects; what cancels but for rounding moves none."""
+    kept = np.maximum(np.abs(low), np.abs(high)) > CANCELS
+    below, above = ends(low[kept], high[kept])
+    return min(value * math.exp(below), value), max(value * math.exp(above), value)
 
 
 class _Inputs(NamedTuple):
-    """What moves one figure: names, their beginnings, effects, and what sums add to them."""
+    """What moves one figure: ids of inputs, those of their annual values, and effects."""
 
-    names: Ints
-    bases: Ints
+    ids: Ints
+    annual: Ints
     low: Floats
     high: Floats
-    nonlinear: Floats
 
     def without_hours(self, shared: Ints) -> _Inputs:
         """Return the same without the hours of grids whose annual value is among `shared`."""
-        kept = ~((self.names != self.bases) & np.isin(self.bases, shared))
-        columns = (self.names[kept], self.bases[kept], self.low[kept], self.high[kept])
-        return _Inputs(*columns, self.nonlinear)
+        kept = ~((self.ids != self.annual) & np.isin(self.annual, shared))
+        return _Inputs(*(column[kept] for column in self))
 
 
 def _inputs(sums: Sums, cell: int) -> _Inputs:
-    uncertain, names = sums.inputs, sums.names
-    first = uncertain.firsts[cell]
-    rows = slice(first, first + uncertain.sizes[cell])
-    place = uncertain.names[rows]
-    columns = names.names[place], names.bases[place], uncertain.low[rows], uncertain.high[rows]
-    return _Inputs(*columns, uncertain.nonlinear[cell])
-
-
-def _quotient(above: _Inputs, below: _Inputs) -> tuple[Floats, Floats, Floats]:
-    """Effects on one figure over another, and what sums add (`Uncertainty.times`, sign -1)."""
-    if not len(below.names):
-        return above.low, above.high, above.nonlinear
-    names, low, high = _difference(above, below)
-    kept = np.maximum(np.abs(low), np.abs(high)) > 1e-12
-    if len(names) < len(above.names) + len(below.names):
-        return low[kept], high[kept], np.zeros(3)
-    signs = np.array([-1.0, 1.0, -1.0])
-    return low[kept], high[kept], above.nonlinear + signs * below.nonlinear
+    moved, ids = sums.inputs, sums.ids
+    first = moved.firsts[cell]
+    rows = slice(first, first + moved.sizes[cell])
+    place = moved.ids[rows]
+    return _Inputs(ids.ids[place], ids.annual[place], moved.low[rows], moved.high[rows])
 
 
 def _difference(above: _Inputs, below: _Inputs) -> tuple[Ints, Floats, Floats]:
-    """Return the inputs of either figure by name, and their effects on one over the other."""
-    names, place = np.unique(np.concatenate((above.names, below.names)), return_inverse=True)
+    """Return the ids of the inputs of either figure, and their effects on one over the other."""
+    ids, place = np.unique(np.concatenate((above.ids, below.ids)), return_inverse=True)
     low, high = (
-        by(place, np.concatenate((one, -other)), len(names))
-        for one, other in ((above.low, below.low), (above.high, below.high))
+        by(place, np.concatenate((end, -other)), len(ids))
+        for end, other in ((above.low, below.low), (above.high, below.high))
     )
-    return names, low, high
+    return ids, low, high
 
 
 def _summed(parts: Parts, term: int, rows: Ints, cell: Ints, cells: int) -> Sums:
-    figures, uncertain = total(cell, parts.figures.taken(rows), parts.uncertain, cells)
+    figures, moved = total(cell, parts.figures.taken(rows), parts.moved, cells)
     labels = _labels(parts, parts.label[rows], parts.job[rows], cell, cells)
     if term == _ENERGY:
         kinds = _kinds_of_energy(parts, rows, cell, cells)
@@ -273,12 +263,12 @@ def _summed(parts: Parts, term: int, rows: Ints, cell: Ints, cells: int) -> Sums
             for kind, label in zip(kinds, labels, strict=True)
         ]
     unit = ENERGY_UNIT if term == _ENERGY else CARBON_UNIT
-    sums = Sums(unit, figures, uncertain, labels, parts.names)
+    sums = Sums(unit, figures, moved, labels, parts.inputs)
     return _with_plain(sums)
 
 
 def _with_plain(sums: Sums) -> Sums:
-    """Sums made of their ends alone count as one input named by their sources, as any figure."""
+    """Sums made of their ends alone count as one input known by their sources, as any figure."""
     figures, own = sums.figures, sums.inputs
     plain = np.flatnonzero(figures.relative & (own.sizes == 0) & (figures.low < figures.high))
     if not len(plain):
@@ -288,28 +278,28 @@ def _with_plain(sums: Sums) -> Sums:
         _, *sources = sums.labels[cell] or ("", "")
         value, low, high = (c[cell] for c in (figures.value, figures.low, figures.high))
         source = SEPARATOR.join(sources)
-        (effect,) = Uncertainty.of_input(source, value, low, high).effects.values()
-        rows.append((sums.names.of(source), *effect))
+        (effect,) = Quantity(value, low, high, sums.unit, "derived", source).inputs.values()
+        rows.append((sums.ids.of(source), *effect))
     added = np.array(rows)
     firsts, sizes = own.firsts.copy(), own.sizes.copy()
-    firsts[plain], sizes[plain] = len(own.names) + np.arange(len(plain)), 1
-    columns = (own.names, own.low, own.high)
+    firsts[plain], sizes[plain] = len(own.ids) + np.arange(len(plain)), 1
+    columns = (own.ids, own.low, own.high)
     number, below, above = (np.append(c, added[:, n]) for n, c in enumerate(columns))
-    whole = Uncertainties(firsts, sizes, number.astype(np.int64), below, above, own.nonlinear)
-    return replace(sums, uncertain=whole)
+    whole = Effects(firsts, sizes, number.astype(np.int64), below, above)
+    return replace(sums, moved=whole)
 
 
-def _stacked(both: Sequence[tuple[Figures, Uncertainties]]) -> tuple[Figures, Uncertainties]:
-    """Two columns of figures as one, with their uncertainties numbered on."""
+def _stacked(both: Sequence[tuple[Figures, Effects]]) -> tuple[Figures, Effects]:
+    """Two columns of figures as one, with their effects numbered on."""
     (one, known), (other, more) = both
     pairs = [(one.value, other.value), (one.low, other.low), (one.high, other.high)]
-    numbers = (one.uncertain, other.uncertain + len(known.sizes))
+    numbers = (one.moved, other.moved + len(known.sizes))
     value, low, high = map(np.concatenate, pairs)
     figures = Figures(value, low, high, np.concatenate(numbers))
-    fields = ("sizes", "names", "low", "high", "nonlinear")
+    fields = ("sizes", "ids", "low", "high")
     joined = {n: np.concatenate((getattr(known, n), getattr(more, n))) for n in fields}
-    firsts = np.concatenate((known.firsts, more.firsts + len(known.names)))
-    return figures, Uncertainties(firsts=firsts, **joined)
+    firsts = np.concatenate((known.firsts, more.firsts + len(known.ids)))
+    return figures, Effects(firsts=firsts, **joined)
 
 
 def _kinds_of_energy(parts: Parts, rows: Ints, cell: Ints, cells: int) -> list[Kind | None]:

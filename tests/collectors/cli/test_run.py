@@ -436,7 +436,6 @@ def test_a_misspelt_variable_is_said_once_and_stops_no_command(
     said = [line for line in done.stderr.decode().splitlines() if "not known" in line]
     assert said == [
         "gramwatt: GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT? [argument-ignored]",
-        "gramwatt: GRAMWATT_TEAM_COLOUR is not known and has no effect [argument-ignored]",
     ]
     assert done.returncode == 3
     refused = run(environ, "touch", str(tmp_path / "ran"), options=("--strict",))

@@ -16,8 +16,9 @@ import pytest
 from gramwatt.collectors.client.api import Client
 from gramwatt.collectors.client.errors import ApiError
 from gramwatt.collectors.common import config as settings
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common import keys
 from gramwatt.collectors.common.http import new_session
+from gramwatt.collectors.common.keys import ensure_home_key, home_key_for
 from gramwatt.service.prometheus.client import Prometheus
 from gramwatt.service.providers.base import ProviderError
 from gramwatt.service.providers.http import Http
@@ -248,7 +249,7 @@ COMMANDS = (
 def test_a_server_of_this_machine_is_never_asked_through_a_proxy(
     environ: dict[str, str], tmp_path: Path, recorder: Recorder, proxy: Recorder
 ) -> None:
-    key, url = server_key.ensure(tmp_path / "home"), recorder.url.replace("127.0.0.1", "localhost")
+    key, url = ensure_home_key(tmp_path / "home"), recorder.url.replace("127.0.0.1", "localhost")
     environ |= proxied(proxy) | {"GRAMWATT_SERVER": url}
     for words in COMMANDS:
         line = [*GRAMWATT, *words, *([url] if words[-1] == "--server" else [])]
@@ -276,7 +277,7 @@ def test_every_way_to_write_a_loopback_address_is_direct(
 
 @pytest.mark.parametrize("host", ["128.1", "localhost.example", "10.0.0.1", "[::ffff:10.0.0.1]"])
 def test_another_machine_is_not_taken_for_this_one(host: str) -> None:
-    assert not settings.is_loopback(f"http://{host}:8642")
+    assert not keys.is_loopback(f"http://{host}:8642")
 
 
 def test_no_client_asks_this_machine_through_a_proxy(
@@ -299,9 +300,9 @@ def test_no_client_asks_this_machine_through_a_proxy(
 def test_a_home_s_key_is_not_sent_once_another_user_listens_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorder: Recorder
 ) -> None:
-    key = server_key.ensure(tmp_path)
-    session = new_session(server_key.for_server(tmp_path, recorder.url), repeats=False)
+    key = ensure_home_key(tmp_path)
+    session = new_session(home_key_for(tmp_path, recorder.url), repeats=False)
     session.get(recorder.url)
-    monkeypatch.setattr(server_key, "_is_mine", lambda _: False)
+    monkeypatch.setattr(keys, "_is_mine", lambda _: False)
     session.get(recorder.url)
     assert recorder.keys == [f"Bearer {key}", None]

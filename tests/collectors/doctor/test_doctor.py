@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from gramwatt.collectors.cli import app
 from gramwatt.collectors.cli.run import command as run
-from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.http import Unanswered
+from gramwatt.collectors.common.keys import ensure_home_key
 from gramwatt.collectors.devices.board import Place, SourceAbsent
 from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
@@ -34,7 +34,7 @@ from tests.collectors.virtual_clock import VirtualClock
 
 WHATS = {
     *("system", "measuring", "settings", "NVML", "other vendors", "RAPL", "codecarbon"),
-    *("host share", "clock", "locks", "spool", "service extra", "server", "grid zone"),
+    *("host share", "clock", "spool", "service extra", "server", "grid zone"),
 }
 
 
@@ -346,7 +346,7 @@ def test_a_server_without_a_key_for_it_is_found_out_before_it_refuses_a_journal(
     assert (found.state, "no key is set" in found.detail) == ("limited", True)
     assert "GRAMWATT_API_KEY" in str(found.fix)
     # The key of this user's own server is found in the home; no setting is needed there.
-    server_key.ensure(tmp_path)
+    ensure_home_key(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as mine:
         here = Config(server=f"http://127.0.0.1:{mine.getsockname()[1]}", home=tmp_path)
         assert places.server(here, lambda *_: 200).state == "ok"

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gramwatt.collectors.cli.run.command import WANDB
 from gramwatt.collectors.common.config import resolve
-from gramwatt.collectors.common.metrics_setting import WANDB
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.metrics import JobFigures
 from tests.collectors.doubles.processes import with_gpus
@@ -113,7 +113,7 @@ def test_a_counter_never_falls_though_a_reading_is_corrected(tmp_path):
     with path.open("ab") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         for energy_j in (1000.0, 900.0, 1100.0):
-            device = meter.device("n1-cpu", device_class="cpu", name="Test Xeon", units=8.0)
+            device = meter.device("n1-cpu", device_class="cpu", name="Test CPU", units=8.0)
             more = [device, meter.interval(0, 180, energy_j, "n1-cpu")]
             records = [*journal("job-1", node="n1", end_state=None), *more]
             path.write_bytes(b"\n".join(lines(records)) + b"\n")

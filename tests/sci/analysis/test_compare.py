@@ -113,8 +113,9 @@ def test_verdicts():
 
 def elsewhere(document):
     """The same job with other meters, parts and grid: no input of it is shared."""
-    for term in document["uncertainty"].values():
-        term["inputs"] = {f"{name} elsewhere": ends for name, ends in term["inputs"].items()}
+    for term in ("energy_kwh", "operational_g", "embodied_g"):
+        effects = document[term]["effects"]
+        document[term]["effects"] = {f"{id_}:elsewhere": ends for id_, ends in effects.items()}
     return document
 
 

@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 import pytest
 
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common import keys as key_file
+from gramwatt.collectors.common.keys import ensure_home_key, home_key, home_key_for
 from gramwatt.service import cli
 from gramwatt.service.access import audit
 from gramwatt.service.app import create_app
@@ -101,21 +102,22 @@ def test_the_link_of_login_works_once(home):
 
 
 def test_the_server_s_own_key_is_this_user_s_alone(home):
-    key = server_key.ensure(home)
+    key = ensure_home_key(home)
     assert stat.S_IMODE((home / "server.key").stat().st_mode) == 0o600
-    assert server_key.ensure(home) == key
+    assert ensure_home_key(home) == key
     (home / "server.key").write_text("")
-    assert server_key.ensure(home) != key
+    assert ensure_home_key(home) != key
 
 
 ENSURE = """
 import sys, time
 from pathlib import Path
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common import keys as key_file
+from gramwatt.collectors.common.keys import ensure_home_key, home_key, home_key_for
 folder = Path(sys.argv[1])
 while not (folder / "go").exists():
     time.sleep(0.001)
-print(server_key.ensure(folder))
+print(ensure_home_key(folder))
 """
 
 
@@ -131,26 +133,26 @@ def test_of_processes_that_make_a_key_at_once_the_first_wins(home, before):
         time.sleep(0.5)  # until they wait for each other
         (folder / "go").touch()
         keys = {process.communicate(timeout=60)[0].strip() for process in racing}
-        assert keys == {server_key.read(folder)}
+        assert keys == {home_key(folder)}
 
 
 def test_the_server_s_key_goes_to_this_user_s_server_only(home, tmp_path):
-    key = server_key.ensure(home)
+    key = ensure_home_key(home)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         for host in ("127.0.0.1", "localhost"):
-            assert server_key.for_server(home, f"http://{host}:{port}") == key
+            assert home_key_for(home, f"http://{host}:{port}") == key
         for server in (f"http://192.0.2.1:{port}", f"https://127.0.0.1:{port}", "http://x:y"):
-            assert server_key.for_server(home, server) is None
+            assert home_key_for(home, server) is None
     row = "0: 0100007F:{:04X} 00000000:0000 {} 00000000:00000000 00:00000000 00000000 {} 0 1"
     for state, uid, mine in (("0A", os.getuid(), True), ("0A", 12345, False), ("01", 12345, True)):
         (tmp_path / "tcp").write_text(f"header\n{row.format(port, state, uid)}\n")
-        assert server_key._is_mine(port, tmp_path) is mine
+        assert key_file._is_mine(port, tmp_path) is mine
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 def test_another_user_of_the_machine_cannot_read_the_key(home):
-    server_key.ensure(home)
+    ensure_home_key(home)
     tried = subprocess.run(["cat", home / "server.key"], user=65534, capture_output=True, text=True)
     assert tried.returncode != 0
     assert "denied" in tried.stderr

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common.keys import ensure_home_key
 from tests.packages import ROOT
 from tests.service.processes import eventually, running
 
@@ -38,7 +38,7 @@ def port(tmp_path_factory):
     folder = tmp_path_factory.mktemp("heads")
     command = ("gunicorn", "--config", str(ROOT / "deploy" / "gunicorn.conf.py"))
     settings = {"GRAMWATT_BIND": "127.0.0.1:0", "GRAMWATT_WORKERS": "1"}
-    server_key.ensure(folder / "home")
+    ensure_home_key(folder / "home")
     with running(folder, *command, **settings) as process:
         found = process.says(r"Listening at: http://127.0.0.1:(\d+) ")
         eventually(lambda: "Booting worker" in process.text, 60)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common.keys import ensure_home_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
@@ -87,12 +87,12 @@ def test_signing_out_everywhere_ends_every_session_of_the_person(app):
 
 
 def test_another_key_of_the_server_ends_the_sessions_of_the_one_before(app, home):
-    key = server_key.ensure(home)
+    key = ensure_home_key(home)
     browser = signed_in(app)
     assert is_in(browser)
     (home / "server.key").unlink()
     assert not is_in(browser)
-    assert server_key.ensure(home) != key
+    assert ensure_home_key(home) != key
     assert not is_in(browser)
     assert app.test_client().get("/v1/sessions").json["sessions"] == []
     assert is_in(signed_in(app))

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.sci.base.propagation import Effect, Uncertainty, of_sum
+from gramwatt.sci.base.quantity import of_effects
+from gramwatt.sci.base.quantity import total as one_by_one
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import keep_month, month_report
 from gramwatt.service.months.stored import stored_months
-from gramwatt.service.months.sums.figures import Figures, Uncertainties, total
+from gramwatt.service.months.sums.figures import Effects, Figures, total
 from gramwatt.service.store.models import MonthlyReport, MonthSum
 from tests.journals import T0, Writer, lines
 from tests.service.months.test_month_sums import check
@@ -45,53 +46,30 @@ def test_months_of_jobs_that_are_alike_equal_those_from_documents(light):
 
 
 def test_a_sum_of_like_and_unlike_figures_has_the_range_that_one_by_one_addition_gives():
-    """Names 0 and 1 are shared, 2 and 3 are of one figure; figures 0, 1 and 4 are alike."""
+    """Inputs 0 and 1 are shared, 2 and 3 are of one figure; figures 0, 1 and 4 are alike."""
     effects = [
         {0: (-0.1, 0.2), 1: (-0.3, 0.3)},
-        {0: (-0.1, 0.2), 2: (-0.5, 0.4)},
+        {0: (-0.1, 0.2), 2: (-0.5, 0.4), 4: (0.1, 0.1)},
         {1: (-0.3, 0.3), 3: (0.2, -0.2)},
     ]
     kinds = [0, 0, 1, 2, 0]
     values = np.array([3.0, 1.0, 2.0, 5.0, 4.0])
-    known = Uncertainties(
-        firsts=np.array([0, 2, 4]),
-        sizes=np.array([2, 2, 2]),
-        names=np.array([name for of in effects for name in of]),
+    known = Effects(
+        firsts=np.array([0, 2, 5]),
+        sizes=np.array([2, 3, 2]),
+        ids=np.array([id_ for of in effects for id_ in of]),
         low=np.array([low for of in effects for low, _ in of.values()]),
         high=np.array([high for of in effects for _, high in of.values()]),
-        nonlinear=np.zeros((3, 3)),
     )
     figures = Figures(values, 0.9 * values, 1.1 * values, np.array(kinds))
     found, _ = total(np.zeros(5, dtype=np.int64), figures, known, 1)
-    shares = [
-        (
-            value / 15.0,
-            Uncertainty({str(name): Effect(*ends) for name, ends in effects[kind].items()}),
-        )
+    named = [{str(id_): ends for id_, ends in of.items()} for of in effects]
+    whole = one_by_one(
+        of_effects(value, named[kind], "g", "catalog", "x")
         for value, kind in zip(values, kinds, strict=True)
-    ]
-    low, high = of_sum(shares).ends()
-    assert found.value[0] == 15.0
-    assert found.low[0] == pytest.approx(15.0 * np.exp(low), rel=1e-12)
-    assert found.high[0] == pytest.approx(15.0 * np.exp(high), rel=1e-12)
-
-
-@pytest.mark.parametrize("number", [5, 40])
-def test_a_sum_of_wide_figures_of_their_own_has_the_range_that_one_by_one_addition_gives(number):
-    """Figures that share nothing; of many, the largest are integrated and the others are one."""
-    values = np.arange(1.0, number + 1)
-    place = np.arange(number)
-    low, high = -0.9 - 0.01 * place, 0.4 + 0.01 * place
-    known = Uncertainties(place, np.ones(number, np.int64), place, low, high, np.zeros((number, 3)))
-    figures = Figures(values, 0.4 * values, 1.6 * values, place)
-    found, _ = total(np.zeros(number, dtype=np.int64), figures, known, 1)
-    shares = [
-        (float(share), Uncertainty({str(n): Effect(float(low[n]), float(high[n]))}))
-        for n, share in enumerate(values / values.sum())
-    ]
-    ends = of_sum(shares).ends()
-    assert found.low[0] == pytest.approx(values.sum() * np.exp(ends.low), rel=1e-9)
-    assert found.high[0] == pytest.approx(values.sum() * np.exp(ends.high), rel=1e-9)
+    )
+    assert found.value[0] == whole.value == 15.0
+    assert (found.low[0], found.high[0]) == pytest.approx((whole.low, whole.high), rel=1e-12)
 
 
 @pytest.fixture

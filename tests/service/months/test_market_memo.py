@@ -60,7 +60,7 @@ def test_the_memo_is_one_line_of_the_report_and_rows_of_the_csv(light):
     # With 5 % either way, as the meter has.
     assert line.endswith(
         "Memo, in no score and no total: market-based, energy with PUE. "
-        f"DE 45.0 Wh (42.8 to 47.3) x 400 gCO2e/kWh ({SOURCE}) = 18.0 g CO2e (17.1 to 18.9); "
+        f"DE 45.0 Wh (42.7 to 47.3) x 400 gCO2e/kWh ({SOURCE}) = 18.0 g CO2e (17.1 to 18.9); "
         f"FR 30.0 Wh (28.5 to 31.5) x 0 gCO2e/kWh ({SOURCE}) = 0 g CO2e."
     )
     text = client.get("/v1/reports/monthly/2026-05.csv").text

@@ -24,8 +24,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
-from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.common.keys import home_key
 from gramwatt.service.store import postgres
 from gramwatt.service.store.database import Store
 from gramwatt.service.tasks.table import TASKS
@@ -99,7 +99,7 @@ def server(proxy: tuple[Proxy, str], tmp_path: Path) -> Iterator[Server]:
     """The process, address and key of `gramwatt serve`."""
     (tmp_path / "impatient.py").write_text(IMPATIENT)
     with serving(tmp_path, "impatient", GRAMWATT_DATABASE_URL=proxy[1]) as (process, address):
-        yield process, (address, server_key.read(tmp_path / "home") or "")
+        yield process, (address, home_key(tmp_path / "home") or "")
 
 
 def spool(home: Path) -> Path:
@@ -181,7 +181,7 @@ def test_a_database_that_refuses_is_answered_for(proxy: tuple[Proxy, str], tmp_p
     """The process says every half second that it listens; that this fails is no news."""
     settings = {"GRAMWATT_DATABASE_URL": proxy[1], "GRAMWATT_SILENT_AFTER_S": "3"}
     with serving(tmp_path, **settings) as (process, address):
-        at = address, server_key.read(tmp_path / "home") or ""
+        at = address, home_key(tmp_path / "home") or ""
         assert ask(at, "/readyz")[1].status_code == 200
         eventually(lambda: rests(at), 60)
         proxy[0].close()

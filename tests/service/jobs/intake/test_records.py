@@ -26,7 +26,7 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramwatt.collectors.common import server_key
+from gramwatt.collectors.common.keys import home_key
 from gramwatt.service.api.line_stream import lines_of
 from gramwatt.service.container import Service
 from gramwatt.service.store.models import Count, Interval, Statement
@@ -223,7 +223,7 @@ def test_a_real_server_bounds_rubbish_reads_chunks_and_keeps_what_it_acknowledge
 ) -> None:
     """Once 15 MB of short lines had an answer of 636 MB and took 3.6 GB of memory and a minute."""
     process, port = server()
-    kind = f"Content-Type: {NDJSON}\r\nAuthorization: Bearer {server_key.read(tmp_path)}\r\n"
+    kind = f"Content-Type: {NDJSON}\r\nAuthorization: Bearer {home_key(tmp_path)}\r\n"
     rubbish = b"{}\n" * 5_000_000  # Python has one object for all lines of one character
     status, told = exchange(port, f"{kind}Content-Length: {len(rubbish)}\r\n", rubbish)
     assert (status, told["rejected_count"], len(told["rejected"])) == (200, 5_000_000, 100)

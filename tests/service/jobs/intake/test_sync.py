@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from gramwatt.collectors.common import server_key
 from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.common.keys import ensure_home_key
 from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
@@ -38,7 +38,7 @@ def spool(home, name, extra=()):
 def sync(home, address):
     environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_SERVER": address}
     environ |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home)}
-    environ["GRAMWATT_API_KEY"] = server_key.ensure(home.parent)  # the home of the service
+    environ["GRAMWATT_API_KEY"] = ensure_home_key(home.parent)  # the home of the service
     line = [sys.executable, "-m", "gramwatt", "sync"]
     return subprocess.run(line, env=environ, capture_output=True, text=True, timeout=60)
 

@@ -1,0 +1,103 @@
+"""How far energy that a meter read may lie from the true value, with the evidence for it.
+
+A relative spread s means that value x (1 -+ s) holds the true value eight times in ten. The
+evidence for `measured` and `integrated` is NVML's; it is used for every meter, RAPL's and other
+vendors' too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gramwatt.sci.base.host_model import RANGES, RelativeRange
+from gramwatt.sci.base.quantity import Kind, Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A relative spread and the evidence it rests on."""
+
+    fraction: float
+    source: str
+
+
+ENERGY_SPREADS: dict[Kind, Spread] = {
+    "measured": Spread(
+        0.05, "NVML states +-5 % for its sensor, for old parts only; newer not stated"
+    ),
+    "integrated": Spread(
+        0.15, "sampled power: 25 % of run time is sensed on A100 and H100 (arXiv:2312.02741)"
+    ),
+    "attributed": Spread(
+        0.20, "share of a measured whole; about 10 % central error for GPU process models"
+    ),
+    "declared": Spread(0.0, "taken as declared"),
+    "catalog": Spread(0.35, "rated power stands for use: 27 to 37 % error (arXiv:2506.14551)"),
+    "derived": Spread(0.35, "percent of rated power: 27 to 37 % error (arXiv:2506.14551)"),
+    "estimated": Spread(0.40, "software estimates off by up to 40 % (arXiv:2509.22092)"),
+}
+
+
+class Shared(NamedTuple):
+    """Fractions of a reading's variance that boards of one type, and those of one load, share."""
+
+    by_type: float
+    by_load: float
+
+
+SHARED: dict[Kind, Shared] = {"measured": Shared(0.5, 0.0), "integrated": Shared(0.25, 0.5)}
+"""Of kinds of energy that a sensor of each device reads. Boards of a type have one design and one
+calibration; moments of sampled power are missed alike by ranks that compute in step. How much of
+the error that is, no source states: stated here so that neither of the parts is left out."""
+
+
+class Sensor(NamedTuple):
+    """Whose energy was read: a device, its type of board, and the job that was its load."""
+
+    device: str
+    board: str
+    job: str
+
+
+def relative_range(kind: Kind, meter: str) -> RelativeRange:
+    """Return the range of energy of a kind from `meter`, as factors of the value, and its evidence.
+
+    The model of the host's power has its own; others have that of the kind, `ENERGY_SPREADS`.
+    """
+    if kind == "estimated" and meter in RANGES:
+        return RANGES[meter]
+    spread = ENERGY_SPREADS[kind]
+    source = spread.source
+    if kind in SHARED and not meter.startswith("nvml"):
+        source = f"as for NVML, since none is stated for {meter}: {source}"
+    return RelativeRange(1.0 - spread.fraction, 1.0 + spread.fraction, source)
+
+
+def energy(energy_j: float, kind: Kind, meter: str, sensor: Sensor | None = None) -> Quantity:
+    """Return energy [J] read by `meter`, with its range (`relative_range`).
+
+    A sensor's gain stays over all intervals of its device; of another device it is in part its own
+    (`SHARED`). A model errs alike on all devices, and so does what is known without its `sensor`.
+    """
+    low, high, _ = relative_range(kind, meter)
+    figure = Quantity(energy_j, energy_j * low, energy_j * high, "J", kind, meter)
+    id_ = f"meter:{meter}:{kind}"
+    if sensor is None or kind not in SHARED or energy_j <= 0:
+        return figure.as_input(id_)
+    by_type, by_load = SHARED[kind]
+    fractions = {
+        f"{id_}:{sensor.device}": 1 - by_type - by_load,
+        f"{id_}:type:{sensor.board}": by_type,
+        f"{id_}:load:{sensor.job}": by_load,
+    }
+    down, up = math.log(low), math.log(high)
+    effects = {
+        of: (down * math.sqrt(fraction), up * math.sqrt(fraction))
+        for of, fraction in fractions.items()
+        if fraction
+    }
+    return replace(figure, effects=effects)
