@@ -235,6 +235,10 @@ class DevicePort:
         """Return whether the machine has such a device, readable or not."""
         return True
 
+    def is_expected(self) -> bool:
+        """Return whether the job should have such a device, so that there is something to mend."""
+        return False
+
     def absence_text(self, why: str) -> str:
         """Return the sentence for a source that cannot be used."""
         return f"{self.vendor} is not measured: {why}."

@@ -443,10 +443,13 @@ class Nvml(DevicePort):
         """Return whether the kernel's driver has a GPU."""
         return DEVICE_NODE.exists()
 
+    def is_expected(self) -> bool:
+        """Return whether the kernel's driver has a GPU, or a variable names one."""
+        return self.exists() or bool(os.environ.get(visibility.CUDA))
+
     def absence_text(self, why: str) -> str:
         """Return the sentence for a machine whose GPUs cannot be read."""
-        expected = self.exists() or os.environ.get(visibility.CUDA)
-        fix = "; `gramwatt doctor` shows what to do" if expected else ""
+        fix = "; `gramwatt doctor` shows what to do" if self.is_expected() else ""
         return f"no GPU is measured: {why}{fix}."
 
     def remark_text(self, remark: str) -> str:

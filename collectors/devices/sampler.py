@@ -753,7 +753,8 @@ class DeviceGroup:
         self._without_period.clear()
 
     def _report_absent(self, why: str) -> None:
-        self._job.notify("meter-source-absent", self._port.absence_text(why))
+        code = "meter-unreadable" if self._port.is_expected() else "meter-source-absent"
+        self._job.notify(code, self._port.absence_text(why))
 
     def _put_unread(self) -> None:
         """Record devices that exist and never answered as one of unknown energy."""

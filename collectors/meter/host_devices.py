@@ -174,7 +174,7 @@ class HostDevices:
                 f"RAPL counters of {len(found.denied)} processor package(s) cannot be read "
                 "(`gramwatt doctor` has the fix); a model estimates the processor's energy."
             )
-        self._job.notify("meter-source-absent", text)
+        self._job.notify("meter-unreadable" if found.denied else "meter-source-absent", text)
 
     def _use_model(self, why: str) -> None:
         self._job.notify("meter-source-absent", f"{why}; the host's energy is the model's.")

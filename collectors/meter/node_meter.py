@@ -40,7 +40,7 @@ from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.meter.log import Log
-from gramwatt.collectors.meter.notices import NOTICES_MAX, is_advice, joined_notice
+from gramwatt.collectors.meter.notices import NOTICES_MAX, is_for_user, joined_notice
 from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.collectors.meter.self_usage import own_usage
 from gramwatt.collectors.meter.windows import WindowRecorder
@@ -278,7 +278,7 @@ class NodeMeter:
         found, self.unreported = self.unreported, []
         if self.start_line.get("verbose"):
             return found
-        return [text for text in found if is_advice(text) and first_notice_today(self.home, text)]
+        return [text for text in found if is_for_user(text) and first_notice_today(self.home, text)]
 
     def _read_counts(self, now_ns: int, *, last: bool = False) -> None:
         children, servers = self.child_counts.read, self.server_counts.read

@@ -7,23 +7,17 @@ from pathlib import Path
 
 from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.launches import declared_job, launched_elsewhere
+from gramwatt.sci.base.notices import FOR_USER
 
 NOTICES_MAX = 64
-PRINTED = frozenset({"argument-ignored", "device-visibility", "energy-unmeasured"}) | {
-    "joined",
-    "processes-left",
-    "server-counts",
-    "spool-elsewhere",
-    "unit-misspelt",
-    "windows-left-out",
-}
-"""Notices to print while the job runs, beside those that name a command or a setting."""
+JOINED = "joined"
+"""Code of the message about a job that this process has joined, which no journal has."""
 
 
-def is_advice(notice: str) -> bool:
-    """Say whether the user can do something about a notice "code: sentence" of a meter."""
-    code, _, text = notice.partition(": ")
-    return code in PRINTED or "`" in text or "set GRAMWATT_" in text
+def is_for_user(notice: str) -> bool:
+    """Say whether a notice "code: sentence" of a meter is printed while the job runs."""
+    code = notice.partition(": ")[0]
+    return code == JOINED or code in FOR_USER
 
 
 def joined_notice(name: str, home: Path, environ: Mapping[str, str], *, leads: bool) -> str | None:
@@ -38,4 +32,4 @@ def joined_notice(name: str, home: Path, environ: Mapping[str, str], *, leads: b
         how = "as its other nodes do"
     elif declared_job(environ) and not first_notice_today(home, f"began {name}"):
         how = "which GRAMWATT_JOB_ID names"
-    return f"joined: joins job {name}, {how}" if how else None
+    return f"{JOINED}: joins job {name}, {how}" if how else None

@@ -36,6 +36,7 @@ CODES: dict[str, str] = {
     "meter-counter-reset": "A device's energy counter was reset during the job.",
     "meter-synthetic": "Readings come from a synthetic meter, not from hardware.",
     "meter-source-absent": "A meter was not available on this machine.",
+    "meter-unreadable": "A meter is here and cannot be read; there is a fix.",
     "device-visibility": "The visible devices could not be matched exactly.",
     "codecarbon-limits": "codecarbon leaves out what bears on the figures.",
     "overlap-removed": "Two writers covered the same device and time; it was counted once.",
@@ -91,6 +92,12 @@ CODES: dict[str, str] = {
     "memory-disagrees": "By estimate the job does not fit its memory; the run shows it does.",
 }
 """Every code that the product emits, with its meaning in one sentence; see docs/notices.md."""
+FOR_USER = frozenset(
+    {"argument-ignored", "device-visibility", "energy-unmeasured", "integration-failed"}
+    | {"meter-unreadable", "processes-left", "server-counts", "spool-elsewhere"}
+    | {"spool-resolution", "unit-misspelt", "windows-left-out"}
+)
+"""Codes that are printed while the job runs, since its user can do something about them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -437,7 +437,7 @@ def test_where_some_packages_cannot_be_read_the_processor_is_estimated(bench: Be
     cpu, _ = bench.devices
     assert (cpu["device_id"], cpu["kind"]) == ("n-cpu", "estimated")
     assert [text for text in bench.notices if "RAPL" in text] == [
-        "meter-source-absent: RAPL counters of 1 processor package(s) cannot be read "
+        "meter-unreadable: RAPL counters of 1 processor package(s) cannot be read "
         "(`gramwatt doctor` has the fix); a model estimates the processor's energy."
     ]
 
