@@ -10,11 +10,13 @@ or reserved stays unallocated.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from gramwatt.collectors.common import files
@@ -32,31 +34,55 @@ TRIES, PAUSE_S = 5, 0.005
 """Another job that looks whether this one lives holds the lock for a moment [s]."""
 
 
+def folders(home: Path) -> tuple[Path, Path]:
+    """Return where a home's lock files are, and where if it takes none, as some network disks."""
+    return home / "boards", spool.temporary_home() / "boards"
+
+
+def why_unlockable(folder: Path) -> str | None:
+    """Return why no file can be locked in a folder, or where it will be made; None if one can."""
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with TemporaryFile(dir=place) as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return files.why(error)
+    return None
+
+
 class DeviceLocks:
     """One job's lock files, `GRAMWATT_HOME/boards/<device>/<job>`."""
 
     def __init__(self, home: Path, job_id: str, node: str = "") -> None:
         """`node` names the job's part on this node, where each node has a lock of its own."""
-        self._folder, self._job = home / "boards", safe_id(job_id)
+        self._home, self._folder, self._job = home, folders(home)[0], safe_id(job_id)
         self.part = safe_id(f"{job_id}.{node}")
         """The name of the job's part on this node."""
+        self.failure = ""
+        """Why other jobs cannot be seen from here; empty where they can."""
         self._held: dict[Path, int] = {}
 
-    def beside(self, device_id: str) -> Path:
-        """Return the path of a file that the jobs of a device have in common."""
-        return self._folder / f"{safe_id(device_id)}.json"
-
     def acquire(self, device_id: str, *, by_node: bool = False) -> None:
-        """Lock the device's file of this job, or `by_node` of this job on this node. Where files
-        cannot be locked the job holds none, and the other jobs do not see it.
+        """Lock the device's file of this job, or `by_node` of this job on this node.
+
+        Where neither of the `folders` takes locks the job holds none, and `failure` says why.
         """
-        path = self._folder / safe_id(device_id) / (self.part if by_node else self._job)
-        for _ in range(TRIES):
+        own = self.part if by_node else self._job
+        for folder in dict.fromkeys((self._folder, *folders(self._home))):
             try:
-                files.folder(path.parent)
-                lock = spool.acquire(path)
-            except OSError:
-                return
+                self._hold(folder / safe_id(device_id) / own)
+            except OSError as error:
+                self.failure = (
+                    self.failure or f"no file can be locked in {folder}: {files.why(error)}"
+                )
+                continue
+            self._folder, self.failure = folder, ""
+            return
+
+    def _hold(self, path: Path) -> None:
+        for _ in range(TRIES):
+            files.folder(path.parent)
+            lock = spool.acquire(path)
             if lock is not None:
                 self._held[path] = lock
                 return

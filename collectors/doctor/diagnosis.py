@@ -31,6 +31,7 @@ def examine(config: Config, target: Target | None = None) -> list[Finding]:
             ("HF Trainer", host.trackers),
             ("host share", lambda: [host.cgroup(target)]),
             ("clock", lambda: [host.clocks(target)]),
+            ("locks", lambda: [host.locks(config.home)]),
             ("spool", lambda: [places.spool(config, target)]),
         ]
     checks += [

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices.board import Place
 from gramwatt.collectors.devices.nvml import NvmlCalls
 from gramwatt.sci.base.host_model import RelativeRange
@@ -79,13 +78,6 @@ class Target:
         """Return whether this is a container, by the files and variables that engines leave."""
         marks = (self.root / ".dockerenv", self.root / "run/.containerenv")
         return "KUBERNETES_SERVICE_HOST" in self.environ or any(path.exists() for path in marks)
-
-    @property
-    def in_virtual_machine(self) -> bool:
-        """Return whether the processor reports a hypervisor."""
-        flags = text_of(self.root / "proc/cpuinfo") or ""
-        below = text_of(self.root / "sys/hypervisor/type") or ""
-        return " hypervisor" in flags or "hypervisor" in below
 
 
 def known_kind(text: str) -> Kind | None:

@@ -10,13 +10,14 @@ from pathlib import Path
 from gramwatt.collectors.common.installation import install_command
 from gramwatt.collectors.common.platform import MACOS, refused
 from gramwatt.collectors.doctor.finding import Finding, State, Target
-from gramwatt.collectors.host.codecarbon import reads_more
-from gramwatt.collectors.host.machine import this_machine
-from gramwatt.collectors.host.rapl import POWERCAP, find_counters, read_counters
-from gramwatt.collectors.host.source import RAM
-from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL
+from gramwatt.collectors.host.codecarbon import HOST_SOURCE, reads_more
+from gramwatt.collectors.host.machine import RAM, is_virtual, this_machine
+from gramwatt.collectors.host.model import power_of
+from gramwatt.collectors.host.rapl import POWERCAP, Counters, find_counters, read_counters
+from gramwatt.sci.base.host_model import CPU_MODEL, CPU_MODEL_UNLIKE, RAM_MODEL
 from gramwatt.sci.base.units import gib_from_bytes
 
+X86 = ("x86_64", "AMD64", "i686")
 PAUSE_S = 0.05
 """Long enough for a counter that is renewed every millisecond to move."""
 UNMASK = (
@@ -25,10 +26,7 @@ UNMASK = (
     "and on the host, not in the container:\n"
 )
 """Container engines mask the powercap tree (GHSA-jq35-85cj-fj4p)."""
-CHMOD = (
-    "sudo chmod a+r {root}/*/energy_uj\n"
-    "(until the host's next boot; docs/measuring.md has the line for good)"
-)
+UNTIL_BOOT = "\n(until the host's next boot; docs/measuring.md has the line for good)"
 
 
 def system(target: Target) -> Finding:
@@ -42,84 +40,84 @@ def system(target: Target) -> Finding:
         text = f"{target.place.platform} is not supported; the checks below show what works here"
         return Finding("system", "limited", text)
     where = "in a container" if target.in_container else "no container"
-    machine = "a virtual machine" if target.in_virtual_machine else "no hypervisor seen"
-    return Finding("system", "ok", f"Linux, {where}, {machine}")
+    kind = "a virtual machine" if is_virtual(target.root) else "no hypervisor seen"
+    return Finding("system", "ok", f"Linux, {where}, {kind}")
 
 
 def rapl(target: Target, wait: Callable[[float], None] = time.sleep) -> Finding:
     """Check that the processor's energy counters exist, can be read and advance."""
     if target.place.platform != "linux":
         return Finding("RAPL", "absent", "only Linux lets programs read the processor's counters")
-    source = target.environ.get("GRAMWATT_HOST_SOURCE")
+    source = target.environ.get(HOST_SOURCE)
     if source in ("model", "codecarbon"):
-        text = f"not read directly: GRAMWATT_HOST_SOURCE={source}"
-        return Finding("RAPL", "off", text, "unset GRAMWATT_HOST_SOURCE")
+        text = f"not read directly: {HOST_SOURCE}={source}"
+        return Finding("RAPL", "off", text, f"unset {HOST_SOURCE}")
     root = target.root / POWERCAP.relative_to("/")
-    found = find_counters(root)
-    if found.denied:
-        return _denied(target, root, len(found.denied))
-    if not found.usable:
-        return _without(target, root)
-    before = read_counters(found.domains)
+    counters = find_counters(root)
+    if not counters.usable:
+        return _unread(target, root, counters)
+    before = read_counters(counters.domains)
     wait(PAUSE_S)
-    after = read_counters(found.domains)
-    names = [domain.name for domain in found.domains]
+    after = read_counters(counters.domains)
+    names = [domain.name for domain in counters.domains]
     still = [name for name in names if before.get(name) == after.get(name)]
     if any("/" not in name for name in still):
-        text = f"{', '.join(still)} stands still, as in some virtual machines; CPU is estimated"
-        return _estimated("RAPL", "limited", text)
+        text = f"{', '.join(still)} stands still, as in some virtual machines"
+        return _estimated(target, "RAPL", "limited", text)
     detail = f"{', '.join(names)} readable and read directly, from the job's first moment"
     return Finding("RAPL", "ok", detail, None, "measured")
 
 
-def _denied(target: Target, root: Path, count: int) -> Finding:
-    detail = (
-        f"{count} package counter{'s' if count > 1 else ''} may be read by root only (the kernel's "
-        "default since 5.10); CPU power is estimated"
-    )
-    fix = (UNMASK if target.in_container else "") + CHMOD.format(root=root)
-    return _estimated("RAPL", "limited", detail, fix)
-
-
-def _without(target: Target, root: Path) -> Finding:
-    if target.in_virtual_machine:
-        text = (
-            "a virtual machine cannot read the processor's counters; CPU power is estimated. Only "
-            "bare metal has them"
-        )
-        return _estimated("RAPL", "missing", text)
-    if target.in_container:
-        text = "container engines hide the processor's counters; CPU power is estimated"
-        return _estimated("RAPL", "missing", text, UNMASK + CHMOD.format(root=root))
-    text = "no energy counters of the CPU; its power is estimated"
+def _unread(target: Target, root: Path, counters: Counters) -> Finding:
+    unmask = UNMASK if target.in_container else ""
+    if counters.denied:
+        text = f"{counters.denied_text} (kernels since 5.10 let only root read the counters)"
+        names = sorted({path.name for path in counters.denied})
+        fix = f"sudo chmod a+r {' '.join(f'{root}/*/{name}' for name in names)}{UNTIL_BOOT}"
+        return _estimated(target, "RAPL", "limited", text, unmask + fix)
+    if is_virtual(target.root):
+        text = "a virtual machine cannot read the processor's counters. Only bare metal has them"
+        return _estimated(target, "RAPL", "missing", text)
+    if target.place.machine not in X86:
+        text = f"{target.place.machine} processors have no such counters"
+        return _estimated(target, "RAPL", "missing", text)
+    if unmask:
+        text = "container engines hide the processor's counters"
+        fix = f"{unmask}sudo chmod a+r {root}/*/energy_uj{UNTIL_BOOT}"
+        return _estimated(target, "RAPL", "missing", text, fix)
     fix = "sudo modprobe intel_rapl_common intel_rapl_msr   (Intel, and AMD since Zen)"
-    return _estimated("RAPL", "missing", text, fix)
+    return _estimated(target, "RAPL", "missing", "no energy counters of the CPU", fix)
 
 
 def _estimated(
-    what: str, state: State, detail: str, fix: str | None = None, model: str = CPU_MODEL
+    target: Target, what: str, state: State, detail: str, fix: str | None = None
 ) -> Finding:
-    """Return a finding on a source without which a model gives the energy."""
-    return Finding(what, state, detail, fix, "estimated", model)
+    """Return a finding on a counter of the processor without which its model gives the energy."""
+    power = power_of(this_machine(target.root))
+    meter = power.meter if power else CPU_MODEL
+    unlike = ", by a model whose evidence is of other processors" * (meter == CPU_MODEL_UNLIKE)
+    text = f"{detail}; CPU power is estimated{unlike}"
+    return Finding(what, state, text, fix, "estimated", meter)
 
 
 def codecarbon(target: Target) -> Finding:
     """Check whether codecarbon reads a counter that gramwatt does not, and is installed then."""
-    setting = target.environ.get("GRAMWATT_HOST_SOURCE")
+    setting = target.environ.get(HOST_SOURCE)
     if setting == "model":
-        text = "switched off by GRAMWATT_HOST_SOURCE=model: the host's energy is a model's"
-        return _estimated("codecarbon", "off", text, "unset GRAMWATT_HOST_SOURCE")
-    found = find_counters(target.root / POWERCAP.relative_to("/"))
-    if reads_more(setting, found.usable, target.root):
+        text = f"switched off by {HOST_SOURCE}=model: the host's energy is a model's"
+        return Finding("codecarbon", "off", text, f"unset {HOST_SOURCE}", "estimated", CPU_MODEL)
+    counters = find_counters(target.root / POWERCAP.relative_to("/"))
+    if reads_more(setting, counters.usable, target.root):
         if find_spec("codecarbon") is None:
             text = "not installed: it would read a counter that gramwatt does not"
-            return _estimated("codecarbon", "missing", text, install_command("host"))
+            fix = install_command("host")
+            return Finding("codecarbon", "missing", text, fix, "estimated", CPU_MODEL)
         return Finding("codecarbon", "ok", "installed, and its counters are used")
-    if found.of(RAM):
+    if counters.of(RAM):
         return Finding("codecarbon", "ok", "not needed: RAPL gives CPU and memory")
-    component, model = ("memory", RAM_MODEL) if found.usable else ("CPU and memory", CPU_MODEL)
-    text = f"not needed: it reads no counter of {component} here, whose power is estimated"
-    return _estimated("codecarbon", "ok", text, None, model)
+    part, model = ("memory", RAM_MODEL) if counters.usable else ("CPU and memory", CPU_MODEL)
+    text = f"not needed: it reads no counter of {part} here, whose power is estimated"
+    return Finding("codecarbon", "ok", text, None, "estimated", model)
 
 
 def trackers() -> list[Finding]:
@@ -156,7 +154,7 @@ _NO_LIMIT = (
 
 def cgroup(target: Target) -> Finding:
     """Return which part of the host a job here may use, and is billed for."""
-    machine = this_machine(target.root / "proc", target.root / "sys/fs/cgroup")
+    machine = this_machine(target.root)
     if machine.threads is None or machine.memory_b is None or machine.memory_total_b is None:
         return Finding("host share", "limited", "threads or memory of this host are not known")
     threads = f"{machine.threads:g} of {machine.threads_total:g} threads"
@@ -166,6 +164,19 @@ def cgroup(target: Target) -> Finding:
         return Finding("host share", "ok", f"{detail}{_NO_LIMIT}")
     text = detail + "the limits of this cgroup; the host's energy is billed by these shares"
     return Finding("host share", "ok", text, None, "attributed")
+
+
+def locks(home: Path) -> Finding:
+    """Check that jobs that run at the same time see each other, by their locks."""
+    from gramwatt.collectors.devices.shared_board import folders, why_unlockable  # not on Windows
+
+    first, second = (why_unlockable(folder) for folder in folders(home))
+    if first and second:
+        text = f"no file can be locked in {home} ({first}): jobs at the same time do not see each "
+        text += "other, and what they share is billed to each of them whole"
+        return Finding("locks", "limited", text, "set GRAMWATT_HOME to a local disk")
+    where = "the temporary directory" if first else str(home)
+    return Finding("locks", "ok", f"jobs at the same time see each other, by files in {where}")
 
 
 def clocks(target: Target) -> Finding:

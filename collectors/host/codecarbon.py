@@ -1,4 +1,4 @@
-"""codecarbon as a source of energy, where it reads a counter that gramwatt does not.
+"""codecarbon as a source of energy: a counter that gramwatt does not read itself, or on request.
 
 It runs in a process of its own, which this file starts (`Codecarbon`) and is (`main`): it takes 2
 to 7 s and 90 MB to start and reads seconds late, and the meter never waits for it. The only file
@@ -22,12 +22,15 @@ from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, SystemClock, Timeline
 from gramwatt.collectors.common.json_lines import encoded
-from gramwatt.collectors.host.model import ModelSource
+from gramwatt.collectors.host.machine import CPU, RAM
+from gramwatt.collectors.host.model import WAIT_NS, ModelSource, Momentary, Span
 from gramwatt.collectors.host.rapl import find_counters
-from gramwatt.collectors.host.source import CPU, RAM, WAIT_NS, Span
 from gramwatt.sci.base.units import j_from_kwh
 
-COUNTER_AFTER_NS = 5 * NS_PER_S
+HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
+"""Set to `model`, neither counters nor codecarbon are used, for machines where its 90 MB matter and
+for tests; set to `codecarbon`, the counters are left to it."""
+START_AFTER_NS = 5 * NS_PER_S
 """Age of the job at which it is started: its start takes 1.9 s of processor time."""
 GIVE_UP_NS = 60 * NS_PER_S
 """Without a reading by then it has failed."""
@@ -38,9 +41,6 @@ NICENESS = 10
 """It gives way to the job: it is late rather than in the way."""
 VCGENCMD = "usr/bin/vcgencmd"
 """The program by which it reads the power controller of a Raspberry Pi 5, below the root."""
-NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What a line that codecarbon or one of its libraries prints may raise when it is read."""
-
 MEASURE_EVERY_S = 2
 SKIPPED = 2
 """Intervals left out at the start: the first holds milliseconds of energy over seconds of loading,
@@ -55,30 +55,23 @@ class PipedProcess:
 
     def __init__(self, command: list[str], environ: Mapping[str, str], folder: str) -> None:
         """Start it in `folder`; raises OSError."""
-        import subprocess  # most jobs never need it
+        from subprocess import DEVNULL, PIPE, Popen  # most jobs never need it
 
-        self.fd, writer = os.pipe()
-        try:
-            self._process = subprocess.Popen(  # gramwatt's interpreter and module
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=subprocess.DEVNULL,
-                env={k: text for k, text in environ.items() if not k.startswith(FOREIGN)},
-                cwd=folder if os.path.isdir(folder) else "/",
-            )
-        except OSError:
-            os.close(self.fd)
-            raise
-        finally:
-            os.close(writer)
+        own = {name: text for name, text in environ.items() if not name.startswith(FOREIGN)}
+        where = folder if os.path.isdir(folder) else "/"
+        self._process = Popen(
+            command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=own, cwd=where
+        )
+        assert self._process.stdout is not None
+        self._stdout = self._process.stdout
+        self.fd = self._stdout.fileno()
         os.set_blocking(self.fd, False)
         os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
 
     def kill(self) -> None:
         """End it and collect it; its CPU time then counts as the meter's."""
         self._process.kill()
-        os.close(self.fd)
+        self._stdout.close()
         self._process.wait(timeout=1)
 
 
@@ -112,7 +105,7 @@ class Codecarbon:
         self.counters: dict[str, tuple[str, str]] = {}
         """Meter and kind of the components of which it reads a counter, as it says at its start."""
         self._spawn, self._timeline, self._fail = spawn, timeline, fail
-        self._start_ns = timeline.start_ns + COUNTER_AFTER_NS
+        self._start_ns = timeline.start_ns + START_AFTER_NS
         self._ended = self._has_read = False
         self._buffer = b""
         self._spans: dict[str, list[Span]] = {}
@@ -144,7 +137,8 @@ class Codecarbon:
                     self._give_up(f"codecarbon could not be started ({error})")
             return
         for line in self._lines(self.process.fd):
-            self._parse(line)
+            with contextlib.suppress(Exception):  # what it or one of its libraries prints
+                self._act_on(json.loads(line))
         if not self._has_read and now_ns >= self._start_ns + GIVE_UP_NS:
             self._give_up("codecarbon gave no reading within a minute")
 
@@ -167,56 +161,43 @@ class Codecarbon:
             self.end()
             self._fail(why)
 
-    def _parse(self, line: bytes) -> None:
-        """Act on a line; another message, and what is none of ours, is ignored."""
-        try:
-            message = json.loads(line)
-            if "absent" in message:
-                self._give_up(str(message["absent"])[:200])
-            elif "started" in message:
-                for name in (CPU, RAM):
-                    meter, kind = message["counters"].get(name, ("", ""))
-                    if kind in ("measured", "integrated"):
-                        self.counters[name] = str(meter), kind
-                if not self.counters:
-                    self._give_up("codecarbon reads no counter here")
-            else:
-                self._add(message)
-        except NOT_OURS:
-            return
-
-    def _add(self, message: dict[str, Any]) -> None:
-        """Take a reading: energy [J] of the whole host's components over a span of boot time."""
-        # A boot time on the job's timeline, exact to the microsecond.
-        offset_ns = self._timeline.offset_ns
-        start_ns, end_ns = (
-            (int(message[edge]) + offset_ns) // 1000 * 1000 for edge in ("from_ns", "to_ns")
-        )
-        if self._ended or not 0 < end_ns - start_ns <= LONGEST_NS:
-            return
-        span_s = (end_ns - start_ns) / NS_PER_S
-        power_w = {name: float(message[f"{name}_j"]) / span_s for name in (CPU, RAM)}
-        if not all(0 <= watts < math.inf for watts in power_w.values()):
-            return
-        self._has_read = True
-        for name, (_, kind) in self.counters.items():
-            if power_w[name] > 0:  # a counter that stands still is none
-                span = Span(start_ns, end_ns, power_w[name], kind)
-                self._spans.setdefault(name, []).append(span)
+    def _act_on(self, message: dict[str, Any]) -> None:
+        """Take a message: its start, why it cannot be used, or energy [J] over boot time [ns]."""
+        if "absent" in message:
+            self._give_up(str(message["absent"])[:200])
+        elif "started" in message:
+            for name in (CPU, RAM):
+                meter, kind = message["counters"].get(name, ("", ""))
+                if kind in ("measured", "integrated"):
+                    self.counters[name] = str(meter), kind
+            if not self.counters:
+                self._give_up("codecarbon reads no counter here")
+        elif not self._ended:
+            ends = (int(message[edge]) + self._timeline.offset_ns for edge in ("from_ns", "to_ns"))
+            start_ns, end_ns = (end // 1000 * 1000 for end in ends)  # as all of the timeline
+            joules = {name: float(message[f"{name}_j"]) for name in (CPU, RAM)}
+            possible = all(0 <= energy_j < math.inf for energy_j in joules.values())
+            if not possible or not 0 < end_ns - start_ns <= LONGEST_NS:
+                return
+            self._has_read = True
+            for name, (_, kind) in self.counters.items():
+                if joules[name] > 0:  # a counter that stands still is none
+                    power_w = joules[name] / (end_ns - start_ns) * NS_PER_S
+                    spans = self._spans.setdefault(name, [])
+                    spans.append(Span(start_ns, end_ns, power_w, kind))
 
 
-class CodecarbonSource:
+class CodecarbonSource(Momentary):
     """One component by codecarbon's counter, from its first reading on; by the model without."""
 
     def __init__(self, name: str, codecarbon: Codecarbon, model: ModelSource) -> None:
         """`model` is the component's."""
         self._name, self._codecarbon, self._model = name, codecarbon, model
-        self._power_w: float | None = None
-        """Power of its last reading [W]; None before the first."""
+        self._has_read = False
 
     @property
     def _counter(self) -> tuple[str, str] | None:
-        return self._codecarbon.counters.get(self._name) if self._power_w else None
+        return self._codecarbon.counters.get(self._name) if self._has_read else None
 
     @property
     def meter(self) -> str:
@@ -228,33 +209,16 @@ class CodecarbonSource:
         """Return how the counter's energy is known, or the model's."""
         return self._counter[1] if self._counter else self._model.kind
 
-    def due_ns(self) -> None:
-        """Return None: codecarbon writes when it will."""
-
-    def read(self, since_ns: int, now_ns: int, until_ns: int) -> list[Span]:
-        """Return its new readings, and the model's power before the first.
-
-        After a minute of silence its last power.
-        """
+    def read(self, since_ns: int, now_ns: int, until_ns: int, *, last: bool) -> list[Span]:
+        """Return its new readings, and the model's power before the first and after silence."""
         spans = self._codecarbon.take(self._name)
-        if spans:
-            self._power_w = spans[-1].power_w
-        elif self._counter is None:
-            return self._model.read(since_ns, now_ns, until_ns)
-        elif now_ns - since_ns >= WAIT_NS:
-            return [Span(since_ns, now_ns, self._power_w, "estimated")]
-        return spans
+        self._has_read = self._has_read or bool(spans)
+        silent = self._counter is None or now_ns - since_ns >= WAIT_NS
+        return spans or (self._model.read(since_ns, now_ns, until_ns, last=last) if silent else [])
 
     def cut_ns(self, mark_ns: int, now_ns: int) -> int | None:
         """Return None where it reads a counter: its next reading spans the boundary."""
         return None if self._counter else self._model.cut_ns(mark_ns, now_ns)
-
-    def state(self) -> dict[str, Any]:
-        """Return nothing: the next meter starts a codecarbon of its own."""
-        return {}
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Ignore the state of whatever source there was."""
 
 
 def main(every_s: float = MEASURE_EVERY_S) -> int:
@@ -262,7 +226,6 @@ def main(every_s: float = MEASURE_EVERY_S) -> int:
 
     Exit code 1 when codecarbon cannot be used.
     """
-    _die_with_parent()
     sys.modules["pynvml"] = None  # type: ignore[assignment]  # the meter reads the GPUs, once
     try:
         tracker, counters = _tracker(every_s)
@@ -280,6 +243,10 @@ def _tracker(every_s: float) -> tuple[Any, dict[str, tuple[str, str]]]:
     from codecarbon import OfflineEmissionsTracker
     from codecarbon.core import cpu
 
+    unset = dict.fromkeys(
+        ("force_cpu_power", "force_ram_power", "emissions_endpoint", "electricitymaps_api_token")
+        + ("country_iso_code", "region", "cloud_provider", "cloud_region")
+    )
     tracker = OfflineEmissionsTracker(
         project_name="gramwatt",
         measure_power_secs=every_s,
@@ -292,19 +259,12 @@ def _tracker(every_s: float) -> tuple[Any, dict[str, tuple[str, str]]]:
         pue=1.0,
         wue=0.0,
         force_carbon_intensity_g_co2e_kwh=0.0,
-        force_cpu_power=None,
-        force_ram_power=None,
+        allow_multiple_runs=True,
+        log_level="critical",
         force_mode_cpu_load=False,
         rapl_include_dram=False,
         rapl_prefer_psys=False,
-        allow_multiple_runs=True,
-        emissions_endpoint=None,
-        electricitymaps_api_token=None,
-        country_iso_code=None,
-        region=None,
-        cloud_provider=None,
-        cloud_region=None,
-        log_level="critical",
+        **unset,
     )
     return tracker, _counters(cpu)
 
@@ -340,20 +300,16 @@ def _output_handler(every_s: float) -> Any:
 
             Calls that were held up come together, all energy in the first: one for all of them.
             """
-            try:
+            with contextlib.suppress(Exception):  # the next interval holds this one too
                 now_ns, since_ns = clock.now_ns(), self._since_ns
                 if now_ns - since_ns < every_s * NS_PER_S / 2:
                     return
-                energy = {
-                    "cpu_j": j_from_kwh(total.cpu_energy - self._cpu_kwh),
-                    "ram_j": j_from_kwh(total.ram_energy - self._ram_kwh),
-                }
+                cpu_j = j_from_kwh(total.cpu_energy - self._cpu_kwh)
+                ram_j = j_from_kwh(total.ram_energy - self._ram_kwh)
                 self._cpu_kwh, self._ram_kwh = total.cpu_energy, total.ram_energy
                 self._since_ns, self._calls = now_ns, self._calls + 1
                 if self._calls > SKIPPED:
-                    _write({"from_ns": since_ns, "to_ns": now_ns, **energy})
-            except Exception:  # the next interval holds this one too
-                return
+                    _write({"from_ns": since_ns, "to_ns": now_ns, "cpu_j": cpu_j, "ram_j": ram_j})
 
         def out(self, total: Any, delta: Any) -> None:
             """Ignore the end: the meter does not wait for it."""
@@ -365,19 +321,6 @@ def _write(message: dict[str, Any]) -> None:
     try:
         os.write(1, encoded(message))
     except OSError:  # the meter has ended
-        os._exit(0)
-
-
-def _die_with_parent() -> None:
-    """Ask the kernel to end this process with the meter, which may be killed at any moment."""
-    parent = os.getppid()
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL: prctl(2)
-    except (OSError, AttributeError, ImportError):
-        return
-    if os.getppid() != parent:
         os._exit(0)
 
 

@@ -1,17 +1,27 @@
-"""What this host is and what part of it the job may use: /proc and the cgroup, nothing else."""
+"""What this host is and what part of it the job may use: /proc, /sys and the cgroup."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.host.source import RAM
 
-PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+CPU, RAM = "cpu", "ram"
+HYPERVISORS = re.compile(
+    r"\b(KVM|QEMU|OpenStack|KubeVirt|Amazon EC2|Google Compute Engine|VMware|VirtualBox|Xen|Bochs"
+    r"|innotek|Parallels|BHYVE|AHV|Apple Virtualization|Virtual Machine|Alibaba Cloud|CVM|Droplet"
+    r"|vServer)\b",
+    re.IGNORECASE,
+)
+"""How firmware names the makers of virtual machines in its tables (DMI), as systemd knows them."""
+BARE_METAL = re.compile(r"metal", re.IGNORECASE)
+"""A whole machine of a cloud, such as c7g.metal, whose tables name the cloud too."""
+DMI = ("sys_vendor", "product_name", "bios_vendor")
 _VERSION_1 = ("cpu,cpuacct", "cpu", "cpuset", "memory")
 NO_LIMIT_B = 2**60
 """Version 1 writes no limit as the largest whole page of 63 bits."""
@@ -32,7 +42,9 @@ class Machine:
     memory_b: float | None
     usage: Path | None = None
     virtual: bool = False
-    """Whether the processor reports a hypervisor."""
+    """Whether it is a virtual machine, by the processor, the firmware or the device tree."""
+    sockets: int | None = None
+    """Processor packages; None where that is not known, as in a virtual machine."""
 
     @property
     def pool(self) -> str:
@@ -69,11 +81,12 @@ class Machine:
         return _share(self.memory_b, self.memory_total_b)
 
 
-def this_machine(proc: Path = PROC, cgroup: Path = CGROUP) -> Machine:
+def this_machine(root: Path = Path("/")) -> Machine:
     """Return the host as the job sees it, limits of its cgroup and of those above included.
 
     CPU affinity is not a limit here: ranks bind themselves to cores of what they all reserved.
     """
+    proc, cgroup = root / "proc", root / "sys/fs/cgroup"
     folders = _cgroup_folders(proc, cgroup)
     total = os.cpu_count()
     memory_total_b = _memory_total_b(proc)
@@ -86,6 +99,7 @@ def this_machine(proc: Path = PROC, cgroup: Path = CGROUP) -> Machine:
         # Version 1 counts time in another folder than the one that holds the CPU set.
         counting = filter(_counts_time, [*narrowest, *reversed(folders)])
         usage = next(counting, None)
+    virtual = is_virtual(root)
     return Machine(
         _cpu_name(proc),
         float(total) if total else None,
@@ -93,7 +107,28 @@ def this_machine(proc: Path = PROC, cgroup: Path = CGROUP) -> Machine:
         memory_total_b,
         memory_b,
         usage,
-        " hypervisor" in (text_of(proc / "cpuinfo") or ""),
+        virtual,
+        None if virtual else _sockets(root),
+    )
+
+
+def is_virtual(root: Path = Path("/")) -> bool:
+    """Return whether this is a virtual machine.
+
+    On x86 the processor says so; elsewhere the tables of the firmware or the device tree do.
+    """
+    if " hypervisor" in (text_of(root / "proc/cpuinfo") or ""):
+        return True
+    dmi = {name: text_of(root / "sys/class/dmi/id" / name) or "" for name in DMI}
+    if HYPERVISORS.search(" / ".join(dmi.values())):
+        return not BARE_METAL.search(dmi["product_name"])
+    tree = root / "proc/device-tree"
+    made_for = text_of(tree / "compatible") or ""
+    return (
+        (tree / "hypervisor").exists()
+        or "dummy-virt" in made_for  # of QEMU, Firecracker and others
+        or any(tree.glob("fw-cfg@*"))
+        or bool(text_of(root / "sys/hypervisor/type"))
     )
 
 
@@ -170,6 +205,15 @@ def _memory_total_b(proc: Path) -> float | None:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError):
         return None
+
+
+def _sockets(root: Path) -> int | None:
+    text = text_of(root / "proc/cpuinfo") or ""
+    packages = set(re.findall(r"^physical id\s*:\s*(\d+)", text, re.MULTILINE))
+    if not packages:  # ARM
+        threads = (root / "sys/devices/system/cpu").glob("cpu[0-9]*")
+        packages = {text_of(thread / "topology/physical_package_id") for thread in threads} - {None}
+    return len(packages) or None
 
 
 def _cpu_name(proc: Path) -> str | None:

@@ -1,20 +1,80 @@
 """The host's power by model, where no counter is read: load and size times published means.
 
-`sci.base.host_model` has the figures and their ranges; everything here is `estimated`.
+`sci.base.host_model` has the figures and their ranges; everything here is `estimated`. What a
+source of any kind answers (`Span`) is here too.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.host.machine import Machine
-from gramwatt.collectors.host.source import Span
 from gramwatt.collectors.journal.intervals import Ledger
-from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL, cpu_power_w, ram_power_w
+from gramwatt.sci.base.csv_data import rows
+from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL, CpuPower, cpu_power, ram_power_w
+from gramwatt.sci.catalog.names import Names, cpu_name
+
+WAIT_NS = 60 * NS_PER_S
+"""How long a counter may be silent before its component is estimated."""
+SERVERS = re.compile(r"xeon|epyc|opteron", re.IGNORECASE)
+"""Processors of the evidence, 609 results of servers."""
+DENSE_THREADS = 192
+"""More threads a processor than this have less power each than those of the evidence."""
+CORES = re.compile(r"(\d+)-core", re.IGNORECASE)
+
+
+class Span(NamedTuple):
+    """Mean power [W] of a whole component over [start, end) of the timeline [ns].
+
+    None for a span of which a source tells nothing: the model stands in. `awake` (0 to 1) is the
+    part of it in which the machine was not suspended: only then it drew this power.
+    """
+
+    start_ns: int
+    end_ns: int
+    power_w: float | None
+    kind: str
+    awake: float = 1.0
+
+
+class HostSource(Protocol):
+    """What the energy of a component comes from: a RAPL counter, codecarbon or the model."""
+
+    @property
+    def meter(self) -> str:
+        """The name of what gives the energy now, as in device records."""
+
+    @property
+    def kind(self) -> str:
+        """Return how that energy is known."""
+
+    def due_ns(self) -> int | None:
+        """Return when it must be read again [ns]; None where it need not be."""
+
+    def read(self, since_ns: int, now_ns: int, until_ns: int, *, last: bool) -> list[Span]:
+        """Return what is known of the time from `since_ns` to `until_ns` [ns], in order.
+
+        The rest may come with the next reading; what lies beyond `until_ns` is cut off. `last`: an
+        interval ends now, so that a reading in doubt cannot wait for the next one.
+        """
+
+    def cut_ns(self, mark_ns: int, now_ns: int) -> int | None:
+        """Return where a reading now may end an interval for a window's boundary `mark_ns` [ns].
+
+        None where it cannot.
+        """
+
+    def state(self) -> dict[str, Any]:
+        """Return what the next meter's source needs to continue, JSON-ready."""
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from the `state` of another meter's source, whichever that was."""
 
 
 class Load(NamedTuple):
@@ -48,7 +108,7 @@ def cgroup_load(folder: Path, threads: float) -> Load | None:
 
 
 def mean_load(before: Load | None, after: Load | None) -> float | None:
-    """Return the share of processor time in use (0 to 1) between two readings.
+    """Return the fraction of processor time in use (0 to 1) between two readings.
 
     Without them the 1-minute load average over the number of threads; None without that either.
     """
@@ -70,8 +130,44 @@ def memory_used_b() -> float | None:
         return None
 
 
-class ModelSource:
-    """The model as a source: it has a power at any moment, and nothing to continue."""
+def power_of(machine: Machine) -> CpuPower | None:
+    """Return the model of this machine's processor; None where its size is not known.
+
+    A machine of several processors is modelled as one. Of a virtual machine's host only the threads
+    are known that it shows.
+    """
+    threads, name = machine.threads_total, machine.cpu_name or ""
+    if not threads:
+        return None
+    packaged = {row.text("id"): row for row in rows("cpus.csv")}
+    named = [(row.text(column), key) for key, row in packaged.items() for column in ("id", "name")]
+    ids = Names("cpu", named, simplify=cpu_name).ids(name)
+    part = packaged[ids[0]] if len(ids) == 1 else None
+    if part and (rated_w := part.number("tdp_w")):
+        count = machine.sockets or threads / part.known("threads")
+        return cpu_power(threads, rated_w=rated_w * count)
+    cores = CORES.search(name)
+    each = max(threads / (machine.sockets or threads), 2 * float(cores[1]) if cores else 0.0)
+    like = bool(SERVERS.search(name)) and each <= DENSE_THREADS
+    return cpu_power(threads, sockets=machine.sockets, like_evidence=like)
+
+
+class Momentary:
+    """A source that is never due by itself and has nothing that the next meter could continue."""
+
+    def due_ns(self) -> None:
+        """Return None."""
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Ignore the state of whatever source there was."""
+
+
+class ModelSource(Momentary):
+    """The model as a source: it has a power at any moment."""
 
     meter = ""
     kind = "estimated"
@@ -87,10 +183,7 @@ class ModelSource:
         """Note in the open interval how the component is used."""
         raise NotImplementedError
 
-    def due_ns(self) -> None:
-        """Return None: it is never due by itself."""
-
-    def read(self, since_ns: int, now_ns: int, until_ns: int) -> list[Span]:
+    def read(self, since_ns: int, now_ns: int, until_ns: int, *, last: bool) -> list[Span]:
         """Return the whole time from `since_ns` to `until_ns` [ns], at the model's power."""
         return [Span(since_ns, until_ns, None, self.kind)]
 
@@ -98,43 +191,28 @@ class ModelSource:
         """Return the boundary itself [ns], unless it is to come."""
         return min(mark_ns, now_ns)
 
-    def state(self) -> dict[str, Any]:
-        """Return nothing: the next meter's model begins anew."""
-        return {}
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Ignore the state of whatever source there was."""
-
 
 class CpuModel(ModelSource):
-    """The processor's power: linear in its load, between idle and full."""
-
-    meter = CPU_MODEL
+    """The processor's power by its load, between idle and full."""
 
     def __init__(self, machine: Machine) -> None:
         """The load is that of the job's cgroup where one limits it, else of the host."""
         self._machine = machine
+        self.power = power_of(machine)
+        self.meter = self.power.meter if self.power else CPU_MODEL
         self._since = self._observed = self._load()
         self.least_load = 0.0
-        """What measured jobs have used since `restart`: the kernel counts the load in ticks."""
+        """What the job has used since `restart`: the kernel counts the load in ticks."""
 
     def load(self) -> float | None:
         """Return the mean load since `restart` (0 to 1); None where it is not known."""
         load = mean_load(self._since, self._load())
         return None if load is None else min(1.0, max(load, self.least_load))
 
-    def busy_s(self) -> float | None:
-        """Return processor time in use since some moment [s]; None where it is not known."""
-        load = self._load()
-        if load is None:
-            return None
-        of_cgroup = self._machine.usage and self._machine.threads
-        return load.busy if of_cgroup else load.busy / os.sysconf("SC_CLK_TCK")
-
     def power_w(self) -> float | None:
         """Return the power of the whole processor at the mean load since `restart` [W]."""
-        threads, load = self._machine.threads_total, self.load()
-        return None if not threads or load is None else cpu_power_w(threads, load)
+        load = self.load()
+        return None if load is None or self.power is None else self.power.at(load)
 
     def restart(self) -> None:
         """Begin the next span here."""

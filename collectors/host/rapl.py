@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.clock import NS_PER_S, Timeline, suspended_between
 from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.host.source import CPU, RAM, WAIT_NS, Span
+from gramwatt.collectors.host.machine import CPU, RAM
+from gramwatt.collectors.host.model import WAIT_NS, Span
 from gramwatt.sci.base.units import j_from_uj
 
 POWERCAP = Path("/sys/class/powercap")
@@ -26,6 +27,9 @@ POLL_S = 30.0
 that power."""
 STILL_S = 1.0
 """A counter that has not moved for this long is none: it is renewed every millisecond or so."""
+DOUBT = 2.0
+"""A reading that says more than so many times the power before is believed once the next one has
+not come back: some processors showed one that was 700 J too high (powerstat #16)."""
 MIRROR_J = 1.0
 """Dies of one package whose counters differ by less show one counter twice (codecarbon #1274)."""
 DIE = re.compile(r"(package-\d+)-die-\d+$")
@@ -50,10 +54,17 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What the powercap tree has: readable domains, and counters that may not be read."""
+    """What the powercap tree has: readable domains, and files of packages that may not be read."""
 
     domains: tuple[Domain, ...]
     denied: tuple[Path, ...]
+
+    @property
+    def denied_text(self) -> str:
+        """Return which files cannot be read, as the begin of a sentence."""
+        names = " and ".join(sorted({path.name for path in self.denied}))
+        count = len({path.parent for path in self.denied})
+        return f"{names} of {count} processor package{'s' if count > 1 else ''} cannot be read"
 
     @property
     def usable(self) -> bool:
@@ -76,21 +87,23 @@ def find_counters(root: Path = POWERCAP) -> Counters:
     packages as intel-rapl.
     """
     found: dict[str, Domain] = {}
-    denied: dict[str, Path] = {}
+    denied: dict[str, list[Path]] = {}
     # Sorted, "intel-rapl:" comes after "intel-rapl-mmio:"; the MSR interface is to win.
     for zone in sorted(_zones(root), key=lambda path: ("mmio" in path.name, path.name)):
         name = _named(zone)
         if name is None or name in found:
             continue
-        energy_uj, range_uj = _figure(zone / "energy_uj"), _figure(zone / "max_energy_range_uj")
-        if energy_uj is None or not range_uj:
-            denied.setdefault(name, zone / "energy_uj")
+        energy, range_ = zone / "energy_uj", zone / "max_energy_range_uj"
+        unreadable = [path for path in (energy, range_) if _figure(path) is None]
+        range_uj = _figure(range_)
+        if unreadable or not range_uj:
+            denied.setdefault(name, unreadable or [range_])
             continue
         denied.pop(name, None)
         component = RAM if name.endswith("/dram") else CPU
-        found[name] = Domain(name, component, zone / "energy_uj", range_uj)
-    packages = {name: path for name, path in denied.items() if not name.endswith("/dram")}
-    return Counters(tuple(_without_mirrors(list(found.values()))), tuple(packages.values()))
+        found[name] = Domain(name, component, energy, range_uj)
+    files = [path for name in denied if not name.endswith("/dram") for path in denied[name]]
+    return Counters(tuple(_without_mirrors(list(found.values()))), tuple(files))
 
 
 def read_counters(domains: Sequence[Domain]) -> dict[str, int]:
@@ -132,9 +145,13 @@ def energy_step(
 
 
 class Reading(NamedTuple):
-    """Values of a component's counters [uJ] by domain at one moment of the timeline [ns]."""
+    """Values of a component's counters [uJ] by domain at one moment of the timeline [ns].
+
+    `slept_ns` is for how long the machine had been suspended until then.
+    """
 
     time_ns: int
+    slept_ns: int
     values_uj: dict[str, int]
 
 
@@ -144,43 +161,78 @@ class RaplSource:
     meter, kind = "rapl", "measured"
 
     def __init__(
-        self, domains: Sequence[Domain], now_ns: int, notify: Callable[[str, str], None]
+        self, domains: Sequence[Domain], timeline: Timeline, notify: Callable[[str, str], None]
     ) -> None:
-        """Take the first reading, at `now_ns` [ns]; spans not known leave a notice."""
-        self._domains, self._notify = domains, notify
-        self._last = Reading(now_ns, read_counters(domains))
+        """Take the first reading; spans not known leave a notice."""
+        self._domains, self._timeline, self._notify = domains, timeline, notify
+        self._last = self._reading(timeline.now_ns())
+        self._doubtful: Reading | None = None
+        """A reading after the last one that the next one is to confirm."""
         self._power_w: float | None = None
-        self._tried_ns = now_ns
+        self._tried_ns = self._last.time_ns
 
     def due_ns(self) -> int:
         """Return when the counters must be read again, so that no wrap is missed [ns]."""
         return self._tried_ns + int(POLL_S * NS_PER_S)
 
-    def read(self, since_ns: int, now_ns: int, until_ns: int) -> list[Span]:
+    def read(self, since_ns: int, now_ns: int, until_ns: int, *, last: bool) -> list[Span]:
         """Return the span since the last reading, and before the first the same power, estimated.
 
         Counters that cannot be read now continue to count, so that their next value spans this
-        one; they tell nothing only after a minute.
+        one; they tell nothing only after a minute. A reading in doubt waits for the next one.
         """
-        last, self._tried_ns = self._last, now_ns
-        if min(now_ns, until_ns) <= last.time_ns:
+        before, self._tried_ns = self._last, now_ns
+        if min(now_ns, until_ns) <= before.time_ns:
             return []
-        now = Reading(now_ns, read_counters(self._domains))
-        if len(now.values_uj) < len(self._domains) and now_ns - last.time_ns < WAIT_NS:
+        now, doubtful = self._reading(now_ns), self._doubtful
+        if len(now.values_uj) < len(self._domains) and now_ns - before.time_ns < WAIT_NS:
             return []
-        self._last, span_s = now, (now_ns - last.time_ns) / NS_PER_S
+        step = self._step(before, now)
+        if doubtful is None:
+            if not last and self._is_odd(step, before, now):
+                self._doubtful = now
+                return []
+            return self._spans(since_ns, now, step)
+        self._doubtful = None
+        first, second = self._step(before, doubtful), self._step(doubtful, now)
+        if step and step.sure and (first is None or second is None):
+            text = "RAPL showed a value that its next one disproved; it is left out."
+            self._notify("meter-counter-reset", text)
+            return self._spans(since_ns, now, step)
+        spans = self._spans(since_ns, doubtful, first)
+        return [*spans, *self._spans(doubtful.time_ns, now, second)]
+
+    def _reading(self, now_ns: int) -> Reading:
+        return Reading(now_ns, self._timeline.suspended_ns(), read_counters(self._domains))
+
+    def _step(self, before: Reading, after: Reading) -> Step | None:
+        """Return the energy between two readings; a suspended machine draws none."""
         each_w = self._power_w / len(self._domains) if self._power_w else None
-        step = energy_step(self._domains, last.values_uj, now.values_uj, span_s, each_w)
+        span_s = _awake_s(before, after)
+        return energy_step(self._domains, before.values_uj, after.values_uj, span_s, each_w)
+
+    def _is_odd(self, step: Step | None, before: Reading, after: Reading) -> bool:
+        """Tell whether the power since the last reading is one to doubt, by what it was before."""
+        if not self._power_w or len(after.values_uj) < len(self._domains):
+            return False
+        return step is None or step.energy_j > DOUBT * self._power_w * _awake_s(before, after)
+
+    def _spans(self, since_ns: int, now: Reading, step: Step | None) -> list[Span]:
+        before, self._last = self._last, now
+        if now.time_ns <= before.time_ns:
+            return []
         if step is None:
             component = self._domains[0].component
             self._notify("meter-gap", f"RAPL gave no {component} energy for a while.")
-            return [Span(since_ns, now_ns, None, "estimated")]
-        power_w, kind = step.energy_j / span_s, "estimated"
+            return [Span(since_ns, now.time_ns, None, "estimated")]
+        awake_s = _awake_s(before, now)
+        power_w, kind = step.energy_j / awake_s, "estimated"
         if step.sure:
             self._power_w, kind = power_w, self.kind
+        awake = awake_s * NS_PER_S / (now.time_ns - before.time_ns)
         return [
-            Span(since_ns, last.time_ns, power_w, "estimated"),
-            Span(last.time_ns, now_ns, power_w, kind),
+            Span(since_ns, before.time_ns, power_w, "estimated"),
+            Span(before.time_ns, now.time_ns, power_w, kind, awake),
         ]
 
     def cut_ns(self, mark_ns: int, now_ns: int) -> int | None:
@@ -194,8 +246,15 @@ class RaplSource:
     def resume(self, state: dict[str, Any]) -> None:
         """Continue from another meter's last reading, if it had one: the counters span the gap."""
         if "values_uj" in state:
-            self._last = Reading(int(state["time_ns"]), dict(state["values_uj"]))
-            self._power_w, self._tried_ns = state["power_w"], self._last.time_ns
+            self._power_w = state["power_w"]
+            self._last = Reading(state["time_ns"], state["slept_ns"], dict(state["values_uj"]))
+            self._tried_ns = self._last.time_ns
+
+
+def _awake_s(before: Reading, after: Reading) -> float:
+    """Return how long the machine ran between two readings [s]."""
+    asleep_ns = suspended_between(before.slept_ns, after.slept_ns)
+    return max(1, after.time_ns - before.time_ns - asleep_ns) / NS_PER_S
 
 
 def _zones(root: Path) -> list[Path]:

@@ -12,14 +12,10 @@ from gramwatt.collectors.common.proc import boot_id, process_start_ns
 from gramwatt.collectors.devices.board import DevicePort, Place, ports
 from gramwatt.collectors.host.codecarbon import PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
-from gramwatt.collectors.host.processes import Reader, read_processes
 from gramwatt.collectors.host.rapl import Counters, find_counters
+from gramwatt.collectors.host.share import Reader, read_processes
 from gramwatt.collectors.serving.polling import Poller, Polls
 from gramwatt.collectors.serving.servers import Server
-
-HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
-"""Set to `model`, neither counters nor codecarbon are used, for machines where its 90 MB matter and
-for tests; set to `codecarbon`, the counters are left to it."""
 
 
 @dataclass(slots=True)

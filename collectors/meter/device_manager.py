@@ -10,10 +10,10 @@ from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.board import Notify
 from gramwatt.collectors.devices.sampler import Device, DeviceGroup, NodeJob, Put
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
-from gramwatt.collectors.host.division import Whose
+from gramwatt.collectors.host.devices import HostDevices
+from gramwatt.collectors.host.share import Whose
 from gramwatt.collectors.journal.intervals import Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.host_devices import HostDevices
 
 IDLE_NS = 10 * NS_PER_S
 """Until when nothing is due on a node without devices."""

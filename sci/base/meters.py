@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gramwatt.sci.base.host_model import RANGES, RelativeRange
+from gramwatt.sci.base.host_model import RANGES, RelativeRange, gave
 from gramwatt.sci.base.quantity import Kind, Quantity
 
 
@@ -66,8 +66,10 @@ class Sensor(NamedTuple):
 def relative_range(kind: Kind, meter: str) -> RelativeRange:
     """Return the range of energy of a kind from `meter`, as factors of the value, and its evidence.
 
-    The model of the host's power has its own; others have that of the kind, `ENERGY_SPREADS`.
+    The model of the host's power has its own, also where it stood in for a counter; others have
+    that of the kind, `ENERGY_SPREADS`.
     """
+    meter = gave(meter, kind)
     if kind == "estimated" and meter in RANGES:
         return RANGES[meter]
     spread = ENERGY_SPREADS[kind]
@@ -83,6 +85,7 @@ def energy(energy_j: float, kind: Kind, meter: str, sensor: Sensor | None = None
     A sensor's gain stays over all intervals of its device; of another device it is in part its own
     (`SHARED`). A model errs alike on all devices, and so does what is known without its `sensor`.
     """
+    meter = gave(meter, kind)
     low, high, _ = relative_range(kind, meter)
     figure = Quantity(energy_j, energy_j * low, energy_j * high, "J", kind, meter)
     id_ = f"meter:{meter}:{kind}"

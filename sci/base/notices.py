@@ -70,6 +70,8 @@ CODES: dict[str, str] = {
     "windows-left-out": "More windows were opened than can be measured; some are left out.",
     "gpu-shared": "A GPU of the job is used by others too.",
     "host-shared": "Other measured jobs ran on the host: each has an equal part of its idle power.",
+    "jobs-unseen": "Other jobs here are not seen: each is billed all of what they share.",
+    "machine-suspended": "The machine was suspended: no energy is counted for that time.",
     "spool-elsewhere": "The journal is kept in another folder, as the usual one cannot be written.",
     "spool-resolution": "The journal was thinned because the spool was full.",
     "advice-policy": "A rule that no data can test; shown with its source, never counted.",
@@ -94,7 +96,7 @@ CODES: dict[str, str] = {
 """Every code that the product emits, with its meaning in one sentence; see docs/notices.md."""
 FOR_USER = frozenset(
     {"argument-ignored", "device-visibility", "energy-unmeasured", "integration-failed"}
-    | {"meter-unreadable", "processes-left", "server-counts", "spool-elsewhere"}
+    | {"jobs-unseen", "meter-unreadable", "processes-left", "server-counts", "spool-elsewhere"}
     | {"spool-resolution", "unit-misspelt", "windows-left-out"}
 )
 """Codes that are printed while the job runs, since its user can do something about them."""

@@ -24,7 +24,7 @@ from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, decode
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.virtual_clock import VirtualClock
 
-MACHINE = Machine("Test CPU", 8.0, 8.0, 64.0 * 2**30, 64.0 * 2**30)
+MACHINE = Machine("Test Xeon", 8.0, 8.0, 64.0 * 2**30, 64.0 * 2**30)
 CONSTANT = {"type": "constant", "power_w": 250.0}
 
 

@@ -27,7 +27,7 @@ LONG = '<b>=A1 "name"\u202e ' * 30
 def processor(job_id, utilisation, energy_j=0.0):
     """Three minutes of the processor of a running job, in full use where that is 1."""
     meter = Writer("w2", NODE, job_id, t0=START)
-    yield meter.device(f"{NODE}-cpu", device_class="cpu", name="Test CPU", units=8.0)
+    yield meter.device(f"{NODE}-cpu", device_class="cpu", name="Test Xeon", units=8.0)
     yield meter.interval(0, 180, energy_j, f"{NODE}-cpu", utilisation_mean=utilisation)
 
 

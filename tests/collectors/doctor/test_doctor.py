@@ -34,7 +34,7 @@ from tests.collectors.virtual_clock import VirtualClock
 
 WHATS = {
     *("system", "measuring", "settings", "NVML", "other vendors", "RAPL", "codecarbon"),
-    *("host share", "clock", "spool", "service extra", "server", "grid zone"),
+    *("host share", "clock", "locks", "spool", "service extra", "server", "grid zone"),
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import model, rapl
-from gramwatt.collectors.host.codecarbon import COUNTER_AFTER_NS, GIVE_UP_NS, PipedProcess
+from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS, PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.codecarbon_bench import PACKAGE, Bench
@@ -55,7 +55,7 @@ def test_a_counter_is_used_from_its_first_reading_on_and_the_model_before() -> N
     assert bench.span_s("cpu") == pytest.approx(33)
     assert bench.process.killed
     assert bench.sources() == [
-        ("codecarbon-rapl", "measured"),
+        ("codecarbon-rapl+gramwatt-cpu-model", "measured"),
         ("gramwatt-ram-model", "estimated"),
     ]
 
@@ -72,7 +72,10 @@ def test_a_counter_of_both_parts_is_used_for_both() -> None:
     assert bench.total_j("cpu", "integrated") == pytest.approx(2 * 3 + 2 * 5)
     assert bench.total_j("ram", "integrated") == pytest.approx(2 * 1 + 2 * 1.5)
     assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 8)
-    assert bench.sources() == [("codecarbon-pmic", "integrated")] * 2
+    assert bench.sources() == [
+        ("codecarbon-pmic+gramwatt-cpu-model", "integrated"),
+        ("codecarbon-pmic+gramwatt-ram-model", "integrated"),
+    ]
 
 
 @pytest.mark.usefixtures("_half_load")
@@ -153,7 +156,7 @@ def test_a_codecarbon_that_fails_is_said_and_replaced_by_the_model(how: str) -> 
         bench.process.end()
     if how != "silent":
         bench.meter.settle()
-    bench.to_age((COUNTER_AFTER_NS + GIVE_UP_NS) / NS_PER_S + 1)
+    bench.to_age((START_AFTER_NS + GIVE_UP_NS) / NS_PER_S + 1)
     bench.stop(100.0)
     assert len(bench.notices) == 1
     assert bench.notices[0].startswith("meter-source-absent: ")
@@ -189,7 +192,7 @@ def test_one_that_dies_midway_keeps_what_it_measured() -> None:
 
 
 def test_a_share_of_the_host_is_attributed() -> None:
-    machine = Machine("Test CPU", 8.0, 2.0, 64.0 * 2**30, 16.0 * 2**30)
+    machine = Machine("Test Xeon", 8.0, 2.0, 64.0 * 2**30, 16.0 * 2**30)
     bench = Bench(machine)
     bench.to_age(5.0)
     bench.process.say(started=True, counters=COUNTED, version="3.3.2")
@@ -216,7 +219,7 @@ def test_the_model_is_linear_between_its_two_published_ends(
     monkeypatch: pytest.MonkeyPatch, load: float, power_w: float
 ) -> None:
     monkeypatch.setattr(model, "mean_load", lambda *_: load)
-    machine = Machine("Test CPU", 8.0, 8.0, 10.0 * 2**30, 10.0 * 2**30)
+    machine = Machine("Test Xeon", 8.0, 8.0, 10.0 * 2**30, 10.0 * 2**30)
     assert model.CpuModel(machine).power_w() == pytest.approx(8 * power_w)
     assert model.RamModel(machine).power_w() == pytest.approx(1.9)
 
@@ -232,7 +235,7 @@ def test_load_comes_from_proc_stat(tmp_path: Path) -> None:
 
 
 def cgroup(tmp_path: Path, where: str, **files: str) -> None:
-    folder = tmp_path / "cgroup" / where
+    folder = tmp_path / "sys/fs/cgroup" / where
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(text + "\n")
@@ -256,7 +259,7 @@ def _sixteen_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_containers_limits_are_what_the_job_may_use(tmp_path: Path, proc: Path) -> None:
     cgroup(tmp_path, "kubepods/pod1", memory__max=str(64 * 2**30), cpu__max="400000 100000")
     cgroup(tmp_path, "kubepods/pod1/main", memory__max="max", cpu__max="max 100000")
-    machine = this_machine(proc, tmp_path / "cgroup")
+    machine = this_machine(tmp_path)
     assert machine.cpu_name == "AMD EPYC 7763 64-Core Processor"
     assert (machine.threads, machine.threads_total, machine.cpu_share) == (4, 16, 0.25)
     assert machine.memory_b == 64 * 2**30
@@ -265,23 +268,23 @@ def test_a_containers_limits_are_what_the_job_may_use(tmp_path: Path, proc: Path
 
 def test_a_cpu_set_limits_and_the_narrowest_limit_counts(tmp_path: Path, proc: Path) -> None:
     cgroup(tmp_path, "kubepods/pod1/main", cpuset__cpus__effective="0-1,8-9,12", cpu__max="max 1")
-    assert this_machine(proc, tmp_path / "cgroup").threads == 5
+    assert this_machine(tmp_path).threads == 5
     cgroup(tmp_path, "kubepods/pod1/main", cpu__max="150000 100000")
-    assert this_machine(proc, tmp_path / "cgroup").threads == 1.5
+    assert this_machine(tmp_path).threads == 1.5
 
 
 def test_version_1_cgroups_limit_too(tmp_path: Path, proc: Path) -> None:
     (proc / "self" / "cgroup").write_text("4:memory:/slurm/job_1\n3:cpu,cpuacct:/slurm/job_1\n")
     cgroup(tmp_path, "memory/slurm/job_1", memory__limit_in_bytes=str(2**33))
     cgroup(tmp_path, "cpu/slurm/job_1", cpu__cfs_quota_us="200000", cpu__cfs_period_us="100000")
-    machine = this_machine(proc, tmp_path / "cgroup")
+    machine = this_machine(tmp_path)
     assert (machine.memory_b, machine.threads) == (2**33, 2)
 
 
 def test_a_container_sees_its_own_folder_as_the_root(tmp_path: Path, proc: Path) -> None:
     (proc / "self" / "cgroup").write_text("0::/\n")
     cgroup(tmp_path, "", memory__max=str(2**33), cpu__max="250000 100000")
-    machine = this_machine(proc, tmp_path / "cgroup")
+    machine = this_machine(tmp_path)
     assert (machine.memory_b, machine.threads) == (2**33, 2.5)
 
 
@@ -291,7 +294,7 @@ def test_version_1_mounts_two_controllers_together(tmp_path: Path, proc: Path) -
     joint = "cpu,cpuacct/docker/ab12"
     cgroup(tmp_path, joint, cpu__cfs_quota_us="300000", cpu__cfs_period_us="100000")
     cgroup(tmp_path, "memory", memory__stat=f"cache 1\nhierarchical_memory_limit {2**34}")
-    machine = this_machine(proc, tmp_path / "cgroup")
+    machine = this_machine(tmp_path)
     assert (machine.memory_b, machine.threads) == (2**34, 3)
 
 
@@ -299,7 +302,7 @@ def test_a_hybrid_mount_has_version_2_beside_version_1(tmp_path: Path, proc: Pat
     (proc / "self" / "cgroup").write_text("3:memory:/user\n0::/user/job\n")
     cgroup(tmp_path, "unified/user/job", cpu__max="200000 100000")
     cgroup(tmp_path, "memory/user", memory__limit_in_bytes=str(2**33))
-    machine = this_machine(proc, tmp_path / "cgroup")
+    machine = this_machine(tmp_path)
     assert (machine.memory_b, machine.threads) == (2**33, 2)
 
 
@@ -309,8 +312,8 @@ def test_a_limited_jobs_power_follows_its_own_processor_time(
     """Its 4 of 16 threads are half busy, whatever the rest of the host does."""
     usage = {"cpu.stat": "usage_usec 5000000\nuser_usec 1\n", "cpu.max": "400000 100000"}
     cgroup(tmp_path, "kubepods/pod1", **{k.replace(".", "__"): v for k, v in usage.items()})
-    machine = this_machine(proc, tmp_path / "cgroup")
-    assert machine.usage == tmp_path / "cgroup" / "kubepods" / "pod1"
+    machine = this_machine(tmp_path)
+    assert machine.usage == tmp_path / "sys/fs/cgroup" / "kubepods" / "pod1"
     bench = Bench(machine, installed=False)
     start_s = bench.clock.now_ns() / NS_PER_S
     monkeypatch.setattr(time, "monotonic", lambda: bench.clock.now_ns() / NS_PER_S - start_s)
@@ -318,16 +321,19 @@ def test_a_limited_jobs_power_follows_its_own_processor_time(
     bench.to_age(30.0)
     cgroup(tmp_path, "kubepods/pod1", cpu__stat="usage_usec 65000000")
     bench.stop(30.0)
-    # 60 s of processor time in 4 x 30 s: load 0.5
-    assert bench.total_j("cpu") == pytest.approx(4 * (0.63 + 0.5 * (3.35 - 0.63)) * 30)
+    # 60 s of processor time in 4 x 30 s: load 0.5, the most that 16 of 128 threads of 280 W draw
+    assert bench.total_j("cpu") == pytest.approx(4 / 128 * 280 / 1.3 * 30)
 
 
 def test_version_1_counts_time_beside_the_folder_of_the_cpu_set(tmp_path: Path, proc: Path) -> None:
     (proc / "self" / "cgroup").write_text("2:cpuset:/job\n3:cpu,cpuacct:/job\n")
     cgroup(tmp_path, "cpuset/job", cpuset__cpus="0-3")
     cgroup(tmp_path, "cpu,cpuacct/job", cpuacct__usage="7000000000")
-    machine = this_machine(proc, tmp_path / "cgroup")
-    assert (machine.threads, machine.usage) == (4, tmp_path / "cgroup" / "cpu,cpuacct" / "job")
+    machine = this_machine(tmp_path)
+    assert (machine.threads, machine.usage) == (
+        4,
+        tmp_path / "sys/fs/cgroup" / "cpu,cpuacct" / "job",
+    )
     assert model.cgroup_load(machine.usage, 4.0).busy == 7.0
     assert model.cgroup_load(tmp_path, 4.0) is None
 
@@ -336,16 +342,16 @@ def test_no_limit_is_the_whole_host_in_either_version(tmp_path: Path, proc: Path
     cgroup(tmp_path, "kubepods/pod1/main", memory__max="max", cpu__max="max 100000")
     cgroup(tmp_path, "memory", memory__limit_in_bytes="9223372036854771712")
     cgroup(tmp_path, "cpu", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
-    machine = this_machine(proc, tmp_path / "cgroup")
+    machine = this_machine(tmp_path)
     assert (machine.cpu_share, machine.memory_share, machine.usage) == (1.0, 1.0, None)
     assert machine.threads == 16
     (proc / "meminfo").unlink()
-    total_b = this_machine(proc, tmp_path / "cgroup").memory_total_b
+    total_b = this_machine(tmp_path).memory_total_b
     assert total_b == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_no_proc_at_all_is_survived(tmp_path: Path) -> None:
-    machine = this_machine(tmp_path / "no", tmp_path / "no")
+    machine = this_machine(tmp_path / "no")
     assert (machine.cpu_share, machine.memory_share) == (1.0, 1.0)
 
 

@@ -4,96 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import time
-from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import model
-from gramwatt.collectors.host.machine import this_machine
-from gramwatt.collectors.host.rapl import find_counters
-from gramwatt.collectors.journal import spool
-from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import decode
 from tests.collectors.host.codecarbon_bench import Bench
-
-BUSY = """
-import os, sys, time
-until = time.monotonic() + float(sys.argv[1])
-for _ in range(os.cpu_count() - 1):
-    if os.fork() == 0:
-        break
-while time.monotonic() < until:
-    pass
-"""
-SECONDS = (4.0, 8.0, 14.0)
-FULL_W = 3.35 * (this_machine().threads or 1)
-"""The model's power of the threads that this machine, or its container, lets a job use."""
-
-
-def run(tmp_path: Path, seconds: float, **environ: str) -> subprocess.Popen[bytes]:
-    """`gramwatt run` of a job that keeps every thread busy, on this machine without GPUs."""
-    home = tmp_path / f"{seconds:g}"
-    home.mkdir()
-    ours = ("GRAMWATT_", "SLURM_", "CUDA_", "NVIDIA_")
-    around = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
-    around |= {
-        "GRAMWATT_HOME": str(home),
-        "XDG_CONFIG_HOME": str(home / "config"),
-        "CUDA_VISIBLE_DEVICES": "",
-        "GRAMWATT_JOB_ID": "job-1",
-        # Nothing listens here: the journal stays in the spool, where the test reads it.
-        "GRAMWATT_SERVER": "http://127.0.0.1:9",
-    }
-    line = [*(sys.executable, "-m", "gramwatt", "run", "--"), sys.executable, "-c", BUSY]
-    return subprocess.Popen(
-        [*line, str(seconds)],
-        env=around | environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
-def journaled(tmp_path: Path, seconds: float) -> MergedJob:
-    (folder,) = spool.folders(tmp_path / f"{seconds:g}")
-    deadline = time.monotonic() + 60
-    while folder.is_live():  # a busy machine may close the journal after the command's end
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return merge([decode(line) for line in folder.lines()])
-
-
-def mean_w(job: MergedJob, device_class: str) -> float:
-    """The job's power of the host's component."""
-    (device,) = (d for d in job.devices if d.record.device_class == device_class)
-    span_s = sum((i.end - i.start).total_seconds() for i in device.intervals)
-    assert span_s == pytest.approx(job.duration_s, abs=0.02)  # no second is missing
-    assert {interval.kind for interval in device.intervals} == {"estimated"}
-    return sum(interval.energy_j for interval in device.intervals) / span_s
-
-
-@pytest.mark.long
-@pytest.mark.skipif(find_counters().usable, reason="this machine's counters can be read")
-def test_three_lengths_of_one_work_have_one_power(tmp_path: Path) -> None:
-    jobs = {seconds: run(tmp_path, seconds) for seconds in SECONDS}
-    assert [jobs[seconds].wait(90) for seconds in SECONDS] == [0, 0, 0]
-    powers: dict[str, list[float]] = defaultdict(list)
-    for seconds in SECONDS:
-        job = journaled(tmp_path, seconds)
-        meters = {d.record.device_class: d.record.meter for d in job.devices}
-        assert meters == {"cpu": "gramwatt-cpu-model", "ram": "gramwatt-ram-model"}
-        for part in meters:
-            powers[part].append(mean_w(job, part))
-    # Every thread is busy but while the programs start: some tenths of a second, more where they
-    # are read from a cold disk.
-    assert max(powers["cpu"]) == pytest.approx(FULL_W, rel=0.05)
-    assert min(powers["cpu"]) > 0.8 * max(powers["cpu"])
-    assert max(powers["ram"]) < 1.5 * min(powers["ram"])
 
 
 @pytest.mark.parametrize("seconds", [3.0, 8.0, 12.0, 60.0, 600.0])

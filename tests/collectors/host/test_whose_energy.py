@@ -20,10 +20,9 @@ import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import model
-from gramwatt.collectors.host.division import Whose
 from gramwatt.collectors.host.model import Load
-from gramwatt.collectors.host.processes import Seen
 from gramwatt.collectors.host.rapl import find_counters
+from gramwatt.collectors.host.share import Process, Whose
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Powercap
 
@@ -124,10 +123,10 @@ def test_a_counter_is_divided_by_the_same_rule(
     monkeypatch.setattr(model, "read_load", lambda: Load(4 * age_s() * ticks, 8 * age_s() * ticks))
     pids = {"a": 1001, "b": 1002}
 
-    def processes() -> dict[int, Seen]:
+    def processes() -> dict[int, Process]:
         # Both began before their jobs, and had used 7 s by then.
         used_s = {"a": 7.0 + 2 * age_s(), "b": 7.0 + age_s()}
-        return {pids[name]: Seen(1, 0.0, used_s[name]) for name in used_s}
+        return {pids[name]: Process(1, 0.0, used_s[name]) for name in used_s}
 
     hosts = {
         name: benches[name].begin(
@@ -138,6 +137,7 @@ def test_a_counter_is_divided_by_the_same_rule(
         )
         for name in benches
     }
+    hosts["a"].settle()  # it sees the other one
     for _ in range(10):
         clock.sleep(10.0)
         cap.update()
@@ -152,41 +152,6 @@ def test_a_counter_is_divided_by_the_same_rule(
         part = (idle / 2 + threads * dynamic) / whole
         assert benches[name].total_j("cpu") == pytest.approx(100 * 100 * part, rel=0.001)
     assert benches["a"].devices[-2]["share"] == pytest.approx(0.5)
-    assert not list((tmp_path / "boards").glob("*.json"))
-
-
-def test_a_meter_that_joins_late_bears_what_others_have_borne_until_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two jobs begin together, of 1 and 2 threads beside strangers of 1 on 8; the machine is so
-    busy that their meters begin 0.2 s and 1 s later.
-    """
-    benches = {"a": HostBench(), "b": HostBench()}
-    clock = benches["b"].clock = benches["a"].clock
-    benches["b"].timeline = benches["a"].timeline
-    origin_ns, ticks = clock.now_ns(), os.sysconf("SC_CLK_TCK")
-
-    def age_s() -> float:
-        return (clock.now_ns() - origin_ns) / NS_PER_S
-
-    monkeypatch.setattr(model, "read_load", lambda: Load(4 * age_s() * ticks, 8 * age_s() * ticks))
-    began_s = origin_ns / NS_PER_S
-
-    def processes() -> dict[int, Seen]:
-        return {1001: Seen(1, began_s, age_s()), 1002: Seen(1, began_s, 2 * age_s())}
-
-    hosts = {}
-    for name, pid, late_s in (("a", 1001, 0.2), ("b", 1002, 0.8)):
-        clock.sleep(late_s)
-        whose = Whose(name, {pid}, {})
-        hosts[name] = benches[name].begin(home=tmp_path, whose=whose, processes=processes)
-    clock.sleep(4)
-    for name, host in hosts.items():
-        host.stop(benches[name].timeline.now_ns())
-    booked_j = {name: bench.total_j("cpu") for name, bench in benches.items()}
-    idle_j, thread_j = 8 * IDLE_W * 5, DYNAMIC_W * 5
-    assert booked_j["a"] == pytest.approx(idle_j / 2 + thread_j, rel=0.001)
-    assert booked_j["b"] == pytest.approx(idle_j / 2 + 2 * thread_j, rel=0.001)
 
 
 @pytest.mark.long

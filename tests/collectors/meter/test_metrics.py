@@ -113,7 +113,7 @@ def test_a_counter_never_falls_though_a_reading_is_corrected(tmp_path):
     with path.open("ab") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         for energy_j in (1000.0, 900.0, 1100.0):
-            device = meter.device("n1-cpu", device_class="cpu", name="Test CPU", units=8.0)
+            device = meter.device("n1-cpu", device_class="cpu", name="Test Xeon", units=8.0)
             more = [device, meter.interval(0, 180, energy_j, "n1-cpu")]
             records = [*journal("job-1", node="n1", end_state=None), *more]
             path.write_bytes(b"\n".join(lines(records)) + b"\n")

@@ -1,0 +1,361 @@
+"""Processor and memory of the job's host as devices of the job: their sources, records and share.
+
+A RAPL counter where there is one, else codecarbon where that reads one, else the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from gramwatt.collectors.common import identity
+from gramwatt.collectors.common.clock import NS_PER_S, suspended_between
+from gramwatt.collectors.devices.sampler import NodeJob
+from gramwatt.collectors.devices.shared_board import DeviceLocks
+from gramwatt.collectors.host.codecarbon import (
+    HOST_SOURCE,
+    Codecarbon,
+    CodecarbonSource,
+    PipedProcess,
+    reads_more,
+)
+from gramwatt.collectors.host.machine import CPU, RAM, Machine
+from gramwatt.collectors.host.model import CpuModel, HostSource, ModelSource, RamModel
+from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource
+from gramwatt.collectors.host.share import WHOLE, Fraction, Look, Reader, Share, Whose
+from gramwatt.collectors.journal.intervals import Interval, Ledger
+from gramwatt.sci.base.host_model import CPU_MODEL_UNLIKE, STANDS_IN
+from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.journal.records import DeviceRecord
+
+LOOK_AT_S = (1, 2, 4, 8)
+"""Ages of the meter at which it looks at the job's processes, before it does so at every save: so
+that the memory of a short command is seen."""
+SMALLEST_SHARE = 1e-6
+
+
+class Access(Protocol):
+    """What of the machine the host's meter reads or starts (`meter.dependencies.Dependencies`)."""
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment."""
+
+    @property
+    def machine(self) -> Callable[[], Machine]:
+        """Returns the machine."""
+
+    @property
+    def counters(self) -> Callable[[], Counters]:
+        """Finds the RAPL counters."""
+
+    @property
+    def processes(self) -> Reader:
+        """Returns all processes that can be seen."""
+
+    @property
+    def codecarbon(self) -> Callable[[str], PipedProcess] | None:
+        """Starts codecarbon in a folder; None when it is not installed."""
+
+
+class HostComponent:
+    """Processor or memory of the host: its source, its ledger, and the part of it that is billed.
+
+    `share` (0 to 1] is what limits leave to the job; of that it is billed the part that `fraction`
+    returns for the time since a look of `job_share`.
+    """
+
+    def __init__(
+        self,
+        share: float,
+        ledger: Ledger,
+        model: ModelSource,
+        source: HostSource,
+        job_share: Share,
+        fraction: Callable[[Look], Fraction | None],
+        suspended_ns: Callable[[], int],
+    ) -> None:
+        """`model` stands in where `source`, which may be the model itself, tells nothing."""
+        self.share = share
+        self.ledger, self.model, self.source = ledger, model, source
+        self.stood_in = False
+        """Whether the model gave energy in place of a counter."""
+        self._job_share, self._fraction_since = job_share, fraction
+        self._since, self._fraction = job_share.start, WHOLE
+        self._suspended_ns, self._slept_ns = suspended_ns, suspended_ns()
+        self._awake = 1.0
+        self._recorded_ns = 0
+        """Until when energy is recorded [ns]."""
+        self._counted_w: float | None = None
+        """Power of the counter's last reading [W]; None where it is not known."""
+        self._whole_s = self._idle_s = 0.0
+
+    @property
+    def meter(self) -> str:
+        """The name of what gives its energy, and of the model where that stood in."""
+        meter = self.source.meter
+        stood_in = self.stood_in and meter != self.model.meter
+        return f"{meter}{STANDS_IN}{self.model.meter}" if stood_in else meter
+
+    @property
+    def mean_share(self) -> float:
+        """The share of what is idle so far, weighted by time."""
+        if self._whole_s <= 0:
+            return self.share
+        return max(SMALLEST_SHARE, round(self._idle_s / self._whole_s, 9))
+
+    def begin(self, state: dict[str, Any] | None, mark_ns: int) -> None:
+        """Continue from another meter's `state`, or record from `mark_ns` [ns] on."""
+        self._recorded_ns, self._since = mark_ns, self._job_share.start
+        if state:
+            self._recorded_ns, self._slept_ns = int(state["since_ns"]), int(state["slept_ns"])
+            self.ledger.open = Interval.restored(state["open"])
+            self.source.resume(state["source"])
+
+    def state(self) -> dict[str, Any]:
+        """Return what the next meter needs to continue, JSON-ready."""
+        opened = self.ledger.open
+        return {
+            "since_ns": self._recorded_ns,
+            "slept_ns": self._slept_ns,
+            "open": opened.state() if opened else None,
+            "source": self.source.state(),
+        }
+
+    def settle(self, now_ns: int) -> None:
+        """Record what is known up to now [ns], and the load meanwhile."""
+        self.model.observe(self.ledger)
+        self._record(now_ns, now_ns)
+
+    def cut(self, mark_ns: int, now_ns: int) -> None:
+        """End the open interval at a window's boundary [ns], or now, where the source allows it."""
+        until_ns = self.source.cut_ns(mark_ns, now_ns)
+        if until_ns is not None:
+            self._record(now_ns, until_ns, last=True)
+            self.ledger.close()
+
+    def stop(self, now_ns: int, until_ns: int) -> None:
+        """Record everything up to `until_ns` [ns]: what its counter has not told is estimated."""
+        self._record(now_ns, until_ns, last=True)
+        self._fraction = self._fraction_since(self._since) or self._fraction
+        self._estimate(until_ns, self._counted_w)
+        self.ledger.close()
+        # A meter that was brought back has recorded up to its begin, which the journal cuts off
+        # here.
+        self._recorded_ns = min(self._recorded_ns, until_ns)
+
+    def _record(self, now_ns: int, until_ns: int, *, last: bool = False) -> None:
+        before_ns, slept_ns = self._recorded_ns, self._suspended_ns()
+        self._fraction = self._fraction_since(self._since) or self._fraction
+        asleep_ns = suspended_between(self._slept_ns, slept_ns)
+        self._awake = max(0.0, 1 - asleep_ns / max(1, now_ns - before_ns))
+        for span in self.source.read(before_ns, now_ns, until_ns, last=last):
+            end_ns = min(span.end_ns, until_ns)
+            self._estimate(min(span.start_ns, until_ns), self._counted_w)
+            if span.power_w is None:
+                self._estimate(end_ns, None)
+            else:
+                self._add(end_ns, span.power_w, span.kind, span.awake)
+            if span.power_w is None or span.kind != "estimated":
+                self._counted_w = span.power_w
+        if self._recorded_ns > before_ns:
+            self._since, self._slept_ns = self._job_share.now, slept_ns
+            self.model.restart()
+
+    def _estimate(self, until_ns: int, power_w: float | None) -> None:
+        """Record the time up to `until_ns` [ns] at this power [W], or at the model's."""
+        if until_ns <= self._recorded_ns:
+            return
+        if power_w is None:
+            power_w, self.stood_in = self.model.power_w(), True
+        if power_w is None:
+            self.ledger.close()  # unknown, and so no interval: the engine says unmeasured
+            self._recorded_ns = until_ns
+        else:
+            self._add(until_ns, power_w, "estimated", self._awake)
+
+    def _add(self, end_ns: int, power_w: float, kind: str, awake: float) -> None:
+        if end_ns <= self._recorded_ns:
+            return
+        span_s, fraction = (end_ns - self._recorded_ns) / NS_PER_S, self._fraction
+        own_w = power_w * self.share * fraction.own
+        label = "attributed" if self.share * fraction.own < 1 and kind == "measured" else kind
+        self.ledger.add(self._recorded_ns, end_ns, own_w * span_s * awake, label, round(own_w, 3))
+        self._whole_s += span_s
+        self._idle_s += span_s * self.share * fraction.idle
+        self._recorded_ns = end_ns
+
+
+class HostDevices:
+    """The host's processor and memory as devices of the job."""
+
+    def __init__(
+        self, job: NodeJob, access: Access, folder: str, locks: DeviceLocks, whose: Whose
+    ) -> None:
+        """`folder` is the job's spool folder, where codecarbon's process may leave files."""
+        self._job = job
+        self._machine = machine = access.machine()
+        self._slept_ns = job.timeline.suspended_ns()
+        setting = access.environ.get(HOST_SOURCE)
+        found = NO_COUNTERS if setting == "model" else access.counters()
+        counters = NO_COUNTERS if setting == "codecarbon" else found
+        start = None if setting == "model" else access.codecarbon
+        self._codecarbon: Codecarbon | None = None
+        if (
+            start
+            and reads_more(setting, found.usable)
+            and not (counters.of(CPU) and counters.of(RAM))
+        ):
+            self._codecarbon = Codecarbon(lambda: start(folder), job.timeline, self._use_model)
+        # Locks go by the machine, since several machines may share a home, and by job and node:
+        # containers of one machine are nodes of their own.
+        lock = f"{identity.kernel_id()}-cpu{machine.pool}"
+        locks.acquire(lock, by_node=True)
+        if locks.failure:
+            text = f"{locks.failure}: other jobs on this machine are not seen, and what they share "
+            job.notify("jobs-unseen", f"{text}with this one is billed to each of them whole.")
+        share = Share(
+            machine, whose, lambda: len(locks.living(lock)), access.processes, job.timeline
+        )
+        self._share = share
+        cpu, ram = CpuModel(machine), RamModel(machine)
+        self._components = {
+            CPU: self._component(
+                CPU, machine.cpu_share, cpu, counters, lambda since: share.cpu(since, cpu)
+            ),
+            RAM: self._component(RAM, machine.memory_share, ram, counters, share.ram),
+        }
+        # A virtual machine has no counters, and its user nothing to do about it.
+        absent = found.denied or not machine.virtual
+        if (not found.usable and absent) or (setting == "codecarbon" and not self._codecarbon):
+            self._report_estimated(found, cpu.meter)
+        self._recorded: dict[str, object] = {}
+        self._looks_ns: list[int] = []
+
+    @property
+    def ledgers(self) -> list[Ledger]:
+        """The ledgers of CPU and RAM."""
+        return [component.ledger for component in self._components.values()]
+
+    def begin(self, state: dict[str, Any] | None, mark_ns: int) -> None:
+        """Continue an earlier meter's `state`, or begin at `mark_ns` [ns]."""
+        self._share.begin(mark_ns, (state or {}).get("share"))
+        for name, component in self._components.items():
+            component.begin((state or {}).get(name), mark_ns)
+        if self._share.now.own_s is not None:
+            now_ns = self._job.timeline.now_ns()
+            self._looks_ns = [now_ns + age_s * NS_PER_S for age_s in LOOK_AT_S]
+        self._report()
+
+    def state(self) -> dict[str, Any]:
+        """Return what the next meter needs to continue, JSON-ready."""
+        states = {name: component.state() for name, component in self._components.items()}
+        return {**states, "share": self._share.state()}
+
+    def due_ns(self) -> int | None:
+        """Return when counters or codecarbon are due [ns]; None when nothing is due by itself."""
+        dues = [component.source.due_ns() for component in self._components.values()]
+        dues += [self._codecarbon.due_ns()] if self._codecarbon else []
+        dues += self._looks_ns[:1]
+        return min((due_ns for due_ns in dues if due_ns is not None), default=None)
+
+    def tick(self) -> None:
+        """Read the counters that are due, and what codecarbon has written."""
+        now_ns = self._job.timeline.now_ns()
+        if self._codecarbon:
+            self._codecarbon.poll()
+        due = [
+            component
+            for component in self._components.values()
+            if (due_ns := component.source.due_ns()) is not None and now_ns >= due_ns
+        ]
+        if due or (self._looks_ns and now_ns >= self._looks_ns[0]):
+            self._looks_ns = [due_ns for due_ns in self._looks_ns if due_ns > now_ns]
+            self._share.look()
+        for component in due:
+            component.settle(now_ns)
+
+    def mark(self, mark_ns: int) -> None:
+        """Record what can be recorded, and end the intervals at a window's boundary [ns]."""
+        now_ns = self._job.timeline.now_ns()
+        self._share.look()
+        for component in self._components.values():
+            component.cut(mark_ns, now_ns)
+
+    def settle(self) -> None:
+        """Record what can be recorded now, and bring shares and records up to date."""
+        now_ns = self._job.timeline.now_ns()
+        if self._codecarbon:
+            self._codecarbon.poll()
+        self._share.look()
+        for component in self._components.values():
+            component.settle(now_ns)
+        self._report()
+
+    def stop(self, stop_ns: int) -> None:
+        """Record everything up to `stop_ns` [ns] and end codecarbon, without waiting for it."""
+        now_ns = self._job.timeline.now_ns()
+        if self._codecarbon and self._codecarbon.process:
+            self._codecarbon.poll()
+        self._share.look(last=True)
+        for component in self._components.values():
+            component.stop(now_ns, stop_ns)
+        self._report(final=True)
+        if self._codecarbon:
+            self._codecarbon.end()
+
+    def _component(
+        self,
+        name: str,
+        share: float,
+        model: ModelSource,
+        counters: Counters,
+        fraction: Callable[[Look], Fraction | None],
+    ) -> HostComponent:
+        job = self._job
+        source: HostSource = model
+        if domains := counters.of(name):
+            source = RaplSource(domains, job.timeline, job.notify)
+        elif self._codecarbon:
+            source = CodecarbonSource(name, self._codecarbon, model)
+        ledger = Ledger(f"{job.node}-{name}", job.schedule, job.emit)
+        suspended_ns = job.timeline.suspended_ns
+        return HostComponent(share, ledger, model, source, self._share, fraction, suspended_ns)
+
+    def _report_estimated(self, found: Counters, model: str) -> None:
+        text = "no counter of processor and memory is read here; a model estimates their energy."
+        if found.denied:
+            text = f"{found.denied_text} (`gramwatt doctor` has the fix); a model estimates the "
+            text += "processor's energy."
+        if model == CPU_MODEL_UNLIKE:
+            text += " This processor is unlike those of its evidence, so its range is wider."
+        self._job.notify("meter-unreadable" if found.denied else "meter-source-absent", text)
+
+    def _use_model(self, why: str) -> None:
+        self._job.notify("meter-source-absent", f"{why}; the host's energy is the model's.")
+
+    def _report(self, *, final: bool = False) -> None:
+        """Say who else is here, and put device records again whenever what they say has changed.
+
+        The share that other jobs left is known at the end.
+        """
+        if self._share.other_jobs:
+            self._job.notify("host-shared", CODES["host-shared"])
+        if suspended_between(self._slept_ns, self._job.timeline.suspended_ns()):
+            self._job.notify("machine-suspended", CODES["machine-suspended"])
+        for name, component in self._components.items():
+            meter, kind = component.meter, component.source.kind
+            share = component.mean_share if final else component.share
+            facts = meter, kind, share
+            if self._recorded.get(name) == facts:
+                continue
+            self._recorded[name] = facts
+            self._job.put(
+                DeviceRecord,
+                device_id=component.ledger.device_id,
+                device_class=name,
+                meter=meter,
+                kind="attributed" if share < 1 and kind == "measured" else kind,
+                share=share,
+                **self._machine.facts(name),
+            )

@@ -1,0 +1,300 @@
+"""The job's share of a host that others use too: its own processor time over all processor time.
+
+Of a processor that no cgroup reserves for it, a job bears the dynamic part by the processor time of
+its own processes, and an equal part of the idle rest with the other jobs that gramwatt measures
+there: those whose lock files are held. What all other processes draw is billed to nobody. A counter
+is divided into dynamic and idle as the model would be. Memory is billed by use.
+
+A job that others join or leave notices it at its next look. Jobs of other users and homes are not
+seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.common.launches import JOB_ID, REPORTER
+from gramwatt.collectors.common.proc import environ_of, system_text
+from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.host.model import CpuModel
+
+PROC = Path("/proc")
+ALONE = 1 - 1e-6
+
+
+class Fraction(NamedTuple):
+    """The job's part of a component's energy, and of what is idle of it (each 0 to 1)."""
+
+    own: float
+    idle: float
+
+
+WHOLE = Fraction(1.0, 1.0)
+
+
+class Process(NamedTuple):
+    """A process: its parent, when it began [s since boot], and its processor time [s].
+
+    The time holds that of the children which it has waited for, so that a sum over a tree of
+    processes loses none of those that end.
+    """
+
+    parent: int
+    began_s: float
+    cpu_s: float
+
+
+Table = Mapping[int, Process]
+Reader = Callable[[], Table]
+
+
+def read_processes(proc: Path = PROC) -> Table:
+    """Return all processes that can be seen here, zombies included."""
+    per_s = os.sysconf("SC_CLK_TCK")
+    table: dict[int, Process] = {}
+    try:
+        names = [name for name in os.listdir(proc) if name.isdecimal()]
+    except OSError:
+        return table
+    for name in names:
+        try:
+            text = (proc / name / "stat").read_bytes()
+            cells = text[text.rindex(b")") + 2 :].split(None, 20)
+            busy = sum(map(int, cells[11:15]))
+            table[int(name)] = Process(int(cells[1]), int(cells[19]) / per_s, busy / per_s)
+        except (OSError, ValueError, IndexError):
+            continue  # it has just ended
+    return table
+
+
+def used_b(pids: Iterable[int], proc: Path = PROC) -> float | None:
+    """Return the memory of processes [B]: what each has alone, and the most that one shares.
+
+    Pages that forked processes still share count for each. None where no process can be read.
+    """
+    own_b: list[int] = []
+    shared_b = [0]
+    page_b = os.sysconf("SC_PAGE_SIZE")
+    for pid in pids:
+        try:
+            resident, shared = map(int, (proc / str(pid) / "statm").read_bytes().split()[1:3])
+        except (OSError, ValueError):
+            continue
+        own_b.append((resident - shared) * page_b)
+        shared_b.append(shared * page_b)
+    return float(sum(own_b) + max(shared_b)) if own_b else None
+
+
+class Whose(NamedTuple):
+    """A job by its id, its clients' processes, and the processor time they had used before [s]."""
+
+    job_id: str
+    pids: set[int]
+    used_before_s: Mapping[int, float]
+
+
+@dataclass(slots=True)
+class JobTime:
+    """Processor time of one job's processes since its begin [s].
+
+    The job's are its clients, what descends from them, and what did so when it was last looked at
+    (`members`, by process with its begin). Of those that began before the job `before_s` is off.
+    """
+
+    began_s: float
+    own_s: float = 0.0
+    before_s: float = 0.0
+    gone_s: float = 0.0
+    """That of members which ended without a parent to wait for them [s]."""
+    members: dict[str, float] = field(default_factory=dict)
+
+    def look(self, table: Table, whose: Whose, strays: Iterable[int] = ()) -> bool:
+        """Take in a table of processes. Returns False where time is missing: a process has ended
+        that nobody has waited for, or not yet.
+        """
+        pids = self._pids(table, (*whose.pids, *strays, os.getpid()))
+        for pid in pids:
+            if str(pid) not in self.members and table[pid].began_s < self.began_s:
+                self.before_s += whose.used_before_s.get(pid, table[pid].cpu_s)
+        own_s = sum(table[pid].cpu_s for pid in pids) - self.before_s + self.gone_s
+        missing_s = self.own_s - own_s
+        self.members = {str(pid): table[pid].began_s for pid in pids}
+        self.gone_s += max(0.0, missing_s)
+        self.own_s = max(self.own_s, own_s)
+        return missing_s <= 0
+
+    def _pids(self, table: Table, roots: Iterable[int]) -> set[int]:
+        children: dict[int, list[int]] = defaultdict(list)
+        for pid, process in table.items():
+            children[process.parent].append(pid)
+        waiting = [pid for pid in roots if pid in table]
+        for text, began_s in self.members.items():
+            pid = int(text)
+            if pid in table and table[pid].began_s == began_s:
+                waiting.append(pid)
+        pids: set[int] = set()
+        while waiting:
+            pid = waiting.pop()
+            if pid not in pids:
+                pids.add(pid)
+                waiting += children[pid]
+        return pids
+
+
+class Strays:
+    """Finds processes that no longer descend from a job, by its id in their environment.
+
+    Where Slurm's Prolog has begun the measuring, also the `slurmstepd` of the job's steps, by its
+    title, so that all that they start is the job's.
+    """
+
+    def __init__(self, job_id: str) -> None:
+        self._sign = f"{JOB_ID}={job_id}"
+        slurm_job = os.environ.get("SLURM_JOB_ID") if os.environ.get(REPORTER) else None
+        # Debian's is called slurmstepd-wlm.
+        title = rf"slurmstepd\S*: \[{re.escape(slurm_job)}\." if slurm_job else ""
+        self._step = re.compile(title) if title else None
+        self._asked: set[int] = set()
+
+    def find(self, table: Table, began_s: float) -> list[int]:
+        """Return those among `table` that began after the job [s since boot], each once."""
+        pids = [
+            pid
+            for pid, process in table.items()
+            if process.parent == 1 and process.began_s >= began_s and pid not in self._asked
+        ]
+        self._asked.update(pids)
+        return [pid for pid in pids if self._is_ours(pid)]
+
+    def _is_ours(self, pid: int) -> bool:
+        if self._step and self._step.match(system_text(f"/proc/{pid}/cmdline")):
+            return True
+        return self._sign in environ_of(pid)
+
+
+class Look(NamedTuple):
+    """Sums since the job's begin, at a time that stands still while the machine is suspended [s].
+
+    `equal_s` has each moment divided by the number of jobs then, `own_s` the processor time of the
+    job's processes, `memory_bs` their memory x time [B s]; None where they cannot be seen.
+    """
+
+    at_s: float
+    equal_s: float = 0.0
+    own_s: float | None = 0.0
+    memory_bs: float | None = 0.0
+
+
+class Share:
+    """One job's part of the host, as of its last look."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        whose: Whose,
+        other_jobs: Callable[[], int],
+        read: Reader,
+        timeline: Timeline,
+    ) -> None:
+        """`other_jobs` counts those that are measured on the same threads, `read` returns the
+        processes that can be seen.
+        """
+        self._machine, self._whose, self._read = machine, whose, read
+        self._other_jobs, self._timeline = other_jobs, timeline
+        self._strays = Strays(whose.job_id)
+        self._time = JobTime(0.0)
+        self._memory_b: float | None = 0.0
+        self.other_jobs = 0
+        """How many other jobs ran there at the last look."""
+        self.start = self.now = Look(0.0)
+        """At the job's begin, and at the last look."""
+
+    def begin(self, mark_ns: int, state: dict[str, Any] | None) -> None:
+        """Begin at a moment of the timeline [ns], or go on from the `state` of the meter before."""
+        if state:
+            self._time, self.now = JobTime(**state["time"]), Look(*state["now"])
+        else:
+            boot_ns = mark_ns - self._timeline.offset_ns
+            self._time = JobTime(boot_ns / NS_PER_S)
+            self.now = Look((boot_ns - self._timeline.suspended_ns()) / NS_PER_S)
+        self.start, self.other_jobs = self.now, self._other_jobs()
+        self.look()
+
+    def state(self) -> dict[str, Any]:
+        """Return what the next meter needs to continue, JSON-ready."""
+        return {"time": asdict(self._time), "now": list(self.now)}
+
+    def look(self, *, last: bool = False) -> None:
+        """Take in what the job's processes have used up to now. At the `last` look they may have
+        ended: until then they had the memory of the look before, or more.
+        """
+        table = self._read()
+        if table:
+            strays, before = self._strays.find(table, self._time.began_s), replace(self._time)
+            if not self._time.look(table, self._whose, strays):
+                # A child may have been waited for while the table was read.
+                self._time = before
+                self._time.look(self._read(), self._whose, strays)
+        others, memory_b = self._other_jobs(), used_b(map(int, self._time.members))
+        if last:
+            memory_b = max(memory_b or 0.0, self._memory_b or 0.0) or None
+        at_s = self._timeline.clock.mono_ns() / NS_PER_S
+        span_s = max(0.0, at_s - self.now.at_s)
+        jobs = 1 + (self.other_jobs + others) / 2  # one that came or went did so half-way
+        memory_bs = None if memory_b is None else (self.now.memory_bs or 0.0) + memory_b * span_s
+        self.now = Look(
+            at_s,
+            self.now.equal_s + span_s / jobs,
+            self._time.own_s if self._time.members else None,
+            memory_bs,
+        )
+        self.other_jobs, self._memory_b = others, memory_b
+
+    def cpu(self, before: Look, model: CpuModel) -> Fraction | None:
+        """Return the job's part of the processor since a look; None where no time has passed.
+
+        What a cgroup reserves for one job is all its own. `model` has the load since that look.
+        """
+        machine, span_s = self._machine, self.now.at_s - before.at_s
+        if span_s <= 0:
+            return None
+        equal, reserved = self._equal(before), machine.cpu_share < 1
+        threads, now_s = machine.threads, self.now.own_s
+        alone = reserved and equal > ALONE
+        if now_s is None or not threads or alone or (reserved and not machine.usage):
+            return Fraction(equal, equal)
+        own_s = max(0.0, now_s - (before.own_s or 0.0))
+        model.least_load = own_s / threads / span_s
+        load = model.load()
+        if not load or model.power is None:
+            return Fraction(equal, equal)
+        idle = model.power.at(0.0) / model.power.at(load)
+        own = min(1.0, own_s / (load * threads * span_s))
+        return Fraction(idle * equal + (1 - idle) * own, equal)
+
+    def ram(self, before: Look) -> Fraction | None:
+        """Return the job's part of the memory since a look; None where no time has passed.
+
+        What a cgroup reserves is divided equally by the jobs in it; else what they use is theirs.
+        """
+        machine, span_s = self._machine, self.now.at_s - before.at_s
+        if span_s <= 0:
+            return None
+        equal = self._equal(before)
+        if machine.memory_share < 1:
+            return Fraction(equal, equal) if machine.usage else WHOLE
+        if self.now.memory_bs is None or not machine.memory_total_b:
+            return Fraction(equal, equal)
+        used = (self.now.memory_bs - (before.memory_bs or 0.0)) / span_s / machine.memory_total_b
+        return Fraction(*(min(1.0, max(0.0, used)),) * 2)
+
+    def _equal(self, before: Look) -> float:
+        span_s = self.now.at_s - before.at_s
+        return min(1.0, max(0.0, (self.now.equal_s - before.equal_s) / span_s))

@@ -1,0 +1,298 @@
+"""What was wrong on machines of users of other tools: suspends, processors, virtual machines, RAPL
+files and readings that are not what they seem, and homes without locks.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.devices.board import Place
+from gramwatt.collectors.doctor import host as doctor
+from gramwatt.collectors.doctor.finding import Target
+from gramwatt.collectors.host import model
+from gramwatt.collectors.host.machine import Machine, is_virtual, this_machine
+from gramwatt.collectors.host.model import power_of
+from gramwatt.collectors.host.share import Whose
+from gramwatt.collectors.journal import spool
+from gramwatt.sci.base.host_model import RANGES
+from tests.collectors.host.bench import HostBench
+from tests.collectors.host.test_rapl import Bench
+
+GIB = 2.0**30
+MODEL_W = 8 * (0.63 + 0.5 * (3.35 - 0.63))
+"""The model's power of the bench's processor at half load [W]."""
+
+
+@pytest.fixture(autouse=True)
+def _half_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "mean_load", lambda *_: 0.5)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "powercap")
+
+
+# Suspends
+
+
+def test_a_machine_that_sleeps_draws_nothing_by_the_model() -> None:
+    """30 s of work before and after eight hours of sleep."""
+    bench = HostBench()
+    host = bench.begin()
+    for between in (lambda: bench.clock.suspend(8 * 3600), lambda: None):
+        bench.clock.sleep(30)
+        between()
+        host.settle()
+    host.stop(bench.timeline.now_ns())
+    assert bench.total_j("cpu") == pytest.approx(MODEL_W * 60, rel=1e-6)
+    assert bench.total_j("ram") == pytest.approx(64 * 0.19 * 60, rel=1e-6)
+    assert bench.span_s("cpu") == pytest.approx(8 * 3600 + 60)
+    assert [text for text in bench.notices if text.startswith("machine-suspended: ")]
+
+
+def test_a_counter_that_ran_on_before_and_after_a_sleep_is_believed(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0, range_uj=65_532_610_987)
+    host = bench.measured()
+    bench.wait(30, host)
+    bench.clock.suspend(8 * 3600)
+    bench.cap.origin_ns += 8 * 3600 * 10**9  # it stood still meanwhile
+    host.settle()
+    bench.wait(30, host)
+    bench.stop(host)
+    assert bench.total_j("cpu", "measured") == pytest.approx(100 * 60, rel=1e-6)
+    assert bench.total_j("cpu", "estimated") == 0
+
+
+# Processors
+
+
+def machine(name: str, threads: float, sockets: int | None = 1, **more: Any) -> Machine:
+    return Machine(name, threads, threads, 64 * GIB, 64 * GIB, sockets=sockets, **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "sockets", "rated_w"),
+    [
+        ("AMD EPYC 7763 64-Core Processor", 128.0, 1, 280.0),
+        ("AMD EPYC 7763 64-Core Processor", 128.0, 2, 560.0),  # one thread a core
+        ("Intel(R) Xeon(R) Platinum 8275CL CPU @ 3.00GHz", 96.0, 2, 480.0),
+        ("Intel(R) Xeon(R) Platinum 8275CL CPU @ 3.00GHz", 8.0, None, 40.0),  # of a virtual machine
+    ],
+)
+def test_no_range_goes_above_a_rated_power_that_the_catalog_has(
+    name: str, threads: float, sockets: int | None, rated_w: float
+) -> None:
+    power = power_of(machine(name, threads, sockets))
+    assert power is not None
+    highest_w = [RANGES[power.meter].high * power.at(load / 10) for load in range(11)]
+    assert max(highest_w) == pytest.approx(rated_w)
+    assert highest_w == sorted(highest_w)
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "sockets", "rated_w", "unlike"),
+    [
+        ("AMD EPYC 9965 192-Core Processor", 384.0, 1, 500.0, True),
+        ("AMD EPYC 9965 192-Core Processor", 8.0, None, 500.0 / 48, True),
+        ("Intel(R) Xeon(R) 6980P", 256.0, 1, 500.0, True),
+        ("13th Gen Intel(R) Core(TM) i7-1365U", 12.0, 1, 15.0, True),
+        ("aarch64", 192.0, 1, 400.0, True),
+        ("Intel(R) Xeon(R) Platinum 8592+", 256.0, 2, 700.0, False),
+    ],
+)
+def test_the_range_of_a_processor_that_no_table_has_can_hold_its_rated_power(
+    name: str, threads: float, sockets: int | None, rated_w: float, unlike: bool
+) -> None:
+    power = power_of(machine(name, threads, sockets))
+    assert power is not None
+    assert power.meter.endswith("-unlike") == unlike
+    low, high, source = RANGES[power.meter]
+    assert low * power.at(1.0) <= rated_w <= high * power.at(1.0)
+    assert ("unlike" in source) == unlike
+    if sockets:
+        assert high * power.at(1.0) <= 1.1 * 500 * sockets
+
+
+def test_a_processor_unlike_the_evidence_is_said() -> None:
+    bench = HostBench(machine("Snapdragon", 12.0))
+    bench.begin()
+    assert "unlike those of its evidence" in bench.notices[0]
+    assert bench.sources()[0][0] == "gramwatt-cpu-model-unlike"
+
+
+# Virtual machines
+
+
+def tree(root: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+ARM = {"proc__cpuinfo": "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n"}
+VENDOR, PRODUCT = "sys__class__dmi__id__sys_vendor", "sys__class__dmi__id__product_name"
+
+
+@pytest.mark.parametrize(
+    ("files", "virtual"),
+    [
+        ({VENDOR: "Amazon EC2\n", PRODUCT: "c7g.xlarge\n"}, True),
+        ({VENDOR: "Amazon EC2\n", PRODUCT: "c7g.metal\n"}, False),
+        ({VENDOR: "Google\n", PRODUCT: "Google Compute Engine\n"}, True),
+        ({VENDOR: "Microsoft Corporation\n", PRODUCT: "Virtual Machine\n"}, True),
+        ({VENDOR: "Microsoft Corporation\n", PRODUCT: "Surface Pro\n"}, False),
+        ({VENDOR: "QEMU\n", PRODUCT: "KVM Virtual Machine\n"}, True),
+        ({VENDOR: "Supermicro\n", PRODUCT: "ARS-211M-NR\n"}, False),
+        ({"proc__device-tree__compatible": "linux,dummy-virt\0"}, True),
+        ({"proc__device-tree__hypervisor__compatible": "linux,kvm\0"}, True),
+        ({"proc__device-tree__compatible": "raspberrypi,5-model-b\0brcm,bcm2712\0"}, False),
+        ({}, False),
+    ],
+)
+def test_a_virtual_machine_is_known_without_a_flag_of_x86(
+    tmp_path: Path, files: dict[str, str], virtual: bool
+) -> None:
+    root = tree(tmp_path, **ARM, **files)
+    assert is_virtual(root) == virtual
+    assert this_machine(root).facts("cpu")["virtual"] == virtual
+    target = Target(Place(root=root, environ={}, machine="aarch64"))
+    assert ("a virtual machine" in doctor.system(target).detail) == virtual
+    finding = doctor.rapl(target)
+    assert "modprobe" not in f"{finding.detail} {finding.fix}"
+
+
+# RAPL
+
+
+@pytest.mark.parametrize("name", ["energy_uj", "max_energy_range_uj"])
+def test_the_file_that_cannot_be_read_is_named_with_what_mends_it(bench: Bench, name: str) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 100.0)
+    (bench.cap.root / "intel-rapl:0" / name).unlink()
+    bench.measured()
+    (text,) = [text for text in bench.notices if "meter-unreadable" in text]
+    assert f" {name} of 1 processor package cannot be read" in text
+    root = bench.cap.root.parent / "root"
+    (root / "sys/class").mkdir(parents=True)
+    bench.cap.root.rename(root / "sys/class/powercap")
+    finding = doctor.rapl(Target(Place(root=root, environ={}, machine="x86_64")))
+    assert f"{name} of 1 processor package cannot be read" in finding.detail
+    assert f"chmod a+r {root}/sys/class/powercap/*/{name}\n" in (finding.fix or "")
+
+
+def at(bench: Bench, value_j: float) -> None:
+    bench.clock.sleep(10.0)
+    bench.cap.set("intel-rapl:0", 10**9 + round(value_j * 1e6))
+
+
+def test_a_reading_too_high_is_disproved_by_the_way_back(bench: Bench) -> None:
+    """6 W, and one value that is 706 J too high."""
+    bench.cap.add("intel-rapl:0", "package-0", 6.0)
+    host = bench.measured()
+    for value_j in (60, 120, 180 + 706, 240, 300):
+        at(bench, value_j)
+        host.settle()
+    bench.stop(host)
+    assert bench.total_j("cpu", "measured") == pytest.approx(300)
+    assert bench.span_s("cpu") == pytest.approx(50)
+    assert max(i.power_max_w for name, i in bench.recorded if name == "cpu") == pytest.approx(6)
+    assert bench.notices[-1].startswith("meter-counter-reset: ")
+
+
+@pytest.mark.parametrize("end", ["settle", "stop", "mark"])
+def test_a_load_that_rises_is_measured_whenever_it_is_read_next(bench: Bench, end: str) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 6.0)
+    host = bench.measured()
+    for value_j in (60, 120, 886):
+        at(bench, value_j)
+        host.settle()
+    state = host.state()
+    at(bench, 1652)
+    if end == "settle":
+        host = bench.measured(state=state, mark_ns=bench.timeline.now_ns())
+        host.settle()
+    if end == "mark":
+        host.mark(bench.timeline.now_ns())
+        assert bench.total_j("cpu", "measured") == pytest.approx(1652)
+    bench.stop(host)
+    assert bench.total_j("cpu", "measured") == pytest.approx(1652)
+    assert bench.span_s("cpu") == pytest.approx(40)
+
+
+def test_what_the_model_gave_is_not_called_rapl(bench: Bench) -> None:
+    bench.cap.add("intel-rapl:0", "package-0", 0.0)  # stands still, as in some virtual machines
+    host = bench.measured()
+    bench.wait(20, host)
+    bench.stop(host)
+    assert bench.sources()[0][0] == "rapl+gramwatt-cpu-model"
+
+
+# Homes without locks
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Path], None]:
+    """Makes files below a folder such that they cannot be locked."""
+    monkeypatch.setattr(spool, "temporary_home", lambda: tmp_path / "temporary")
+    locked = fcntl.flock
+
+    def refuse(below: Path) -> None:
+        def flock(file: Any, how: int) -> None:
+            descriptor = file if isinstance(file, int) else file.fileno()
+            if str(Path(f"/proc/self/fd/{descriptor}").readlink()).startswith(str(below)):
+                raise OSError(errno.ENOSYS, "Function not implemented")
+            locked(descriptor, how)
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+
+    return refuse
+
+
+def booked_j(home: Path) -> tuple[float, list[str]]:
+    """Memory's energy of two jobs of 100 s at once, and their notices."""
+    benches = {name: HostBench() for name in "ab"}
+    clock = benches["b"].clock = benches["a"].clock
+    benches["b"].timeline = benches["a"].timeline
+    hosts = [
+        bench.begin(home=home, whose=Whose(name, set(), {})) for name, bench in benches.items()
+    ]
+    hosts[0].settle()
+    for _ in range(10):
+        clock.sleep(10.0)
+        for host in hosts:
+            host.settle()
+    for bench, host in zip(benches.values(), hosts, strict=True):
+        host.stop(bench.timeline.now_ns())
+    notices = [text for bench in benches.values() for text in bench.notices]
+    return sum(bench.total_j("ram") for bench in benches.values()), notices
+
+
+def test_a_home_without_locks_bills_two_jobs_once(
+    tmp_path: Path, refuse: Callable[[Path], None]
+) -> None:
+    refuse(tmp_path / "home")
+    energy_j, notices = booked_j(tmp_path / "home")
+    assert energy_j == pytest.approx(64 * 0.19 * 100)
+    assert len({text for text in notices if text.startswith("host-shared: ")}) == 1
+    finding = doctor.locks(tmp_path / "home")
+    assert (finding.state, "temporary" in finding.detail) == ("ok", True)
+
+
+def test_where_nothing_can_be_locked_it_is_said_at_once(
+    tmp_path: Path, refuse: Callable[[Path], None]
+) -> None:
+    refuse(tmp_path)
+    _, notices = booked_j(tmp_path / "home")
+    assert sum(text.startswith("jobs-unseen: no file can be locked in ") for text in notices) == 2
+    finding = doctor.locks(tmp_path / "home")
+    assert finding.state == "limited"
+    assert "Function not implemented" in finding.detail
+    assert finding.fix == "set GRAMWATT_HOME to a local disk"
