@@ -1,7 +1,7 @@
 """A year out of the documents of its months: sums, and what it is held against.
 
-The ends of a sum's range are the sums of the months' ends: months share the errors of meters, PUE
-and hardware, which then do not cancel.
+Months share the errors of meters, PUE and hardware, which do not cancel in a year: what moves one
+month moves all.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from gramwatt.sci.analysis.documents import (
     TermsDoc,
 )
 from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, join_sources, of_sources, weakest
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
 from gramwatt.sci.score.assess import worst_status
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 KG = 1000.0
+MONTHS = "months"
+"""The id of the error that all months of a year share."""
 
 
 class YearMonthRow(TermsDoc):
@@ -79,13 +81,9 @@ def months_of_year(year: str) -> list[str]:
 
 
 def added(figures: Sequence[QuantityDoc | None]) -> QuantityDoc | None:
-    """Return the sum of the known figures, their ends added; None where none is known."""
+    """Return the sum of the known figures of months, which err alike; None where none is known."""
     known = [Quantity.from_doc(figure) for figure in figures if figure is not None]
-    if not known:
-        return None
-    value, low, high = (sum(getattr(one, end) for one in known) for end in ("value", "low", "high"))
-    kind = weakest(one.kind for one in known)
-    return of_sources(value, low, high, known[0].unit, kind, join_sources(known)).to_doc()
+    return doc(total(figure.as_input(MONTHS) for figure in known))
 
 
 def year_totals(months: Sequence[MonthDoc]) -> TermsDoc:

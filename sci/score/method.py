@@ -9,7 +9,8 @@ intensity").
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import UTC
 
 from gramwatt.sci.base.document import (
@@ -52,6 +53,8 @@ EXCLUDED: tuple[ExclusionDoc, ...] = (
     {"component": OTHER_RUNS, "reason": "each is a job of its own"},
     {"component": "end-user devices", "reason": "a training or batch job has none"},
 )
+WIDENS = {"E": "energy", "I": "carbon intensity", "PUE": "PUE", "EL": "hardware lifetime"}
+"""What the inputs of a symbol are called where they widen the range."""
 LIFETIMES_YEARS = (3.0, 4.0, 5.0, 6.0)
 """The lives that published footprints assume; see docs/methodology.md."""
 METER_SOURCE = f"processor time x {FULL_W_PER_THREAD} W, memory x {DRAM_W_PER_GIB} W/GiB"
@@ -81,7 +84,7 @@ def method(scored: ScoredJob, inputs: list[InputDoc]) -> MethodDoc:
         "lifetime_years": scored.identified.life.to_doc(),
         "pue": scored.energy.pue.kept_doc(),
         "intensity_g_per_kwh": scored.energy.mean_intensity.kept_doc(),
-        "largest_uncertainty": largest_uncertainty(scored),
+        "largest_uncertainty": largest_uncertainty(scored.total_g, inputs),
         "inputs": inputs,
         "meter_cpu_s": job.meter_cpu_s,
         "meter_rss_b": job.meter_rss_b,
@@ -109,40 +112,29 @@ def stages(kind: str, tags: Mapping[str, str]) -> list[ExclusionDoc]:
     ]
 
 
-def largest_uncertainty(scored: ScoredJob) -> str | None:
-    """Return the input that widens the total most, with its share; None where unknown.
+def largest_uncertainty(total_g: Quantity | None, inputs: Iterable[InputDoc]) -> str | None:
+    """Return the input that widens the total most, with its share; None where that is unknown.
 
-    Each input's width is what the total's range would be if only that input were uncertain.
+    The range is a root of squares: an input has the share of its squares. What several ids stand
+    for, such as the counters of boards, is one input.
     """
-    widths = _widths(scored)
-    whole = sum(widths.values())
-    if scored.total_g is None or whole <= 0:
+    if total_g is None:
         return None
-    name = max(widths, key=widths.__getitem__)
-    return f"{name} ({widths[name] / whole:.0%} of the range)"
+    names = {id_: _name_of(row) for row in inputs for id_ in row["ids"]}
+    squares: dict[str, float] = defaultdict(float)
+    for id_, (low, high) in total_g.inputs.items():
+        squares[names.get(id_, "other inputs")] += low * low + high * high
+    whole = sum(squares.values())
+    if whole <= 0:
+        return None
+    name = max(squares, key=squares.__getitem__)
+    return f"{name} ({squares[name] / whole:.0%} of the range)"
 
 
-def _widths(scored: ScoredJob) -> dict[str, float]:
-    energy, operational, embodied = scored.energy_kwh, scored.operational_g, scored.embodied_g
-    if energy is None or operational is None or embodied is None:
-        return {}
-    life = scored.identified.life
-    widths = {
-        "energy": operational.value * _relative(energy),
-        "carbon intensity": operational.value * _relative(scored.energy.mean_intensity),
-        "PUE": operational.value * _relative(scored.energy.pue),
-        "hardware lifetime": embodied.value * life.value * (1 / life.low - 1 / life.high),
-    }
-    for share in scored.embodied.shares:
-        name = f"embodied carbon of {share.of.label}"
-        grown = widths.get(name, 0.0) + share.embodied_g.value * _relative(share.of.te.te_g)
-        widths[name] = grown
-    return widths
-
-
-def _relative(figure: Quantity) -> float:
-    """Return width of a figure's range over its value."""
-    return (figure.high - figure.low) / figure.value if figure.value else 0.0
+def _name_of(row: InputDoc) -> str:
+    if row["symbol"] == "TE":
+        return f"embodied carbon of {row['of']}"
+    return WIDENS[row["symbol"]]
 
 
 def lifetime_sensitivity(scored: ScoredJob) -> list[SensitivityDoc]:

@@ -45,6 +45,8 @@ IDLE_SEEN = "no counter of the server moved in that time"
 IDLE_ASSUMED = "time without requests, by the server's counters"
 SPLIT = "the proportion of prefill and decode in its requests' times"
 UNSPLIT = "the server gives no times of prefill and decode"
+DIVIDED = "service:parts"
+"""The id of how energy is divided into parts, as an input."""
 SEEN_LEAST = 0.9
 """An idle part is `attributed` if so much of it is of time in which no counter moved."""
 Span = tuple[datetime, datetime]
@@ -378,4 +380,6 @@ def _part(
         return None
     value, low, high = (joules / energy_j for joules in share)
     kind = weakest((whole.kind, "attributed" if seen else "estimated"))
-    return Quantity(whole.value * value, whole.low * low, whole.high * high, whole.unit, kind, why)
+    fraction = Quantity(value, low, high, "1", kind, why).as_input(DIVIDED)
+    part = whole.times(fraction, whole.unit).sourced(why)
+    return part if low > 0 else part.at_most()

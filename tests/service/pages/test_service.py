@@ -59,8 +59,8 @@ def test_the_job_on_a_terminal_says_what_the_energy_was_for(serving: Service) ->
     # 200 Wh in all; 2 s of prefill and 20 s of decode in each minute of work.
     assert [line for line in job_lines(document) if line.startswith("For ")] == [
         "For prefill      14.6 Wh (13.9 to 15.4), 1.6 g CO2e (0.97 to 2.3)",
-        "For decode       150 Wh (140 to 150), 16 g CO2e (9.6 to 23)",
-        "For idle         39 Wh (19 to 53), 4.2 g CO2e (1.3 to 7.8)",
+        "For decode       150 Wh (140 to 150), 16 g CO2e (9.7 to 23)",
+        "For idle         39 Wh (19 to 52), 4.2 g CO2e (1.8 to 6.5)",
     ]
 
 
