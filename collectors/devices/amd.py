@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
+from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
     Board,
@@ -25,7 +27,9 @@ from gramwatt.collectors.devices.board import (
     ReadFailed,
     SourceAbsent,
     Visible,
+    decoded,
     library,
+    offered,
 )
 from gramwatt.sci.base.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w, w_from_mw
 
@@ -40,6 +44,10 @@ NOT_OFFERED = frozenset({2, 3, 10, 49})
 POWER_KEYS = ("socket_power", "current_socket_power", "average_socket_power")
 """Keys of amdsmi_get_power_info [W], newest first; which of them holds a number depends on part
 and release."""
+MAKER, PROCESSOR_MAKER = "0x1002", "0x1022"
+"""PCI vendor ids of AMD's graphics and of its processors (pci.ids)."""
+DISPLAY, CLASSES = "0x03", ("0x03", "0x12")
+"""PCI base classes: display controllers, and with them processing accelerators."""
 DUAL_DIE = ("mi250",)
 APU = ("mi300a",)
 """Parts whose socket holds the host's processor too."""
@@ -59,15 +67,27 @@ class AmdSmi(DevicePort):
 
     @classmethod
     def present(cls, place: Place) -> bool:
-        """Return whether the driver's node may be opened: without that the job cannot either."""
-        return os.access(place.root / "dev/kfd", os.R_OK | os.W_OK)
+        """Return whether a job can use an AMD GPU of its own: the driver's node may be opened, and
+        the PCI bus, where it is visible, has more than graphics inside a processor.
+        """
+        if not os.access(place.root / "dev/kfd", os.R_OK | os.W_OK):
+            return False
+        if not any((place.root / "sys/bus/pci/devices").glob("*")):
+            return True
+        return not all(in_processor(place.root, name) for name in graphics(place.root))
 
-    def __init__(self, load: Load | None = None) -> None:
+    @classmethod
+    def at(cls, place: Place) -> Self:
+        """Return the GPUs of a machine, not yet open."""
+        return cls(root=place.root)
+
+    def __init__(self, load: Load | None = None, root: Path = Path("/")) -> None:
+        self.native = load is None
         self._load = load or library(self.library, ADVICE)
         self._smi: Any = None
         self._handles: list[Any] = []
         self._sensors: list[tuple[Any, float]] = []
-        self._ids: list[str] = []
+        self._root = root
         self.ordered = False
 
     def open(self) -> None:
@@ -78,12 +98,11 @@ class AmdSmi(DevicePort):
             self._smi.amdsmi_init(*([flags.INIT_AMD_GPUS] if flags else []))
             listed = list(self._smi.amdsmi_get_processor_handles())
         except Exception as error:
-            raise SourceAbsent(f"AMD's driver does not answer ({error}); {ADVICE}") from None
+            raise SourceAbsent(f"AMD's driver does not answer ({error})", ADVICE) from None
         order = self._hip_order(listed)
         sensors = self._find_sensors(listed)
         self._handles = [listed[place] for place in order]
         self._sensors = [sensors[place] for place in order]
-        self._ids = [self._id(handle) for handle in self._handles]
 
     def close(self) -> None:
         """Shut amdsmi down; never raises."""
@@ -100,14 +119,16 @@ class AmdSmi(DevicePort):
 
         Its share is 1 over the number of devices behind one sensor: a half for a die of a MI250.
         """
-        name = self._name(self._handles[index])
+        handle = self._handles[index]
+        name = self._name(handle)
         return Board(
             ordinal=index,
-            uuid=self._ids[index],
+            uuid=self._id(handle),
             name=name,
             memory_b=self._memory_b(index, "vram_total"),
             share=self._sensors[index][1],
             includes_host=any(apu in name.lower() for apu in APU),
+            part_of="processor" if in_processor(self._root, self._address(handle)) else "",
         )
 
     def energy_mj(self, index: int) -> float:
@@ -130,8 +151,8 @@ class AmdSmi(DevicePort):
 
     def profile(self, index: int, *, full: bool) -> Profile:
         """Return the share of the last period with the graphics engine busy, and memory in use."""
-        activity = self._ask(lambda: self._smi.amdsmi_get_gpu_activity(self._handles[index]))
-        busy = _number(activity.get("gfx_activity"))
+        activity = offered(lambda: self._smi.amdsmi_get_gpu_activity(self._handles[index]))
+        busy = _number((activity or {}).get("gfx_activity"))
         use = None if busy is None else busy / 100
         return Profile(use, self._memory_b(index, "vram_used"))
 
@@ -144,6 +165,10 @@ class AmdSmi(DevicePort):
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the GPUs of the job, by ROCR_VISIBLE_DEVICES and its like."""
         return visible(environ, boards, ordered=self.ordered)
+
+    def wants_none(self, environ: Mapping[str, str]) -> bool:
+        """Return whether ROCR_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES gives the job no GPU."""
+        return any(visibility.names_none(environ[name]) for name in (ROCR, HIP) if name in environ)
 
     def why_unread(self, index: int) -> str:
         """Return why nothing is read: a guest of a virtual machine reads nothing."""
@@ -186,7 +211,7 @@ class AmdSmi(DevicePort):
             lambda: f"amd-{self._address(handle)}",
         ):
             with suppress(Exception):
-                found = str(call())
+                found = decoded(call())
                 if found and found != "N/A":
                     return found
         raise ReadFailed("amdsmi lists a GPU without an id")
@@ -197,7 +222,7 @@ class AmdSmi(DevicePort):
             ("amdsmi_get_gpu_board_info", "product_name"),
         ):
             with suppress(Exception):
-                found = str(getattr(self._smi, call)(handle)[key])
+                found = decoded(getattr(self._smi, call)(handle)[key])
                 if found and found != "N/A":
                     return found
         return "AMD GPU"
@@ -222,6 +247,23 @@ class AmdSmi(DevicePort):
             return bytes_from_mib(float(usage[key]))
         except Exception:  # the energy goes on without it
             return None
+
+
+def graphics(root: Path) -> list[str]:
+    """Return the PCI addresses of AMD's graphics and accelerators."""
+    found = (root / "sys/bus/pci/devices").glob("*/vendor")
+    folders = [path.parent for path in found if text_of(path) == MAKER]
+    return [path.name for path in folders if (text_of(path / "class") or "")[:4] in CLASSES]
+
+
+def in_processor(root: Path, address: str) -> bool:
+    """Return whether graphics at a PCI address are part of a Ryzen processor: the same device then
+    has functions of the processor's own, such as its security processor and USB.
+    """
+    folder, device = root / "sys/bus/pci/devices", address.rpartition(".")[0]
+    if not device or (text_of(folder / address / "class") or "")[:4] != DISPLAY:
+        return False
+    return any(text_of(path) == PROCESSOR_MAKER for path in folder.glob(f"{device}.*/vendor"))
 
 
 def visible(environ: Mapping[str, str], boards: Sequence[Board], *, ordered: bool) -> Visible:

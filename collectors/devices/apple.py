@@ -41,6 +41,7 @@ class AppleSilicon(DevicePort):
         return place.platform == "darwin" and place.machine == "arm64"
 
     def __init__(self, load: Load | None = None, chip: str | None = None) -> None:
+        self.native = load is None
         self._load = load or library(self.library, ADVICE)
         self._monitor: Any = None
         self._chip = chip
@@ -53,7 +54,7 @@ class AppleSilicon(DevicePort):
             self._monitor = module.AppleEnergyMonitor()
             self._parts = frozenset(self._read())
         except Exception as error:
-            raise SourceAbsent(f"IOReport does not answer ({error}); {ADVICE}") from None
+            raise SourceAbsent(f"IOReport does not answer ({error})", ADVICE) from None
 
     def count(self) -> int:
         """Return 1: a Mac has one chip."""

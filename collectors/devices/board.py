@@ -1,7 +1,7 @@
 """The interface of all device sources: what a device is, what it reads, and what a vendor fills in.
 
 SourceError
-├── SourceAbsent     library, driver or permission is missing; the message has the fix
+├── SourceAbsent     library, driver or permission is missing; it has the fix
 ├── NotSupported     this one call is not offered by this device; others may be
 ├── DeviceLost       the device fell off the bus or needs a reset
 └── ReadFailed       anything else; the next reading may work
@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.common.identity import safe_id
 from gramwatt.sci.base.errors import GramwattError
 
+Answer = TypeVar("Answer")
 Notify = Callable[[str, str], None]
 """Leaves a notice with the job: its code and its text."""
 
@@ -31,9 +33,23 @@ class SourceError(GramwattError):
 
 
 class SourceAbsent(SourceError):
-    """The source cannot be used on this machine at all."""
+    """The source cannot be used on this machine at all.
+
+    `fix` says what to do, a line for each thing; it is empty where nothing is known. `seen` is True
+    where its devices are there for certain.
+    """
 
     code = "source-absent"
+
+    def __init__(self, message: str, fix: str = "", *, seen: bool = False) -> None:
+        super().__init__(message)
+        self.fix, self.seen = fix, seen
+
+    @property
+    def reason(self) -> str:
+        """The message and what to do, in one line without a full stop."""
+        texts = [self.message, *self.fix.splitlines()]
+        return "; ".join(" ".join(text.rstrip(".").split()) for text in texts)
 
 
 class NotSupported(SourceError):
@@ -65,17 +81,22 @@ class Place:
 
 
 class MigSlice(NamedTuple):
-    """One MIG device of a board: its id and its share (0, 1] of the board's compute slices."""
+    """One MIG device of a board: its id, its share (0, 1] of the board's compute slices, and its
+    position there, which is not that among those that this process can see.
+    """
 
     uuid: str
     share: float
+    position: int = 0
 
 
 class Board(NamedTuple):
     """A device that the driver lists; NVIDIA's in PCI bus order.
 
     `share` is the part (0, 1] of its readings that is this device's: below 1 where several share
-    one sensor. `includes_host`: its energy holds the host's processor and memory too.
+    one sensor. `includes_host`: its energy holds the host's processor and memory too. `part_of` is
+    `processor` or `module` for a part whose energy that one's sensor holds. `mig`: only slices of
+    it can be used. `described` is False for a board whose id the driver does not tell now.
     """
 
     ordinal: int
@@ -85,6 +106,9 @@ class Board(NamedTuple):
     memory_b: float | None = None
     share: float = 1.0
     includes_host: bool = False
+    part_of: str = ""
+    mig: bool = False
+    described: bool = True
 
 
 class Billed(NamedTuple):
@@ -103,8 +127,16 @@ class Visible(NamedTuple):
 
     @classmethod
     def whole(cls, boards: Sequence[Board], remarks: tuple[str, ...] = ()) -> Visible:
-        """Return all of the boards."""
-        return cls(tuple(Billed(board, board.uuid, 1.0) for board in boards), remarks)
+        """Return all of the boards, of one in MIG mode the slices that are visible."""
+        return cls(tuple(item for board in boards for item in billed_of(board)), remarks)
+
+
+def billed_of(board: Board) -> list[Billed]:
+    """Return what of a board is billed that is not named by a slice: where it is in MIG mode all
+    slices that this process can see, if there are any.
+    """
+    slices = [Billed(board, part.uuid.replace("/", ":"), part.share) for part in board.slices]
+    return slices or [Billed(board, board.uuid, 1.0)]
 
 
 class Values(NamedTuple):
@@ -152,6 +184,8 @@ class DevicePort:
     library = ""
     """What is imported, as notices name it; empty for a source that reads files only."""
     device_class = "accelerator"
+    native = False
+    """Whether its library is native code, which may crash the process that asks it (`trial`)."""
     sampled_kind = "integrated"
     counter_survives = True
     variables: tuple[str, ...] = ()
@@ -184,6 +218,10 @@ class DevicePort:
         """Return the description of a device."""
         raise NotImplementedError
 
+    def remarks(self) -> tuple[str, ...]:
+        """Return what the user should know of the library, in sentences."""
+        return ()
+
     def energy_mj(self, index: int) -> float:
         """Return the energy counter [mJ]."""
         self._lacks("energy counter")
@@ -193,11 +231,15 @@ class DevicePort:
         self._lacks("power")
 
     def read(self, index: int) -> Values:
-        """Return counter and power of this moment; raises NotSupported where there is neither."""
-        counter_mj = offered(lambda: self.energy_mj(index))
-        power_mw = offered(lambda: self.power_mw(index))
-        if counter_mj is None and power_mw is None:
-            raise NotSupported(self.why_unread(index))
+        """Return counter and power of this moment, each asked by itself.
+
+        Raises the SourceError that says most where there is neither.
+        """
+        counter_mj, power_mw = answers(
+            lambda: self.energy_mj(index),
+            lambda: self.power_mw(index),
+            none=lambda: self.why_unread(index),
+        )
         return Values(counter_mj, power_mw)
 
     def read_power(self, index: int) -> Values:
@@ -251,12 +293,69 @@ class DevicePort:
         raise NotSupported(f"{self.meter} has no {what}")
 
 
-def offered(call: Callable[[], float]) -> float | None:
-    """Return what the call answers; None where the device does not offer it."""
+def offered(call: Callable[[], Answer]) -> Answer | None:
+    """Return what a call answers; None where it answers nothing: it costs its own figure only."""
     try:
         return call()
-    except NotSupported:
+    except Exception:  # a vendor's library may raise anything
         return None
+
+
+def answers(*calls: Callable[[], float | None], none: Callable[[], str]) -> list[float | None]:
+    """Return what each call answers, None for each that fails in whatever way.
+
+    Where all fail it raises DeviceLost if any is that, else ReadFailed if any may answer later,
+    else NotSupported with the text of `none`.
+    """
+    values: list[float | None] = []
+    errors: list[Exception] = []
+    for call in calls:
+        try:
+            values.append(call())
+        except Exception as error:
+            values.append(None)
+            errors.append(error)
+    if any(value is not None for value in values):
+        return values
+    for failure in errors:
+        if isinstance(failure, DeviceLost):
+            raise failure
+    for failure in errors:
+        if isinstance(failure, NotSupported):
+            continue
+        if isinstance(failure, SourceError):
+            raise failure
+        raise ReadFailed(str(failure) or type(failure).__name__)
+    raise NotSupported(none())
+
+
+def counted(billed: Sequence[Billed], *, beside_module: bool) -> list[Billed]:
+    """Return the devices whose energy no other sensor holds: not graphics inside a processor, and
+    no part of a module where the module's own sensors are read.
+    """
+    held = ("processor", "module") if beside_module else ("processor",)
+    return [item for item in billed if item.board.part_of not in held]
+
+
+def decoded(answer: Any) -> str:
+    """Return a text of a library's, which some releases give as bytes."""
+    return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
+
+
+def boards_of(port: DevicePort, node: str) -> list[Board]:
+    """Return every device that a port's driver counts, by its ordinal.
+
+    One whose id cannot be read, for whatever reason, has an id of `node` and its ordinal instead.
+    """
+    boards = []
+    for index in range(port.count()):
+        try:
+            board = port.board(index)
+            boards.append(board._replace(uuid=safe_id(board.uuid)))
+        except Exception:
+            uuid = safe_id(f"{node}-{port.meter}-{index}")
+            boards.append(Board(index, uuid, port.title, described=False))
+    return boards
 
 
 VENDORS = [
@@ -321,8 +420,8 @@ def library(module: str, advice: str) -> Load:
             with contextlib.redirect_stdout(io.StringIO()):
                 return import_module(module)
         except Exception as error:  # KeyError and AttributeError too: versions that do not match
-            text = f"{module} cannot be imported ({type(error).__name__}: {error}); {advice}"
-            raise SourceAbsent(text) from None
+            text = f"{module} cannot be imported ({type(error).__name__}: {error})"
+            raise SourceAbsent(text, advice) from None
 
     return load
 

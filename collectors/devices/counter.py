@@ -8,10 +8,10 @@ samples either, the last known power, `estimated`. docs/measuring.md has the tab
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.common.clock import NS_PER_S, suspended_between
 from gramwatt.collectors.devices.board import Notify
 from gramwatt.collectors.journal.intervals import Interval, Ledger
 from gramwatt.sci.base.units import j_from_mj, w_from_mw
@@ -32,7 +32,7 @@ SLOW_PERIOD_S = 0.02
 
 class Reading(NamedTuple):
     """Time on the job's timeline [ns], energy counter [mJ], power [mW] and its mean over one second
-    [mW]; None for what the device does not offer.
+    [mW]; None for what the device does not answer.
     """
 
     time_ns: int
@@ -255,7 +255,8 @@ def _exceeds(power_w: float, counter_w: float, slack_w: float) -> bool:
 
 
 SPIKE_FACTOR = 1.5
-"""A counter step above this times the power limit times the span is a glitch, not energy."""
+"""Power above this times the power limit is a glitch, and so is a counter step above that times the
+span."""
 SPIKE_SLACK_S = 0.25
 """A step may hold the counter's own update period besides the span: 0.1 s usual, seen up to 0.1 s
 (docs/measuring.md, "Start and stop"); more than twice that is allowed."""
@@ -263,10 +264,17 @@ SANITY_W = 10_000.0
 """Used for an unknown limit: ten times the rating of any board sold (1 000 W, B200)."""
 FROZEN_AFTER_S = 10.0
 """A counter that has not moved for this long is frozen: no powered board draws nothing."""
+AGREE_LEAST_S, AGREE_FRACTION = 0.5, 0.25
+"""Over so long a span counter and power agree if they differ by no more than this part: two sensors
+that agree are believed against the limit."""
 STALLED_FRACTION = 0.5
 """After a standstill, a step below this part of the integrated power has lost energy."""
 SAMPLE_GAP_S = 10.0
-"""Power samples that are further from each other than this are not integrated."""
+"""Power samples that are further from each other than this are not integrated: what was drawn in
+between is estimated, and may be anything from nothing to the limit."""
+PEAK_FACTOR = 5.0
+"""Used for an unknown limit: how much more a device may draw than it was seen to draw. Boards and
+modules are rated up to some five times what they draw when idle."""
 MISSING_MAX = 3
 """Readings in a row that may lack the counter before it counts as gone."""
 
@@ -283,21 +291,32 @@ class EnergyMeter:
         mark_ns: int | None = None,
         *,
         dense_power: bool = True,
+        read_limit: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`share` is the part of the board billed; `mark_ns` the job's start on the timeline [ns],
-        to which the first reading is extrapolated back. `dense_power` is False for power that
-        changes once a second at most, so that more samples show nothing.
+        to which the first reading is extrapolated back. `dense_power` is False for power that is
+        computed and changes once a second at most, so that more samples show nothing. `read_limit`
+        asks for the power limit in force [W].
         """
         self.label = label
         self.ledger = ledger
         self.share = share
         self.limit_w: float | None = None
+        self.suspended_ns = 0
+        """For how long the machine has been suspended by now; set before each reading [ns]."""
         self.period_s: float | None = None
         self.power_w: float | None = None
         self.fault: str | None = None
         """Why the last counter step was not used, None when it was."""
         self._notify = notify
         self._dense_power = dense_power
+        self._read_limit = read_limit
+        self._limit_before_w: float | None = None
+        self._highest_w = 0.0
+        """The highest power ever seen [W]."""
+        self._last_suspended_ns = 0
+        self._slept_ns = 0
+        """For how long the machine was suspended since the counter value that is trusted [ns]."""
         self._trusted: Point | None = None
         """The counter up to which energy is recorded; None without a counter."""
         self._last_ns: int | None = None
@@ -326,6 +345,54 @@ class EnergyMeter:
         """Until when its energy is recorded [ns]; None before the first reading."""
         return self._last_ns
 
+    def look_at_limit(self) -> None:
+        """Read the power limit in force, which limits what is plausible; the last one known stands
+        where it is not answered.
+        """
+        limit_w = self._read_limit()
+        if limit_w and limit_w != self.limit_w:
+            self._limit_before_w, self.limit_w = self.limit_w, limit_w
+
+    def plausible_mw(self, power_mw: float | None) -> float | None:
+        """Return power of a moment [mW]; None for what no powered board can draw."""
+        fault = self._power_fault(power_mw)
+        if fault and self.needs_power:
+            self._report(fault)
+        return None if fault else power_mw
+
+    def plausible(self, reading: Reading) -> Reading:
+        """Return a reading without power that no powered board can draw.
+
+        Power above the limit that the counter agrees with is believed: then the limit is wrong.
+        """
+        counter_mj, base = reading.counter_mj, self._trusted
+        if counter_mj is None:
+            return reading._replace(
+                power_mw=self.plausible_mw(reading.power_mw),
+                mean_mw=self.plausible_mw(reading.mean_mw),
+            )
+        if not self._power_fault(reading.power_mw) and not self._power_fault(reading.mean_mw):
+            return reading
+        span_s = (reading.time_ns - base.time_ns) / NS_PER_S if base else 0.0
+        power_mw = reading.power_mw if reading.mean_mw is None else reading.mean_mw
+        if power_mw and base and span_s >= AGREE_LEAST_S:
+            power_w = w_from_mw(power_mw)
+            counted_w = j_from_mj(counter_mj - base.counter_mj) / span_s
+            if abs(power_w - counted_w) <= AGREE_FRACTION * power_w and power_w < SANITY_W:
+                self._limit_before_w = power_w
+                return reading
+            self._report("impossible")
+        return reading._replace(power_mw=None, mean_mw=None)
+
+    def _power_fault(self, power_mw: float | None) -> str | None:
+        if power_mw is None or (power_mw == 0 and not self._dense_power):
+            return None
+        if power_mw <= 0:
+            return "nothing"
+        if w_from_mw(power_mw) > self._bound_w():
+            self.look_at_limit()
+        return "impossible" if w_from_mw(power_mw) > self._bound_w() else None
+
     def set_start_counter(self, counter_mj: float) -> None:
         """Correct the first reading's counter [mJ] to its value between two ticks."""
         if self._trusted is not None:
@@ -338,7 +405,9 @@ class EnergyMeter:
             return
         self._mark_ns, self._mark_w = state["mark"]
         self.power_w, self.period_s = state["power_w"], state["period_s"]
+        self.limit_w, self._highest_w = state["limit_w"], state["highest_w"]
         self._last_ns, self._last_w = time_ns, self.power_w
+        self._last_suspended_ns = state["suspended_ns"]
         self._trusted = None if counter_mj is None else Point(time_ns, counter_mj)
         self.ledger.open = Interval.restored(state["open"])
 
@@ -351,8 +420,12 @@ class EnergyMeter:
         if power_w is not None:
             self.record_power(power_w)
         if self._last_ns is None:
+            if counter_mj is None and power_w is None:
+                return
             self._restart(time_ns, counter_mj, power_w)
             self._mark_w = self.power_w
+        elif counter_mj is None and power_w is None:
+            self._missing += 1  # the next reading spans this one
         elif counter_mj is None:
             self._without_counter(time_ns, power_w)
         elif self._trusted is None:
@@ -376,6 +449,7 @@ class EnergyMeter:
     def record_power(self, power_w: float) -> None:
         """Note the power of a moment [W]; energy waits for the counter."""
         self.power_w, self._top_w = power_w, max(self._top_w or 0.0, power_w)
+        self._highest_w = max(self._highest_w, power_w)
 
     def add_boundary(
         self, time_ns: int, points: Sequence[Point], power_mw: float | None, *, cut: bool = True
@@ -396,12 +470,35 @@ class EnergyMeter:
         if interval is not None and interval.end_ns - interval.start_ns >= POLL_NS:
             self.ledger.close()
 
-    def settle(self) -> None:
-        """Record what still waits for the counter, as integrated power: the job ends here."""
+    def settle(self, stop_ns: int) -> None:
+        """Record what still waits for the counter, as integrated power, and what was not read until
+        the job's stop [ns], as an estimate.
+        """
         self._settle_pending()
         if self._mark_ns is not None and self._last_ns is not None and self.power_w is not None:
             # With a single reading, its power is used for the time before it.
             self._record_before(self._last_ns, self.power_w)
+        gap_s = self.fill(self.ledger, stop_ns)
+        if gap_s > SAMPLE_GAP_S:
+            text = f"{self.label}: not read for the last {gap_s:.0f} s; that time is estimated by "
+            text += f"its last power, and may be anything from 0 to {self._most_w():.0f} W."
+            self._notify("meter-gap", text)
+
+    def fill(self, ledger: Ledger, until_ns: int) -> float:
+        """Record in `ledger` what was not read since the last reading, until `until_ns` [ns], at
+        the last power known; return for how long that is [s].
+        """
+        if self._last_ns is None or self.power_w is None:
+            return 0.0
+        until_ns -= suspended_between(self._last_suspended_ns, self.suspended_ns)
+        gap_ns = until_ns - self._last_ns
+        if gap_ns < POLL_NS:
+            return 0.0
+        gap_s = gap_ns / NS_PER_S
+        most_w = self._most_w() * self.share if gap_s > SAMPLE_GAP_S else None
+        joules = self.power_w * gap_s * self.share
+        ledger.add(self._last_ns, until_ns, joules, "estimated", most_w=most_w)
+        return gap_s
 
     def _settle_pending(self) -> None:
         trusted, end_ns = self._trusted, self._last_ns
@@ -414,19 +511,25 @@ class EnergyMeter:
         else:
             self._record(int(trusted.time_ns), end_ns, pending_j, "integrated")
 
-    def discard_pending(self) -> None:
-        """Close what is known of a device that is gone, and forget the rest of the span."""
-        self.ledger.close()
-        self._pending_j = 0.0
+    def is_silent(self, now_ns: int) -> bool:
+        """Return whether nothing has been read for so long that it is estimated."""
+        last_ns = now_ns if self._last_ns is None else self._last_ns
+        slept_ns = suspended_between(self._last_suspended_ns, self.suspended_ns)
+        return now_ns - last_ns - slept_ns > SAMPLE_GAP_S * NS_PER_S
 
     def state(self) -> dict[str, Any]:
         """Return what the next meter needs to continue, for JSON."""
         trusted, interval = self._trusted, self.ledger.open
         return {
+            "label": self.label,
+            "share": self.share,
             "t_ns": trusted.time_ns if trusted else self._last_ns or 0,
             "counter_mj": trusted.counter_mj if trusted else None,
             "power_w": self.power_w,
             "period_s": self.period_s,
+            "limit_w": self.limit_w,
+            "highest_w": self._highest_w,
+            "suspended_ns": self._last_suspended_ns,
             "mark": [self._mark_ns, self._mark_w],
             "open": interval.state() if interval else None,
         }
@@ -437,6 +540,9 @@ class EnergyMeter:
         start_ns = int(base.time_ns)
         step_j = j_from_mj(counter_mj - base.counter_mj)
         fault = self.fault = self._fault(step_j, (time_ns - start_ns) / NS_PER_S)
+        if fault == "spike":  # the limit may have been raised since it was read
+            self.look_at_limit()
+            fault = self.fault = self._fault(step_j, (time_ns - start_ns) / NS_PER_S)
         self._missing = 0
         sampled_j = self._sampled_j(time_ns, power_w) or 0.0
         if fault is None:
@@ -445,7 +551,7 @@ class EnergyMeter:
             self._restart(time_ns, counter_mj, power_w)
         elif fault == "late":
             self._pending_j += sampled_j
-            self._last_ns, self._last_w = time_ns, power_w
+            self._pass(time_ns, power_w)
         else:
             # The last step before a standstill holds only what was counted until it began.
             self._pending_j += self._short_j if fault in ("frozen", "stalled") else 0.0
@@ -456,13 +562,14 @@ class EnergyMeter:
             self._frozen = fault == "frozen"
 
     def _fault(self, step_j: float, span_s: float) -> str | None:
-        limit_w = self.limit_w or SANITY_W / SPIKE_FACTOR
+        slept_ns = self._slept_ns + suspended_between(self._last_suspended_ns, self.suspended_ns)
         if step_j < 0:
             return "reset"
-        if step_j > SPIKE_FACTOR * limit_w * (span_s + SPIKE_SLACK_S):
+        if step_j > self._bound_w() * (span_s + SPIKE_SLACK_S):
             return "spike"
         if step_j == 0:
-            return "frozen" if self._frozen or span_s > FROZEN_AFTER_S else "late"
+            awake_s = span_s - slept_ns / NS_PER_S
+            return "frozen" if self._frozen or awake_s > FROZEN_AFTER_S else "late"
         if self._frozen:  # its first step may hold the standstill's energy once more
             return "thawed"
         stalled = self._pending_j and step_j < STALLED_FRACTION * self._pending_j
@@ -474,50 +581,83 @@ class EnergyMeter:
             self._integrate(time_ns, power_w)
         elif self._missing <= MISSING_MAX:  # the counter goes on; its next value spans this one
             self._pending_j += self._sampled_j(time_ns, power_w) or 0.0
-            self._last_ns, self._last_w = time_ns, power_w
+            self._pass(time_ns, power_w)
         else:
             self._integrate(time_ns, power_w)
             self._report("absent")
             self._trusted = None
 
     def _integrate(self, time_ns: int, power_w: float | None, *, dense: bool = True) -> None:
-        """Record the span since the last counter value that was used, from power samples."""
+        """Record the span since the last counter value that was used, from power samples.
+
+        Time in which the machine was suspended is left out, as the last part of the span.
+        """
         last_ns = time_ns if self._last_ns is None else self._last_ns
         start_ns = int(self._trusted.time_ns) if self._trusted else last_ns
+        end_ns = time_ns - suspended_between(self._last_suspended_ns, self.suspended_ns)
+        gap = end_ns - last_ns > SAMPLE_GAP_S * NS_PER_S
         sampled_j = self._sampled_j(time_ns, power_w)
-        dense = dense and sampled_j is not None and time_ns - last_ns <= SAMPLE_GAP_S * NS_PER_S
+        dense = dense and sampled_j is not None and not gap
         if sampled_j is None:
-            sampled_j = self._held_j(time_ns - last_ns)
-        self._last_ns, self._last_w = time_ns, power_w
+            sampled_j = self._held_j(end_ns - last_ns)
+        self._pass(time_ns, power_w)
         if self._trusted:
             self._trusted = Point(time_ns, self._trusted.counter_mj)
-        if sampled_j is None:
+        if sampled_j is None or gap:
             self._report("gap")
+        if sampled_j is None:
             return
         pending_j, self._pending_j = self._pending_j, 0.0
-        self._record(
-            start_ns, time_ns, pending_j + sampled_j, "integrated" if dense else "estimated"
-        )
+        kind = "integrated" if dense else "estimated"
+        if gap and start_ns < last_ns:
+            self._record(start_ns, last_ns, pending_j, "integrated")
+            start_ns, pending_j = last_ns, 0.0
+        most_w = self._most_w() if gap else None
+        self._record(start_ns, end_ns, pending_j + sampled_j, kind, most_w)
 
     def _sampled_j(self, time_ns: int, power_w: float | None) -> float | None:
         """Return the energy since the previous power sample [J], by the trapezoid of the two."""
         if self._last_ns is None or power_w is None:
             return None
         mean_w = power_w if self._last_w is None else (self._last_w + power_w) / 2
-        return mean_w * (time_ns - self._last_ns) / NS_PER_S
+        slept_ns = suspended_between(self._last_suspended_ns, self.suspended_ns)
+        return mean_w * (time_ns - self._last_ns - slept_ns) / NS_PER_S
 
     def _held_j(self, span_ns: float) -> float | None:
         """Return the energy of a span at the last known power [J]."""
         return None if self.power_w is None else self.power_w * span_ns / NS_PER_S
 
+    def _bound_w(self) -> float:
+        """Return the power above which a reading is a glitch [W], by the limit now or before."""
+        limit_w = max(self.limit_w or 0.0, self._limit_before_w or 0.0)
+        return SPIKE_FACTOR * limit_w or SANITY_W
+
+    def _most_w(self) -> float:
+        """Return the most that the device can draw while nobody reads it [W]."""
+        return max(self.limit_w or PEAK_FACTOR * self._highest_w, self.power_w or 0.0)
+
+    def _pass(self, time_ns: int, power_w: float | None) -> None:
+        """Note the last reading."""
+        self._slept_ns += suspended_between(self._last_suspended_ns, self.suspended_ns)
+        self._last_suspended_ns = self.suspended_ns
+        self._last_ns, self._last_w = time_ns, power_w
+
     def _restart(self, time_ns: int, counter_mj: float | None, power_w: float | None) -> None:
         """Count on from this reading."""
-        self._last_ns, self._last_w = time_ns, power_w
+        self._pass(time_ns, power_w)
+        self._slept_ns = 0
         self._trusted = None if counter_mj is None else Point(time_ns, counter_mj)
         self._pending_j = 0.0
         self._frozen = False
 
-    def _record(self, start_ns: int, end_ns: int, energy_j: float, kind: str) -> None:
+    def _record(
+        self,
+        start_ns: int,
+        end_ns: int,
+        energy_j: float,
+        kind: str,
+        most_w: float | None = None,
+    ) -> None:
         if self._mark_ns is not None:
             power_w = self._mark_w
             if power_w is None:
@@ -525,13 +665,17 @@ class EnergyMeter:
             self._record_before(start_ns, power_w)
         label = "attributed" if self.share < 1 and kind != "estimated" else kind
         top_w, self._top_w = self.power_w if self._top_w is None else self._top_w, None
-        self.ledger.add(start_ns, end_ns, energy_j * self.share, label, top_w)
+        if most_w is not None:
+            most_w *= self.share
+        self.ledger.add(start_ns, end_ns, energy_j * self.share, label, top_w, most_w=most_w)
 
     def _record_before(self, start_ns: int, power_w: float) -> None:
         """Record the time from the job's start to the first reading, at that reading's power."""
         mark_ns, self._mark_ns = self._mark_ns or start_ns, None
-        before_j = power_w * (start_ns - mark_ns) / NS_PER_S
-        self.ledger.add(mark_ns, start_ns, before_j * self.share, "estimated")
+        before_s = (start_ns - mark_ns) / NS_PER_S
+        joules = power_w * before_s * self.share
+        most_w = self._most_w() * self.share if before_s > SAMPLE_GAP_S else None
+        self.ledger.add(mark_ns, start_ns, joules, "estimated", most_w=most_w)
 
     def _report(self, fault: str) -> None:
         code, text = _FAULTS[fault]
@@ -546,5 +690,7 @@ _FAULTS = {
     "stalled": ("meter-counter-reset", "the energy counter lost energy; that span is integrated."),
     "absent": ("meter-source-absent", "the energy counter stopped answering; power is integrated."),
     "gap": ("meter-gap", "neither counter nor power could be read for a while."),
+    "nothing": ("meter-gap", "its power sensor says 0 W, which no powered board draws; not used."),
+    "impossible": ("meter-gap", "its power sensor gave more than it can draw; that is left out."),
 }
 """Notice code and sentence of each fault."""

@@ -24,6 +24,7 @@ from gramwatt.collectors.devices.board import (
     SourceAbsent,
     Visible,
     accelerator_makers,
+    decoded,
     library,
     offered,
 )
@@ -54,19 +55,20 @@ class Pyhlml(DevicePort):
         return (place.root / "dev/hl0").exists() or PCI_ID in accelerator_makers(place.root)
 
     def __init__(self, load: Load | None = None) -> None:
+        self.native = load is None
         self._load = load or library(self.library, ADVICE)
         self._hlml: Any = None
-        self._handles: list[Any] = []
+        self._count = 0
+        self._handles: dict[int, Any] = {}
 
     def open(self) -> None:
         """Start HLML and list its devices; raises SourceAbsent."""
         self._hlml = self._load()
         try:
             self._hlml.hlmlInit()
-            count = int(self._hlml.hlmlDeviceGetCount())
-            self._handles = [self._hlml.hlmlDeviceGetHandleByIndex(i) for i in range(count)]
+            self._count = int(self._hlml.hlmlDeviceGetCount())
         except Exception as error:
-            raise SourceAbsent(f"the Gaudi driver does not answer ({error}); {ADVICE}") from None
+            raise SourceAbsent(f"the Gaudi driver does not answer ({error})", ADVICE) from None
 
     def close(self) -> None:
         """Shut HLML down; never raises."""
@@ -75,13 +77,14 @@ class Pyhlml(DevicePort):
 
     def count(self) -> int:
         """Return the number of devices found."""
-        return len(self._handles)
+        return self._count
 
     def board(self, index: int) -> Board:
         """Return a board, such as HL-225."""
-        name, uuid = (self._ask(f"hlmlDeviceGet{what}", index) for what in ("Name", "UUID"))
+        uuid = decoded(self._ask("hlmlDeviceGetUUID", index))
+        name = offered(lambda: decoded(self._ask("hlmlDeviceGetName", index))) or self.title
         memory_b = offered(lambda: self._ask("hlmlDeviceGetMemoryInfo", index).total)
-        return Board(index, _text(uuid), _text(name), memory_b=memory_b)
+        return Board(index, uuid, name, memory_b=memory_b)
 
     def energy_mj(self, index: int) -> float:
         """Return the energy since the driver was loaded [mJ]."""
@@ -93,9 +96,10 @@ class Pyhlml(DevicePort):
 
     def profile(self, index: int, *, full: bool) -> Profile:
         """Return use and memory in use."""
-        found = self._ask("hlmlDeviceGetUtilizationRates", index)
-        memory = self._ask("hlmlDeviceGetMemoryInfo", index)
-        return Profile(int(getattr(found, "aip", found)) / 100, int(memory.used))
+        rates = offered(lambda: self._ask("hlmlDeviceGetUtilizationRates", index))
+        used_b = offered(lambda: int(self._ask("hlmlDeviceGetMemoryInfo", index).used))
+        busy = None if rates is None else int(getattr(rates, "aip", rates)) / 100
+        return Profile(busy, used_b)
 
     def limit_w(self, index: int) -> float | None:
         """Return the default power limit [W]; HLML reports no other."""
@@ -112,6 +116,8 @@ class Pyhlml(DevicePort):
 
     def _ask(self, call: str, index: int) -> Any:
         try:
+            if index not in self._handles:
+                self._handles[index] = self._hlml.hlmlDeviceGetHandleByIndex(index)
             return getattr(self._hlml, call)(self._handles[index])
         except Exception as error:
             raise self._meaning(error)(f"{call}: {error}") from None
@@ -122,10 +128,6 @@ class Pyhlml(DevicePort):
             return NotSupported
         code = getattr(error, "value", None)
         return {UNSUPPORTED: NotSupported, LOST: DeviceLost}.get(code or -1, ReadFailed)
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def visible(

@@ -66,7 +66,7 @@ class Jetson(DevicePort):
         self._rails = dict([next(iter(whole.items()))]) if whole else parts
         if not self._rails:
             raise SourceAbsent(
-                "no INA3221 rail of this Jetson can be read; mount /sys into the container"
+                "no INA3221 rail of this Jetson can be read", "mount /sys into the container"
             )
 
     def count(self) -> int:

@@ -68,7 +68,7 @@ class Neuron(DevicePort):
         found = [path for path in self._folder.glob("neuron*") if path.name[6:].isdecimal()]
         self._devices = sorted(found, key=lambda path: int(path.name[6:]))
         if not self._devices:
-            raise SourceAbsent("no Neuron device in sysfs; install AWS's aws-neuronx-dkms driver")
+            raise SourceAbsent("no Neuron device in sysfs", "install AWS's aws-neuronx-dkms driver")
 
     def count(self) -> int:
         """Return the number of devices of the instance; each has several cores."""

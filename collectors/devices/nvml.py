@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
 from gramwatt.collectors.common.clock import Clock, SystemClock
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
+    Billed,
     Board,
     DeviceLost,
     DevicePort,
@@ -26,8 +29,11 @@ from gramwatt.collectors.devices.board import (
     Profile,
     ReadFailed,
     SourceAbsent,
+    SourceError,
     Values,
     Visible,
+    answers,
+    decoded,
     offered,
 )
 from gramwatt.sci.base.units import w_from_mw
@@ -49,8 +55,8 @@ PROFILE = (
 )
 """Calls that say how a board runs: shares of the last period with a kernel running and with memory
 in use [%], of the encoder [%], heat [degC], a bit mask, memory used and total [B], limit in force
-[mW]. `ask` also takes name, uuid, energy_mj and power_mw, the latter a mean over one second on most
-parts since Ampere."""
+[mW]. `ask` also takes name, uuid, mig (1 in MIG mode), energy_mj and power_mw, the latter a mean
+over one second on most parts since Ampere."""
 
 
 class NvmlCalls(Protocol):
@@ -103,8 +109,9 @@ _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
 _CALLS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "name": ("nvmlDeviceGetName", str),
-    "uuid": ("nvmlDeviceGetUUID", str),
+    "name": ("nvmlDeviceGetName", decoded),
+    "uuid": ("nvmlDeviceGetUUID", decoded),
+    "mig": ("nvmlDeviceGetMigMode", lambda modes: int(modes[0])),
     "energy_mj": ("nvmlDeviceGetTotalEnergyConsumption", int),
     "power_mw": ("nvmlDeviceGetPowerUsage", int),
     "limit_mw": ("nvmlDeviceGetEnforcedPowerLimit", int),
@@ -115,6 +122,26 @@ _CALLS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     ),
 }
 """NVML's function for a call, and what of its answer is taken."""
+
+
+LIBRARY_NOT_FOUND, UNKNOWN_ERROR = 12, 999
+FIXES = {
+    4: "let the user read /dev/nvidia*",
+    9: "load the driver: `sudo modprobe nvidia`",
+    LIBRARY_NOT_FOUND: "",
+    18: "the driver was updated while it was loaded: restart the machine",
+    UNKNOWN_ERROR: "start the container anew, or the machine: it has lost the GPUs' devices",
+}
+"""What to do by the error that opening gives (nvmlReturn_t): no permission, driver not loaded,
+library not found, driver and library of two versions, unknown."""
+SEEN = (4, 18, UNKNOWN_ERROR)
+"""Errors of a driver that is loaded, and so has a GPU."""
+USED_BY_ALL = ("nvmlDeviceGetTotalEnergyConsumption", "c_nvmlFieldValue_t")
+"""What nvidia-ml-py has had since 2019, and other packages of that module's name lack."""
+PID_MOST = 2**31 - 1
+"""Some drivers list processes without their ids: as 4294967295."""
+MEMORY_MOST_B = 2**60
+"""Some bindings give memory that is not known as the largest integer."""
 
 
 class _FieldCall(NamedTuple):
@@ -133,7 +160,7 @@ class Pynvml:
 
     def __init__(self) -> None:
         self._nvml: Any = None
-        self._handles: list[Any] = []
+        self._handles: dict[int, Any] = {}
         self._field_calls: dict[tuple[int, tuple[int, ...]], _FieldCall] = {}
         self._seen_us: dict[int, int] = {}
         self._lost: tuple[int, ...] = ()
@@ -146,29 +173,41 @@ class Pynvml:
         except Exception as error:
             raise SourceAbsent(f"nvidia-ml-py cannot be imported ({error})") from None
         self._nvml = pynvml
-        self._lost = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
-        self._unsupported = (
-            pynvml.NVML_ERROR_NOT_SUPPORTED,
-            pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-            pynvml.NVML_ERROR_NO_PERMISSION,
-        )
+        self._lost = _codes(pynvml, "GPU_IS_LOST", "RESET_REQUIRED")
+        self._unsupported = _codes(pynvml, "NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "NO_PERMISSION")
         try:
             pynvml.nvmlInit()
         except Exception as error:
-            raise SourceAbsent(f"the NVIDIA driver does not answer: {error}") from None
-        self._handles = []
+            code = getattr(error, "value", None)
+            where = "library is not here" if code == LIBRARY_NOT_FOUND else "driver does not answer"
+            text = f"the NVIDIA {where}: {error}"
+            raise SourceAbsent(text, FIXES.get(code or 0, ""), seen=code in SEEN) from None
+        self._handles = {}
         self._field_calls = {}
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return a sentence for a binding that is not the one that was tested."""
+        nvml = self._nvml
+        in_bytes = isinstance(offered(nvml.nvmlSystemGetDriverVersion), bytes)
+        if all(hasattr(nvml, name) for name in USED_BY_ALL) and not in_bytes:
+            return ()
+        text = (
+            f"another pynvml ({getattr(nvml, '__file__', 'unknown')}) stands in the way of "
+            "nvidia-ml-py 12 or newer: GPUs are read as far as it can; uninstall it, then "
+            "`pip install --force-reinstall nvidia-ml-py`."
+        )
+        return (text,)
 
     def close(self) -> None:
         """Shut NVML down; never raises."""
         try:
             self._nvml.nvmlShutdown()
         except Exception:  # a failed shutdown changes no figure
-            self._handles = []
+            self._handles = {}
 
     def driver(self) -> str:
         """Return the driver's version."""
-        return str(self._ask("nvmlSystemGetDriverVersion"))
+        return decoded(self._ask("nvmlSystemGetDriverVersion"))
 
     def count(self) -> int:
         """Return the number of boards that this process can see."""
@@ -176,7 +215,13 @@ class Pynvml:
 
     def ask(self, call: str, index: int) -> Any:
         """Return what a board answers to a call."""
-        handle = self._handle(index)
+        try:
+            return self._ask_board(call, self._handle(index))
+        except DeviceLost:  # it may come back under another handle
+            self._forget(index)
+            raise
+
+    def _ask_board(self, call: str, handle: Any) -> Any:
         if call == "temperature_c":
             return self._ask("nvmlDeviceGetTemperature", handle, self._nvml.NVML_TEMPERATURE_GPU)
         if call == "clock_reasons":
@@ -199,6 +244,8 @@ class Pynvml:
             raise NotSupported("this driver has no field values") from None
         code = get(call.handle, call.length, call.pointer)
         if code != 0:
+            if code in self._lost:
+                self._forget(index)
             error = self._nvml.NVMLError(code)
             raise self._meaning(error)(str(error))
         return tuple(
@@ -224,50 +271,50 @@ class Pynvml:
 
     def slices(self, index: int) -> tuple[MigSlice, ...]:
         """Return the MIG devices of the board that this process can see."""
-        nvml, board = self._nvml, self._handle(index)
+        board = self._handle(index)
         try:
-            if nvml.nvmlDeviceGetMigMode(board)[0] == 0:
+            if not _CALLS["mig"][1](self._ask("nvmlDeviceGetMigMode", board)):
                 return ()
-            whole = nvml.nvmlDeviceGetMaxMigDeviceCount(board)
-        except nvml.NVMLError:
+            count = int(self._ask("nvmlDeviceGetMaxMigDeviceCount", board))
+        except SourceError:
             return ()
-        found = (self._slice(board, position, whole) for position in range(whole))
-        return tuple(item for item in found if item is not None)
+        slices = (
+            offered(partial(self._slice, board, position, count)) for position in range(count)
+        )
+        return tuple(item for item in slices if item is not None)
 
     def users(self, index: int) -> tuple[GpuUser, ...]:
         """Return the processes with work on the board since the last call."""
-        nvml, board = self._nvml, self._handle(index)
+        board = self._handle(index)
         used: dict[int, float] = {}
         seen_us = self._seen_us.get(index, 0)
         try:
-            for sample in nvml.nvmlDeviceGetProcessUtilization(board, seen_us):
+            for sample in self._ask("nvmlDeviceGetProcessUtilization", board, seen_us):
                 used[sample.pid] = used.get(sample.pid, 0.0) + sample.smUtil
                 seen_us = max(seen_us, sample.timeStamp)
-        except nvml.NVMLError:  # nothing new, or not reported for this board
+        except SourceError:  # nothing new, or not reported for this board
             used = {}
         self._seen_us[index] = seen_us
         running = self._ask("nvmlDeviceGetComputeRunningProcesses", board)
-        held = {int(item.pid): item.usedGpuMemory for item in running}
-        pids = sorted({*used, *held})
-        return tuple(GpuUser(pid, used.get(pid), held.get(pid)) for pid in pids)
+        if any(not 0 < item.pid <= PID_MOST for item in running):
+            raise NotSupported("the driver lists processes without their ids")
+        held_b = {int(item.pid): item.usedGpuMemory for item in running}
+        pids = sorted({*used, *held_b})
+        return tuple(GpuUser(pid, used.get(pid), _memory(held_b.get(pid))) for pid in pids)
 
-    def _slice(self, board: Any, position: int, whole: int) -> MigSlice | None:
-        nvml = self._nvml
-        try:
-            handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(board, position)
-            # Of the compute instance: those of one GPU instance share what that one has.
-            part = nvml.nvmlDeviceGetAttributes_v2(handle).computeInstanceSliceCount
-            return MigSlice(str(nvml.nvmlDeviceGetUUID(handle)), min(1.0, part / whole))
-        except nvml.NVMLError:  # an empty position, or another user's slice
-            return None
+    def _slice(self, board: Any, position: int, whole: int) -> MigSlice:
+        """Return one slice; raises SourceError for an empty position, or another user's slice."""
+        handle = self._ask("nvmlDeviceGetMigDeviceHandleByIndex", board, position)
+        # Of the compute instance: those of one GPU instance share what that one has.
+        part = self._ask("nvmlDeviceGetAttributes_v2", handle).computeInstanceSliceCount
+        uuid = decoded(self._ask("nvmlDeviceGetUUID", handle))
+        return MigSlice(uuid, min(1.0, part / whole), position)
 
     def _clock_reasons(self, handle: Any) -> int:
         try:
-            return int(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-        except self._nvml.NVMLError_FunctionNotFound:  # a driver before the renaming
+            return int(self._ask("nvmlDeviceGetCurrentClocksEventReasons", handle))
+        except NotSupported:  # a driver or binding before the renaming
             return int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
-        except self._nvml.NVMLError as error:
-            raise self._meaning(error)(str(error)) from None
 
     def _memory_b(self, handle: Any) -> tuple[int, int]:
         try:
@@ -287,21 +334,42 @@ class Pynvml:
 
     def _handle(self, index: int) -> Any:
         # Handles live as long as NVML is open; looking them up every time costs a driver call.
-        while len(self._handles) <= index:
-            self._handles.append(self._ask("nvmlDeviceGetHandleByIndex", len(self._handles)))
+        if index not in self._handles:
+            self._handles[index] = self._ask("nvmlDeviceGetHandleByIndex", index)
         return self._handles[index]
 
+    def _forget(self, index: int) -> None:
+        self._handles.pop(index, None)
+        self._field_calls = {
+            key: call for key, call in self._field_calls.items() if key[0] != index
+        }
+
     def _ask(self, call: str, *arguments: Any) -> Any:
-        """Call the binding; raises SourceError for what the driver answers."""
+        """Call the binding; raises SourceError for what the driver answers, and for what goes wrong
+        in the binding itself.
+        """
         try:
             return getattr(self._nvml, call)(*arguments)
         except self._nvml.NVMLError as error:
             raise self._meaning(error)(str(error)) from None
+        except AttributeError as error:
+            raise NotSupported(f"this pynvml has no {call} ({error})") from None
+        except Exception as error:  # such as a name that is not UTF-8
+            raise ReadFailed(f"{call}: {type(error).__name__}: {error}") from None
 
     def _meaning(self, error: Any) -> Callable[[str], Exception]:
         if error.value in self._lost:
             return DeviceLost
         return NotSupported if error.value in self._unsupported else ReadFailed
+
+
+def _codes(nvml: Any, *names: str) -> tuple[int, ...]:
+    codes = (getattr(nvml, f"NVML_ERROR_{name}", None) for name in names)
+    return tuple(code for code in codes if code is not None)
+
+
+def _memory(held_b: int | None) -> int | None:
+    return None if held_b is None or held_b > MEMORY_MOST_B else held_b
 
 
 VARIABLE = "GRAMWATT_NVML"
@@ -317,6 +385,9 @@ BY_RUNTIME = (visibility.CUDA, visibility.ORDINAL)
 MODULE_NAMES = ("gh200",)
 """Parts whose energy counter is the whole module, processor and memory included (Grace-Hopper;
 reported for the counter by the Zeus project, pull request 172)."""
+JETSON = re.compile(r"nvgpu|\b(orin|thor|xavier|tegra)\b", re.IGNORECASE)
+"""Names that the NVML of JetPack 6 and 7 gives the GPU of the module itself, of which it reads
+nothing: the sensors of the module hold it."""
 DEVICE_NODE = Path("/dev/nvidia0")
 """Exists where the kernel's driver has a GPU, whether or not NVML can read it."""
 CLOCK_REASONS = {
@@ -350,9 +421,14 @@ class Nvml(DevicePort):
     def __init__(self, calls: NvmlCalls) -> None:
         self.calls = calls
         self.meter = calls.meter
-        self._reads: dict[int, Callable[[], Values]] = {}
+        self.native = isinstance(calls, Pynvml)
         self._by_fields: set[int] = set()
+        """Boards whose power is read as a field, with its mean over a second."""
         self._not_offered: set[tuple[int, str]] = set()
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return a sentence for a binding that is not the one that was tested."""
+        return self.calls.remarks() if isinstance(self.calls, Pynvml) else ()
 
     def open(self) -> None:
         """Start NVML; raises SourceAbsent with what to do."""
@@ -374,23 +450,36 @@ class Nvml(DevicePort):
         return self.calls.count()
 
     def board(self, index: int) -> Board:
-        """Return a board with its MIG slices."""
-        name = self.calls.ask("name", index)
+        """Return a board with its MIG slices; only its id must be known."""
+        uuid = self.calls.ask("uuid", index)
+        name = self._ask_if_offered("name", index) or self.title
         memory_b = self._ask_if_offered("memory_b", index)
+        slices = offered(lambda: self.calls.slices(index)) or ()
         return Board(
             ordinal=index,
-            uuid=self.calls.ask("uuid", index),
+            uuid=uuid,
             name=name,
-            slices=self.calls.slices(index),
+            slices=slices,
             memory_b=float(memory_b[1]) if memory_b else None,
             includes_host=any(part in name.lower() for part in MODULE_NAMES),
+            part_of="module" if JETSON.search(name) else "",
+            mig=bool(slices) or self._ask_if_offered("mig", index) == 1,
         )
 
     def read(self, index: int) -> Values:
-        """Return counter and power by the cheapest calls that the board offers, chosen once."""
-        if index not in self._reads:
-            self._reads[index] = self._choose_read(index)
-        return self._reads[index]()
+        """Return counter and power: as fields where the board offers both, in one call, else what
+        is missing of them by a call of its own.
+        """
+        counter_mj = power_mw = mean_mw = None
+        if (index, "fields") not in self._not_offered:
+            counter_mj, power_mw, mean_mw = self._fields(index)
+        if counter_mj is None or power_mw is None:
+            counter_mj, power_mw = answers(
+                lambda: self._ask("energy_mj", index) if counter_mj is None else counter_mj,
+                lambda: self._ask("power_mw", index) if power_mw is None else power_mw,
+                none=lambda: self._unread(index),
+            )
+        return Values(counter_mj, power_mw, mean_mw)
 
     def read_power(self, index: int) -> Values:
         """Return the power without the counter, which takes milliseconds on some boards."""
@@ -433,7 +522,9 @@ class Nvml(DevicePort):
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the boards and MIG slices of the job, by the first variable that is set."""
-        return visible(environ, boards)
+        found = visible(environ, boards)
+        remarks = slice_remarks(found.billed, environ.get(deciding(environ) or "", ""))
+        return found._replace(remarks=(*found.remarks, *remarks))
 
     def wants_none(self, environ: Mapping[str, str]) -> bool:
         """Return whether the environment gives the job no GPU."""
@@ -456,54 +547,39 @@ class Nvml(DevicePort):
         """Return the remark: its variable is NVIDIA's own."""
         return remark
 
-    def _choose_read(self, index: int) -> Callable[[], Values]:
-        """Return how a board is read; a call that fails for a passing reason is kept.
-
-        Raises NotSupported where it gives neither counter nor power.
-        """
-        calls = self.calls
-
-        def by_fields() -> Values:
-            counter_mj, instant_mw, mean_mw = calls.fields(index, FAST_FIELDS)
-            return Values(counter_mj, mean_mw if instant_mw is None else instant_mw, mean_mw)
-
-        def by_calls() -> Values:
-            return Values(
-                offered(lambda: calls.ask("energy_mj", index)) if has_counter else None,
-                offered(lambda: calls.ask("power_mw", index)) if has_power else None,
-            )
-
+    def _fields(self, index: int) -> Values:
+        """Return counter and power as fields, None for each that the board does not give so."""
         try:
-            found = by_fields()
-        except Exception:  # a field interface that is not there
-            found = Values(None, None)
-        if found.counter_mj is not None and found.power_mw is not None:
-            self._by_fields.add(index)
-            return by_fields
-        has_counter, has_power = (self._offers(call, index) for call in ("energy_mj", "power_mw"))
-        if not has_counter and not has_power:
-            raise NotSupported(self.why_unread(index))
-        return by_calls
-
-    def _offers(self, call: str, index: int) -> bool:
-        try:
-            self.calls.ask(call, index)
+            counter_mj, instant_mw, mean_mw = self.calls.fields(index, FAST_FIELDS)
         except NotSupported:
-            return False
-        except Exception:
-            return True
-        return True
+            self._not_offered.add((index, "fields"))
+            return Values(None, None)
+        except Exception:  # the calls of their own say why
+            return Values(None, None)
+        power_mw = mean_mw if instant_mw is None else instant_mw
+        if counter_mj is None and power_mw is None:
+            self._not_offered.add((index, "fields"))
+        elif power_mw is not None:
+            self._by_fields.add(index)
+        return Values(counter_mj, power_mw, mean_mw)
 
-    def _ask_if_offered(self, call: str, index: int) -> Any:
+    def _unread(self, index: int) -> str:
+        """Return why nothing is read, and forget what was not offered: it is asked anew, rarely."""
+        self._not_offered = {item for item in self._not_offered if item[0] != index}
+        return self.why_unread(index)
+
+    def _ask(self, call: str, index: int) -> Any:
+        """Return what a board answers; a call that is not offered is made once."""
         if (index, call) in self._not_offered:
-            return None
+            raise NotSupported(f"{call} is not offered")
         try:
             return self.calls.ask(call, index)
         except NotSupported:
             self._not_offered.add((index, call))
-        except Exception:  # the energy goes on without it
-            return None
-        return None
+            raise
+
+    def _ask_if_offered(self, call: str, index: int) -> Any:
+        return offered(lambda: self._ask(call, index))
 
 
 def deciding(environ: Mapping[str, str]) -> str | None:
@@ -525,7 +601,7 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
     if name not in BY_RUNTIME:
         return visibility.by_node(name, environ, boards)
     found = visibility.by_runtime(name, environ, boards)
-    mixed = len({board.name for board in boards}) > 1
+    mixed = len({board.name for board in boards} - {Nvml.title}) > 1
     by_index = any(entry.isdecimal() for entry in visibility.split(environ[name]))
     sure = environ.get(ORDER) == "PCI_BUS_ID" or len(found.billed) == len(boards)
     if not (mixed and by_index) or sure:
@@ -535,6 +611,27 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         f"Set {ORDER}=PCI_BUS_ID to be sure."
     )
     return found._replace(remarks=(*found.remarks, text))
+
+
+def slice_remarks(billed: Sequence[Billed], variable: str) -> list[str]:
+    """Return a sentence for each board in MIG mode of which `variable` names no slice."""
+    if "mig-" in variable.lower() or ":" in variable:
+        return []
+    boards = {item.board.ordinal: item.board for item in billed if item.board.mig}
+    texts = []
+    for ordinal, board in boards.items():
+        if not board.slices:
+            texts.append(
+                f"GPU {ordinal} is in MIG mode and shows none of its slices here: it is billed "
+                "whole, and a process can use one slice of it."
+            )
+        elif len(board.slices) > 1:
+            texts.append(
+                f"GPU {ordinal} is in MIG mode and no variable names a slice: all "
+                f"{len(board.slices)} slices that are visible are billed; name those of the job in "
+                f"{visibility.CUDA}."
+            )
+    return texts
 
 
 def chosen_calls(environ: Mapping[str, str], clock: Clock) -> NvmlCalls:

@@ -25,7 +25,8 @@ from gramwatt.collectors.common.config import TRUE_WORDS
 from gramwatt.collectors.common.identity import safe_id
 from gramwatt.collectors.common.launches import JOB_ID
 from gramwatt.collectors.common.proc import environ_of, parent_of
-from gramwatt.collectors.devices.board import Billed, DevicePort, GpuUser, Notify
+from gramwatt.collectors.devices.board import Billed, DevicePort, GpuUser, Notify, offered
+from gramwatt.collectors.devices.visibility import SHARED_GPU
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
 from gramwatt.sci.journal.records import DeviceRecord
@@ -119,7 +120,6 @@ class DeviceLocks:
         self._held.clear()
 
 
-SHARED_GPU = "GRAMWATT_SHARED_GPU"
 USERS_EVERY_NS = NS_PER_S
 """How often the processes on a time-shared board are read."""
 JOBS_EVERY_NS = 10 * NS_PER_S
@@ -255,6 +255,7 @@ class SharedLedger(Ledger):
         energy_j: float,
         kind: str,
         power_w: float | None = None,
+        most_w: float | None = None,
     ) -> None:
         """Record the job's part of `energy_j` [J] over [start, end)."""
         self._refresh(end_ns)
@@ -272,7 +273,7 @@ class SharedLedger(Ledger):
             self._reserved_s += span_s * (self._part.idle if self._shared else 1.0)
         attributed = self._shared and kind != "estimated"
         label = "attributed" if attributed else kind
-        super().add(start_ns, end_ns, billed_j, label, power_w)
+        super().add(start_ns, end_ns, billed_j, label, power_w, most_w)
 
     def _refresh(self, now_ns: int) -> None:
         boards = self._boards
@@ -288,14 +289,24 @@ class SharedLedger(Ledger):
             self._report_other_processes()
 
     def _set_shared(self, shared: bool) -> None:
-        if shared and not self._shared:
-            why = f"{SHARED_GPU} is set" if self._boards.declared else "another job measures it too"
-            text = f"{self._board.name} is time-shared ({why}): its dynamic energy is shared by "
-            self._boards.notify("gpu-shared", text + "use, its idle energy by memory, else evenly.")
+        if shared and (self._users() is None or not self._shared):
+            self._report_shared()
         self._shared = shared
 
+    def _report_shared(self) -> None:
+        boards = self._boards
+        why = f"{SHARED_GPU} is set" if boards.declared else "another job measures it too"
+        how = "its dynamic energy is shared by use, its idle energy by memory, else evenly"
+        if self._users() is None:
+            how = "the driver does not list who uses it, so it is "
+            if self._other_jobs:
+                how += "divided evenly among the jobs that measure it"
+            else:
+                how += "billed whole, with the parts of tenants that are not known"
+        boards.notify("gpu-shared", f"{self._board.name} is time-shared ({why}): {how}.")
+
     def _tenants(self) -> list[Tenant]:
-        users, processes = self._users(), self._boards.processes
+        users, processes = self._users() or (), self._boards.processes
         own = [user for user in users if processes.ours(user.pid)]
         others = [user for user in users if user not in own]
         if not own and any(not processes.visible(user.pid) for user in others):
@@ -309,17 +320,15 @@ class SharedLedger(Ledger):
 
     def _report_other_processes(self) -> None:
         processes = self._boards.processes
-        visible = [user.pid for user in self._users() if processes.visible(user.pid)]
+        visible = [user.pid for user in self._users() or () if processes.visible(user.pid)]
         if any(not processes.ours(pid) for pid in visible):
             text = f"{self._board.name}: other processes use it. It is billed whole, because it is "
             text += f"reserved; set {SHARED_GPU}=1 if it is time-shared."
             self._boards.notify("gpu-shared", text)
 
-    def _users(self) -> tuple[GpuUser, ...]:
-        try:
-            return self._port.users(self._board.ordinal)
-        except Exception:  # as if the driver did not report users
-            return ()
+    def _users(self) -> tuple[GpuUser, ...] | None:
+        """Return the processes on the board; None where the driver does not list them."""
+        return offered(lambda: self._port.users(self._board.ordinal))
 
 
 def _tenant(name: str, users: list[GpuUser], total_b: float | None) -> Tenant:
@@ -361,6 +370,13 @@ class SharedBoards:
         ledger = SharedLedger(port, item, schedule, emit, self)
         self._ledgers.append(ledger)
         return ledger
+
+    def has_ours(self, port: DevicePort, index: int) -> bool:
+        """Return whether the driver lists a process of the job on a device."""
+        if not isinstance(port, UsersPort):
+            return False
+        users = offered(lambda: port.users(index)) or ()
+        return any(self.processes.ours(user.pid) for user in users)
 
     def record_shares(self, *, final: bool) -> None:
         """Write the device record of each board that is shared: once, and at the end again with

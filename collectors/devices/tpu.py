@@ -90,7 +90,9 @@ class Tpu(DevicePort):
         except Exception as error:
             raise SourceAbsent(f"tpu-info finds no chip ({error})") from None
         if self._chip is None or self._count == 0:
-            raise SourceAbsent("tpu-info finds no chip; give the container its /dev/accel* or vfio")
+            raise SourceAbsent(
+                "tpu-info finds no chip", "give the container its /dev/accel* or vfio"
+            )
         self._power_w = self._rated(self._name)
         self._metrics = self._load_metrics()
         self._ask()
@@ -159,8 +161,11 @@ class Tpu(DevicePort):
     def _take(self) -> None:
         try:
             rows = self._metrics.get_chip_usage(self._chip)
-        except Exception:  # no workload yet, or gone
+            self._seen = (monotonic(), self._by_chip(rows))
+        except Exception:  # no workload yet, or gone, or rows of another release
             return
+
+    def _by_chip(self, rows: Sequence[Any]) -> dict[int, tuple[float, int, int]]:
         per_chip = max(1, len(rows) // max(1, self._count))
         chips: dict[int, tuple[float, int, int]] = {}
         for place, row in enumerate(rows):
@@ -170,7 +175,7 @@ class Tpu(DevicePort):
                 used + int(row.memory_usage),
                 total + int(row.total_memory),
             )
-        self._seen = (monotonic(), chips)
+        return chips
 
 
 def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gramwatt.collectors.devices.board import Billed, Board, Visible
+from gramwatt.collectors.devices.board import Billed, Board, MigSlice, Visible, billed_of
 
 CUDA, ORDINAL = "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"
 """Read by NVIDIA's runtime and by AMD's."""
@@ -20,6 +20,8 @@ NONE_WORDS = frozenset({"", "-1", "none", "nodevfiles"})
 ALL_WORDS = frozenset({"all", "void"})
 """`void` is what container runtimes set when they pass devices by another mechanism (CDI): the
 driver then lists exactly the container's devices."""
+SHARED_GPU = "GRAMWATT_SHARED_GPU"
+"""Says that boards are time-shared by several users."""
 SHORTEST_UUID = 4
 """`GPU-` alone would match every board; NVIDIA requires enough digits to be unique."""
 
@@ -74,40 +76,67 @@ def _listed(name: str, text: str, boards: Sequence[Board], *, ends_at_unknown: b
     for entry in (entry.strip() for entry in text.split(",")):
         if ends_at_unknown and entry.lower() in NONE_WORDS:
             break
-        match = _match(entry, boards)
-        if match is not None:
-            billed[match.device_id] = match
-            continue
-        remarks.append(f"{name} names {entry!r}, which is not one device here; it is not billed.")
-        if ends_at_unknown:
-            break
+        matches = _match(entry, boards)
+        if not matches and (board := _undescribed(entry, boards, billed)):
+            matches = [Billed(board, board.uuid, 1.0)]
+            remarks.append(
+                f"{name} names {entry!r}, which may be device {board.ordinal}, whose id cannot be "
+                "read; it is taken for that."
+            )
+        billed |= {match.device_id: match for match in matches}
+        if not matches:
+            remarks.append(
+                f"{name} names {entry!r}, which is not one device here; it is not billed."
+            )
+            if ends_at_unknown:
+                break
     return Visible(tuple(billed.values()), tuple(remarks))
 
 
-def _match(entry: str, boards: Sequence[Board]) -> Billed | None:
-    """Return the one device an entry means: index, UUID, beginning of a UUID, or MIG id."""
+def _match(entry: str, boards: Sequence[Board]) -> list[Billed]:
+    """Return what an entry means: index, UUID, beginning of a UUID, MIG id, or the index of a board
+    and of a slice on it, such as `0:1`.
+    """
     if entry.isdecimal():
         return _only(boards[int(entry) : int(entry) + 1])
     if entry.upper().startswith("MIG-"):
-        return _match_slice(entry, boards)
+        slices = [part for part in _slices(boards) if _begins(part[1].uuid, entry)]
+        return _slice(slices) if len(entry) > SHORTEST_UUID else []
+    board, colon, part = entry.partition(":")
+    if colon and board.isdecimal() and part.isdecimal():
+        of_board = _slices(boards[int(board) : int(board) + 1])
+        return _slice([item for item in of_board if item[1].position == int(part)])
     whole = [board for board in boards if board.uuid.lower() == entry.lower()]
     if whole:  # only NVIDIA's and AMD's begin with GPU-
         return _only(whole)
-    wanted = entry if entry.upper().startswith("GPU-") else f"GPU-{entry}"
-    if len(wanted) <= SHORTEST_UUID:
+    start = entry if entry.upper().startswith("GPU-") else f"GPU-{entry}"
+    if len(start) <= SHORTEST_UUID:
+        return []
+    return _only([board for board in boards if _begins(board.uuid, start)])
+
+
+def _begins(uuid: str, start: str) -> bool:
+    return uuid.lower().startswith(start.lower())
+
+
+def _slices(boards: Sequence[Board]) -> list[tuple[Board, MigSlice]]:
+    return [(board, part) for board in boards for part in board.slices]
+
+
+def _slice(matches: Sequence[tuple[Board, MigSlice]]) -> list[Billed]:
+    if len(matches) != 1:
+        return []
+    ((board, part),) = matches
+    return [Billed(board, part.uuid.replace("/", ":"), part.share)]
+
+
+def _only(matches: Sequence[Board]) -> list[Billed]:
+    return billed_of(matches[0]) if len(matches) == 1 else []
+
+
+def _undescribed(entry: str, boards: Sequence[Board], billed: Mapping[str, Billed]) -> Board | None:
+    """Return the first board that an id may be of, since the driver does not tell its own."""
+    if entry.isdecimal() or ":" in entry or entry.upper().startswith("MIG-"):
         return None
-    return _only([board for board in boards if board.uuid.lower().startswith(wanted.lower())])
-
-
-def _match_slice(entry: str, boards: Sequence[Board]) -> Billed | None:
-    found = [
-        Billed(board, part.uuid.replace("/", ":"), part.share)
-        for board in boards
-        for part in board.slices
-        if part.uuid.lower().startswith(entry.lower())
-    ]
-    return found[0] if len(found) == 1 and len(entry) > SHORTEST_UUID else None
-
-
-def _only(found: Sequence[Board]) -> Billed | None:
-    return Billed(found[0], found[0].uuid, 1.0) if len(found) == 1 else None
+    free = (board for board in boards if not board.described and board.uuid not in billed)
+    return next(free, None)

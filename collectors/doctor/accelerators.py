@@ -1,8 +1,8 @@
-"""Accelerators: which NVML functions answer, what other vendors give, and which a job has."""
+"""Accelerators: what the meter's own sources answer here, and which devices a job has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,10 +14,21 @@ from gramwatt.collectors.devices.board import (
     NotSupported,
     SourceAbsent,
     SourceError,
+    boards_of,
+    counted,
     present,
     vendors,
 )
-from gramwatt.collectors.devices.nvml import FAST_FIELDS, Nvml, chosen_calls, deciding
+from gramwatt.collectors.devices.nvml import (
+    FAST_FIELDS,
+    FIXES,
+    UNKNOWN_ERROR,
+    Nvml,
+    chosen_calls,
+    deciding,
+)
+from gramwatt.collectors.devices.trial import tried
+from gramwatt.collectors.devices.visibility import SHARED_GPU
 from gramwatt.collectors.doctor.finding import Finding, State, Target, known_kind
 from gramwatt.sci.base.quantity import Kind
 
@@ -39,47 +50,67 @@ FLAGS = (
     "start the container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)\n"
     "and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
 )
+CRASHED = "install another release of the driver; jobs are measured without these devices meanwhile"
+LOST = "the GPU is lost: `nvidia-smi -r` or a reboot brings it back"
 NEVER_RUN = "this source was never run on its hardware"
+UNKNOWN = "its energy stays unknown"
 
 
 def nvidia(target: Target) -> list[Finding]:
     """Return NVML, each GPU with each call, and the devices a job here would be billed for."""
     try:
         port = Nvml(target.nvml or chosen_calls(target.environ, SystemClock()))
-        port.open()
+        with tried(port) as crash:
+            if crash:
+                return [Finding("NVML", "missing", f"{crash}; {UNKNOWN}", CRASHED)]
+            port.open()
     except SourceAbsent as error:
-        return [_without_driver(target, error.message)]
+        return [_without_driver(target, error)]
     try:
-        count = port.count()
-        if count == 0:
+        try:
+            boards = boards_of(port, "unknown")
+        except SourceError as error:
+            text = f"the driver does not count its GPUs: {error.message}"
+            return [Finding("NVML", "missing", text, FIXES[UNKNOWN_ERROR])]
+        if not boards:
             text = "the driver answers but lists no GPU"
             return [Finding("NVML", "missing", text, FLAGS if target.in_container else INSTALL)]
-        found = [_gpu(port, index) for index in range(count)]
-        return [_library(port, count), *found, _billed(target, port, count)]
+        gpus = [_gpu(target, port, board) for board in boards]
+        return [_library(port, len(boards)), *gpus, _billed(target, port, boards)]
     finally:
         port.close()
 
 
+def others(target: Target) -> list[Finding]:
+    """Return a finding for each device of each vendor here, and one for all that are not."""
+    here = [vendor for vendor in present(target.place) if vendor is not Nvml]
+    findings = [item for vendor in here for item in _vendor(vendor.at(target.place))]
+    names = [vendor.title for vendor in vendors() if vendor not in (*here, Nvml)]
+    if names:
+        listed = ", ".join(names)
+        findings.append(Finding("other vendors", "absent", f"no device here of: {listed}"))
+    return findings
+
+
 def _library(port: Nvml, count: int) -> Finding:
-    try:
-        driver = f"driver {port.calls.driver()}"
-    except SourceError as error:
-        driver = f"driver version unknown ({error.code})"
     if port.meter != "nvml":
         text = f"{port.meter} replaces NVML: its figures are not of this hardware"
         return Finding("NVML", "limited", text, "unset GRAMWATT_NVML to measure the real GPUs")
-    return Finding("NVML", "ok", f"{driver}, {count} GPU{'s' if count > 1 else ''}")
+    driver = port.driver()
+    text = f"driver {driver}" if driver else "driver version unknown"
+    text += f", {count} GPU{'s' if count > 1 else ''}"
+    remarks = port.remarks()
+    return Finding("NVML", "limited" if remarks else "ok", "; ".join((text, *remarks)))
 
 
-def _without_driver(target: Target, why: str) -> Finding:
+def _without_driver(target: Target, error: SourceAbsent) -> Finding:
     nodes = (target.root / "dev/nvidiactl").exists()
-    if nodes:
-        text = f"{why}; the device nodes are here, so the library is not"
-        return Finding("NVML", "missing", text, FLAGS if target.in_container else INSTALL)
-    if not _has_nvidia_pci(target.root):
-        return Finding("NVML", "absent", f"no NVIDIA GPU on this machine's PCI bus ({why})")
-    text = f"{why}; there is an NVIDIA GPU on the PCI bus"
-    return Finding("NVML", "missing", text, FLAGS if target.in_container else INSTALL)
+    if not nodes and not _has_nvidia_pci(target.root):
+        text = f"no NVIDIA GPU on this machine's PCI bus ({error.message})"
+        return Finding("NVML", "absent", text)
+    where = "the device nodes are here" if nodes else "there is an NVIDIA GPU on the PCI bus"
+    fix = error.fix or (FLAGS if target.in_container else INSTALL)
+    return Finding("NVML", "missing", f"{error.message}; {where}", fix)
 
 
 def _has_nvidia_pci(root: Path) -> bool:
@@ -89,35 +120,42 @@ def _has_nvidia_pci(root: Path) -> bool:
     return any(text_of(path) == NVIDIA_PCI for path in folder.glob("*/vendor"))
 
 
-def _gpu(port: Nvml, index: int) -> Finding:
-    failures = _failures(port, index)
-    kind, source = _energy_source(port, index, failures)
+def _gpu(target: Target, port: Nvml, board: Board) -> Finding:
+    failures = _failures(port, board.ordinal)
+    kind, source = _energy_source(port, board)
     state: State = "ok"
     if kind is None:
         state = "missing"
     elif set(failures) - {"fields"}:
         state = "limited"
-    detail = f"{_answer(port, 'name', index)} {_answer(port, 'uuid', index)}: {source}"
+    detail = f"{board.name} {board.uuid if board.described else 'of unknown id'}: {source}"
     if failures:
         calls = (f"{FUNCTIONS[call]} ({code})" for call, code in failures.items())
         detail += f"; no answer from {', '.join(calls)}"
-    lost = "device-lost" in failures.values()
-    fix = "the GPU is lost: `nvidia-smi -r` or a reboot brings it back" if lost else None
-    return Finding(f"GPU {index}", state, detail, fix, kind)
+    if SHARED_GPU in target.environ and _error_code(partial(port.users, board.ordinal)):
+        state = "limited" if state == "ok" else state
+        detail += f"; {SHARED_GPU} is set, and who uses it is not listed: it cannot be divided"
+    fix = LOST if "device-lost" in failures.values() else None
+    return Finding(f"GPU {board.ordinal}", state, detail, fix, kind)
 
 
-def _energy_source(port: Nvml, index: int, failures: Mapping[str, str]) -> tuple[Kind | None, str]:
-    """Return how the GPU's energy is known, and where it comes from in words."""
+def _energy_source(port: DevicePort, board: Board) -> tuple[Kind | None, str]:
+    """Return how a device's energy is known, and where it comes from in words, by a reading as the
+    meter takes it.
+    """
     try:
-        has_counter = port.read(index).counter_mj is not None
-    except NotSupported:
-        return None, "neither energy nor power can be read; its energy stays unknown"
-    except Exception:  # lost, for instance: what it offers is not known now
-        has_counter = False
-    if has_counter or "energy_mj" not in failures:
+        counter_mj = port.read(board.ordinal).counter_mj
+    except NotSupported as error:
+        return None, f"{error.message}; {UNKNOWN}"
+    except Exception as error:  # lost, for instance
+        return None, f"it does not answer now ({error}); until it does, {UNKNOWN}"
+    if board.share < 1 and port.sampled_kind != "derived":
+        return "attributed", f"1 of {round(1 / board.share)} devices behind one sensor"
+    if counter_mj is not None:
         return "measured", "energy counter"
-    text = "no counter (parts before Volta, virtual GPUs): sampled power is integrated"
-    return "integrated", text
+    if port.sampled_kind == "derived":
+        return "derived", "a percentage of the catalog's rated power"
+    return known_kind(port.sampled_kind), "no counter answers: sampled power is integrated"
 
 
 def _failures(port: Nvml, index: int) -> dict[str, str]:
@@ -140,78 +178,56 @@ def _error_code(call: Callable[[], object]) -> str | None:
     return None
 
 
-def _answer(port: Nvml, call: str, index: int) -> str:
-    try:
-        return str(port.calls.ask(call, index))
-    except Exception:
-        return "unknown"
-
-
-def _billed(target: Target, port: Nvml, count: int) -> Finding:
+def _billed(target: Target, port: Nvml, boards: Sequence[Board]) -> Finding:
     """Return which GPUs a job started here would be billed for, and the variable that decides."""
-    boards = [
-        Board(i, _answer(port, "uuid", i), _answer(port, "name", i), port.calls.slices(i))
-        for i in range(count)
-    ]
-    found = port.visible(target.environ, boards)
-    name = deciding(target.environ)
-    reason = f"{name}={target.environ[name]}" if name else "no variable names any"
+    module = any(vendor.device_class == "module" for vendor in present(target.place))
+    visible = port.visible(target.environ, boards)
+    billed = counted(visible.billed, beside_module=module)
     parts = [
         f"GPU {item.board.ordinal}"
         + ("" if item.device_id == item.board.uuid else f" ({item.device_id})")
-        for item in found.billed
+        for item in billed
     ]
-    detail = f"{reason}: a job here has {', '.join(parts) or 'no GPU'} of {count}"
-    attributed: Kind | None = "attributed" if any(i.share < 1 for i in found.billed) else None
-    if not found.remarks:
-        return Finding("visible GPUs", "ok", detail, None, attributed)
-    detail += "; " + " ".join(found.remarks)
+    detail = f"{_reason(target.environ)}: a job here has {', '.join(parts) or 'no GPU'}"
+    detail += f" of {len(boards)}"
+    kind: Kind | None = "attributed" if any(item.share < 1 for item in billed) else None
+    if len(billed) < len(visible.billed):
+        detail += "; what the module's sensors hold does not count again"
+    if not visible.remarks:
+        return Finding("visible GPUs", "ok", detail, None, kind)
+    detail += "; " + " ".join(visible.remarks)
     fix = "name the GPUs by UUID, as `nvidia-smi -L` lists them"
-    return Finding("visible GPUs", "limited", detail, fix, attributed)
+    return Finding("visible GPUs", "limited", detail, fix, kind)
 
 
-def others(target: Target) -> list[Finding]:
-    """Return a finding for each device of each vendor here, and one for all that are not."""
-    here = [vendor for vendor in present(target.place) if vendor is not Nvml]
-    found = [item for vendor in here for item in _vendor(vendor.at(target.place))]
-    names = [vendor.title for vendor in vendors() if vendor not in (*here, Nvml)]
-    if names:
-        listed = ", ".join(names)
-        found.append(Finding("other vendors", "absent", f"no device here of: {listed}"))
-    return found
+def _reason(environ: Mapping[str, str]) -> str:
+    name = deciding(environ)
+    return f"{name}={environ[name]}" if name else "no variable names any"
 
 
 def _vendor(port: DevicePort) -> list[Finding]:
     try:
-        port.open()
-    except SourceError as error:
-        why, _, advice = error.message.partition("; ")
-        detail = f"found, but it cannot be read: {why}; its energy stays unknown"
-        return [Finding(port.title, "missing", detail, advice or None)]
+        with tried(port) as crash:
+            if crash:
+                return [Finding(port.title, "missing", f"{crash}; {UNKNOWN}", CRASHED)]
+            port.open()
+    except SourceAbsent as error:
+        detail = f"found, but it cannot be read: {error.message}; {UNKNOWN}"
+        return [Finding(port.title, "missing", detail, error.fix or None)]
     try:
-        return [_device(port, index) for index in range(port.count())]
+        return [_device(port, board) for board in boards_of(port, "unknown")]
     finally:
         port.close()
 
 
-def _device(port: DevicePort, index: int) -> Finding:
-    what, board = f"{port.title} {index}", port.board(index)
-    name = f"{board.name} {board.uuid}"
-    kind = port.sampled_kind
-    try:
-        if port.read(index).counter_mj is not None:
-            kind = "measured"
-    except NotSupported as error:
-        return Finding(what, "missing", f"{name}: {error.message}")
-    except SourceError:  # a passing reason
-        pass
-    kind = "attributed" if board.share < 1 and kind != "derived" else kind
-    source = {
-        "measured": "energy counter",
-        "attributed": f"1 of {round(1 / board.share)} devices behind one sensor",
-        "integrated": "no counter: sampled power is integrated",
-        "derived": "a percentage of the catalog's rated power",
-    }[kind]
+def _device(port: DevicePort, board: Board) -> Finding:
+    what = f"{port.title} {board.ordinal}"
+    name = f"{board.name} {board.uuid if board.described else 'of unknown id'}"
+    if board.part_of == "processor":
+        detail = f"{name}: part of the processor, whose energy holds it"
+        return Finding(what, "ok", detail)
+    kind, source = _energy_source(port, board)
+    if kind is None:
+        return Finding(what, "missing", f"{name}: {source}")
     scope = "; the host is inside this figure" if board.includes_host else ""
-    detail = f"{name}: {source}{scope}; {NEVER_RUN}"
-    return Finding(what, "limited", detail, None, known_kind(kind))
+    return Finding(what, "limited", f"{name}: {source}{scope}; {NEVER_RUN}", None, kind)

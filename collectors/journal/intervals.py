@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.sci.journal.records import MAXIMA
+from gramwatt.sci.journal.records import MAXIMA, UNREAD_W
 
 FINE_S, MIDDLE_S, COARSE_S, DAY_S = 10, 60, 300, 86_400
 FINE_UNTIL_S, MIDDLE_UNTIL_S = 300, 3_600
@@ -92,6 +92,8 @@ class Interval:
     energy_j: float = 0.0
     power_max_w: float | None = None
     memory_peak_b: float | None = None
+    most_w: float | None = None
+    """The most that the device can have drawn, where nothing was read [W]; else None."""
     utilisation: Samples = field(default_factory=Samples)
     profile: dict[str, Samples] = field(default_factory=dict)
 
@@ -114,10 +116,11 @@ class Interval:
         }
 
     def _profile(self) -> dict[str, float | None]:
-        return {
+        profile = {
             name: samples.highest if name in MAXIMA else samples.mean
             for name, samples in self.profile.items()
         }
+        return profile if self.most_w is None else {**profile, UNREAD_W: round(self.most_w, 3)}
 
     def state(self) -> dict[str, Any]:
         """Return everything that `restored` needs, for JSON."""
@@ -167,15 +170,20 @@ class Ledger:
         energy_j: float,
         kind: str,
         power_w: float | None = None,
+        most_w: float | None = None,
     ) -> None:
-        """Add `energy_j` [J] over [start, end). A segment without length is ignored."""
+        """Add `energy_j` [J] over [start, end). A segment without length is ignored.
+
+        `most_w` is for a segment in which nothing was read: the most that it can hold [W].
+        """
         if self._kind and kind != "estimated":
             kind = self._kind
-        if self.open and (self.open.kind != kind or self.open.end_ns != start_ns):
+        before = self.open
+        if before and (before.kind, before.end_ns, before.most_w) != (kind, start_ns, most_w):
             self.close()
         while start_ns < end_ns:
             if self.open is None:
-                self.open = Interval(start_ns, kind)
+                self.open = Interval(start_ns, kind, most_w=most_w)
             # By the open interval's own start: one that began fine ends fine.
             cut_ns = self._schedule.next_cut_ns(self.open.start_ns, start_ns, end_ns)
             until_ns = min(cut_ns, end_ns)

@@ -8,7 +8,7 @@ from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.board import Notify
-from gramwatt.collectors.devices.sampler import Device, DeviceGroup, NodeJob, Put
+from gramwatt.collectors.devices.sampler import Device, NodeJob, Put, Sampler
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.share import Whose
@@ -48,12 +48,12 @@ class DeviceManager:
         self._locks = DeviceLocks(folder.parents[2], job_id, node)
         processes = Processes(lambda: self.pids, job_id)
         self._boards = SharedBoards(self._locks, processes, dependencies.environ, put, notify)
-        self._groups: list[DeviceGroup] = []
+        self._groups: list[Sampler] = []
         self._host: HostDevices | None = None
         self._host_begins: tuple[dict[str, Any] | None, int] = None, 0
         self._known: dict[str, Any] = {}
         self._environs: list[tuple[Mapping[str, str], int]] = []
-        self._retry_at_ns: dict[DeviceGroup | HostDevices | None, int] = {}
+        self._retry_at_ns: dict[Sampler | HostDevices | None, int] = {}
         """When what has raised is tried again [ns]; None is the host that has not begun."""
 
     @property
@@ -75,7 +75,7 @@ class DeviceManager:
         self._known = (state or {}).get("devices", {})
         environ = self._dependencies.environ
         ports = self._dependencies.ports(environ)
-        self._groups = [DeviceGroup(self._job, port, self._boards) for port in ports]
+        self._groups = [Sampler(self._job, port, self._boards) for port in ports]
         self.adopt(environ, mark_ns)
         if not any(group.includes_host for group in self._groups):
             self._host_begins = (state or {}).get("host"), mark_ns
@@ -116,12 +116,12 @@ class DeviceManager:
     @property
     def awaits_start(self) -> bool:
         """True while the first readings still wait for the counters' ticks."""
-        return any(group.sampler.awaits_start for group in self._groups)
+        return any(group.awaits_start for group in self._groups)
 
     def add_boundary(self, time_ns: int) -> None:
         """End open intervals at a window's edge [ns], where they can be read at once."""
         for group in self._groups:
-            self._guarded(group, group.sampler.add_boundary, time_ns)
+            self._guarded(group, group.add_boundary, time_ns)
         if self._host:
             self._guarded(self._host, self._host.mark, time_ns)
 
@@ -133,6 +133,8 @@ class DeviceManager:
         ledgers = [ledger for group in self._groups for ledger in group.ledgers]
         ledgers += self._host.ledgers if self._host else ()
         spans = [(ledger.device_id, ledger.open) for ledger in ledgers]
+        now_ns = self._job.timeline.now_ns()
+        spans += [span for group in self._groups for span in group.unread_intervals(now_ns)]
         return [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
 
     def stop(self, stop_ns: int) -> None:
@@ -151,9 +153,9 @@ class DeviceManager:
 
     def state(self) -> dict[str, Any]:
         """Return what the next meter needs to continue, JSON-ready."""
-        meters = [device.meter for device in self._devices()]
+        states = {name: state for group in self._groups for name, state in group.states()}
         return {
-            "devices": {**self._known, **{one.ledger.device_id: one.state() for one in meters}},
+            "devices": {**self._known, **states},
             "host": self._host.state() if self._host else None,
         }
 
@@ -169,7 +171,7 @@ class DeviceManager:
         self._host = host
 
     def _guarded(
-        self, part: DeviceGroup | HostDevices | None, action: Callable[..., None], *arguments: Any
+        self, part: Sampler | HostDevices | None, action: Callable[..., None], *arguments: Any
     ) -> None:
         """Act on one vendor's devices or the host, which may raise without harm to the others.
 
@@ -183,23 +185,24 @@ class DeviceManager:
             self._retry_at_ns.pop(part, None)
         except Exception as error:  # a vendor's library, or a file of the system
             self._retry_at_ns[part] = now_ns + RETRY_NS
-            what = part.name if isinstance(part, DeviceGroup) else HOST
+            what = part.name if isinstance(part, Sampler) else HOST
             text = f"measuring {what} failed: {error!r}; it is tried again."
             self._job.notify("meter-gap", text)
 
-    def _tick_group(self, group: DeviceGroup) -> None:
+    def _tick_group(self, group: Sampler) -> None:
         now_ns = self._job.timeline.now_ns()
-        if group in self._retry_at_ns or (group.retry_at_ns and now_ns >= group.retry_at_ns):
+        if group in self._retry_at_ns or group.wants_boards(now_ns):
             for environ, mark_ns in self._environs:
                 self._adopt(group, environ, mark_ns)
         group.tick()
 
-    def _adopt(self, group: DeviceGroup, environ: Mapping[str, str], mark_ns: int) -> None:
+    def _adopt(self, group: Sampler, environ: Mapping[str, str], mark_ns: int) -> None:
         # A machine with another vendor's devices has no NVML to miss.
         others = any(other.ledgers for other in self._groups if other is not group)
         # Most virtual machines have no GPU, and no job uses one without the kernel's driver.
         expected = not others and not self._dependencies.machine().virtual
-        group.adopt(environ, self._known, mark_ns, expected=expected)
+        module = any(other.is_module for other in self._groups if other is not group)
+        group.adopt(environ, self._known, mark_ns, expected=expected, beside_module=module)
 
     def _devices(self) -> list[Device]:
-        return [device for group in self._groups for device in group.sampler.devices]
+        return [device for group in self._groups for device in group.devices]

@@ -72,6 +72,9 @@ clocks reduced by the power limit, by heat, or by the protection of the board.""
 MAXIMA = ("temperature_c",)
 """Names in `profile` of highest readings: device temperature [degC]."""
 PROFILE_NAMES = (*MEANS, *MAXIMA)
+UNREAD_W = "unread_w"
+"""Name in `profile` of the most that a device can have drawn [W], in an interval in which nothing
+was read: its energy is that of the last power, and may be anything from nothing to that."""
 
 WINDOW_UNIT = "window"
 """Unit in the line of a window in which nothing was counted (docs/journal.md, "Windows")."""

@@ -98,7 +98,7 @@ def test_a_machine_without_a_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         raise missing
 
     monkeypatch.setattr(pynvml, "nvmlInit", init)
-    with pytest.raises(SourceAbsent, match="driver does not answer"):
+    with pytest.raises(SourceAbsent, match="library is not here"):
         Pynvml().open()
 
 
@@ -181,7 +181,7 @@ def test_mig_devices_and_their_share_of_the_slices(driver: Callable[..., Pynvml]
         ),
         nvmlDeviceGetUUID="MIG-1",
     )
-    assert port.slices(0) == (MigSlice("MIG-1", 0.5), MigSlice("MIG-1", 0.5))
+    assert port.slices(0) == (MigSlice("MIG-1", 0.5, 0), MigSlice("MIG-1", 0.5, 1))
     unsupported = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     assert driver(nvmlDeviceGetMigMode=unsupported).slices(0) == ()
     assert driver(nvmlDeviceGetMigMode=[0, 0]).slices(0) == ()

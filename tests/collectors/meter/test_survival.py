@@ -52,7 +52,7 @@ No counter; frozen, backwards, reset, spike
     collectors/meter/test_node_meter.py::test_without_a_counter_power_is_integrated_ten_times_a_second
     collectors/meter/test_node_meter.py::test_a_counter_that_lies_is_replaced_by_power_for_that_span_only
 GPU lost, NotSupported per call
-    collectors/meter/test_node_meter.py::test_a_lost_gpu_is_closed_and_the_others_go_on
+    collectors/meter/test_node_meter.py::test_a_lost_gpu_is_estimated_and_the_others_go_on
     collectors/meter/test_node_meter.py::test_calls_that_are_not_supported_are_told_apart
     collectors/journal/test_recovery.py::test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement
 MIG, shared GPU
@@ -243,9 +243,9 @@ def test_what_a_kubernetes_device_plugin_hands_over_is_billed() -> None:
         Board(1, "GPU-bbbb2222", "H100", (MigSlice("MIG-cccc3333", 1 / 7),)),
     ]
     for value, expected in (
-        ("GPU-bbbb2222", [("GPU-bbbb2222", 1.0)]),
+        ("GPU-bbbb2222", [("MIG-cccc3333", 1 / 7)]),
         ("MIG-cccc3333", [("MIG-cccc3333", 1 / 7)]),
-        ("void", [("GPU-aaaa1111", 1.0), ("GPU-bbbb2222", 1.0)]),
+        ("void", [("GPU-aaaa1111", 1.0), ("MIG-cccc3333", 1 / 7)]),
         ("none", []),
     ):
         found = visible({"NVIDIA_VISIBLE_DEVICES": value}, boards)

@@ -1,0 +1,362 @@
+"""Whatever a driver counts is measured, or is in the job with its energy unknown."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.devices.amd import AmdSmi
+from gramwatt.collectors.devices.board import (
+    Board,
+    DevicePort,
+    MigSlice,
+    NotSupported,
+    Place,
+    SourceAbsent,
+    boards_of,
+)
+from gramwatt.collectors.devices.jetson import Jetson
+from gramwatt.collectors.devices.nvml import Nvml, Pynvml, visible
+from gramwatt.collectors.devices.trial import tried
+from gramwatt.collectors.doctor import accelerators
+from gramwatt.collectors.doctor.finding import Target
+from gramwatt.sci.journal.merge import MergedDevice
+from gramwatt.sci.journal.records import HOST_CLASSES, EndRecord
+from tests.collectors.rig import Rig, by_type, energy_j, gpu
+from tests.collectors.vendor_fakes import FakeAmdSmi, FakeHlml, HlmlError, VendorRig, write
+
+
+def failing(*calls: str, kind: str = "failing", **more: Any) -> list[dict[str, Any]]:
+    return [{"type": kind, "call": call, **more} for call in calls]
+
+
+LOST = failing("uuid", "name", "fields", "energy", "power", kind="lost")
+
+
+def run(rig: Rig, duration_s: float = 20.0, **environ: str) -> dict[str, MergedDevice]:
+    """The devices of a job, without processor and memory."""
+    meter = rig.start(environ=environ)
+    rig.run(duration_s, meter)
+    rig.stop(meter)
+    found = [d for d in rig.merged().devices if d.record.device_class not in HOST_CLASSES]
+    return {device.record.device_id: device for device in found}
+
+
+def notices(rig: Rig) -> list[str]:
+    (end,) = by_type(rig.records(), EndRecord)
+    return list(end.notices)
+
+
+def test_a_board_without_a_name_is_measured(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(faults=failing("name")))
+    (device,) = run(rig).values()
+    assert device.record.name == "NVIDIA GPU"
+    assert energy_j(device.intervals, "measured") == pytest.approx(20 * 250, rel=1e-3)
+
+
+def test_a_lost_board_takes_no_other_with_it_and_its_energy_is_unknown(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(faults=LOST), gpu(), gpu())
+    first, second, third = run(rig).values()
+    names = [device.record.device_id for device in (first, second, third)]
+    unknown = next(device for device in (first, second, third) if not device.intervals)
+    assert unknown.record.device_id.endswith("-nvml-synthetic-0")
+    assert {rig.nvml.gpus[1].uuid, rig.nvml.gpus[2].uuid} < set(names)
+    assert any(text.startswith("energy-unmeasured: ") for text in notices(rig))
+
+
+def test_a_board_that_comes_back_is_measured_under_the_id_that_it_was_given(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(faults=[{**fault, "until_s": 30} for fault in LOST]))
+    (device,) = run(rig, 100).values()
+    assert device.record.name == "Synthetic GPU"
+    assert energy_j(device.intervals, "measured") > 60 * 250
+    assert energy_j(device.intervals) == pytest.approx(100 * 250, rel=0.01)
+
+
+def test_ordinals_are_the_drivers_also_where_a_board_is_not_described(tmp_path: Path) -> None:
+    boards = [gpu() for _ in range(4)]
+    boards[1] = gpu(faults=failing("uuid"))
+    rig = Rig(tmp_path, *boards)
+    assert list(run(rig, CUDA_VISIBLE_DEVICES="2")) == [rig.nvml.gpus[2].uuid]
+
+
+def test_an_id_that_fits_no_board_may_be_that_of_one_not_described(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(), gpu(faults=failing("uuid")))
+    (device,) = run(rig, CUDA_VISIBLE_DEVICES="GPU-12345678").values()
+    assert device.record.device_id.endswith("-nvml-synthetic-1")
+    assert any("may be device 1" in text for text in notices(rig))
+
+
+@pytest.mark.parametrize(
+    ("calls", "kind"), [(("fields", "energy"), "integrated"), (("fields", "power"), "measured")]
+)
+def test_one_call_that_fails_for_ever_costs_its_own_figure_only(
+    tmp_path: Path, calls: tuple[str, ...], kind: str
+) -> None:
+    rig = Rig(tmp_path, gpu(faults=failing(*calls)))
+    (device,) = run(rig).values()
+    assert energy_j(device.intervals, kind) == pytest.approx(20 * 250, rel=1e-3)
+    assert device.record.kind == kind
+
+
+def test_a_call_of_another_vendor_that_fails_costs_its_own_figure_only(tmp_path: Path) -> None:
+    def amd(rig: VendorRig) -> list[DevicePort]:
+        return [AmdSmi(lambda: FakeAmdSmi(rig, "AMD Instinct MI210"))]
+
+    rig = VendorRig(tmp_path, amd, gpu(faults=failing("energy")))
+    (device,) = run(rig).values()
+    assert energy_j(device.intervals, "integrated") == pytest.approx(20 * 250, rel=0.01)
+
+
+def test_one_gaudi_whose_handle_is_lost_takes_no_other_with_it(tmp_path: Path) -> None:
+    from gramwatt.collectors.devices.gaudi import Pyhlml
+
+    class OneLost(FakeHlml):
+        def hlmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+            if index == 0:
+                raise HlmlError(11)
+            return index
+
+    rig = VendorRig(tmp_path, lambda rig: [Pyhlml(lambda: OneLost(rig))], gpu(), gpu())
+    lost, measured = sorted(run(rig).values(), key=lambda device: len(device.intervals))
+    assert lost.intervals == ()
+    assert energy_j(measured.intervals) == pytest.approx(20 * 250, rel=1e-3)
+
+
+RYZEN = {"0000:c1:00.0": ("0x1002", "0x030000"), "0000:c1:00.2": ("0x1022", "0x108000")}
+
+
+def pci(root: Path, functions: dict[str, tuple[str, str]]) -> None:
+    for address, (vendor, kind) in functions.items():
+        folder = f"sys__bus__pci__devices__{address}__"
+        write(root, **{f"{folder}vendor": f"{vendor}\n", f"{folder}class": f"{kind}\n"})
+
+
+def test_graphics_inside_a_processor_are_no_board(tmp_path: Path) -> None:
+    write(tmp_path, dev__kfd="")
+    pci(tmp_path, RYZEN)
+    place = Place(tmp_path, {}, "linux", "x86_64")
+    assert not AmdSmi.present(place)
+    pci(tmp_path, {"0000:03:00.0": ("0x1002", "0x030000")})
+    assert AmdSmi.present(place)
+
+    def amd(rig: VendorRig) -> list[DevicePort]:
+        addresses = ["0000:03:00.0", "0000:c1:00.0"]
+        fake = FakeAmdSmi(rig, "Radeon RX 7900 XTX", "AMD Radeon Graphics", bdf=addresses)
+        return [AmdSmi(lambda: fake, tmp_path)]
+
+    rig = VendorRig(tmp_path / "home", amd, gpu(), gpu())
+    (device,) = run(rig).values()
+    assert device.record.name == "Radeon RX 7900 XTX"
+
+
+@pytest.mark.parametrize("name", ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"])
+def test_an_empty_list_of_amd_devices_opens_nothing(name: str) -> None:
+    assert AmdSmi(lambda: None).wants_none({name: ""})
+    assert not AmdSmi(lambda: None).wants_none({name: "0"})
+
+
+def test_a_jetsons_own_nvml_is_inside_the_modules_sensors(tmp_path: Path) -> None:
+    chip = "sys__bus__i2c__drivers__ina3221__1-0040__hwmon__hwmon1__"
+    rail = {"in1_label": "VDD_IN", "in1_input": "5000", "curr1_input": "2000"}
+    write(tmp_path, **{chip + name: text for name, text in rail.items()})
+    silent = failing("energy", "power", "fields", kind="unsupported")
+    rig = VendorRig(
+        tmp_path / "home",
+        lambda rig: [Jetson(tmp_path), Nvml(rig.nvml)],
+        gpu(name="Orin (nvgpu)", faults=silent),
+    )
+    (device,) = run(rig).values()
+    assert (device.record.device_class, energy_j(device.intervals)) == (
+        "module",
+        pytest.approx(200),
+    )
+
+
+def test_an_orin_whose_module_is_not_read_stays_unknown(tmp_path: Path) -> None:
+    silent = failing("energy", "power", "fields", kind="unsupported")
+    (device,) = run(Rig(tmp_path, gpu(name="Orin (nvgpu)", faults=silent))).values()
+    assert device.intervals == ()
+
+
+SLICES = (MigSlice("MIG-1111aaaa", 3 / 7, 1), MigSlice("MIG-2222bbbb", 1 / 7, 4))
+
+
+@pytest.mark.parametrize(
+    ("environ", "slices", "expected", "remarks"),
+    [
+        ({}, SLICES[:1], ["MIG-1111aaaa"], 0),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, SLICES[:1], ["MIG-1111aaaa"], 0),
+        ({"NVIDIA_VISIBLE_DEVICES": "all"}, SLICES[:1], ["MIG-1111aaaa"], 0),
+        ({"NVIDIA_VISIBLE_DEVICES": "void"}, SLICES[:1], ["MIG-1111aaaa"], 0),
+        ({"SLURM_JOB_GPUS": "0"}, SLICES, ["MIG-1111aaaa", "MIG-2222bbbb"], 1),
+        ({"NVIDIA_VISIBLE_DEVICES": "0:4"}, SLICES, ["MIG-2222bbbb"], 0),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-2222"}, SLICES, ["MIG-2222bbbb"], 0),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, (), ["GPU-a"], 1),
+    ],
+)
+def test_of_a_board_in_mig_mode_its_slices_are_billed_or_it_is_said(
+    environ: dict[str, str], slices: tuple[MigSlice, ...], expected: list[str], remarks: int
+) -> None:
+    boards = [Board(0, "GPU-a", "NVIDIA A100", slices, mig=True)]
+    found = Nvml(Pynvml()).visible(environ, boards)
+    assert [item.device_id for item in found.billed] == expected
+    assert len(found.remarks) == remarks
+
+
+def test_a_board_of_which_one_slice_is_named_is_not_billed_whole() -> None:
+    boards = [Board(0, "GPU-a", "NVIDIA A100", SLICES, mig=True)]
+    (item,) = visible({"NVIDIA_VISIBLE_DEVICES": "0:1"}, boards).billed
+    assert item.share == pytest.approx(3 / 7)
+
+
+def binding(**more: Any) -> Any:
+    """A pynvml of another time: texts are bytes, and functions may lack."""
+
+    class NVMLError(Exception):
+        value = 999
+
+    def name(_handle: Any) -> str:
+        raise UnicodeDecodeError("utf-8", b"\xf8", 0, 1, "invalid start byte")
+
+    return SimpleNamespace(
+        __file__="/old/pynvml.py",
+        NVMLError=NVMLError,
+        NVML_ERROR_NOT_SUPPORTED=3,
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlLib=SimpleNamespace(),
+        nvmlSystemGetDriverVersion=lambda: b"580.1",
+        nvmlDeviceGetCount=lambda: 1,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetUUID=lambda handle: b"GPU-aaaa",
+        nvmlDeviceGetPowerUsage=lambda handle: 300_000,
+        **{"nvmlDeviceGetName": name, **more},
+    )
+
+
+def test_an_old_binding_is_read_as_far_as_it_can_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", binding())
+    port = Nvml(Pynvml())
+    port.open()
+    (board,) = boards_of(port, "n")
+    assert (board.uuid, board.name, port.driver()) == ("GPU-aaaa", "NVIDIA GPU", "580.1")
+    assert port.read(0) == (None, 300_000, None)
+    (remark,) = port.remarks()
+    assert "/old/pynvml.py" in remark
+
+
+def test_names_in_bytes_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = binding(nvmlDeviceGetName=lambda handle: b"NVIDIA H100")
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", old)
+    port = Nvml(Pynvml())
+    port.open()
+    assert port.board(0).name == "NVIDIA H100"
+
+
+class Native(DevicePort):
+    """A vendor whose library is native code."""
+
+    vendor = title = meter = library = "Acme"
+    native = True
+
+    def __init__(self, in_child: Callable[[], None]) -> None:
+        self.in_child, self.parent = in_child, os.getpid()
+
+    def open(self) -> None:
+        if os.getpid() != self.parent:
+            self.in_child()
+
+    def count(self) -> int:
+        return 1
+
+    def board(self, index: int) -> Board:
+        return Board(index, "acme-0", "Acme X1")
+
+    def power_mw(self, index: int) -> float:
+        return 250_000.0
+
+
+def test_a_library_that_crashes_is_not_asked_by_the_meter(tmp_path: Path) -> None:
+    def crash() -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    with tried(Native(crash)) as how:
+        assert how == "Acme crashes when it is asked (SIGSEGV)"
+    rig = VendorRig(tmp_path, lambda _: [Native(crash)])
+    (device,) = run(rig).values()
+    assert (device.record.name, device.intervals) == ("Acme, not readable", ())
+    assert any("crashes when it is asked" in text for text in notices(rig))
+
+
+def test_a_library_that_works_or_raises_is_asked(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise SourceAbsent("not here")
+
+    for in_child in (lambda: None, fail):
+        with tried(Native(in_child)) as how:
+            assert how is None
+    (device,) = run(VendorRig(tmp_path, lambda _: [Native(lambda: None)])).values()
+    assert energy_j(device.intervals, "integrated") == pytest.approx(20 * 250, rel=1e-3)
+
+
+def test_what_a_meter_read_before_its_driver_crashed_is_continued_as_an_estimate(
+    tmp_path: Path,
+) -> None:
+    rig = VendorRig(tmp_path, lambda _: [Native(lambda: None)])
+    rig.clients[100] = 1
+    first = rig.start()
+    rig.run(60, first)
+    rig.kill(first)
+    rig.make = lambda _: [Native(lambda: os.kill(os.getpid(), signal.SIGSEGV))]
+    second = rig.start(restart=1)
+    rig.run(60, second)
+    rig.stop(second)
+    devices = {d.record.device_id: d for d in rig.merged().devices}
+    assert energy_j(devices["acme-0"].intervals) == pytest.approx(120 * 250, rel=0.01)
+    assert energy_j(devices["acme-0"].intervals, "estimated") > 50 * 250
+
+
+def test_boards_that_are_left_alone_while_others_work_are_named(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(), gpu(utilisation_percent=0), gpu(utilisation_percent=0))
+    run(rig, 90)
+    (text,) = [text for text in notices(rig) if text.startswith("device-visibility: ")]
+    assert "NVIDIA GPU 1, 2: no use was seen" in text
+
+
+def test_doctor_asks_the_meters_own_code(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(faults=LOST), gpu(faults=failing("fields", "energy")))
+    place = Place(tmp_path, {"GRAMWATT_SHARED_GPU": "1"}, "linux", "x86_64")
+    _, lost, integrated, billed = accelerators.nvidia(Target(place, rig.nvml))
+    assert (lost.state, lost.kind) == ("missing", None)
+    assert "does not answer now" in lost.detail
+    assert integrated.kind == "integrated"
+    assert "GPU 0, GPU 1 of 2" in billed.detail
+    rig.nvml.gpus[1].faults += failing("users", kind="unsupported")
+    detail = accelerators.nvidia(Target(place, rig.nvml))[2].detail
+    assert "who uses it is not listed" in detail
+
+
+def test_doctor_tells_a_driver_that_fails_from_a_library_that_is_missing(tmp_path: Path) -> None:
+    class Fails(Pynvml):
+        def open(self) -> None:
+            raise SourceAbsent("the NVIDIA driver does not answer: Unknown Error", "start it anew")
+
+    write(tmp_path, dev__nvidiactl="")
+    (found,) = accelerators.nvidia(Target(Place(tmp_path, {}, "linux", "x86_64"), Fails()))
+    assert (found.fix, "library" in found.detail) == ("start it anew", False)
+
+
+def test_a_process_list_without_ids_is_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = SimpleNamespace(pid=4294967295, usedGpuMemory=None)
+    old = binding(nvmlDeviceGetComputeRunningProcesses=lambda handle: [process])
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", old)
+    port = Pynvml()
+    port.open()
+    with pytest.raises(NotSupported):
+        port.users(0)
