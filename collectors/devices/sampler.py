@@ -41,6 +41,7 @@ from gramwatt.collectors.devices.sample_buffer import SampleBuffer
 from gramwatt.collectors.devices.shared_board import SharedBoards, SharedLedger
 from gramwatt.collectors.devices.trial import tried
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
+from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.units import w_from_mw
 from gramwatt.sci.journal.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
 
@@ -71,10 +72,6 @@ UNUSED_LOOKS = 12
 """So many looks at its use, one each 5 s, show that the job leaves a device alone."""
 
 _OVERRUN = "the driver's buffer of power samples was read too late; what it lost is estimated."
-_SUSPENDED = (
-    "the machine was suspended while the job ran; for that time only energy that a counter went on "
-    "counting is included."
-)
 
 Put = Callable[..., None]
 """Takes a record's type and fields, as Journal.put does."""
@@ -314,7 +311,7 @@ class Device:
         """Note whether the machine was suspended since the last reading."""
         meter, suspended_ns = self.meter, self._timeline.suspended_ns()
         if self.answered and suspended_between(meter.suspended_ns, suspended_ns):
-            self._notify("meter-gap", _SUSPENDED)
+            self._notify("machine-suspended", CODES["machine-suspended"])
             if self.buffer is not None:  # its clock may have stood still
                 self.buffer = self._open_buffer()
         meter.suspended_ns = suspended_ns
