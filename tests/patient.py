@@ -10,9 +10,9 @@ import time
 
 _PATIENT = """
 from gramwatt.__main__ import main
-from gramwatt.collectors.cli.run import budget, command
+from gramwatt.collectors.cli import run
 from gramwatt.collectors.tracking import client
-budget.SERVER_LIMIT_S = budget.STORE_LIMIT_S = command.SENT_TIMEOUT_S = 60.0
+run.BUDGET_LIMIT_S = run.BUDGET_STORE_LIMIT_S = run.SENT_TIMEOUT_S = 60.0
 client.CLOSE_TIMEOUT_S = 60.0
 client.Client.wait_ready.__defaults__ = (60.0,)
 main()

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from gramwatt.collectors.cli.options import AsJson
-from gramwatt.collectors.cli.run.command import add_run
+from gramwatt.collectors.cli.run import add_run
 from gramwatt.collectors.cli.slurm import slurm_app
 from gramwatt.collectors.cli.sync import sync
 from gramwatt.collectors.cli.top import top

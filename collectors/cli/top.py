@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from gramwatt.collectors.spool.live import LiveJob
+    from gramwatt.sci.base.document import JobDoc
 
 NONE = "No job runs on this machine. Run one under the meter: gramwatt run -- python train.py"
 NONE_THERE = "No job runs that this server knows and the key may read."
@@ -31,6 +33,13 @@ KEYS = "q quits"
 TITLES = ("Time", "Power", "CO2e/h", "Units/s", "Use")
 STALE_S = 120.0
 """Age from which the newest reading is called old [s]: meters write every 10 s."""
+JOBS_MOST = 50
+"""Running jobs of a server that are shown, the newest: each is a request."""
+TIMEOUT_S = 10.0
+
+
+class ServerError(Exception):
+    """A server that does not answer what runs; the message is a sentence for people."""
 
 
 def top(
@@ -50,8 +59,6 @@ def top(
     scores of running jobs, with units per second since each began.
     q or Ctrl-C ends it; in a pipe it prints one table.
     """
-    from gramwatt.collectors.client.running import ServerError
-
     if server is not None:
         try:
             server = PARSERS["server"](server)
@@ -90,12 +97,31 @@ def _jobs(server: str | None) -> list[LiveJob]:
         from gramwatt.collectors.spool.live import live_jobs
 
         return [job for home in homes for job in live_jobs(home, config, now)]
-    from gramwatt.collectors.client.running import ServerError, server_jobs
-
     if config.server is None:
         why = next(problem.why for problem in config.problems if problem.key == "server")
         raise ServerError(f"--server: {why}")
-    return server_jobs(server, config.key_for(server, homes[0]), now)
+    return _server_jobs(server, config.key_for(server, homes[0]), now)
+
+
+def _server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
+    """Return the running jobs that the key may read, the newest first; raises ServerError."""
+    from gramwatt.collectors import client
+    from gramwatt.collectors.common.config import plain_address
+    from gramwatt.collectors.spool.live import live_job_of
+
+    shown, jobs = plain_address(server), list[LiveJob]()
+    unscored = client.NotFoundError, client.ConflictError, client.InvalidError
+    try:
+        with client.Client(server, key or "", TIMEOUT_S) as asked:
+            for head in islice(asked.jobs(state="running", limit=JOBS_MOST), JOBS_MOST):
+                with suppress(*unscored):
+                    jobs.append(live_job_of(cast("JobDoc", asked.report(head["job_id"])), now))
+    except client.NotAllowedError:
+        raise ServerError(f"{shown} needs a key of scope read: set GRAMWATT_API_KEY") from None
+    except client.ApiError as error:
+        what = f"answered {error.status}" if error.status else "does not answer"
+        raise ServerError(f"{shown} {what}") from None
+    return jobs
 
 
 def _shown(server: str | None) -> RenderableType:

@@ -13,11 +13,11 @@ from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.spool.score import scored_here
-from gramwatt.sci.base.document import JobDoc, figure
+from gramwatt.sci.base.document import JobDoc, SeriesPoint, figure
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import h_from_s
 from gramwatt.sci.journal.merge import DeviceKey, MergedJob
-from gramwatt.sci.journal.records import ACCELERATORS, CountRecord, IntervalRecord
+from gramwatt.sci.journal.records import ACCELERATORS, CountRecord, IntervalRecord, parse_time
 
 RECENT = timedelta(minutes=6)
 """A device whose newest reading is older than the job's by more than the longest interval, 5 min,
@@ -166,3 +166,36 @@ def mean_utilisation(used: Iterable[tuple[str, float | None]]) -> float | None:
     of_accelerators = [share for name, share in known if name in ACCELERATORS]
     shares = of_accelerators or [share for _, share in known]
     return math.fsum(shares) / len(shares) if shares else None
+
+
+def live_job_of(document: JobDoc, now: datetime) -> LiveJob:
+    """Return the job of a provisional document by its newest step of time; work is the mean since
+    it began.
+    """
+    newest = {point["class"]: point for point in document["series"]}
+    ends = [parse_time(point["end"]) for point in newest.values()]
+    power_w, age_s = None, None
+    if ends:
+        last = max(ends)
+        age_s = (now - last).total_seconds()
+        fresh = [p for p in newest.values() if last - parse_time(p["end"]) <= RECENT]
+        power_w = power_now(document, math.fsum(map(_step_watts, fresh)))
+    row, duration_s = document["sci"][0], document["duration_s"]
+    rate = row["count"] / duration_s if duration_s and row["unit"] != "job" else None
+    return LiveJob(
+        document["job_id"],
+        document["name"],
+        (now - parse_time(document["started_at"])).total_seconds(),
+        age_s,
+        power_w,
+        carbon_now(document, power_w),
+        row["unit"] if rate is not None else None,
+        rate,
+        mean_utilisation((name, point["utilisation"]) for name, point in newest.items()),
+        document["conformance"] != "not-sci",
+    )
+
+
+def _step_watts(point: SeriesPoint) -> float:
+    seconds = (parse_time(point["end"]) - parse_time(point["start"])).total_seconds()
+    return point["energy_j"] / seconds if seconds > 0 else 0.0

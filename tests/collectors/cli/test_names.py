@@ -2,7 +2,7 @@
 
 import pytest
 
-from gramwatt.collectors.cli.run.command import command_name
+from gramwatt.collectors.cli.run import command_name
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gramwatt.collectors.cli import app
-from gramwatt.collectors.cli.run import command as run
+from gramwatt.collectors.cli import app, run
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.http import Unanswered
 from gramwatt.collectors.common.keys import ensure_home_key
@@ -471,7 +470,7 @@ def test_macos_says_what_works_and_what_does_not(tmp_path: Path) -> None:
 
 AS_ON_MACOS = """
 import os, signal, sys, threading, time
-from gramwatt.collectors.cli.run import measure
+from gramwatt.collectors.cli import measure
 del signal.sigtimedwait
 os.environ["GRAMWATT_OFF"] = "1"
 up = sys.argv[1]

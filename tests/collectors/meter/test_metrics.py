@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gramwatt.collectors.cli.run.command import WANDB
+from gramwatt.collectors.cli.run import WANDB
 from gramwatt.collectors.common.config import resolve
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.metrics import JobFigures

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from gramwatt.collectors.cli.counts import RunCounts
 from gramwatt.collectors.cli.exit_codes import UsageError
-from gramwatt.collectors.cli.run.counts import RunCounts
 from gramwatt.collectors.serving.presets import Term
 from gramwatt.collectors.serving.servers import from_start, servers
 

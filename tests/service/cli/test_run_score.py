@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gramwatt.collectors.cli.run import command as run_command
-from gramwatt.collectors.cli.run.measure import Outcome, Run
+from gramwatt.collectors.cli import run as run_command
+from gramwatt.collectors.cli.measure import Outcome, Run
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.spool.score import STORE_COUNTS, Ended, result_line, scored_here

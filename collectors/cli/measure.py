@@ -31,7 +31,7 @@ from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.collectors.tracking.session import JOB_SETTINGS
 
 if TYPE_CHECKING:
-    from gramwatt.collectors.cli.run.counts import RunCounts
+    from gramwatt.collectors.cli.counts import RunCounts
 
 FORWARDED = (
     signal.SIGTERM,

@@ -1,4 +1,7 @@
-"""The command `gramwatt run`: its options, what it checks, and what it prints at the end."""
+"""The command `gramwatt run`: its options, what it checks, and what it prints at the end.
+
+`measure` starts the measured command, `wait` has it wait for greener hours, `counts` reads its R.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gramwatt.collectors.cli.run.measure import Run
-    from gramwatt.collectors.cli.run.questions import Questions
+    from gramwatt.collectors.cli.measure import Run
+    from gramwatt.collectors.cli.wait import Questions
     from gramwatt.collectors.common.installation import LocalStore
 
     OpenStore = Callable[[], LocalStore | None]
@@ -44,6 +47,9 @@ SENT_TIMEOUT_S, STORE_TIMEOUT_S, SCORE_TIMEOUT_S = 3.0, 10.0, 30.0
 """How long `run` waits at its end [s]: until a server has the journal, which a container would take
 along with it; for the score of a store that knows more than the spool; and for the score where a
 file or the whole summary was asked for."""
+BUDGET_LIMIT_S, BUDGET_STORE_LIMIT_S = 1.0, 10.0
+"""How long the answer of a server about the budget may take, and that of the store [s]: opening it
+takes 0.5 s of processor time, and several times as long beside busy neighbours."""
 REFUSED = "server-refused"
 """Code of a server's refusal (spool/send.py)."""
 WANDB = "WANDB_X_STATS_OPEN_METRICS_ENDPOINTS"
@@ -179,9 +185,8 @@ def run_command(
     """
     if text := refused():
         return _unmeasured(command, strict, text)
-    from gramwatt.collectors.cli.run import measure
-    from gramwatt.collectors.cli.run.budget import allows
-    from gramwatt.collectors.cli.run.questions import Questions
+    from gramwatt.collectors.cli import measure
+    from gramwatt.collectors.cli.wait import Questions
 
     given = {key: value for key, value in args.items() if value is not None}
     name = job_id(" ".join(["run", *map(basename, command[:2])]))[0]
@@ -189,14 +194,14 @@ def run_command(
         config = _checked(command, args, strict, json_summary)
         counted = None
         if counts:
-            from gramwatt.collectors.cli.run.counts import RunCounts
+            from gramwatt.collectors.cli.counts import RunCounts
 
             counted = RunCounts(*counts)
         questions = Questions(config, store)
         given["default_name"] = command_name(command)
         service = {SERVING: counted.serving} if counted and counted.serving else {}
         given |= _kind_of_a_service(config) if service else {}
-        if budget and not switched_off() and not allows(questions, strict=strict):
+        if budget and not switched_off() and not _budget_allows(questions, strict=strict):
             return FAILED
         tags = _wait(questions, command, name, timing or {})
         if "tags" in given or service or tags:
@@ -217,6 +222,53 @@ def run_command(
     return done.outcome.exit_code
 
 
+def _budget_allows(questions: Questions, *, strict: bool) -> bool:
+    """Tell whether the command may start: not when the budget is spent. Prints what is known.
+
+    A budget that is not known in time never keeps a command from running, unless it is strict.
+    """
+    from gramwatt.collectors.cli.wait import NoAnswer
+
+    config = questions.config
+    try:
+        row = questions.budget(BUDGET_LIMIT_S if config.server else BUDGET_STORE_LIMIT_S)["budget"]
+        if row is None:
+            raise NoAnswer(f"no budget is set (`gramwatt budget set {config.project} KG` sets one)")
+        status, text = str(row["status"]), _budget_text(row)
+    except NoAnswer as error:
+        reason = str(error)
+    except Exception as error:  # an answer of another form
+        reason = f"the answer cannot be read ({type(error).__name__})"
+    else:
+        if status == "spent":
+            print_message(f"budget: {text}; the command is not started")
+            return False
+        if status != "within":
+            print_message(f"budget: {text}")
+        return True
+    start = "the command is not started (--strict)" if strict else "the command starts"
+    print_message(f"budget of project {config.project!r} is not known: {reason}; {start}")
+    return not strict
+
+
+def _budget_text(row: dict[str, Any]) -> str:
+    from gramwatt.sci.base import formatting
+
+    if "spent_kg" not in row:  # a server tells a key of a job no more than the status
+        limit = f"{formatting.all_digits(row['limit_kg'])} kg CO2e in {row['for_month']}"
+        return f"project {row['project']!r} has a budget of {limit}: {row['status']}"
+    spent = formatting.text(formatting.grams(row["spent_kg"]))
+    share = f", {row['spent_share']:.0%}" if row["spent_share"] is not None else ""
+    limit = f"of {formatting.all_digits(row['limit_kg'])} kg CO2e in {row['for_month']}"
+    unknown = (
+        f", and {formatting.jobs_text(row['jobs_unknown'])} not known"
+        if row["jobs_unknown"]
+        else ""
+    )
+    text = f"project {row['project']!r} has spent {spent} {limit}{share}{unknown}"
+    return formatting.ascii_units(text)
+
+
 def wandb_environment(metrics: Metrics | None, environ: Mapping[str, str]) -> dict[str, str]:
     """Return what has runs of W&B poll the meter, beside what its user has them poll already."""
     if metrics is None or "wandb" not in metrics.words:
@@ -234,8 +286,8 @@ def _wait(
     """Wait as the options say; return tags that record it. Raises NotStarted."""
     if all(value is None or value is False for value in timing.values()):
         return {}
-    from gramwatt.collectors.cli.run.greenest import WaitOptions, wait_for_greenest
-    from gramwatt.collectors.cli.run.measure import starts_nothing
+    from gramwatt.collectors.cli.measure import starts_nothing
+    from gramwatt.collectors.cli.wait import WaitOptions, wait_for_greenest
 
     options = WaitOptions.of(**timing)
     if options is None or starts_nothing(command):
@@ -330,7 +382,7 @@ def _unmeasured(command: list[str], strict: bool, why: str) -> int:
 def _checked(
     command: list[str], args: dict[str, Any], strict: bool, json_summary: Path | None
 ) -> Config:
-    from gramwatt.collectors.cli.run.measure import checked_config
+    from gramwatt.collectors.cli.measure import checked_config
 
     if not command:
         raise UsageError("no command given; write `gramwatt run [options] -- command args...`")
