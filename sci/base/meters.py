@@ -79,6 +79,12 @@ def relative_range(kind: Kind, meter: str) -> RelativeRange:
     return RelativeRange(1.0 - spread.fraction, 1.0 + spread.fraction, source)
 
 
+def unread(energy_j: float, most_j: float, meter: str, device: str) -> Quantity:
+    """Return energy [J] of time in which a device was not read: from nothing to `most_j`."""
+    figure = Quantity(energy_j, 0.0, max(energy_j, most_j), "J", "estimated", meter)
+    return figure.as_input(f"unread:{device}")
+
+
 def energy(energy_j: float, kind: Kind, meter: str, sensor: Sensor | None = None) -> Quantity:
     """Return energy [J] read by `meter`, with its range (`relative_range`).
 

@@ -18,7 +18,7 @@ from math import fsum
 from operator import add, mul
 
 from gramwatt.sci.base.days import DAY, day_of, midnight
-from gramwatt.sci.base.meters import Sensor, energy
+from gramwatt.sci.base.meters import Sensor, energy, unread
 from gramwatt.sci.base.quantity import (
     KINDS,
     Kind,
@@ -30,7 +30,7 @@ from gramwatt.sci.base.quantity import (
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, aligned, split
 from gramwatt.sci.journal.merge import DeviceKey, MergedDevice
-from gramwatt.sci.journal.records import IntervalRecord
+from gramwatt.sci.journal.records import UNREAD_W, IntervalRecord
 from gramwatt.sci.score.identify import IdentifiedJob
 
 Site = tuple[IntensityTrack, Quantity]
@@ -44,23 +44,26 @@ _Emitted = tuple[Provenance, float, float]
 
 @dataclass(frozen=True)
 class DeviceEnergy:
-    """Energy [J] of one device, read by `meter`: by kind, and by point of its site's track."""
+    """Energy [J] of one device, read by `meter`: by kind, and by point of its site's track.
+
+    `unread` is what of it is of time in which the device was not read.
+    """
 
     sensor: Sensor
     meter: str
     by_kind: Mapping[Kind, float]
     track: IntensityTrack
     by_point: Sequence[float]
+    unread: Quantity | None = None
 
     @cached_property
     def energy_j(self) -> Quantity | None:
         """Energy [J]; None where nothing was read."""
-        return _of_kinds(
-            {
-                (self.meter, kind): energy(joules, kind, self.meter, self.sensor)
-                for kind, joules in self.by_kind.items()
-            }
-        )
+        return _of_kinds({(self.meter, kind): self.reading(kind) for kind in self.by_kind})
+
+    def reading(self, kind: Kind) -> Quantity:
+        """Return the energy of a kind [J]."""
+        return reading(self.by_kind[kind], kind, self.meter, self.sensor, self.unread)
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,7 @@ class JobEnergy:
         for device in self.devices.values():
             for kind, joules in device.by_kind.items():
                 if joules > 0:
-                    reading = energy(joules, kind, device.meter, device.sensor)
-                    readings[device.meter, kind].append(reading)
+                    readings[device.meter, kind].append(device.reading(kind))
         sums = {key: total(of_key) for key, of_key in readings.items()}
         return {key: figure.scaled(1 / figure.value) for key, figure in sums.items() if figure}
 
@@ -282,7 +284,8 @@ def join_sites(
         by_kind = {kind: sum(joules) for kind, joules in cells.items()}
         by_point = _by_point(_added(cells.values(), len(cut[site[0]])), site[0], cut[site[0]])
         sensor = sensor_of(device)
-        read[device.key] = DeviceEnergy(sensor, meter, by_kind, site[0], by_point)
+        unread = unread_of(device.intervals, meter, sensor)
+        read[device.key] = DeviceEnergy(sensor, meter, by_kind, site[0], by_point, unread)
     edges = sites[0][0].edges
     starts = [*(bisect_left(edges, day) for day in days), len(edges) - 1]
     spans = {day_of(edges[first], zone): (first, end) for first, end in pairwise([0, *starts])}
@@ -365,6 +368,24 @@ def _weighted(rows: Iterable[_Emitted], factor: float, unit: str) -> Quantity:
 def sensor_of(device: MergedDevice) -> Sensor:
     """Return whose energy a meter of a device reads."""
     return Sensor(device.identity, device.record.name, device.record.job_id)
+
+
+def reading(
+    joules: float, kind: Kind, meter: str, sensor: Sensor, unread: Quantity | None
+) -> Quantity:
+    """Return energy [J] of a kind, of which `unread` is of time in which nothing was read."""
+    if unread is None or kind != "estimated":
+        return energy(joules, kind, meter, sensor)
+    return energy(max(0.0, joules - unread.value), kind, meter, sensor) + unread
+
+
+def unread_of(intervals: Iterable[IntervalRecord], meter: str, sensor: Sensor) -> Quantity | None:
+    """Return the energy of intervals in which the device was not read; None without any."""
+    spans = [interval for interval in intervals if UNREAD_W in interval.profile]
+    if not spans:
+        return None
+    most_j = fsum(interval.profile[UNREAD_W] * interval.length_s for interval in spans)
+    return unread(fsum(interval.energy_j for interval in spans), most_j, meter, sensor.device)
 
 
 def _of_kinds(readings: Mapping[tuple[str, Kind], Quantity]) -> Quantity | None:

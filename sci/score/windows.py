@@ -17,7 +17,6 @@ from operator import add
 import msgspec
 
 from gramwatt.sci.base.document import WindowDoc, doc
-from gramwatt.sci.base.meters import energy as reading
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Kind, Quantity, total
 from gramwatt.sci.base.units import J_PER_KWH
@@ -25,7 +24,7 @@ from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.nodes import Span, union
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
 from gramwatt.sci.score.functional_unit import ScoredJob
-from gramwatt.sci.score.operational import by_cell, sensor_of
+from gramwatt.sci.score.operational import by_cell, reading, sensor_of, unread_of
 
 USUAL_PERIOD_S = 0.1
 """Update period of a counter whose own is not known: the longest that is reported for NVML's."""
@@ -153,8 +152,10 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
         if any(start < window.end and end > window.start for start, end in spans):
             return None
         meter, site = device.record.meter, energy.site_of.get(device.record.node, 0)
+        sensor = sensor_of(device)
+        unread = unread_of(inside, meter, sensor)
         for kind, joules in by_cell(inside, edges[first : last + 1]).items():
-            figures.append(reading(sum(joules), kind, meter, sensor_of(device)))
+            figures.append(reading(sum(joules), kind, meter, sensor, unread))
             before = sums.get((meter, kind, site))
             sums[meter, kind, site] = list(map(add, before, joules)) if before else joules
     energy_j = total(figures)

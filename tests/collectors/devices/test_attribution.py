@@ -210,6 +210,24 @@ def test_a_board_declared_shared_and_used_by_nobody_else_is_ours(tmp_path: Path)
     assert gpu_j(rig) == pytest.approx(25_000, rel=1e-3)
 
 
+def test_a_board_declared_shared_whose_processes_are_not_listed_says_so(tmp_path: Path) -> None:
+    silent = [{"type": "unsupported", "call": "users"}]
+    rig = Rig(tmp_path, gpu(faults=silent))
+    run(rig, 100, SHARED)
+    assert gpu_j(rig) == pytest.approx(25_000, rel=1e-3)
+    (text,) = notices(rig)
+    assert "does not list who uses it, so it is billed whole" in text
+
+
+def test_jobs_that_measure_such_a_board_divide_it_evenly(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(faults=[{"type": "unsupported", "call": "users"}]))
+    first, second = (rig.start(pid=ME, job_id=name, environ=SHARED) for name in "ab")
+    rig.run(100, first, second)
+    rig.stop(first)
+    rig.stop(second)
+    assert gpu_j(rig, "a") + gpu_j(rig, "b") == pytest.approx(25_000, abs=11 * 250)
+
+
 def test_two_jobs_of_one_home_see_each_other_by_their_locks(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu())
     first = rig.start(pid=ME, job_id="a")

@@ -6,11 +6,12 @@ from math import fsum
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.grid.intensity import IntensityTrack, split
 from gramwatt.sci.journal.merge import MergedDevice
-from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
+from gramwatt.sci.journal.records import UNREAD_W, DeviceRecord, IntervalRecord
 from gramwatt.sci.score.operational import join_sites
 from tests.journals import FakeGrid
 from tests.truth import coverage, draws
@@ -69,6 +70,17 @@ def test_the_join_is_the_sum_over_every_split(first, second, step_s):
 def test_a_day_without_energy_is_unknown():
     energy = join_sites([device("a", [(10, 5.0)], ("measured",))], (track(3600, 2), PUE))
     assert energy.energy_j(datetime(2026, 6, 1, tzinfo=UTC).date()) is None
+
+
+def test_time_that_was_not_read_is_anything_from_nothing_to_the_most_that_was_possible():
+    whole = device("a", [(60, 18_000.0), (60, 18_000.0)], ("measured", "estimated"))
+    first, second = whole.intervals
+    second = replace(second, profile={UNREAD_W: 700.0})
+    energy = join_sites([MergedDevice(whole.record, (first, second))], (track(3600, 2), PUE))
+    for figure in (energy.energy_j(), energy.devices["n", "a"].energy_j):
+        assert figure.value == pytest.approx(36_000)
+        assert figure.low < 18_000 * 1.1
+        assert figure.high == pytest.approx(18_000 + 60 * 700, rel=0.05)
 
 
 def test_each_kind_keeps_its_own_spread():
