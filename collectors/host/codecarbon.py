@@ -102,26 +102,26 @@ class Codecarbon:
     ) -> None:
         """`fail` is told why it is of no use, once it is."""
         self.process: PipedProcess | None = None
-        self.counters: dict[str, tuple[str, str]] = {}
-        """Meter and kind of the components of which it reads a counter, as it says at its start."""
+        self.ended = False
         self._spawn, self._timeline, self._fail = spawn, timeline, fail
         self._start_ns = timeline.start_ns + START_AFTER_NS
-        self._ended = self._has_read = False
+        self._has_read = False
         self._buffer = b""
-        self._spans: dict[str, list[Span]] = {}
+        self._readings: dict[str, list[tuple[str, Span]]] = {}
 
     def due_ns(self) -> int | None:
         """Return when it is to be started [ns]; None when it has been."""
-        return None if self.process or self._ended else self._start_ns
+        return None if self.process or self.ended else self._start_ns
 
-    def take(self, component: str) -> list[Span]:
-        """Return what has been read of its counter of a component since the last call."""
-        return self._spans.pop(component, [])
+    def take(self, component: str) -> list[tuple[str, Span]]:
+        """Return what it has read of a component since the last call, each with its meter."""
+        return self._readings.pop(component, [])
 
-    def end(self) -> None:
-        """End the process, if there is one, for good: it counts nothing from now on."""
-        process, self.process, self._ended = self.process, None, True
-        self.counters = {}
+    def end(self, why: str = "") -> None:
+        """End the process, if there is one, for good, and say why where it failed."""
+        if why and not self.ended:
+            self._fail(why)
+        process, self.process, self.ended = self.process, None, True
         if process is not None:
             with contextlib.suppress(Exception):
                 process.kill()
@@ -130,17 +130,17 @@ class Codecarbon:
         """Start it when that is due, and read what it has written."""
         now_ns = self._timeline.now_ns()
         if self.process is None:
-            if not self._ended and now_ns >= self._start_ns:
+            if not self.ended and now_ns >= self._start_ns:
                 try:
                     self.process = self._spawn()
                 except OSError as error:
-                    self._give_up(f"codecarbon could not be started ({error})")
+                    self.end(f"codecarbon could not be started ({error})")
             return
         for line in self._lines(self.process.fd):
             with contextlib.suppress(Exception):  # what it or one of its libraries prints
                 self._act_on(json.loads(line))
         if not self._has_read and now_ns >= self._start_ns + GIVE_UP_NS:
-            self._give_up("codecarbon gave no reading within a minute")
+            self.end("codecarbon gave no reading within a minute")
 
     def _lines(self, fd: int) -> list[bytes]:
         """Return the lines that have arrived. At the end of its output it has failed."""
@@ -151,40 +151,27 @@ class Codecarbon:
         except OSError:
             data = b""
         if not data:
-            self._give_up("codecarbon ended")
+            self.end("codecarbon ended")
         *lines, rest = (self._buffer + data).split(b"\n")
         self._buffer = rest[-READ_B:]
         return lines
 
-    def _give_up(self, why: str) -> None:
-        if not self._ended:
-            self.end()
-            self._fail(why)
-
     def _act_on(self, message: dict[str, Any]) -> None:
-        """Take a message: its start, why it cannot be used, or energy [J] over boot time [ns]."""
+        """Take why it cannot be used, or energy [J] over a span of boot time [ns]."""
         if "absent" in message:
-            self._give_up(str(message["absent"])[:200])
-        elif "started" in message:
-            for name in (CPU, RAM):
-                meter, kind = message["counters"].get(name, ("", ""))
-                if kind in ("measured", "integrated"):
-                    self.counters[name] = str(meter), kind
-            if not self.counters:
-                self._give_up("codecarbon reads no counter here")
-        elif not self._ended:
-            ends = (int(message[edge]) + self._timeline.offset_ns for edge in ("from_ns", "to_ns"))
-            start_ns, end_ns = (end // 1000 * 1000 for end in ends)  # as all of the timeline
-            joules = {name: float(message[f"{name}_j"]) for name in (CPU, RAM)}
-            possible = all(0 <= energy_j < math.inf for energy_j in joules.values())
-            if not possible or not 0 < end_ns - start_ns <= LONGEST_NS:
-                return
-            self._has_read = True
-            for name, (_, kind) in self.counters.items():
-                if joules[name] > 0:  # a counter that stands still is none
-                    power_w = joules[name] / (end_ns - start_ns) * NS_PER_S
-                    spans = self._spans.setdefault(name, [])
-                    spans.append(Span(start_ns, end_ns, power_w, kind))
+            self.end(str(message["absent"])[:200])
+            return
+        ends = (int(message[edge]) + self._timeline.offset_ns for edge in ("from_ns", "to_ns"))
+        start_ns, end_ns = (end // 1000 * 1000 for end in ends)  # as all of the timeline
+        if not 0 < end_ns - start_ns <= LONGEST_NS:
+            return
+        for name, (meter, kind, energy_j) in message["counters"].items():
+            power_w = energy_j / (end_ns - start_ns) * NS_PER_S
+            # A counter that stands still is none.
+            if kind in ("measured", "integrated") and 0 < power_w < math.inf:
+                self._has_read = True
+                span = Span(start_ns, end_ns, power_w, kind)
+                self._readings.setdefault(name, []).append((str(meter), span))
 
 
 class CodecarbonSource(Momentary):
@@ -193,32 +180,25 @@ class CodecarbonSource(Momentary):
     def __init__(self, name: str, codecarbon: Codecarbon, model: ModelSource) -> None:
         """`model` is the component's."""
         self._name, self._codecarbon, self._model = name, codecarbon, model
-        self._has_read = False
+        self.meter, self.kind = model.meter, model.kind
 
     @property
-    def _counter(self) -> tuple[str, str] | None:
-        return self._codecarbon.counters.get(self._name) if self._has_read else None
-
-    @property
-    def meter(self) -> str:
-        """The name of codecarbon's counter, or of the model."""
-        return self._counter[0] if self._counter else self._model.meter
-
-    @property
-    def kind(self) -> str:
-        """Return how the counter's energy is known, or the model's."""
-        return self._counter[1] if self._counter else self._model.kind
+    def _counts(self) -> bool:
+        return self.meter != self._model.meter and not self._codecarbon.ended
 
     def read(self, since_ns: int, now_ns: int, until_ns: int, *, last: bool) -> list[Span]:
         """Return its new readings, and the model's power before the first and after silence."""
-        spans = self._codecarbon.take(self._name)
-        self._has_read = self._has_read or bool(spans)
-        silent = self._counter is None or now_ns - since_ns >= WAIT_NS
-        return spans or (self._model.read(since_ns, now_ns, until_ns, last=last) if silent else [])
+        readings = self._codecarbon.take(self._name)
+        if readings:
+            self.meter, self.kind = readings[-1][0], readings[-1][1].kind
+            return [span for _, span in readings]
+        if self._counts and now_ns - since_ns < WAIT_NS:
+            return []
+        return self._model.read(since_ns, now_ns, until_ns, last=last)
 
     def cut_ns(self, mark_ns: int, now_ns: int) -> int | None:
         """Return None where it reads a counter: its next reading spans the boundary."""
-        return None if self._counter else self._model.cut_ns(mark_ns, now_ns)
+        return None if self._counts else self._model.cut_ns(mark_ns, now_ns)
 
 
 def main(every_s: float = MEASURE_EVERY_S) -> int:
@@ -227,32 +207,35 @@ def main(every_s: float = MEASURE_EVERY_S) -> int:
     Exit code 1 when codecarbon cannot be used.
     """
     sys.modules["pynvml"] = None  # type: ignore[assignment]  # the meter reads the GPUs, once
+    os.environ["HOME"] = os.environ["USERPROFILE"] = os.devnull  # no ~/.codecarbon.config
     try:
-        tracker, counters = _tracker(every_s)
+        from codecarbon.core import cpu
+
+        counters = _counters(cpu)
+        if not counters:
+            _write({"absent": "codecarbon reads no counter here"})
+            return 1
+        _tracker(every_s, counters).start()
     except Exception as error:
         _write({"absent": f"codecarbon cannot be used: {type(error).__name__}: {error}"})
         return 1
-    _write({"started": True, "counters": counters})
-    tracker.start()
     while True:
         time.sleep(3600)
 
 
-def _tracker(every_s: float) -> tuple[Any, dict[str, tuple[str, str]]]:
-    os.environ["HOME"] = os.environ["USERPROFILE"] = os.devnull  # no ~/.codecarbon.config
+def _tracker(every_s: float, counters: Mapping[str, tuple[str, str]]) -> Any:
     from codecarbon import OfflineEmissionsTracker
-    from codecarbon.core import cpu
 
     unset = dict.fromkeys(
         ("force_cpu_power", "force_ram_power", "emissions_endpoint", "electricitymaps_api_token")
         + ("country_iso_code", "region", "cloud_provider", "cloud_region")
     )
-    tracker = OfflineEmissionsTracker(
+    return OfflineEmissionsTracker(
         project_name="gramwatt",
         measure_power_secs=every_s,
         api_call_interval=1,
         output_methods=[],
-        output_handlers=[_output_handler(every_s)],
+        output_handlers=[_output_handler(every_s, counters)],
         output_dir=".",
         tracking_mode="machine",
         gpu_ids=[],
@@ -266,7 +249,6 @@ def _tracker(every_s: float) -> tuple[Any, dict[str, tuple[str, str]]]:
         rapl_prefer_psys=False,
         **unset,
     )
-    return tracker, _counters(cpu)
 
 
 def _counters(cpu: Any) -> dict[str, tuple[str, str]]:
@@ -282,7 +264,7 @@ def _counters(cpu: Any) -> dict[str, tuple[str, str]]:
     return {}
 
 
-def _output_handler(every_s: float) -> Any:
+def _output_handler(every_s: float, counters: Mapping[str, tuple[str, str]]) -> Any:
     from codecarbon.output_methods.base_output import BaseOutput
 
     clock = SystemClock()
@@ -291,12 +273,11 @@ def _output_handler(every_s: float) -> Any:
         """Writes each interval's energy. Never raises: that would stop the tracker for good."""
 
         def __init__(self) -> None:
-            self._since_ns = clock.now_ns()
-            self._cpu_kwh = self._ram_kwh = 0.0
-            self._calls = 0
+            self._since_ns, self._calls = clock.now_ns(), 0
+            self._kwh = {CPU: 0.0, RAM: 0.0}
 
         def live_out(self, total: Any, delta: Any) -> None:
-            """Write one interval: from the previous one to now [ns], CPU and RAM energy [J].
+            """Write one interval: from the previous one to now [ns], energy of each counter [J].
 
             Calls that were held up come together, all energy in the first: one for all of them.
             """
@@ -304,12 +285,12 @@ def _output_handler(every_s: float) -> Any:
                 now_ns, since_ns = clock.now_ns(), self._since_ns
                 if now_ns - since_ns < every_s * NS_PER_S / 2:
                     return
-                cpu_j = j_from_kwh(total.cpu_energy - self._cpu_kwh)
-                ram_j = j_from_kwh(total.ram_energy - self._ram_kwh)
-                self._cpu_kwh, self._ram_kwh = total.cpu_energy, total.ram_energy
+                before, self._kwh = self._kwh, {CPU: total.cpu_energy, RAM: total.ram_energy}
                 self._since_ns, self._calls = now_ns, self._calls + 1
                 if self._calls > SKIPPED:
-                    _write({"from_ns": since_ns, "to_ns": now_ns, "cpu_j": cpu_j, "ram_j": ram_j})
+                    step_j = {name: j_from_kwh(self._kwh[name] - before[name]) for name in counters}
+                    read = {name: [*counter, step_j[name]] for name, counter in counters.items()}
+                    _write({"from_ns": since_ns, "to_ns": now_ns, "counters": read})
 
         def out(self, total: Any, delta: Any) -> None:
             """Ignore the end: the meter does not wait for it."""

@@ -61,10 +61,17 @@ class Bench(HostBench):
         self.clock.advance_ns(self.boot_ns(age_s) - self.clock.now_ns())
         self.meter.tick()
 
-    def reading(self, from_s: float, to_s: float, cpu_w: float, ram_w: float) -> None:
-        span_s = to_s - from_s
+    def say(self, from_s: float, to_s: float, cpu_w: float, ram_w: float | None = None) -> None:
+        """A reading of RAPL, or with `ram_w` of a Raspberry Pi 5's power controller."""
         ends = {"from_ns": self.boot_ns(from_s), "to_ns": self.boot_ns(to_s)}
-        self.process.say(**ends, cpu_j=cpu_w * span_s, ram_j=ram_w * span_s)
+        rapl, pmic = ("codecarbon-rapl", "measured"), ("codecarbon-pmic", "integrated")
+        counters = {"cpu": (*(rapl if ram_w is None else pmic), cpu_w * (to_s - from_s))}
+        if ram_w is not None:
+            counters["ram"] = (*pmic, ram_w * (to_s - from_s))
+        self.process.say(**ends, counters=counters)
+
+    def reading(self, from_s: float, to_s: float, cpu_w: float, ram_w: float | None = None) -> None:
+        self.say(from_s, to_s, cpu_w, ram_w)
         self.to_age(to_s)
         self.meter.settle()
 

@@ -20,7 +20,6 @@ from tests.collectors.host.bench import HostBench
 from tests.collectors.host.codecarbon_bench import PACKAGE, Bench
 
 RAM_W = 64 * 0.19
-COUNTED = {"cpu": ["codecarbon-rapl", "measured"]}
 
 
 def test_codecarbon_is_not_started_for_a_job_under_five_seconds() -> None:
@@ -44,9 +43,8 @@ MODEL_W = 8 * (0.63 + 0.5 * (3.35 - 0.63))
 def test_a_counter_is_used_from_its_first_reading_on_and_the_model_before() -> None:
     bench = Bench()
     bench.to_age(5.0)
-    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
     for second in range(12, 32, 2):
-        bench.reading(second, second + 2, 100.0, 20.0)
+        bench.reading(second, second + 2, 100.0)
     bench.stop(33.0)
     # 0 to 12 s by the model, 12 to 32 s counted, 32 to 33 s its last power
     assert bench.total_j("cpu", "measured") == pytest.approx(100 * 20)
@@ -64,8 +62,6 @@ def test_a_counter_is_used_from_its_first_reading_on_and_the_model_before() -> N
 def test_a_counter_of_both_parts_is_used_for_both() -> None:
     bench = Bench()
     bench.to_age(5.0)
-    both = dict.fromkeys(("cpu", "ram"), ("codecarbon-pmic", "integrated"))
-    bench.process.say(started=True, counters=both, version="3.3.2")
     bench.reading(8, 10, 3.0, 1.0)
     bench.reading(10, 12, 5.0, 1.5)
     bench.stop(12.0)
@@ -78,31 +74,14 @@ def test_a_counter_of_both_parts_is_used_for_both() -> None:
     ]
 
 
-@pytest.mark.usefixtures("_half_load")
-def test_a_codecarbon_without_counters_is_ended_and_its_model_never_used() -> None:
-    bench = Bench()
-    bench.to_age(5.0)
-    bench.process.say(started=True, counters={}, version="3.3.2")
-    bench.reading(9, 11, 11.0, 60.0)
-    assert bench.process.killed
-    bench.stop(100.0)
-    assert bench.started == 1
-    assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 100)
-    assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 100)
-    assert bench.notices == [
-        "meter-source-absent: codecarbon reads no counter here; the host's energy is the model's."
-    ]
-
-
 def test_a_counter_that_falls_silent_is_bridged_with_its_last_power() -> None:
     bench = Bench()
     bench.to_age(5.0)
-    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
-    bench.reading(8, 10, 100.0, 20.0)
+    bench.reading(8, 10, 100.0)
     for age_s in range(20, 100, 10):
         bench.to_age(age_s)
         bench.meter.settle()
-    bench.reading(98, 100, 300.0, 20.0)  # 98 to 100 s; up to 90 s it is bridged already
+    bench.reading(98, 100, 300.0)  # 98 to 100 s; up to 90 s it is bridged already
     bench.stop(100.0)
     assert bench.total_j("cpu", "measured") == pytest.approx(100 * 2 + 300 * 2)
     assert bench.span_s("cpu") == pytest.approx(100)
@@ -111,8 +90,7 @@ def test_a_counter_that_falls_silent_is_bridged_with_its_last_power() -> None:
 def test_a_counter_that_gives_nothing_is_none() -> None:
     bench = Bench()
     bench.to_age(5.0)
-    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
-    bench.reading(9, 11, 0.0, 20.0)
+    bench.reading(9, 11, 0.0)
     bench.stop(12.0)
     assert bench.total_j("cpu", "measured") == 0
     assert bench.span_s("cpu") == pytest.approx(12)
@@ -134,10 +112,8 @@ def test_a_reading_is_billed_up_to_the_stop(late_s: float, counted_s: float) -> 
     """The stop is at 11 s; the last reading lasts 2 s from `late_s` on, at 300 W."""
     bench = Bench()
     bench.to_age(5.0)
-    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
-    bench.reading(8, 10, 100.0, 20.0)
-    ends = {"from_ns": bench.boot_ns(late_s), "to_ns": bench.boot_ns(late_s + 2)}
-    bench.process.say(**ends, cpu_j=600.0, ram_j=40.0)
+    bench.reading(8, 10, 100.0)
+    bench.say(late_s, late_s + 2, 300.0)
     bench.meter.stop(bench.start_ns + 11 * NS_PER_S)
     assert bench.span_s("cpu") == pytest.approx(11)
     assert bench.total_j("cpu", "measured") == pytest.approx(200 + 300 * (counted_s - 2))
@@ -179,25 +155,23 @@ def test_windows_that_the_meter_hears_of_late_bill_their_own_time() -> None:
 def test_one_that_dies_midway_keeps_what_it_measured() -> None:
     bench = Bench()
     bench.to_age(5.0)
-    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
     for second in range(10, 40, 2):
-        bench.reading(second, second + 2, 100.0, 20.0)
+        bench.reading(second, second + 2, 100.0)
     bench.process.end()
     bench.meter.settle()
     bench.stop(60.0)
     assert bench.total_j("cpu", "measured") == pytest.approx(100 * 30)
     assert bench.total_j("ram") == pytest.approx(RAM_W * 60)
     assert bench.span_s("cpu") == pytest.approx(60)
-    assert bench.sources()[0] == ("gramwatt-cpu-model", "estimated")
+    assert bench.sources()[0] == ("codecarbon-rapl+gramwatt-cpu-model", "measured")
 
 
 def test_a_share_of_the_host_is_attributed() -> None:
     machine = Machine("Test Xeon", 8.0, 2.0, 64.0 * 2**30, 16.0 * 2**30)
     bench = Bench(machine)
     bench.to_age(5.0)
-    bench.process.say(started=True, counters=COUNTED, version="3.3.2")
     for second in range(0, 20, 2):
-        bench.reading(second, second + 2, 100.0, 20.0)
+        bench.reading(second, second + 2, 100.0)
     bench.stop(20.0)
     assert bench.total_j("cpu", "attributed") == pytest.approx(100 * 20 / 4)
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 20 / 4)
@@ -391,6 +365,14 @@ def test_a_process_of_ours_is_ended_and_collected() -> None:
         os.kill(pid, 0)
 
 
+ITS_MODEL = """
+from gramwatt.collectors.host import codecarbon as ours
+ours._counters = lambda cpu: {"ram": ("its model", "integrated")}
+ours.main(0.5)
+"""
+"""Our process with the real package, as if its model of memory were a counter."""
+
+
 def ram_model_w() -> float:
     """What codecarbon's own RAM model says of this machine [W]."""
     from codecarbon.external.ram import RAM
@@ -403,24 +385,20 @@ def test_codecarbon_itself_gives_energy_and_writes_no_file(tmp_path: Path) -> No
     """The contract with the real package: a run of a few seconds, PUE and settings ignored."""
     environ = {**os.environ, "CODECARBON_PUE": "3"}
     (tmp_path / ".codecarbon.config").write_text("[codecarbon]\npue = 3\nsave_to_file = true\n")
-    process = PipedProcess(
-        [sys.executable, "-m", "gramwatt.collectors.host.codecarbon", "0.5"],
-        environ,
-        str(tmp_path),
-    )
+    process = PipedProcess([sys.executable, "-c", ITS_MODEL], environ, str(tmp_path))
     os.set_blocking(process.fd, True)
-    lines: list[dict[str, Any]] = []
+    readings: list[dict[str, Any]] = []
     with os.fdopen(os.dup(process.fd)) as stream:
         for text in stream:
-            lines.append(json.loads(text))
-            if len(lines) == 7:
+            readings.append(json.loads(text))
+            if len(readings) == 6:
                 break
     process.kill()
-    started, *readings = lines
-    assert set(started["counters"]) <= {"cpu", "ram"}
     assert [r["to_ns"] for r in readings[:-1]] == [r["from_ns"] for r in readings[1:]]
     # Its RAM model is a constant of the machine; a PUE that got through would triple it. It reads
     # its clock before ours: a busy machine delays some intervals' ends, but not most of them.
-    power_w = median(r["ram_j"] * NS_PER_S / (r["to_ns"] - r["from_ns"]) for r in readings)
+    power_w = median(
+        r["counters"]["ram"][2] * NS_PER_S / (r["to_ns"] - r["from_ns"]) for r in readings
+    )
     assert power_w == pytest.approx(ram_model_w(), rel=0.3)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".codecarbon.config"]

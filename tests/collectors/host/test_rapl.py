@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -452,32 +451,14 @@ def test_the_counters_can_be_left_alone(bench: Bench, source: str) -> None:
     ]
 
 
-@pytest.fixture
-def codecarbon(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A codecarbon that finds RAPL available, as it does with one package of two."""
-    cpu: Any = ModuleType("codecarbon.core.cpu")
-    cpu.is_rapl_available, cpu.is_raspberry = lambda: True, lambda: False
-    core: Any = ModuleType("codecarbon.core")
-    core.cpu = cpu
-    whole: Any = ModuleType("codecarbon")
-    whole.core, whole.OfflineEmissionsTracker = core, lambda **_: None
-    for module in (whole, core, cpu):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(ours, "_output_handler", lambda every_s: None)
-    monkeypatch.setenv("HOME", "/")
-    monkeypatch.setenv("USERPROFILE", "/")
-    return cpu
-
-
 @pytest.mark.parametrize(
     ("found", "reads_rapl"), [(WHOLE, True), (PARTLY, False), (rapl.Counters((), ()), False)]
 )
 def test_codecarbon_reads_rapl_only_where_every_package_can_be_read(
-    codecarbon: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    found: rapl.Counters,
-    reads_rapl: bool,
+    monkeypatch: pytest.MonkeyPatch, found: rapl.Counters, reads_rapl: bool
 ) -> None:
+    """It finds RAPL available with one package of two."""
+    cpu = SimpleNamespace(is_rapl_available=lambda: True, is_raspberry=lambda: False)
     monkeypatch.setattr(ours, "find_counters", lambda: found)
-    _, said = ours._tracker(2.0)
-    assert said == ({"cpu": ("codecarbon-rapl", "measured")} if reads_rapl else {})
+    counters = {"cpu": ("codecarbon-rapl", "measured")} if reads_rapl else {}
+    assert ours._counters(cpu) == counters
