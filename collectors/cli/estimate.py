@@ -114,4 +114,4 @@ def _input(row: SourceDoc) -> str:
     figure = row["figure"]
     unit = "" if figure["unit"] == "1" else f" {figure['unit']}"
     text = f"{row['what']}: {significant(figure['value'], 4)}{unit}"
-    return f"{text}, {figure['source']}" if row["what"].startswith("carbon intensity") else text
+    return f"{text}, {figure['source']}" if figure["unit"] == "gCO2e/kWh" else text

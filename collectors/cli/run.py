@@ -30,7 +30,7 @@ from gramwatt.collectors.common.launches import enclosing_job, job_id
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.client import quiet, switched_off
 from gramwatt.collectors.tracking.launch import ask_sync
-from gramwatt.collectors.tracking.messages import line_begin, print_message, write_stderr
+from gramwatt.collectors.tracking.messages import print_lines, print_message
 from gramwatt.sci.journal.records import SERVING
 
 TYPE_CHECKING = False
@@ -333,7 +333,7 @@ def _report_end(
     elif not quiet():
         from gramwatt.collectors.cli.summary import summary_lines
 
-        write_stderr(line_begin() + "\n".join(summary_lines(document, see)) + "\n")
+        print_lines(summary_lines(document, see))
     if document is None and wanted:
         _report_unscored(done.job_id, config, answer.get("problem"), json_summary)
     elif document is not None and json_summary is not None:

@@ -6,6 +6,10 @@ import os
 import stat
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _reported: set[str] = set()
 
 
@@ -16,6 +20,13 @@ def print_message(text: str) -> None:
         # Texts of others, such as a server's answer, must not change what a terminal shows.
         lines = "".join(c if c.isprintable() or c == "\n" else " " for c in f"gramwatt: {text}")
         write_stderr(f"{line_begin()}{wrap(lines, _columns())}\n")
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Write lines to stderr, those of a table as they are."""
+    width = _columns()
+    rows = (line if line.startswith(" ") else wrap(line, width) for line in lines)
+    write_stderr(line_begin() + "".join(f"{row}\n" for row in rows))
 
 
 def write_stderr(text: str) -> None:

@@ -88,6 +88,13 @@ def test_a_message_begins_a_line_whatever_stands_before_it(before: str, tmp_path
     assert (tmp_path / "log").read_text().splitlines() == [*first, "gramwatt: the end"]
 
 
+def test_lines_of_a_summary_end_between_words_and_those_of_a_table_stay() -> None:
+    code = "from gramwatt.collectors.tracking.messages import print_lines as say;"
+    said = shown(on_terminal(f"{code} say(['{'word ' * 9}end', '  Energy  {'1 ' * 20}'])", 40), 40)
+    assert said[0] == " ".join(["word"] * 8)
+    assert said[1:3] == ["  word end", f"  Energy  {'1 ' * 15}".rstrip()]
+
+
 def test_a_message_in_a_pipe_begins_a_line_behind_a_bar_of_tqdm() -> None:
     done = subprocess.run([sys.executable, "-c", BAR], check=True, capture_output=True, text=True)
     assert "\ngramwatt: the end\n" in done.stderr, done.stderr
