@@ -143,8 +143,8 @@ class AmdSmi(DevicePort):
     def power_mw(self, index: int) -> float:
         """Return the power [mW] of the sensor that the device reports through."""
         info = self._ask(lambda: self._smi.amdsmi_get_power_info(self._sensors[index][0]))
-        known = [_number(info.get(key)) for key in POWER_KEYS]
-        power_w = next((value for value in known if value), None)
+        figures = [_number(info.get(key)) for key in POWER_KEYS]
+        power_w = next((value for value in figures if value), None)
         if power_w is None:  # "N/A", or the 0 of a die that does not report
             raise NotSupported("amdsmi gives no power of this device")
         return round(mw_from_w(power_w))
@@ -211,9 +211,9 @@ class AmdSmi(DevicePort):
             lambda: f"amd-{self._address(handle)}",
         ):
             with suppress(Exception):
-                found = decoded(call())
-                if found and found != "N/A":
-                    return found
+                text = decoded(call())
+                if text and text != "N/A":
+                    return text
         raise ReadFailed("amdsmi lists a GPU without an id")
 
     def _name(self, handle: Any) -> str:
@@ -222,9 +222,9 @@ class AmdSmi(DevicePort):
             ("amdsmi_get_gpu_board_info", "product_name"),
         ):
             with suppress(Exception):
-                found = decoded(getattr(self._smi, call)(handle)[key])
-                if found and found != "N/A":
-                    return found
+                text = decoded(getattr(self._smi, call)(handle)[key])
+                if text and text != "N/A":
+                    return text
         return "AMD GPU"
 
     def _address(self, handle: Any) -> str:
@@ -251,8 +251,8 @@ class AmdSmi(DevicePort):
 
 def graphics(root: Path) -> list[str]:
     """Return the PCI addresses of AMD's graphics and accelerators."""
-    found = (root / "sys/bus/pci/devices").glob("*/vendor")
-    folders = [path.parent for path in found if text_of(path) == MAKER]
+    paths = (root / "sys/bus/pci/devices").glob("*/vendor")
+    folders = [path.parent for path in paths if text_of(path) == MAKER]
     return [path.name for path in folders if (text_of(path / "class") or "")[:4] in CLASSES]
 
 
@@ -272,26 +272,26 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board], *, ordered: boo
     documentation of GPU isolation). `ordered`: the boards are in HIP's order.
     """
     first = visibility.by_runtime(ROCR, environ, boards) if ROCR in environ else None
-    left = [item.board for item in first.billed] if first else boards
+    remaining = [item.board for item in first.billed] if first else boards
     remarks = list(first.remarks) if first else []
     second = next((n for n in (HIP, visibility.CUDA, visibility.ORDINAL) if n in environ), None)
     if second is not None:
-        found = visibility.by_runtime(second, environ, left)
-        if first and environ[second] == environ[ROCR] and found.billed != first.billed:
-            found = first  # a scheduler that sets both means the same devices
+        result = visibility.by_runtime(second, environ, remaining)
+        if first and environ[second] == environ[ROCR] and result.billed != first.billed:
+            result = first  # a scheduler that sets both means the same devices
             remarks.append(f"{second} repeats {ROCR}, whose devices are billed.")
     elif first:
-        found = first
+        result = first
     elif CONTAINER in environ:
-        found = visibility.by_node(CONTAINER, environ, boards)
+        result = visibility.by_node(CONTAINER, environ, boards)
     else:
-        found = visibility.by_scheduler(environ, boards)
-    remarks += [text for text in found.remarks if text not in remarks]
+        result = visibility.by_scheduler(environ, boards)
+    remarks += [text for text in result.remarks if text not in remarks]
     names = (environ.get(n, "") for n in (ROCR, HIP, visibility.CUDA, visibility.ORDINAL))
     by_index = any(entry.isdecimal() for text in names for entry in visibility.split(text))
-    if by_index and not ordered and len(found.billed) < len(boards):
+    if by_index and not ordered and len(result.billed) < len(boards):
         remarks.append("this amdsmi does not report HIP's order; indices are taken in its own.")
-    return Visible(found.billed, tuple(remarks))
+    return Visible(result.billed, tuple(remarks))
 
 
 def _number(value: Any) -> float | None:

@@ -76,8 +76,8 @@ class AppleSilicon(DevicePort):
 
     def _read(self) -> dict[str, int]:
         metrics = self._monitor.get_cumulative_energy()
-        known = {name: getattr(metrics, name, None) for name in PARTS}
-        return {name: int(value) for name, value in known.items() if value is not None}
+        answers = {name: getattr(metrics, name, None) for name in PARTS}
+        return {name: int(value) for name, value in answers.items() if value is not None}
 
 
 def _brand() -> str | None:

@@ -200,6 +200,9 @@ class DevicePort:
         """Return the source of a machine, not yet open."""
         return cls()
 
+    def prepare(self) -> None:
+        """Import what of the library is no native code, before a child process tries the rest."""
+
     def open(self) -> None:
         """Load the library and find the devices; raises SourceAbsent with what to do."""
 
@@ -376,8 +379,8 @@ Load = Callable[[], Any]
 
 def vendors() -> list[type[DevicePort]]:
     """Return the source of every vendor."""
-    found = (entry.partition(":") for entry in VENDORS)
-    return [getattr(import_module(f"{__package__}.{module}"), name) for module, _, name in found]
+    entries = (entry.partition(":") for entry in VENDORS)
+    return [getattr(import_module(f"{__package__}.{module}"), name) for module, _, name in entries]
 
 
 def present(place: Place) -> list[type[DevicePort]]:
@@ -402,8 +405,8 @@ def selecting_variables(environ: Mapping[str, str]) -> dict[str, str]:
 def accelerator_makers(root: Path) -> set[str]:
     """Return the PCI vendor ids behind the kernel's accel class."""
     folder = root / "sys/class/accel"
-    found = folder.glob("accel*/device/vendor") if folder.exists() else ()
-    return {text for path in found if (text := text_of(path))}
+    paths = folder.glob("accel*/device/vendor") if folder.exists() else ()
+    return {text for path in paths if (text := text_of(path))}
 
 
 def library(module: str, advice: str) -> Load:

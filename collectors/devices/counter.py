@@ -233,8 +233,8 @@ class CrossCheck:
     def _by_means(self, counter_w: float) -> float | None:
         """Return the mean power by the seconds' means [W], where the edges do not explain it."""
         power_w, edge_w = self._mean_j / self._span_s, EDGE_S * self._top_w / self._span_s
-        known = self._span_s >= MEANS_LEAST_S
-        return power_w if known and _exceeds(power_w, counter_w, edge_w) else None
+        enough = self._span_s >= MEANS_LEAST_S
+        return power_w if enough and _exceeds(power_w, counter_w, edge_w) else None
 
     def _by_chance(self, counter_w: float, limit_w: float | None, *, final: bool) -> float | None:
         """Return the mean power by random moments [W], when it differs by more than chance can."""
@@ -459,8 +459,8 @@ class EnergyMeter:
         `cut` ends the open interval there, unless it has just begun.
         """
         if points:
-            known = [self._trusted, *points] if self._trusted else points
-            self.add_reading(Reading(time_ns, counter_at(time_ns, known), power_mw))
+            around = [self._trusted, *points] if self._trusted else points
+            self.add_reading(Reading(time_ns, counter_at(time_ns, around), power_mw))
         if cut:
             self.cut()
 

@@ -103,8 +103,8 @@ class Pyhlml(DevicePort):
 
     def limit_w(self, index: int) -> float | None:
         """Return the default power limit [W]; HLML reports no other."""
-        found = self._ask("hlmlDeviceGetPowerManagementDefaultLimit", index)
-        return w_from_mw(int(getattr(found, "value", found)))
+        answer = self._ask("hlmlDeviceGetPowerManagementDefaultLimit", index)
+        return w_from_mw(int(getattr(answer, "value", answer)))
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the devices of the job, by HABANA_VISIBLE_MODULES and HABANA_VISIBLE_DEVICES."""

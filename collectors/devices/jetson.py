@@ -52,7 +52,7 @@ class Jetson(DevicePort):
 
     def open(self) -> None:
         """Find the rails; raises SourceAbsent."""
-        found: dict[str, Rail] = {}
+        rails: dict[str, Rail] = {}
         for driver in DRIVERS:
             for chip in sorted((self._root / driver).glob("*-00*")):
                 for folder in (
@@ -60,9 +60,9 @@ class Jetson(DevicePort):
                     *sorted(chip.glob("iio:device*")),
                     *sorted(chip.glob("hwmon/hwmon*")),
                 ):
-                    found |= _labelled(folder) | _named(folder)
-        whole = {name: rail for name, rail in found.items() if name.lower() in WHOLE}
-        parts = {name: rail for name, rail in found.items() if name.lower() not in INSIDE}
+                    rails |= _labelled(folder) | _named(folder)
+        whole = {name: rail for name, rail in rails.items() if name.lower() in WHOLE}
+        parts = {name: rail for name, rail in rails.items() if name.lower() not in INSIDE}
         self._rails = dict([next(iter(whole.items()))]) if whole else parts
         if not self._rails:
             raise SourceAbsent(
@@ -90,23 +90,23 @@ class Jetson(DevicePort):
 
 def _labelled(folder: Path) -> dict[str, Rail]:
     """Return the rails of the hwmon interface, which gives volts and amperes by channel."""
-    found: dict[str, Rail] = {}
+    rails: dict[str, Rail] = {}
     for path in sorted(folder.glob("in*_label")):
         name, number = text_of(path), path.name[2:-6]
         volts, amperes = folder / f"in{number}_input", folder / f"curr{number}_input"
         if name and volts.exists() and amperes.exists():
-            found[name] = partial(_product, volts, amperes)
-    return found
+            rails[name] = partial(_product, volts, amperes)
+    return rails
 
 
 def _named(folder: Path) -> dict[str, Rail]:
     """Return the rails of the older interface, which gives power [mW] itself."""
-    found: dict[str, Rail] = {}
+    rails: dict[str, Rail] = {}
     for path in sorted(folder.glob("rail_name_*")):
         name, power = text_of(path), folder / f"in_power{path.name[10:]}_input"
         if name and power.exists():
-            found[name] = partial(_figure, power)
-    return found
+            rails[name] = partial(_figure, power)
+    return rails
 
 
 def _product(volts: Path, amperes: Path) -> float:

@@ -65,8 +65,8 @@ class Neuron(DevicePort):
 
     def open(self) -> None:
         """Find the devices; raises SourceAbsent."""
-        found = [path for path in self._folder.glob("neuron*") if path.name[6:].isdecimal()]
-        self._devices = sorted(found, key=lambda path: int(path.name[6:]))
+        folders = [path for path in self._folder.glob("neuron*") if path.name[6:].isdecimal()]
+        self._devices = sorted(folders, key=lambda path: int(path.name[6:]))
         if not self._devices:
             raise SourceAbsent("no Neuron device in sysfs", "install AWS's aws-neuronx-dkms driver")
 
@@ -112,8 +112,8 @@ class Neuron(DevicePort):
     def _rated(self, index: int) -> float | None:
         name = self._name(index)
         if name not in self._power_w:
-            found = self._rated_w(name)
-            self._power_w[name] = found[1] if found else None
+            rated = self._rated_w(name)
+            self._power_w[name] = rated[1] if rated else None
         return self._power_w[name]
 
     def _percent(self, index: int) -> float:
@@ -147,27 +147,27 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board], cores: int | No
     if per_device == 0:
         text = f"{CORES} cannot be matched; every device is billed."
         return Visible.whole(boards, (text,))
-    wanted, remarks = _core_numbers(environ[CORES])
+    numbers, remarks = _core_numbers(environ[CORES])
     billed = []
     for place, board in enumerate(boards):
-        mine = range(place * per_device, (place + 1) * per_device)
-        part = len(wanted.intersection(mine))
-        wanted.difference_update(mine)
+        of_device = range(place * per_device, (place + 1) * per_device)
+        part = len(numbers.intersection(of_device))
+        numbers.difference_update(of_device)
         if part:
             billed.append(Billed(board, board.uuid, part / per_device))
-    if wanted:
+    if numbers:
         remarks.append(f"{CORES} names cores that are not here; they are not billed.")
     return Visible(tuple(billed), tuple(remarks))
 
 
 def _core_numbers(text: str) -> tuple[set[int], list[str]]:
     """Return the numbers of `0-3,8`, and remarks on what is no number in it."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     remarks = []
     for entry in visibility.split(text):
         first, _, last = entry.partition("-")
         if first.isdecimal() and (last or first).isdecimal() and len(entry) < 16:
-            found.update(range(int(first), min(int(last or first), int(first) + 4096) + 1))
+            numbers.update(range(int(first), min(int(last or first), int(first) + 4096) + 1))
         else:
             remarks.append(f"{CORES} names {entry!r}, which is no core.")
-    return found, remarks
+    return numbers, remarks

@@ -430,6 +430,11 @@ class Nvml(DevicePort):
         """Return a sentence for a binding that is not the one that was tested."""
         return self.calls.remarks() if isinstance(self.calls, Pynvml) else ()
 
+    def prepare(self) -> None:
+        """Import the binding, which is Python."""
+        if isinstance(self.calls, Pynvml):
+            import pynvml  # noqa: F401
+
     def open(self) -> None:
         """Start NVML; raises SourceAbsent with what to do."""
         self.calls.open()
@@ -499,17 +504,19 @@ class Nvml(DevicePort):
         """
         use = self._ask_if_offered("utilisation_percents", index)
         memory_b = self._ask_if_offered("memory_b", index)
-        found: dict[str, float] = {}
+        telemetry: dict[str, float] = {}
         if full:
             if (temperature_c := self._ask_if_offered("temperature_c", index)) is not None:
-                found["temperature_c"] = float(temperature_c)
+                telemetry["temperature_c"] = float(temperature_c)
             if (encoder := self._ask_if_offered("encoder_percent", index)) is not None:
-                found["encoder_busy"] = encoder / 100
+                telemetry["encoder_busy"] = encoder / 100
             if (reasons := self._ask_if_offered("clock_reasons", index)) is not None:
-                found |= {name: float(bool(reasons & bit)) for name, bit in CLOCK_REASONS.items()}
+                telemetry |= {
+                    name: float(bool(reasons & bit)) for name, bit in CLOCK_REASONS.items()
+                }
         if use:
-            found["memory_busy"] = use[1] / 100
-        return Profile(use[0] / 100 if use else None, memory_b[0] if memory_b else None, found)
+            telemetry["memory_busy"] = use[1] / 100
+        return Profile(use[0] / 100 if use else None, memory_b[0] if memory_b else None, telemetry)
 
     def limit_w(self, index: int) -> float | None:
         """Return the power limit in force [W]."""
@@ -522,9 +529,9 @@ class Nvml(DevicePort):
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the boards and MIG slices of the job, by the first variable that is set."""
-        found = visible(environ, boards)
-        remarks = slice_remarks(found.billed, environ.get(deciding(environ) or "", ""))
-        return found._replace(remarks=(*found.remarks, *remarks))
+        result = visible(environ, boards)
+        remarks = slice_remarks(result.billed, environ.get(deciding(environ) or "", ""))
+        return result._replace(remarks=(*result.remarks, *remarks))
 
     def wants_none(self, environ: Mapping[str, str]) -> bool:
         """Return whether the environment gives the job no GPU."""
@@ -600,17 +607,17 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         return visibility.by_scheduler(environ, boards)
     if name not in BY_RUNTIME:
         return visibility.by_node(name, environ, boards)
-    found = visibility.by_runtime(name, environ, boards)
+    result = visibility.by_runtime(name, environ, boards)
     mixed = len({board.name for board in boards} - {Nvml.title}) > 1
     by_index = any(entry.isdecimal() for entry in visibility.split(environ[name]))
-    sure = environ.get(ORDER) == "PCI_BUS_ID" or len(found.billed) == len(boards)
+    sure = environ.get(ORDER) == "PCI_BUS_ID" or len(result.billed) == len(boards)
     if not (mixed and by_index) or sure:
-        return found
+        return result
     text = (
         f"{name} counts different models in CUDA's own order; they are taken in PCI order. "
         f"Set {ORDER}=PCI_BUS_ID to be sure."
     )
-    return found._replace(remarks=(*found.remarks, text))
+    return result._replace(remarks=(*result.remarks, text))
 
 
 def slice_remarks(billed: Sequence[Billed], variable: str) -> list[str]:
@@ -646,5 +653,7 @@ def chosen_calls(environ: Mapping[str, str], clock: Clock) -> NvmlCalls:
         return Pynvml()
     from gramwatt.collectors.devices.synthetic import CHOICE, SyntheticNvml
 
-    known = choice == CHOICE
-    return SyntheticNvml(clock, "" if known else f"{VARIABLE} is {choice!r}; it takes {CHOICE}")
+    is_synthetic = choice == CHOICE
+    return SyntheticNvml(
+        clock, "" if is_synthetic else f"{VARIABLE} is {choice!r}; it takes {CHOICE}"
+    )

@@ -51,8 +51,8 @@ class SampleBuffer:
         return [(round(time_us * NS_PER_US + offset_ns), power) for time_us, power in fresh]
 
     def _fresh(self, now_ns: int) -> list[tuple[int, int]]:
-        found = {time_us: power for time_us, power in self._ask(self._since_us)}
-        fresh = sorted(item for item in found.items() if item[0] > self._since_us)
+        samples = {time_us: power for time_us, power in self._ask(self._since_us)}
+        fresh = sorted(item for item in samples.items() if item[0] > self._since_us)
         if not fresh:
             self._miss(now_ns)
             return []

@@ -171,11 +171,11 @@ def shares(tenants: Sequence[Tenant]) -> dict[str, Shares]:
 
 
 def _reserved(tenants: Sequence[Tenant]) -> dict[str, float]:
-    known = [tenant.reserved for tenant in tenants if tenant.reserved is not None]
-    if len(known) < len(tenants):
+    fractions = [tenant.reserved for tenant in tenants if tenant.reserved is not None]
+    if len(fractions) < len(tenants):
         return {tenant.name: 1 / len(tenants) for tenant in tenants}
-    over = max(1.0, math.fsum(known))  # more may be promised than there is
-    return {tenant.name: (tenant.reserved or 0.0) / over for tenant in tenants}
+    promised = max(1.0, math.fsum(fractions))  # more may be promised than there is
+    return {tenant.name: (tenant.reserved or 0.0) / promised for tenant in tenants}
 
 
 def part_j(energy_j: float, idle_j: float, part: Shares) -> float:
@@ -313,10 +313,10 @@ class SharedLedger(Ledger):
             # Process ids of another namespace: one of them is ours, and which is not known.
             return [Tenant(OWN), *(Tenant(str(user.pid)) for user in others[1:])]
         memory_b = self._board.memory_b
-        found = [_tenant(OWN, own, memory_b)]
-        found += [_tenant(str(user.pid), [user], memory_b) for user in others]
+        tenants = [_tenant(OWN, own, memory_b)]
+        tenants += [_tenant(str(user.pid), [user], memory_b) for user in others]
         missing = range(self._other_jobs - len(others))
-        return found + [Tenant(f"job {number}") for number in missing]
+        return tenants + [Tenant(f"job {number}") for number in missing]
 
     def _report_other_processes(self) -> None:
         processes = self._boards.processes
@@ -334,8 +334,8 @@ class SharedLedger(Ledger):
 def _tenant(name: str, users: list[GpuUser], total_b: float | None) -> Tenant:
     use = [user.sm_percent for user in users if user.sm_percent is not None]
     held_b = [user.memory_b for user in users if user.memory_b is not None]
-    known = bool(users) and len(held_b) == len(users) and total_b
-    reserved = min(1.0, sum(held_b) / total_b) if known and total_b else None
+    has_memory = bool(users) and len(held_b) == len(users) and total_b
+    reserved = min(1.0, sum(held_b) / total_b) if has_memory and total_b else None
     return Tenant(name, sum(use) if use else None, reserved)
 
 

@@ -30,33 +30,43 @@ def tried(port: DevicePort) -> Iterator[str | None]:
     if not port.native or sys.platform != "linux":
         yield None
         return
-    told, tell = os.pipe()
+    offered(port.prepare)
+    ready, report = os.pipe()
     hold, release = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads: the child uses none
-        child = os.fork()
+    child = _fork()
     if child == 0:
-        _ask_all(port, tell, hold)
-    os.close(tell)
+        _ask_all(port, report, hold)
+    os.close(report)
     os.close(hold)
-    outcome = _outcome(port, told, child)
+    outcome = _outcome(port, ready, child) if child else None
     try:
         yield outcome
     finally:
-        os.close(told)
+        os.close(ready)
         os.close(release)
-        with suppress(ChildProcessError):  # one that hangs in the driver is not waited for
-            os.waitpid(child, os.WNOHANG if outcome else 0)
+        if child:
+            with suppress(ChildProcessError):  # one that hangs in the driver is not waited for
+                os.waitpid(child, os.WNOHANG if outcome else 0)
 
 
-def _ask_all(port: DevicePort, tell: int, hold: int) -> None:
+def _fork() -> int | None:
+    """Return the child's id, in the child 0; None where no process may be started any more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads: the child uses none
+        try:
+            return os.fork()
+        except OSError:
+            return None
+
+
+def _ask_all(port: DevicePort, report: int, hold: int) -> None:
     """Ask everything once, say so, wait for the parent, and end; it never returns."""
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
         for name in os.listdir("/proc/self/fd"):  # locks of the meter are not the child's
-            if int(name) > 2 and int(name) not in (tell, hold):
+            if int(name) > 2 and int(name) not in (report, hold):
                 with suppress(OSError):
                     os.close(int(name))
         with suppress(Exception):
@@ -65,20 +75,19 @@ def _ask_all(port: DevicePort, tell: int, hold: int) -> None:
                 for call in (port.board, port.read, port.limit_w):
                     offered(partial(call, index))
                 offered(partial(port.profile, index, full=True))
-        os.write(tell, _DONE)
+        os.write(report, _DONE)
         os.read(hold, 1)
     finally:
         os._exit(0)
 
 
-def _outcome(port: DevicePort, told: int, child: int) -> str | None:
+def _outcome(port: DevicePort, ready: int, child: int) -> str | None:
     name = port.library or port.meter
-    ready, _, _ = select.select([told], [], [], LIMIT_S)
-    if not ready:
+    if not select.select([ready], [], [], LIMIT_S)[0]:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         return f"{name} did not answer within {LIMIT_S:.0f} s"
-    if os.read(told, 1) == _DONE:
+    if os.read(ready, 1) == _DONE:
         return None
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
