@@ -21,8 +21,9 @@ from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 Row = TypeVar("Row")
 HINTS = 5
 """Most similar names of a hint."""
-LEAST_LIKE = 0.5
-"""Least similarity of a hinted part, as difflib measures: "l5" and "l4" have it."""
+LEAST_LIKE, LEAST_LIKE_IF_BEGUN = 0.6, 0.5
+"""Least similarity of a hinted part, as difflib measures, and of one that begins with the same
+character: "l5" and "l4" have it."""
 VENDORS = frozenset(
     {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", "intel", "habana"}
     | {"google", "aws", "amazon", "apple", "qualcomm", "microsoft", "meta"}
@@ -143,7 +144,9 @@ class Names:
         for core, row_id in self._cores:
             for count in range(1, len(core) + 1):
                 beginnings.setdefault("".join(core[:count]), []).append(row_id)
-        near = similar(self._key(name), beginnings, least=LEAST_LIKE)
+        part = self._key(name)
+        begun = [text for text in beginnings if text[:1] == part[:1]]
+        near = similar(part, beginnings, LEAST_LIKE) + similar(part, begun, LEAST_LIKE_IF_BEGUN)
         return list(dict.fromkeys(row_id for text in near for row_id in beginnings[text]))[:HINTS]
 
     def holders(self, name: str) -> tuple[str, ...]:
