@@ -23,7 +23,7 @@ from typing import Any
 from gramwatt.collectors.common.clock import NS_PER_S, SystemClock, Timeline
 from gramwatt.collectors.common.json_lines import encoded
 from gramwatt.collectors.host.machine import CPU, RAM
-from gramwatt.collectors.host.model import WAIT_NS, ModelSource, Momentary, Span
+from gramwatt.collectors.host.model import WAIT_NS, HostSource, ModelSource, Span
 from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.sci.base.units import j_from_kwh
 
@@ -174,7 +174,7 @@ class Codecarbon:
                 self._readings.setdefault(name, []).append((str(meter), span))
 
 
-class CodecarbonSource(Momentary):
+class CodecarbonSource(HostSource):
     """One component by codecarbon's counter, from its first reading on; by the model without."""
 
     def __init__(self, name: str, codecarbon: Codecarbon, model: ModelSource) -> None:

@@ -20,9 +20,9 @@ from gramwatt.collectors.host.codecarbon import (
     reads_more,
 )
 from gramwatt.collectors.host.machine import CPU, RAM, Machine
-from gramwatt.collectors.host.model import CpuModel, HostSource, ModelSource, RamModel
+from gramwatt.collectors.host.model import CpuModel, HostSource, RamModel
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource
-from gramwatt.collectors.host.share import WHOLE, Fraction, Look, Reader, Share, Whose
+from gramwatt.collectors.host.share import WHOLE, Reader, Share, Whose
 from gramwatt.collectors.journal.intervals import Interval, Ledger
 from gramwatt.sci.base.host_model import CPU_MODEL_UNLIKE, STANDS_IN
 from gramwatt.sci.base.notices import CODES
@@ -32,6 +32,7 @@ LOOK_AT_S = (1, 2, 4, 8)
 """Ages of the meter at which it looks at the job's processes, before it does so at every save: so
 that the memory of a short command is seen."""
 SMALLEST_SHARE = 1e-6
+Model = CpuModel | RamModel
 
 
 class Access(Protocol):
@@ -61,29 +62,22 @@ class Access(Protocol):
 class HostComponent:
     """Processor or memory of the host: its source, its ledger, and the part of it that is billed.
 
-    `share` (0 to 1] is what limits leave to the job; of that it is billed the part that `fraction`
-    returns for the time since a look of `job_share`.
+    `share` (0 to 1] is what limits leave to the job; of that it is billed the fraction that
+    `job_share` has for the time since energy was last recorded.
     """
 
     def __init__(
-        self,
-        share: float,
-        ledger: Ledger,
-        model: ModelSource,
-        source: HostSource,
-        job_share: Share,
-        fraction: Callable[[Look], Fraction | None],
-        suspended_ns: Callable[[], int],
+        self, name: str, share: float, job: NodeJob, model: Model, source: HostSource, whose: Share
     ) -> None:
         """`model` stands in where `source`, which may be the model itself, tells nothing."""
         self.share = share
-        self.ledger, self.model, self.source = ledger, model, source
+        self.ledger = Ledger(f"{job.node}-{name}", job.schedule, job.emit)
+        self.model, self.source = model, source
         self.stood_in = False
         """Whether the model gave energy in place of a counter."""
-        self._job_share, self._fraction_since = job_share, fraction
-        self._since, self._fraction = job_share.start, WHOLE
-        self._suspended_ns, self._slept_ns = suspended_ns, suspended_ns()
-        self._awake = 1.0
+        self._suspended_ns, self._job_share = job.timeline.suspended_ns, whose
+        self._since, self._fraction = whose.start, WHOLE
+        self._slept_ns, self._awake = self._suspended_ns(), 1.0
         self._recorded_ns = 0
         """Until when energy is recorded [ns]."""
         self._counted_w: float | None = None
@@ -137,7 +131,7 @@ class HostComponent:
     def stop(self, now_ns: int, until_ns: int) -> None:
         """Record everything up to `until_ns` [ns]: what its counter has not told is estimated."""
         self._record(now_ns, until_ns, last=True)
-        self._fraction = self._fraction_since(self._since) or self._fraction
+        self._fraction = self._job_share.of(self.model, self._since) or self._fraction
         self._estimate(until_ns, self._counted_w)
         self.ledger.close()
         # A meter that was brought back has recorded up to its begin, which the journal cuts off
@@ -146,7 +140,7 @@ class HostComponent:
 
     def _record(self, now_ns: int, until_ns: int, *, last: bool = False) -> None:
         before_ns, slept_ns = self._recorded_ns, self._suspended_ns()
-        self._fraction = self._fraction_since(self._since) or self._fraction
+        self._fraction = self._job_share.of(self.model, self._since) or self._fraction
         asleep_ns = suspended_between(self._slept_ns, slept_ns)
         self._awake = max(0.0, 1 - asleep_ns / max(1, now_ns - before_ns))
         for span in self.source.read(before_ns, now_ns, until_ns, last=last):
@@ -214,16 +208,13 @@ class HostDevices:
         if locks.failure:
             text = f"{locks.failure}: other jobs on this machine are not seen, and what they share "
             job.notify("jobs-unseen", f"{text}with this one is billed to each of them whole.")
-        share = Share(
+        self._share = Share(
             machine, whose, lambda: len(locks.living(lock)), access.processes, job.timeline
         )
-        self._share = share
         cpu, ram = CpuModel(machine), RamModel(machine)
         self._components = {
-            CPU: self._component(
-                CPU, machine.cpu_share, cpu, counters, lambda since: share.cpu(since, cpu)
-            ),
-            RAM: self._component(RAM, machine.memory_share, ram, counters, share.ram),
+            CPU: self._component(CPU, machine.cpu_share, cpu, counters),
+            RAM: self._component(RAM, machine.memory_share, ram, counters),
         }
         # A virtual machine has no counters, and its user nothing to do about it.
         absent = found.denied or not machine.virtual
@@ -305,22 +296,14 @@ class HostDevices:
             self._codecarbon.end()
 
     def _component(
-        self,
-        name: str,
-        share: float,
-        model: ModelSource,
-        counters: Counters,
-        fraction: Callable[[Look], Fraction | None],
+        self, name: str, share: float, model: Model, counters: Counters
     ) -> HostComponent:
-        job = self._job
         source: HostSource = model
         if domains := counters.of(name):
-            source = RaplSource(domains, job.timeline, job.notify)
+            source = RaplSource(domains, self._job.timeline, self._job.notify)
         elif self._codecarbon:
             source = CodecarbonSource(name, self._codecarbon, model)
-        ledger = Ledger(f"{job.node}-{name}", job.schedule, job.emit)
-        suspended_ns = job.timeline.suspended_ns
-        return HostComponent(share, ledger, model, source, self._share, fraction, suspended_ns)
+        return HostComponent(name, share, self._job, model, source, self._share)
 
     def _report_estimated(self, found: Counters, model: str) -> None:
         text = "no counter of processor and memory is read here; a model estimates their energy."

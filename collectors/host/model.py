@@ -10,7 +10,7 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.files import text_of
@@ -43,19 +43,17 @@ class Span(NamedTuple):
     awake: float = 1.0
 
 
-class HostSource(Protocol):
+class HostSource:
     """What the energy of a component comes from: a RAPL counter, codecarbon or the model."""
 
-    @property
-    def meter(self) -> str:
-        """The name of what gives the energy now, as in device records."""
-
-    @property
-    def kind(self) -> str:
-        """Return how that energy is known."""
+    meter = ""
+    """The name of what gives the energy now, as in device records."""
+    kind = "estimated"
+    """How that energy is known."""
 
     def due_ns(self) -> int | None:
         """Return when it must be read again [ns]; None where it need not be."""
+        return None
 
     def read(self, since_ns: int, now_ns: int, until_ns: int, *, last: bool) -> list[Span]:
         """Return what is known of the time from `since_ns` to `until_ns` [ns], in order.
@@ -63,15 +61,18 @@ class HostSource(Protocol):
         The rest may come with the next reading; what lies beyond `until_ns` is cut off. `last`: an
         interval ends now, so that a reading in doubt cannot wait for the next one.
         """
+        raise NotImplementedError
 
     def cut_ns(self, mark_ns: int, now_ns: int) -> int | None:
         """Return where a reading now may end an interval for a window's boundary `mark_ns` [ns].
 
         None where it cannot.
         """
+        raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
         """Return what the next meter's source needs to continue, JSON-ready."""
+        return {}
 
     def resume(self, state: dict[str, Any]) -> None:
         """Continue from the `state` of another meter's source, whichever that was."""
@@ -152,25 +153,8 @@ def power_of(machine: Machine) -> CpuPower | None:
     return cpu_power(threads, sockets=machine.sockets, like_evidence=like)
 
 
-class Momentary:
-    """A source that is never due by itself and has nothing that the next meter could continue."""
-
-    def due_ns(self) -> None:
-        """Return None."""
-
-    def state(self) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Ignore the state of whatever source there was."""
-
-
-class ModelSource(Momentary):
+class ModelSource(HostSource):
     """The model as a source: it has a power at any moment."""
-
-    meter = ""
-    kind = "estimated"
 
     def power_w(self) -> float | None:
         """Return the mean power of the whole component since `restart` [W]; None if not known."""

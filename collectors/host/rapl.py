@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline, suspended_between
 from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.host.machine import CPU, RAM
-from gramwatt.collectors.host.model import WAIT_NS, Span
+from gramwatt.collectors.host.model import WAIT_NS, HostSource, Span
 from gramwatt.sci.base.units import j_from_uj
 
 POWERCAP = Path("/sys/class/powercap")
@@ -155,7 +155,7 @@ class Reading(NamedTuple):
     values_uj: dict[str, int]
 
 
-class RaplSource:
+class RaplSource(HostSource):
     """One component by its RAPL counters."""
 
     meter, kind = "rapl", "measured"

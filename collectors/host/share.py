@@ -23,7 +23,7 @@ from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.common.launches import JOB_ID, REPORTER
 from gramwatt.collectors.common.proc import environ_of, system_text
 from gramwatt.collectors.host.machine import Machine
-from gramwatt.collectors.host.model import CpuModel
+from gramwatt.collectors.host.model import CpuModel, RamModel
 
 PROC = Path("/proc")
 ALONE = 1 - 1e-6
@@ -257,44 +257,44 @@ class Share:
         )
         self.other_jobs, self._memory_b = others, memory_b
 
-    def cpu(self, before: Look, model: CpuModel) -> Fraction | None:
-        """Return the job's part of the processor since a look; None where no time has passed.
-
-        What a cgroup reserves for one job is all its own. `model` has the load since that look.
+    def of(self, model: CpuModel | RamModel, before: Look) -> Fraction | None:
+        """Return the job's part of the modelled component since a look; None where no time has
+        passed. `model` has the load since that look.
         """
-        machine, span_s = self._machine, self.now.at_s - before.at_s
+        span_s = self.now.at_s - before.at_s
         if span_s <= 0:
             return None
-        equal, reserved = self._equal(before), machine.cpu_share < 1
-        threads, now_s = machine.threads, self.now.own_s
-        alone = reserved and equal > ALONE
-        if now_s is None or not threads or alone or (reserved and not machine.usage):
-            return Fraction(equal, equal)
+        equal = min(1.0, max(0.0, (self.now.equal_s - before.equal_s) / span_s))
+        if isinstance(model, CpuModel):
+            return Fraction(self._of_cpu(model, before, span_s, equal), equal)
+        part = self._of_ram(before, span_s, equal)
+        return Fraction(part, part)
+
+    def _of_cpu(self, model: CpuModel, before: Look, span_s: float, equal: float) -> float:
+        """Return the part of the processor. What a cgroup reserves for one job is all its own."""
+        machine, now_s = self._machine, self.now.own_s
+        reserved = machine.cpu_share < 1
+        if now_s is None or not machine.threads or (reserved and equal > ALONE):
+            return equal
+        if reserved and not machine.usage:
+            return equal
+        all_s = machine.threads * span_s
         own_s = max(0.0, now_s - (before.own_s or 0.0))
-        model.least_load = own_s / threads / span_s
+        model.least_load = own_s / all_s
         load = model.load()
         if not load or model.power is None:
-            return Fraction(equal, equal)
+            return equal
         idle = model.power.at(0.0) / model.power.at(load)
-        own = min(1.0, own_s / (load * threads * span_s))
-        return Fraction(idle * equal + (1 - idle) * own, equal)
+        return idle * equal + (1 - idle) * min(1.0, own_s / (load * all_s))
 
-    def ram(self, before: Look) -> Fraction | None:
-        """Return the job's part of the memory since a look; None where no time has passed.
-
-        What a cgroup reserves is divided equally by the jobs in it; else what they use is theirs.
+    def _of_ram(self, before: Look, span_s: float, equal: float) -> float:
+        """Return the part of the memory. What a cgroup reserves is divided equally by the jobs in
+        it; else what they use is theirs.
         """
-        machine, span_s = self._machine, self.now.at_s - before.at_s
-        if span_s <= 0:
-            return None
-        equal = self._equal(before)
+        machine = self._machine
         if machine.memory_share < 1:
-            return Fraction(equal, equal) if machine.usage else WHOLE
+            return equal if machine.usage else 1.0
         if self.now.memory_bs is None or not machine.memory_total_b:
-            return Fraction(equal, equal)
-        used = (self.now.memory_bs - (before.memory_bs or 0.0)) / span_s / machine.memory_total_b
-        return Fraction(*(min(1.0, max(0.0, used)),) * 2)
-
-    def _equal(self, before: Look) -> float:
-        span_s = self.now.at_s - before.at_s
-        return min(1.0, max(0.0, (self.now.equal_s - before.equal_s) / span_s))
+            return equal
+        used_b = (self.now.memory_bs - (before.memory_bs or 0.0)) / span_s
+        return min(1.0, max(0.0, used_b / machine.memory_total_b))
