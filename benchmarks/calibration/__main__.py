@@ -6,8 +6,8 @@ Jobs: twenty kinds, scored as in production, against truths drawn from the range
 Intensity, with --traces: annual values against hourly traces, by zone and length of time, for jobs
 of the same hours every day, and by months of jobs; then years and zones that the fit did not have.
 --write puts the fitted tables into the catalog, and ends. Last, how far later editions of a year
-moved, beside the range of a value by the hour. Exit code 1 where a coverage is out of bounds: 75 to
-90 % for jobs (hours that usually lie far from the annual value have a range that holds it too); for
+moved, beside the range of a value by the hour. Exit code 1 where a coverage is out of bounds: 76 to
+88 % for jobs (hours that usually lie far from the annual value have a range that holds it too); for
 intensity 70 to 90 % in every zone, 65 % and more in every zone left out and in the mean of
 the years left out; 70 to 95 % for months in the mean of the zones.
 """
@@ -22,7 +22,10 @@ from pathlib import Path
 from benchmarks.calibration import fitting, intensity, jobs
 from gramwatt.sci.grid.zones import HOURLY_SPREAD
 
-JOBS = (0.75, 0.9)
+JOBS = (0.76, 0.88)
+ONE_SIDED = {"1 T4, 1 h, Great Britain": 0.7}
+"""The least coverage of C of a job most of whose host's range lies below its value: effects add at
+first order, and so wide a part of a sum has a limit."""
 GRIDS = (0.7, 0.9)
 YEARS, ZONES, REVISED = 0.65, 0.65, 0.76
 MONTHS = (0.7, 0.95)
@@ -56,7 +59,7 @@ def _jobs() -> list[str]:
     for row in jobs.report():
         rows.append(row)
         print(f"{row['job']:34}" + "".join(f"{_percent(row[term]):>15}" for term in jobs.TERMS))
-    return jobs.outside(rows, *JOBS)
+    return jobs.outside(rows, *JOBS, ONE_SIDED)
 
 
 def _grids(folder: Path) -> list[str]:

@@ -8,7 +8,7 @@ input that several figures share once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -227,11 +227,13 @@ def _covered(figure: QuantityDoc | None, truths: Values) -> float | None:
     return float(((truths >= figure["low"]) & (truths <= figure["high"])).mean())
 
 
-def outside(rows: Sequence[dict[str, Any]], low: float, high: float) -> list[str]:
-    """Every term of a job whose coverage lies outside, in words."""
+def outside(
+    rows: Sequence[dict[str, Any]], low: float, high: float, least: Mapping[str, float]
+) -> list[str]:
+    """Every term of a job whose coverage lies outside, in words; `least` is for jobs of a name."""
     return [
         f"{row['job']}, {term}: {row[term]}"
         for row in rows
         for term in TERMS
-        if row[term] is None or not low <= row[term] <= high
+        if row[term] is None or not least.get(row["job"], low) <= row[term] <= high
     ]

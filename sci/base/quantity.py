@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from statistics import NormalDist
 from typing import Literal, TypedDict, get_args
 
 import msgspec
@@ -37,9 +36,6 @@ Both are the same where the change is known and only not in the value, as of hou
 above the mean of the year: that shifts both ends of the range.
 """
 
-USUAL = math.sqrt(2 / math.pi) / NormalDist().inv_cdf(0.9)
-"""How far towards an end of its range an input lies on the mean, 0.62, if its logarithm is half
-normal. The effect of a wide input on a sum is not linear: its slope is taken there."""
 WIDEST = 1e3
 """Figures whose range reaches beyond so many times their value combine by their ends only."""
 DEEPEST = 0.05
@@ -387,12 +383,9 @@ def _of_sum(parts: Collection[tuple[float, Mapping[str, Effect]]]) -> dict[str, 
     for fraction, effects in parts:
         for id_, (low, high) in effects.items():
             change = changes[id_]
-            change[0] += fraction * math.expm1(USUAL * low)
-            change[1] += fraction * math.expm1(USUAL * high)
-    return {
-        id_: (math.log1p(low) / USUAL, math.log1p(high) / USUAL)
-        for id_, (low, high) in changes.items()
-    }
+            change[0] += fraction * math.expm1(low)
+            change[1] += fraction * math.expm1(high)
+    return {id_: (math.log1p(low), math.log1p(high)) for id_, (low, high) in changes.items()}
 
 
 def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramwatt.sci.base.quantity import USUAL, WIDEST
+from gramwatt.sci.base.quantity import WIDEST
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -110,7 +110,7 @@ def _of_sum(
     stride = int(known.ids.max(initial=0)) + 1
     keys, place = numbered(cell[part] * stride + known.ids[row], cells * stride)
     low, high = (
-        np.log1p(by(place, fraction[part] * np.expm1(USUAL * end[row]), len(keys))) / USUAL
+        np.log1p(by(place, fraction[part] * np.expm1(end[row]), len(keys)))
         for end in (known.low, known.high)
     )
     of_cell = keys // stride

@@ -279,7 +279,7 @@ def test_a_host_is_the_sum_of_its_parts(catalog: Catalog) -> None:
         for _ in range(20_000)
     ]
     assert host.te_g.value == pytest.approx(545_200.8)
-    assert 0.78 <= coverage(host.te_g.low, host.te_g.high, truths) <= 0.85
+    assert 0.78 <= coverage(host.te_g.low, host.te_g.high, truths) <= 0.82
     assert host.tier == "C"
     assert "storage of unknown size left out" in host.stages
 
@@ -376,8 +376,8 @@ def test_the_usual_hosts(catalog: Catalog) -> None:
         found = host_share_te(catalog.hardware(name))
         return kilograms(found) if found else None
 
-    assert share("nvidia-l4") == (225.0, 39.0, 1400.0)
-    assert share("nvidia-k80") == (112.5, 19.5, 700.0)
+    assert share("nvidia-l4") == (225.0, 43.0, 1400.0)
+    assert share("nvidia-k80") == (112.5, 21.5, 700.0)
     assert share("nvidia-rtx-4090") == (360.0, 58.0, 1400.0)
     assert share("nvidia-gh200-96") == (356.25, 0.0, 812.5)
     assert share("google-coral-edge-tpu") == (45.0, 10.5, 96.0)

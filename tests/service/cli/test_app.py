@@ -103,9 +103,8 @@ def test_every_figure_explains_itself(two_jobs, field):
         assert row["figure"]["source"] in found["text"]
     method = document["method"]
     assert found["engine_version"] == method["engine_version"]
-    assert found["text"].endswith(
-        f"Engine 8, catalog {method['catalog_version']}, {method['standard']}"
-    )
+    versions = f"Engine {method['engine_version']}, catalog {method['catalog_version']}"
+    assert found["text"].endswith(f"{versions}, {method['standard']}")
     assert found["formula"] in found["text"]
 
 
