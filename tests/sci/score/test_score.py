@@ -483,7 +483,7 @@ def test_the_document_names_what_widens_its_range_most():
     doc = scored(gpu_job(pue=None))
     assert doc["method"]["largest_uncertainty"].startswith("carbon intensity")
     clean = scored(gpu_job(), FakeGrid(1))["method"]["largest_uncertainty"]
-    assert clean.startswith("embodied carbon of host")
+    assert clean.startswith("hardware lifetime")
 
 
 def test_scoring_is_a_function():
