@@ -22,7 +22,7 @@ from gramwatt.collectors.host.codecarbon import (
 from gramwatt.collectors.host.machine import CPU, RAM, Machine
 from gramwatt.collectors.host.model import CpuModel, HostSource, RamModel
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource
-from gramwatt.collectors.host.share import WHOLE, Reader, Share, Whose
+from gramwatt.collectors.host.share import WHOLE, JobProcesses, Reader, Share
 from gramwatt.collectors.journal.intervals import Interval, Ledger
 from gramwatt.sci.base.host_model import CPU_MODEL_UNLIKE, STANDS_IN
 from gramwatt.sci.base.notices import CODES
@@ -67,7 +67,13 @@ class HostComponent:
     """
 
     def __init__(
-        self, name: str, share: float, job: NodeJob, model: Model, source: HostSource, whose: Share
+        self,
+        name: str,
+        share: float,
+        job: NodeJob,
+        model: Model,
+        source: HostSource,
+        job_share: Share,
     ) -> None:
         """`model` stands in where `source`, which may be the model itself, tells nothing."""
         self.share = share
@@ -75,8 +81,8 @@ class HostComponent:
         self.model, self.source = model, source
         self.stood_in = False
         """Whether the model gave energy in place of a counter."""
-        self._suspended_ns, self._job_share = job.timeline.suspended_ns, whose
-        self._since, self._fraction = whose.start, WHOLE
+        self._suspended_ns, self._job_share = job.timeline.suspended_ns, job_share
+        self._since, self._fraction = job_share.start, WHOLE
         self._slept_ns, self._awake = self._suspended_ns(), 1.0
         self._recorded_ns = 0
         """Until when energy is recorded [ns]."""
@@ -184,20 +190,20 @@ class HostDevices:
     """The host's processor and memory as devices of the job."""
 
     def __init__(
-        self, job: NodeJob, access: Access, folder: str, locks: DeviceLocks, whose: Whose
+        self, job: NodeJob, access: Access, folder: str, locks: DeviceLocks, own: JobProcesses
     ) -> None:
         """`folder` is the job's spool folder, where codecarbon's process may leave files."""
         self._job = job
         self._machine = machine = access.machine()
         self._slept_ns = job.timeline.suspended_ns()
         setting = access.environ.get(HOST_SOURCE)
-        found = NO_COUNTERS if setting == "model" else access.counters()
-        counters = NO_COUNTERS if setting == "codecarbon" else found
+        readable = NO_COUNTERS if setting == "model" else access.counters()
+        counters = NO_COUNTERS if setting == "codecarbon" else readable
         start = None if setting == "model" else access.codecarbon
         self._codecarbon: Codecarbon | None = None
         if (
             start
-            and reads_more(setting, found.usable)
+            and reads_more(setting, readable.usable)
             and not (counters.of(CPU) and counters.of(RAM))
         ):
             self._codecarbon = Codecarbon(lambda: start(folder), job.timeline, self._use_model)
@@ -209,7 +215,7 @@ class HostDevices:
             text = f"{locks.failure}: other jobs on this machine are not seen, and what they share "
             job.notify("jobs-unseen", f"{text}with this one is billed to each of them whole.")
         self._share = Share(
-            machine, whose, lambda: len(locks.living(lock)), access.processes, job.timeline
+            machine, own, lambda: len(locks.living(lock)), access.processes, job.timeline
         )
         cpu, ram = CpuModel(machine), RamModel(machine)
         self._components = {
@@ -217,9 +223,9 @@ class HostDevices:
             RAM: self._component(RAM, machine.memory_share, ram, counters),
         }
         # A virtual machine has no counters, and its user nothing to do about it.
-        absent = found.denied or not machine.virtual
-        if (not found.usable and absent) or (setting == "codecarbon" and not self._codecarbon):
-            self._report_estimated(found, cpu.meter)
+        absent = readable.denied or not machine.virtual
+        if (not readable.usable and absent) or (setting == "codecarbon" and not self._codecarbon):
+            self._report_estimated(readable, cpu.meter)
         self._recorded: dict[str, object] = {}
         self._looks_ns: list[int] = []
 
@@ -305,14 +311,14 @@ class HostDevices:
             source = CodecarbonSource(name, self._codecarbon, model)
         return HostComponent(name, share, self._job, model, source, self._share)
 
-    def _report_estimated(self, found: Counters, model: str) -> None:
+    def _report_estimated(self, readable: Counters, model: str) -> None:
         text = "no counter of processor and memory is read here; a model estimates their energy."
-        if found.denied:
-            text = f"{found.denied_text} (`gramwatt doctor` has the fix); a model estimates the "
+        if readable.denied:
+            text = f"{readable.denied_text} (`gramwatt doctor` has the fix); a model estimates the "
             text += "processor's energy."
         if model == CPU_MODEL_UNLIKE:
             text += " This processor is unlike those of its evidence, so its range is wider."
-        self._job.notify("meter-unreadable" if found.denied else "meter-source-absent", text)
+        self._job.notify("meter-unreadable" if readable.denied else "meter-source-absent", text)
 
     def _use_model(self, why: str) -> None:
         self._job.notify("meter-source-absent", f"{why}; the host's energy is the model's.")

@@ -137,8 +137,8 @@ def _share(part: float | None, whole: float | None) -> float:
 
 
 def _least(*values: float | None) -> float | None:
-    known = [value for value in values if value]
-    return float(min(known)) if known else None
+    limits = [value for value in values if value]
+    return float(min(limits)) if limits else None
 
 
 def _cgroup_folders(proc: Path, root: Path) -> list[Path]:
@@ -190,10 +190,10 @@ def _counts_time(folder: Path) -> bool:
 def _memory_limit_b(folder: Path) -> float | None:
     text = text_of(folder / "memory.max") or text_of(folder / "memory.limit_in_bytes") or ""
     above = text_of(folder / "memory.stat") or ""  # version 1: limits of folders we cannot see
-    found = [
+    of_groups = [
         line.split()[1] for line in above.splitlines() if line.startswith("hierarchical_memory_l")
     ]
-    limits = [int(value) for value in (text, *found) if value.isdecimal()]
+    limits = [int(value) for value in (text, *of_groups) if value.isdecimal()]
     return min((limit for limit in limits if 0 < limit < NO_LIMIT_B), default=None)
 
 

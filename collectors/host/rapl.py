@@ -86,12 +86,12 @@ def find_counters(root: Path = POWERCAP) -> Counters:
     psys holds the packages, cores and uncore are inside them, and intel-rapl-mmio lists the same
     packages as intel-rapl.
     """
-    found: dict[str, Domain] = {}
+    domains: dict[str, Domain] = {}
     denied: dict[str, list[Path]] = {}
     # Sorted, "intel-rapl:" comes after "intel-rapl-mmio:"; the MSR interface is to win.
     for zone in sorted(_zones(root), key=lambda path: ("mmio" in path.name, path.name)):
         name = _named(zone)
-        if name is None or name in found:
+        if name is None or name in domains:
             continue
         energy, range_ = zone / "energy_uj", zone / "max_energy_range_uj"
         unreadable = [path for path in (energy, range_) if _figure(path) is None]
@@ -101,9 +101,9 @@ def find_counters(root: Path = POWERCAP) -> Counters:
             continue
         denied.pop(name, None)
         component = RAM if name.endswith("/dram") else CPU
-        found[name] = Domain(name, component, energy, range_uj)
+        domains[name] = Domain(name, component, energy, range_uj)
     files = [path for name in denied if not name.endswith("/dram") for path in denied[name]]
-    return Counters(tuple(_without_mirrors(list(found.values()))), tuple(files))
+    return Counters(tuple(_without_mirrors(list(domains.values()))), tuple(files))
 
 
 def read_counters(domains: Sequence[Domain]) -> dict[str, int]:
@@ -276,7 +276,7 @@ def _named(zone: Path) -> str | None:
 
 
 def _without_mirrors(domains: list[Domain]) -> list[Domain]:
-    kept: list[Domain] = []
+    distinct: list[Domain] = []
     seen: dict[str, list[int]] = {}
     for domain in domains:
         die = DIE.match(domain.name)
@@ -286,8 +286,8 @@ def _without_mirrors(domains: list[Domain]) -> list[Domain]:
             if any(abs(j_from_uj(value - other)) < MIRROR_J for other in others):
                 continue
             others.append(value)
-        kept.append(domain)
-    return kept
+        distinct.append(domain)
+    return distinct
 
 
 def _figure(path: Path) -> int | None:

@@ -92,7 +92,7 @@ def used_b(pids: Iterable[int], proc: Path = PROC) -> float | None:
     return float(sum(own_b) + max(shared_b)) if own_b else None
 
 
-class Whose(NamedTuple):
+class JobProcesses(NamedTuple):
     """A job by its id, its clients' processes, and the processor time they had used before [s]."""
 
     job_id: str
@@ -115,14 +115,14 @@ class JobTime:
     """That of members which ended without a parent to wait for them [s]."""
     members: dict[str, float] = field(default_factory=dict)
 
-    def look(self, table: Table, whose: Whose, strays: Iterable[int] = ()) -> bool:
+    def look(self, table: Table, own: JobProcesses, strays: Iterable[int] = ()) -> bool:
         """Take in a table of processes. Returns False where time is missing: a process has ended
         that nobody has waited for, or not yet.
         """
-        pids = self._pids(table, (*whose.pids, *strays, os.getpid()))
+        pids = self._pids(table, (*own.pids, *strays, os.getpid()))
         for pid in pids:
             if str(pid) not in self.members and table[pid].began_s < self.began_s:
-                self.before_s += whose.used_before_s.get(pid, table[pid].cpu_s)
+                self.before_s += own.used_before_s.get(pid, table[pid].cpu_s)
         own_s = sum(table[pid].cpu_s for pid in pids) - self.before_s + self.gone_s
         missing_s = self.own_s - own_s
         self.members = {str(pid): table[pid].began_s for pid in pids}
@@ -198,7 +198,7 @@ class Share:
     def __init__(
         self,
         machine: Machine,
-        whose: Whose,
+        own: JobProcesses,
         other_jobs: Callable[[], int],
         read: Reader,
         timeline: Timeline,
@@ -206,9 +206,9 @@ class Share:
         """`other_jobs` counts those that are measured on the same threads, `read` returns the
         processes that can be seen.
         """
-        self._machine, self._whose, self._read = machine, whose, read
+        self._machine, self._own, self._read = machine, own, read
         self._other_jobs, self._timeline = other_jobs, timeline
-        self._strays = Strays(whose.job_id)
+        self._strays = Strays(own.job_id)
         self._time = JobTime(0.0)
         self._memory_b: float | None = 0.0
         self.other_jobs = 0
@@ -238,10 +238,10 @@ class Share:
         table = self._read()
         if table:
             strays, before = self._strays.find(table, self._time.began_s), replace(self._time)
-            if not self._time.look(table, self._whose, strays):
+            if not self._time.look(table, self._own, strays):
                 # A child may have been waited for while the table was read.
                 self._time = before
-                self._time.look(self._read(), self._whose, strays)
+                self._time.look(self._read(), self._own, strays)
         others, memory_b = self._other_jobs(), used_b(map(int, self._time.members))
         if last:
             memory_b = max(memory_b or 0.0, self._memory_b or 0.0) or None

@@ -11,7 +11,7 @@ from gramwatt.collectors.devices.board import Notify
 from gramwatt.collectors.devices.sampler import Device, NodeJob, Put, Sampler
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
 from gramwatt.collectors.host.devices import HostDevices
-from gramwatt.collectors.host.share import Whose
+from gramwatt.collectors.host.share import JobProcesses
 from gramwatt.collectors.journal.intervals import Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
 
@@ -165,8 +165,8 @@ class DeviceManager:
         return max((period_s for period_s in periods_s if period_s), default=None)
 
     def _begin_host(self) -> None:
-        whose = Whose(self._job_id, self.pids, self.used_before_s)
-        host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks, whose)
+        own = JobProcesses(self._job_id, self.pids, self.used_before_s)
+        host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks, own)
         host.begin(*self._host_begins)
         self._host = host
 

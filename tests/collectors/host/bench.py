@@ -14,13 +14,13 @@ from gramwatt.collectors.devices.shared_board import DeviceLocks
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters
-from gramwatt.collectors.host.share import Reader, Whose
+from gramwatt.collectors.host.share import JobProcesses, Reader
 from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
 from tests.collectors.rig import MACHINE
 from tests.collectors.virtual_clock import VirtualClock
 
-NOBODY = Whose("job", set(), {})
+NOBODY = JobProcesses("job", set(), {})
 
 
 class BenchJob(NodeJob):
@@ -48,7 +48,7 @@ class HostBench:
         state: dict[str, Any] | None = None,
         mark_ns: int | None = None,
         home: Path | None = None,
-        whose: Whose = NOBODY,
+        own: JobProcesses = NOBODY,
         processes: Reader = dict,
         **environ: str,
     ) -> HostDevices:
@@ -66,8 +66,8 @@ class HostBench:
         )
         schedule = Schedule(self.start_ns)
         job = BenchJob("n", self.timeline, schedule, Random(1), self.put, self.notify)
-        locks = DeviceLocks(home or Path(mkdtemp()), whose.job_id, "n")
-        host = HostDevices(job, dependencies, "/nowhere", locks, whose)
+        locks = DeviceLocks(home or Path(mkdtemp()), own.job_id, "n")
+        host = HostDevices(job, dependencies, "/nowhere", locks, own)
         host.begin(state, self.start_ns if mark_ns is None else mark_ns)
         return host
 

@@ -18,7 +18,7 @@ from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.host import model
 from gramwatt.collectors.host.machine import Machine, is_virtual, this_machine
 from gramwatt.collectors.host.model import power_of
-from gramwatt.collectors.host.share import Whose
+from gramwatt.collectors.host.share import JobProcesses
 from gramwatt.collectors.journal import spool
 from gramwatt.sci.base.host_model import RANGES
 from tests.collectors.host.bench import HostBench
@@ -262,7 +262,7 @@ def booked_j(home: Path) -> tuple[float, list[str]]:
     clock = benches["b"].clock = benches["a"].clock
     benches["b"].timeline = benches["a"].timeline
     hosts = [
-        bench.begin(home=home, whose=Whose(name, set(), {})) for name, bench in benches.items()
+        bench.begin(home=home, own=JobProcesses(name, set(), {})) for name, bench in benches.items()
     ]
     hosts[0].settle()
     for _ in range(10):

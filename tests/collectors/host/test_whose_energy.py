@@ -1,4 +1,4 @@
-"""Whose the processor's energy is: parallel jobs and neighbours as real processes.
+"""JobProcesses the processor's energy is: parallel jobs and neighbours as real processes.
 
 The truth is that of the kernel over the same time, by the same model, so no load of the machine and
 no stopwatch enters a comparison.
@@ -22,7 +22,7 @@ from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import model
 from gramwatt.collectors.host.model import Load
 from gramwatt.collectors.host.rapl import find_counters
-from gramwatt.collectors.host.share import Process, Whose
+from gramwatt.collectors.host.share import JobProcesses, Process
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Powercap
 
@@ -132,7 +132,7 @@ def test_a_counter_is_divided_by_the_same_rule(
         name: benches[name].begin(
             find_counters(cap.root),
             home=tmp_path,
-            whose=Whose(name, {pids[name]}, {}),
+            own=JobProcesses(name, {pids[name]}, {}),
             processes=processes,
         )
         for name in benches
