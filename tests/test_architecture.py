@@ -34,7 +34,6 @@ ARROWS = {
         "gramwatt.collectors.common.identity",
         "gramwatt.collectors.common.progress",
         "gramwatt.collectors.common.keys",
-        "gramwatt.collectors.common.times",
     ),
 }
 """What each package may import of ours; the service takes in spools, private as they are, and

@@ -1,10 +1,12 @@
-"""Requests to the engine from the command line: one JSON document, and flags that win over it."""
+"""What commands take: one JSON document as a request, flags that win over it, and times."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -23,6 +25,10 @@ Units = Annotated[
     list[str] | None,
     typer.Option(metavar="UNIT=N", help="Such as token=1e9; may be repeated."),
 ]
+
+
+_SPAN = re.compile(r"(\d+(?:\.\d*)?)([mhd])")
+_SPAN_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 def read_document(source: str | None) -> dict[str, Any]:
@@ -76,6 +82,19 @@ def ranged(name: str, text: str | None) -> float | dict[str, float] | None:
     if len(figures) != 1:
         refuse(f"{name} {text!r}: write a number, or LOW,VALUE,HIGH such as 350,400,450")
     return figures[0]
+
+
+def moment(text: str | None, now: str | None = None) -> str | None:
+    """Return a time written as 90m, 12h or 2d after `now` (ISO 8601, default: the clock's) in
+    ISO 8601; any other text as it is: the engine refuses what is no time.
+    """
+    if text is None or not (span := _SPAN.fullmatch(text)):
+        return text
+    try:
+        start = datetime.fromisoformat(now) if now else datetime.now(UTC)
+        return (start + timedelta(**{_SPAN_UNITS[span[2]]: float(span[1])})).isoformat()
+    except (ValueError, OverflowError):  # of another form, or of no century
+        return text
 
 
 def show(*lines: str, err: bool = False) -> None:

@@ -109,7 +109,7 @@ def _server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
     from gramwatt.collectors.common.config import plain_address
     from gramwatt.collectors.spool.live import live_job_of
 
-    shown, jobs = plain_address(server), list[LiveJob]()
+    shown, jobs = plain_address(server), []
     unscored = client.NotFoundError, client.ConflictError, client.InvalidError
     try:
         with client.Client(server, key or "", TIMEOUT_S) as asked:

@@ -22,10 +22,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError
+from gramwatt.collectors.cli.options import moment
 from gramwatt.collectors.common import http
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.installation import LocalStore
-from gramwatt.collectors.common.times import moment, second_text
 from gramwatt.collectors.tracking.messages import print_message, write_stderr
 from gramwatt.sci.base.errors import GramwattError
 
@@ -204,7 +204,7 @@ def wait_for_greenest(
     began = time.time()
     wait_until(start, f"waiting: {text}")
     return {
-        "planned_start": second_text(start),
+        "planned_start": f"{start.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "waited_s": f"{max(0.0, time.time() - began):.0f}",
     }
 

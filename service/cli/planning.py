@@ -66,13 +66,13 @@ def plan(
     Example: gramwatt plan --hours 4 --zone DE --deadline 2026-05-02T08:00Z
     """
     from gramwatt.collectors.cli.options import (
+        moment,
         read_document,
         refuse,
         refuse_error,
         show,
         with_flags,
     )
-    from gramwatt.collectors.common.times import moment
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.plan_request import parse_plan_request
     from gramwatt.service.jobs.advice import plan as planned
@@ -148,7 +148,7 @@ def intensity(
 
     Example: gramwatt intensity DE --to 12h
     """
-    from gramwatt.collectors.common.times import moment
+    from gramwatt.collectors.cli.options import moment
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.sci.base.request_fields import Moment
     from gramwatt.service.intensity.over_time import LONGEST, intensity_over
