@@ -10,6 +10,7 @@ or reserved stays unallocated.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import math
 import os
@@ -83,6 +84,9 @@ class DeviceLocks:
     def _hold(self, path: Path) -> None:
         for _ in range(TRIES):
             files.folder(path.parent)
+            _, temporary = folders(self._home)
+            if temporary in path.parents and temporary.parent.stat().st_uid != os.getuid():
+                raise PermissionError(errno.EPERM, f"{temporary.parent} is another user's")
             lock = spool.acquire(path)
             if lock is not None:
                 self._held[path] = lock

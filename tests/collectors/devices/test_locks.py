@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gramwatt.collectors.devices.shared_board import DeviceLocks
+from gramwatt.collectors.journal import spool
 
 BOARD = "GPU-1"
 
@@ -52,6 +54,20 @@ def test_a_device_is_a_folder_inside_the_home_whatever_its_name(
     assert path.parent.parent == tmp_path / "home" / "boards"
 
 
+def test_locks_are_no_other_users_to_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The home takes none, and somebody else has made the temporary folder."""
+    (tmp_path / "home").write_text("a file")
+    monkeypatch.setattr(spool, "temporary_home", lambda: tmp_path / "temporary")
+    locks = DeviceLocks(tmp_path / "home", "mine")
+    locks.acquire(BOARD)
+    assert locks.failure == ""
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    locks.acquire("GPU-2")
+    assert "no file can be locked" in locks.failure
+    assert not (tmp_path / "temporary" / "boards" / "GPU-2" / "mine").exists()
+
+
 def test_a_home_that_cannot_be_written_shows_nobody(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
     locks = DeviceLocks(tmp_path / "home", "mine")
@@ -64,6 +80,7 @@ LOOK = """
 import sys
 from pathlib import Path
 from gramwatt.collectors.devices.shared_board import DeviceLocks
+from gramwatt.collectors.journal import spool
 locks = DeviceLocks(Path(sys.argv[1]), "looks")
 print("up", flush=True)
 while True:
