@@ -264,6 +264,8 @@ SANITY_W = 10_000.0
 """Used for an unknown limit: ten times the rating of any board sold (1 000 W, B200)."""
 FROZEN_AFTER_S = 10.0
 """A counter that has not moved for this long is frozen: no powered board draws nothing."""
+LEAST_MW = 500.0
+"""No powered board or module draws less: some drivers give 0, or watts as milliwatts."""
 AGREE_LEAST_S, AGREE_FRACTION = 0.5, 0.25
 """Over so long a span counter and power agree if they differ by no more than this part: two sensors
 that agree are believed against the limit."""
@@ -385,9 +387,9 @@ class EnergyMeter:
         return reading._replace(power_mw=None, mean_mw=None)
 
     def _power_fault(self, power_mw: float | None) -> str | None:
-        if power_mw is None or (power_mw == 0 and not self._dense_power):
+        if power_mw is None or (0 <= power_mw < LEAST_MW and not self._dense_power):
             return None
-        if power_mw <= 0:
+        if power_mw < LEAST_MW:
             return "nothing"
         if w_from_mw(power_mw) > self._bound_w():
             self.look_at_limit()
@@ -690,7 +692,7 @@ _FAULTS = {
     "stalled": ("meter-counter-reset", "the energy counter lost energy; that span is integrated."),
     "absent": ("meter-source-absent", "the energy counter stopped answering; power is integrated."),
     "gap": ("meter-gap", "neither counter nor power could be read for a while."),
-    "nothing": ("meter-gap", "its power sensor says 0 W, which no powered board draws; not used."),
+    "nothing": ("meter-gap", "its power sensor says less than a powered board draws; not used."),
     "impossible": ("meter-gap", "its power sensor gave more than it can draw; that is left out."),
 }
 """Notice code and sentence of each fault."""

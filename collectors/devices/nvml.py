@@ -140,6 +140,8 @@ USED_BY_ALL = ("nvmlDeviceGetTotalEnergyConsumption", "c_nvmlFieldValue_t")
 """What nvidia-ml-py has had since 2019, and other packages of that module's name lack."""
 PID_MOST = 2**31 - 1
 """Some drivers list processes without their ids: as 4294967295."""
+BUSY_MOST = 100
+"""A use above this [%] is no figure: some drivers fill unused rows with anything."""
 MEMORY_MOST_B = 2**60
 """Some bindings give memory that is not known as the largest integer."""
 
@@ -290,8 +292,9 @@ class Pynvml:
         seen_us = self._seen_us.get(index, 0)
         try:
             for sample in self._ask("nvmlDeviceGetProcessUtilization", board, seen_us):
-                used[sample.pid] = used.get(sample.pid, 0.0) + sample.smUtil
-                seen_us = max(seen_us, sample.timeStamp)
+                if sample.smUtil <= BUSY_MOST:
+                    used[sample.pid] = used.get(sample.pid, 0.0) + sample.smUtil
+                    seen_us = max(seen_us, sample.timeStamp)
         except SourceError:  # nothing new, or not reported for this board
             used = {}
         self._seen_us[index] = seen_us

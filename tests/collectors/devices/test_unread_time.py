@@ -160,7 +160,7 @@ def test_nonsense_beside_a_good_counter_costs_nothing(tmp_path: Path) -> None:
     assert any("more than it can draw" in text for text in notices(rig))
 
 
-@pytest.mark.parametrize("instead", [2_900_000, 0])
+@pytest.mark.parametrize("instead", [2_900_000, 80, 0])
 def test_power_that_no_board_can_draw_is_not_integrated(tmp_path: Path, instead: int) -> None:
     rig = OddRig(tmp_path, counter=False)
     rig.nvml.nonsense = (50, 55, instead)
