@@ -34,6 +34,17 @@ from gramwatt.sci.journal.records import DeviceRecord
 
 TRIES, PAUSE_S = 5, 0.005
 """Another job that looks whether this one lives holds the lock for a moment [s]."""
+USERS_EVERY_NS = NS_PER_S
+"""How often the processes on a time-shared board are read."""
+JOBS_EVERY_NS = 10 * NS_PER_S
+"""How often other measured jobs are counted."""
+OTHER_PROCESSES_EVERY_NS = 60 * NS_PER_S
+"""How often a reserved board is checked for processes of others."""
+IDLE_LEAST_S = 0.5
+"""A shorter span has no mean power of the board's own: a window's edge between two ticks of its
+counter leaves spans with a small part of a tick's energy."""
+SMALLEST_SHARE = 1e-6
+OWN = "this job"
 
 
 def folders(home: Path) -> tuple[Path, Path]:
@@ -122,19 +133,6 @@ class DeviceLocks:
                 path.unlink()
             os.close(lock)
         self._held.clear()
-
-
-USERS_EVERY_NS = NS_PER_S
-"""How often the processes on a time-shared board are read."""
-JOBS_EVERY_NS = 10 * NS_PER_S
-"""How often other measured jobs are counted."""
-OTHER_PROCESSES_EVERY_NS = 60 * NS_PER_S
-"""How often a reserved board is checked for processes of others."""
-IDLE_LEAST_S = 0.5
-"""A shorter span has no mean power of the board's own: a window's edge between two ticks of its
-counter leaves spans with a small part of a tick's energy."""
-SMALLEST_SHARE = 1e-6
-OWN = "this job"
 
 
 class Tenant(NamedTuple):
