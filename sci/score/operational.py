@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import cached_property
 from itertools import pairwise
-from math import fsum
+from math import fsum, isfinite
 from operator import add, mul
 
 from gramwatt.sci.base.days import DAY, day_of, midnight
@@ -92,7 +92,11 @@ class JobEnergy:
                 if joules > 0:
                     readings[device.meter, kind].append(device.reading(kind))
         sums = {key: total(of_key) for key, of_key in readings.items()}
-        return {key: figure.scaled(1 / figure.value) for key, figure in sums.items() if figure}
+        return {
+            key: figure.scaled(1 / figure.value)
+            for key, figure in sums.items()
+            if figure and isfinite(1 / figure.value)  # not of a figure below any joule
+        }
 
     def _reading(self, joules: float, meter: str, kind: Kind) -> Quantity:
         joule = self.joule.get((meter, kind))
