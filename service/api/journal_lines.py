@@ -87,9 +87,11 @@ _EXAMPLE = (
 
 def line_schemas(ref: str) -> dict[str, Any]:
     """Return the schemas of a line, which is one of its types, and of its parts, by name."""
-    _, components = msgspec.json.schema_components(
+    _, shapes = msgspec.json.schema_components(
         list(TYPES.values()), ref_template=ref.replace("{model}", "{name}")
     )
+    # As JSON has them: a default that is a tuple is an array.
+    components: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shapes))
     names = {kind: record.__name__ for kind, record in TYPES.items()}
     refs = {kind: ref.format(model=_line(name)) for kind, name in names.items()}
     line = {
