@@ -46,8 +46,9 @@ def commands() -> str:
 
     from gramwatt import __main__ as command
     from gramwatt.collectors.cli.app import build_app
+    from gramwatt.collectors.common.installation import local_store
 
-    app = build_app(command.open_store)
+    app = build_app(local_store)
     command._add_engine_commands(app)
     command._add_service_commands(app)
     return "# Commands and options\n\n" + "\n".join(_described(typer.main.get_command(app), ""))
