@@ -37,8 +37,12 @@ def read_job(text: str, series: str = "{}") -> JobDoc:
 
 
 def head_text(document: JobDoc) -> str:
-    """Return the fields of a job document that lists show."""
-    return to_text({name: value for name, value in document.items() if name in _HEAD_FIELDS})
+    """Return the fields of a job document that lists show, figures without their effects."""
+    head = {name: value for name, value in document.items() if name in _HEAD_FIELDS}
+    for name, value in head.items():
+        if isinstance(value, dict) and "effects" in value:
+            head[name] = {key: of_key for key, of_key in value.items() if key != "effects"}
+    return to_text(head)
 
 
 def read_head(text: str) -> JobHead:
