@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from gramwatt import __main__ as command
 from gramwatt.collectors.cli.app import build_app
+from gramwatt.collectors.common.installation import local_store
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
 from tests.journals import journal, lines
@@ -115,7 +116,7 @@ def cli(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> typer.T
         about = {"project": project, "model_id": "example/model", "tags": {"user": "ada"}}
         ingest(service, job_id, lines(journal(job_id, start=start, **about)))
     service.store.close()
-    app = build_app(command.open_store)
+    app = build_app(local_store)
     command._add_engine_commands(app)
     command._add_service_commands(app)
     return app
