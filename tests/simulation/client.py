@@ -17,10 +17,10 @@ from gramwatt.collectors.common.clock import Timeline
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule, moment
 from gramwatt.collectors.journal.spool import LOCK, acquire, remember_server, spool_root
-from gramwatt.collectors.journal.sync import SyncResult, sync
 from gramwatt.collectors.journal.writer import Journal
 from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.meter.resume import EarlierMeters
+from gramwatt.collectors.spool.send import SyncResult, sync
 from gramwatt.collectors.tracking.count_lines import CountLines
 from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord, JobRecord
 from tests.simulation.ledger import Job

@@ -17,6 +17,7 @@ from tests.simulation.world import Machine, World
 if TYPE_CHECKING:
     from tests.simulation.client import Client
 
+TIMES = {"start", "end", "at", "since", "started_at", "ended_at"}
 Identity = tuple[str, str, str, int]
 """Job, node, writer and sequence number."""
 
@@ -141,6 +142,9 @@ def whole_lines(content: bytes) -> list[tuple[Identity, dict[str, Any]]]:
     for line in content.split(b"\n")[:-1]:
         if line.startswith(b'{"v"'):
             fields = msgspec.json.decode(line)
+            for name in fields.keys() & TIMES:
+                whole, _, part = fields[name].removesuffix("Z").partition(".")
+                fields[name] = f"{whole}.{part:0<6}Z"  # as documents have it
             identity = fields["job_id"], fields["node"], fields["writer"], fields["seq"]
             found.append((identity, fields))
     return found

@@ -103,6 +103,7 @@ class Wire(BaseAdapter):
         answer = self._network.exchange(request, self._policy)
         response = requests.Response()
         response.status_code, response._content = answer.status, answer.body
+        response._content_consumed = True  # type: ignore[attr-defined]
         response.headers.update(answer.headers)
         response.request, response.url = request, request.url or ""
         return response

@@ -14,10 +14,11 @@ from unittest.mock import patch
 
 import sqlalchemy as sa
 
-from gramwatt.collectors.journal import recovery, uploader, writer
+from gramwatt.collectors.journal import recovery, writer
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter import count_buffer
 from gramwatt.collectors.meter.resume import EarlierMeters
+from gramwatt.collectors.spool import send
 from gramwatt.service.jobs import journal
 from gramwatt.service.jobs import scoring as score_job
 from gramwatt.service.jobs.intake import addressing, ingest, sequences
@@ -67,30 +68,34 @@ def forgets_what_arrived() -> AbstractContextManager[Any]:
 
 def deletes_before_the_answer() -> AbstractContextManager[Any]:
     """A folder is deleted although the server did not answer."""
-    original = uploader.upload
+    original = send.upload
 
-    def patched(*args: Any) -> uploader.Sent:
+    def patched(*args: Any) -> send.Sent:
         try:
             return original(*args)
-        except uploader.ServerAway:
-            return uploader.Sent()
+        except send.NotTaken as error:
+            if error.code != send.AWAY:
+                raise
+            return send.Sent()
 
-    return patch.object(uploader, "upload", patched)
+    return patch.object(send, "upload", patched)
 
 
 def marks_before_the_answer() -> AbstractContextManager[Any]:
     """Lines count as acknowledged when they are sent."""
-    original = uploader._post
+    original = send._post
 
     def patched(session: Any, url: str, body: bytes) -> Any:
         try:
             return original(session, url, body)
-        except uploader.ServerAway:
-            docs = [uploader.json.loads(line) for line in body.splitlines()]
+        except send.NotTaken as error:
+            if error.code != send.AWAY:
+                raise
+            docs = [send.json.loads(line) for line in body.splitlines()]
             acknowledged = [{"writer": doc["writer"], "seq": doc["seq"]} for doc in docs]
             return {"accepted": 0, "duplicate": 0, "rejected": [], "acknowledged": acknowledged}
 
-    return patch.object(uploader, "_post", patched)
+    return patch.object(send, "_post", patched)
 
 
 def deletes_what_came_meanwhile() -> AbstractContextManager[Any]:

@@ -15,7 +15,8 @@ from unittest.mock import patch
 
 from gramwatt.collectors.common import http
 from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.journal import spool, sync
+from gramwatt.collectors.journal import spool
+from gramwatt.collectors.spool import send
 from tests.simulation import budgets
 from tests.simulation.client import POWERS_W, Client, Gpu, run_sync
 from tests.simulation.ledger import Job, Ledger
@@ -63,7 +64,7 @@ class Stage:
             stack.enter_context(installed())
             stack.enter_context(watched(stage.plant))
             stack.enter_context(budgets.received())
-            stack.enter_context(patch.object(sync, "new_session", session))
+            stack.enter_context(patch.object(send, "new_session", session))
             stack.enter_context(patch.object(http, "within", _inline))
             yield stage
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from gramwatt.collectors.common import files, identity, proc
-from gramwatt.collectors.journal import recovery, spool, sync, writer
+from gramwatt.collectors.journal import recovery, spool, writer
+from gramwatt.collectors.spool import send
 from gramwatt.sci.journal import records
 from tests.simulation.world import NS_PER_S, Death, Machine, World
 
@@ -298,9 +299,9 @@ def installed() -> Iterator[None]:
     """Put the stand-ins in the place of the modules that production code imported."""
     ours, theirs, encode = Os(owned=True), Os(owned=False), _skewed(records.encode)
     places: list[tuple[Any, str, Any]] = [
-        *((module, "os", ours) for module in (writer, spool, recovery, sync)),
+        *((module, "os", ours) for module in (writer, spool, recovery, send)),
         (files, "os", theirs),
-        *((module, "time", Time()) for module in (writer, spool, sync)),
+        *((module, "time", Time()) for module in (writer, spool, send)),
         *((module, "encode", encode) for module in (writer, recovery)),
         (spool, "shutil", Shutil()),
         (spool, "uuid", Uuid()),
