@@ -15,7 +15,6 @@ import typer
 from gramwatt.collectors.common.files import why
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.printable import clean
-from gramwatt.sci.base.request_fields import once
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Source = Annotated[
@@ -40,7 +39,7 @@ def read_document(source: str | None) -> dict[str, Any]:
         return {}
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
-        document = json.loads(text, object_pairs_hook=once)
+        document = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         refuse(f"--input {source}: {why(error)}")
     if not isinstance(document, dict):

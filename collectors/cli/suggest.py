@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from gramwatt.collectors.cli.options import (
@@ -93,7 +93,7 @@ def _answer(document: dict[str, Any], *, as_json: bool) -> AdviceDoc:
         config = resolve()
         request = parse_suggest_request(document)
         if request.lifetime_years is None:
-            request = replace(request, lifetime_years=config.lifetime_years)
+            request = msgspec.structs.replace(request, lifetime_years=config.lifetime_years)
         return suggest(request, user_catalog(config))
     except GramwattError as error:
         refuse_error(error, as_json=as_json)

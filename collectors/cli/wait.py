@@ -170,10 +170,10 @@ class WaitOptions:
 
 
 def _deadline(text: str) -> datetime:
-    from gramwatt.sci.base.request_fields import Moment
+    from gramwatt.sci.base.checks import Moment, checked
 
     try:
-        until = Moment().check(moment(text))
+        until: datetime = checked(Moment, moment(text))
     except ValueError:
         forms = "write 90m, 12h, 2d or 2026-05-01T08:00Z"
         raise UsageError(f"--deadline {text!r}: {forms}") from None

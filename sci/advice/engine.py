@@ -35,7 +35,6 @@ from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.request_fields import Span
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
@@ -218,7 +217,7 @@ def _estimate(work: Work) -> EstimateDoc | None:
         hardware=work.part.id,
         count=work.count,
         hours=request.hours,
-        power_w=Span.exact(request.mean_power_w),
+        power_w=request.mean_power_w,
         units=request.units,
     )
     return estimate(asked, work.catalog)

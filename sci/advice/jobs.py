@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import takewhile
 from statistics import NormalDist
 from typing import Any
+
+import msgspec
 
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
@@ -32,11 +33,11 @@ from gramwatt.sci.analysis.documents import SavingDoc
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
 )
+from gramwatt.sci.base.checks import TEXT_MOST
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
-from gramwatt.sci.base.request_fields import TEXT_MOST
 from gramwatt.sci.base.units import gib_from_bytes, h_from_s
 from gramwatt.sci.catalog.catalog import Catalog
 
@@ -88,9 +89,11 @@ def for_job(
         notice = Notice("advice-not-applicable", text, "suggestions")
         return {"suggestions": [], "estimate": None, "notices": [notice.to_doc()]}
     if request.region and not _knows(catalog.region, request.region):
-        request = replace(request, region=None, zone=document["zone"])
+        request = msgspec.structs.replace(request, region=None, zone=document["zone"])
     if request.lifetime_years == catalog.lifetime(request.hardware).value:
-        request = replace(request, lifetime_years=None)  # the catalog's has its range
+        request = msgspec.structs.replace(
+            request, lifetime_years=None
+        )  # the catalog's has its range
     workload = workload_of(document)
     return suggest(request, catalog, own, workload, repeats=repeats, measured=document)
 

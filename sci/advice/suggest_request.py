@@ -3,46 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.request_fields import (
-    AMOUNT,
-    SHARE,
-    YEARS,
-    Choice,
+import msgspec
+from msgspec import Meta
+
+from gramwatt.sci.base.checks import (
+    Amount,
     Counts,
-    Names,
-    Number,
+    Fraction,
+    Pue,
     Text,
+    Whole,
+    Years,
     parse,
     refuse_both,
-    ruled,
 )
+from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.estimate.request import PRECISIONS as ESTIMATED
 from gramwatt.sci.estimate.request import EstimateRequest, check_activated
-from gramwatt.sci.journal.records import JOB_KINDS
+from gramwatt.sci.journal.records import JobKind
 
 WorkloadClass = Literal[
     "training", "batch-inference", "decode", "prefill", "llm-serving", "recsys", "small"
 ]
 CLASSES: tuple[WorkloadClass, ...] = get_args(WorkloadClass)
-METHODS = ("full", "lora", "qlora")
+Method = Literal["full", "lora", "qlora"]
+METHODS: tuple[Method, ...] = get_args(Method)
 Ownership = Literal["owned", "rented", "to-buy"]
 OWNERSHIPS: tuple[Ownership, ...] = get_args(Ownership)
 PaceName = Literal["throughput", "requests", "input", "host"]
 PACES: tuple[PaceName, ...] = get_args(PaceName)
-PRECISIONS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4")
-CONSTRAINTS = ("none", "offline", "edge")
+Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Constraint = Literal["none", "offline", "edge"]
 PROVIDERS: Mapping[str, str] = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
 """Other names of providers."""
 _COMPANY: Mapping[str, str] = {"google-colab": "gcp"}
 """Providers whose instances run in the regions of another."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestRequest:
+class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A job to find something better for; every figure is that of the present run.
 
     `count` counts devices as the driver lists them, `mean_power_w` [W] and `peak_memory_gb` [GiB]
@@ -53,35 +54,37 @@ class SuggestRequest:
     experts that one token passes, of all `model_parameters`.
     """
 
-    hardware: str | None = ruled(Text())
-    instance: str | None = ruled(Text())
-    count: float | None = ruled(Number(high=1e6, whole=True))
-    hours: float | None = ruled(AMOUNT)
-    kind: str | None = ruled(Choice(JOB_KINDS))
-    method: str | None = ruled(Choice(METHODS))
-    model_parameters: float | None = ruled(AMOUNT)
-    activated_parameters: float | None = ruled(AMOUNT)
-    tokens: float | None = ruled(AMOUNT)
-    precision: str | None = ruled(Choice(PRECISIONS))
-    batch_size: float | None = ruled(AMOUNT)
-    framework: str | None = ruled(Text())
-    workload_class: WorkloadClass | None = ruled(Choice(CLASSES))
-    mean_power_w: float | None = ruled(AMOUNT)
-    peak_memory_gb: float | None = ruled(AMOUNT)
-    utilisation: float | None = ruled(SHARE)
-    memory_bandwidth_utilisation: float | None = ruled(SHARE)
-    units: Mapping[str, float] = ruled(Counts(), default_factory=dict)
-    provider: str | None = ruled(Text())
-    region: str | None = ruled(Text())
-    zone: str | None = ruled(Text())
-    candidates: tuple[str, ...] | None = ruled(Names(most=500))
-    constraint: str = ruled(Choice(CONSTRAINTS), default="none")
-    lifetime_years: float | None = ruled(YEARS)
-    ownership: Ownership | None = ruled(Choice(OWNERSHIPS))
-    pace: PaceName | None = ruled(Choice(PACES))
-    pue: float | None = ruled(Number(low=1, high=5, low_included=True))
-    host_power_w: float | None = ruled(AMOUNT)
-    runs_per_year: float | None = ruled(Number(high=1e7))
+    hardware: Text | None = None
+    instance: Text | None = None
+    count: Whole | None = None
+    hours: Amount | None = None
+    kind: JobKind | None = None
+    method: Method | None = None
+    model_parameters: Amount | None = None
+    activated_parameters: Amount | None = None
+    tokens: Amount | None = None
+    precision: Precision | None = None
+    batch_size: Amount | None = None
+    framework: Text | None = None
+    workload_class: WorkloadClass | None = None
+    mean_power_w: Amount | None = None
+    peak_memory_gb: Amount | None = None
+    utilisation: Fraction | None = None
+    memory_bandwidth_utilisation: Fraction | None = None
+    units: Counts = msgspec.field(default_factory=dict)
+    provider: Text | None = None
+    region: Text | None = None
+    zone: Text | None = None
+    candidates: Annotated[tuple[Text, ...], Meta(max_length=500)] | None = None
+    constraint: Constraint = "none"
+    lifetime_years: Years | None = None
+    ownership: Ownership | None = None
+    pace: PaceName | None = None
+    pue: Pue | None = None
+    host_power_w: Amount | None = None
+    runs_per_year: (
+        Annotated[float, Meta(title="a number above 0 and at most 1e7", gt=0, le=1e7)] | None
+    ) = None
 
     @property
     def trains(self) -> bool:
@@ -133,7 +136,11 @@ class SuggestRequest:
 
 def parse_suggest_request(document: Mapping[str, Any]) -> SuggestRequest:
     """Return the request in a JSON object; raises ScoreError with a code and what to change."""
-    request = parse(SuggestRequest, document)
+    return check_suggest_request(parse(SuggestRequest, document))
+
+
+def check_suggest_request(request: SuggestRequest) -> SuggestRequest:
+    """Return a request whose fields do not contradict; raises ScoreError with what to change."""
     if not (request.hardware or request.instance or request.model_parameters):
         text = "say what runs: hardware, instance or model_parameters"
         raise ScoreError(text, code="missing-field")

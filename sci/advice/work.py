@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+import msgspec
+
 from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
 from gramwatt.sci.advice.constraints.support import lacks_units
@@ -273,11 +275,11 @@ def resolve(
     if request.instance:
         instance = catalog.instance(request.instance)
         name, count = instance.hardware, instance.devices(request.count)
-        request = replace(request, instance=instance.id)
+        request = msgspec.structs.replace(request, instance=instance.id)
     part, on_slice = find_part(catalog, name) if name else (None, None)
     if part and on_slice:  # the power of a slice is a share of the board's
         part = replace(part, memory_gb=on_slice.memory_gib)
-        request = replace(request, mean_power_w=None)
+        request = msgspec.structs.replace(request, mean_power_w=None)
     served = request.cloud is not None or in_data_centre(part)
     place = locate(request.zone, request.full_region, request.pue, catalog, data_centre=served)
     request.check_one_provider()

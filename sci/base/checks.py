@@ -7,40 +7,65 @@ fields of one object.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, UnsetType
+
+from gramwatt.sci.base.errors import ScoreError
 
 TEXT_MOST = 200
 """Characters of the longest text of a request."""
 FIRST_YEAR, LAST_YEAR = 2000, 2199
+T = TypeVar("T", bound=msgspec.Struct)
 
 Text = Annotated[
     str,
     Meta(
-        description=f"a text of 1 to {TEXT_MOST} characters",
+        title=f"a text of 1 to {TEXT_MOST} characters",
         min_length=1,
         max_length=TEXT_MOST,
         pattern=r"^[^\x00]*[^\x00\s][^\x00]*$",
     ),
 ]
 Moment = Annotated[
-    datetime, Meta(description="a time like 2026-05-01T08:00:00Z, with Z or an offset", tz=True)
+    datetime,
+    Meta(
+        title="a time like 2026-05-01T08:00:00Z, with Z or an offset",
+        tz=True,
+        extra={"read": datetime.fromisoformat},
+    ),
 ]
-Amount = Annotated[float, Meta(description="a number above 0 and at most 1e30", gt=0, le=1e30)]
-Fraction = Annotated[
-    float, Meta(description="a fraction from 0 to 1 (write 40 % as 0.4)", ge=0, le=1)
-]
+Amount = Annotated[float, Meta(title="a number above 0 and at most 1e30", gt=0, le=1e30)]
+Fraction = Annotated[float, Meta(title="a fraction from 0 to 1 (write 40 % as 0.4)", ge=0, le=1)]
 Share = Annotated[
-    float, Meta(description="a share above 0 and at most 1 (write 40 % as 0.4)", gt=0, le=1)
+    float, Meta(title="a share above 0 and at most 1 (write 40 % as 0.4)", gt=0, le=1)
 ]
-Pue = Annotated[float, Meta(description="a PUE from 1 to 5 (write 20 % on top as 1.2)", ge=1, le=5)]
-Years = Annotated[float, Meta(description="a time in years above 0 and at most 50", gt=0, le=50)]
+Pue = Annotated[float, Meta(title="a PUE from 1 to 5 (write 20 % on top as 1.2)", ge=1, le=5)]
+Whole = Annotated[float, Meta(title="a whole number from 1 to 1e6", gt=0, le=1e6, multiple_of=1)]
+Intensity = Annotated[float, Meta(title="an intensity from 0 to 5000 gCO2e/kWh", ge=0, le=5000)]
+Power = Annotated[float, Meta(title="a power from 0 to 1e9 W", ge=0, le=1e9)]
+Counts = dict[Text, Amount]
+Years = Annotated[float, Meta(title="a time in years above 0 and at most 50", gt=0, le=50)]
+
+
+class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A figure with the ends of its range, which rise."""
+
+    low: Amount
+    value: Amount
+    high: Amount
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for ends in another order."""
+        if not self.low <= self.value <= self.high:
+            raise ValueError("low, value and high must rise in that order")
+
 
 _PLAIN: Mapping[Any, str] = {
     bool: "true or false",
@@ -52,20 +77,59 @@ _PLAIN: Mapping[Any, str] = {
 
 
 class Problem(NamedTuple):
-    """A field that cannot be taken, with its place in the object, and a sentence."""
+    """What is wrong with a field, whose place in the object has dots: a stable code and words."""
 
     field: str
+    code: str
     text: str
 
+    @property
+    def sentence(self) -> str:
+        """Return the words with the field before them."""
+        return f"field {self.field!r} {self.text}"
 
-def checked(kind: Any, value: Any) -> Any:
-    """Return a value as its type has it; raises ValueError with what it is not."""
+
+class InputError(ScoreError):
+    """An object that is not what it should be; `problems` has all that is wrong with it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems[0].sentence, code=problems[0].code)
+        self.problems = tuple(problems)
+
+
+_PLACE = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
+"""A sentence of msgspec, which names places in no other way: what is wrong, and where."""
+
+
+def checked(kind: Any, value: Any, *, strict: bool = True) -> Any:
+    """Return a value as its type has it; raises ValueError with what it is not.
+
+    What is not strict is text: out of an address, or a cell of a table.
+    """
+    problem = _checked(kind, value, "", strict=strict)
+    if isinstance(problem, Problem):
+        raise ValueError(problem.text)
+    return problem
+
+
+def _checked(kind: Any, value: Any, name: str, *, strict: bool) -> Any:
+    """Return a value as its type has it, or a Problem."""
+    given = value
     try:
-        value = msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        inner = f" ({error})" if "$" in str(error) else ""
-        raise ValueError(f"{shown(value)} is not {meaning(kind)}{inner}") from None
-    return in_utc(value) if isinstance(value, datetime) else value
+        if isinstance(value, str) and (reader := _reader_of(kind)):
+            value = reader(value)
+        value = msgspec.convert(value, kind, strict=strict)
+        return in_utc(value) if isinstance(value, datetime) else value
+    except (msgspec.ValidationError, ValueError) as error:
+        match = _PLACE.fullmatch(str(error))
+        inner = (match[2] or "") if match else ""
+        if inner and match:
+            place = ".".join([name, *re.findall(r"\w+", inner)])
+            return Problem(place, "bad-field", f"is wrong: {match[1]}")
+        hint = ""
+        if isinstance(value, datetime) and value.tzinfo is None:
+            hint = f"; write {value.isoformat(timespec='minutes')}Z"
+        return Problem(name, "bad-field", f"is {shown(given)}, not {meaning(kind)}{hint}")
 
 
 def in_utc(when: datetime) -> datetime:
@@ -81,22 +145,67 @@ def in_utc(when: datetime) -> datetime:
     return when
 
 
+def parse(kind: type[T], document: Mapping[str, Any], *, strict: bool = True) -> T:
+    """Return a struct of an object's fields; null means "not given".
+
+    Raises InputError with the codes `unknown-field`, `bad-field` and `missing-field`.
+    """
+    types = types_of(kind)
+    problems = [
+        Problem(name, "unknown-field", f"is not known; known: {', '.join(types)}")
+        for name in document
+        if name not in types
+    ]
+    values = read(types, document, problems, strict=strict)
+    named = {problem.field for problem in problems}
+    problems += [
+        Problem(name, "missing-field", "is missing")
+        for name in missing(kind, values)
+        if name not in named
+    ]
+    if problems:
+        raise InputError(problems)
+    return kind(**{fields_of(kind)[name].name: value for name, value in values.items()})
+
+
+def refuse_both(request: msgspec.Struct, one: str, other: str) -> None:
+    """Raise ScoreError `conflicting-fields` where both of two fields are given."""
+    if getattr(request, one) and getattr(request, other):
+        raise ScoreError(f"give {one} or {other}, not both", code="conflicting-fields")
+
+
 def read(
-    types: Mapping[str, Any], document: Mapping[str, Any], problems: list[Problem]
+    types: Mapping[str, Any],
+    document: Mapping[str, Any],
+    problems: list[Problem],
+    *,
+    strict: bool = True,
 ) -> dict[str, Any]:
-    """Return the values of an object's fields; null means "not given".
+    """Return the values of an object's fields; null means "not given", but where a field tells the
+    two apart by UNSET.
 
     What cannot be taken is left out, and named in `problems`.
     """
     values = {}
     for name, value in document.items():
-        if value is None or name not in types:
+        if name not in types or (value is None and UnsetType not in get_args(types[name])):
             continue
-        try:
-            values[name] = checked(types[name], value)
-        except ValueError as error:
-            problems.append(Problem(name, f"field {name!r}: {error}"))
+        result = _checked(types[name], value, name, strict=strict)
+        if isinstance(result, Problem):
+            problems.append(result)
+        else:
+            values[name] = result
     return values
+
+
+def _reader_of(kind: Any) -> Callable[[str], Any] | None:
+    """Return what reads a text as a type, where it is not msgspec."""
+    for meta in getattr(kind, "__metadata__", ()):
+        if getattr(meta, "extra", None) and "read" in meta.extra:
+            reader: Callable[[str], Any] = meta.extra["read"]
+            return reader
+    parts = get_args(kind) if get_origin(kind) in (Annotated, Union, UnionType) else ()
+    return next(filter(None, map(_reader_of, parts)), None)
 
 
 @cache
@@ -122,8 +231,8 @@ def meaning(kind: Any) -> str:
     """Return what a value of a type is, as the end of "... is not"."""
     origin, items = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        descriptions = [meta.description for meta in items[1:] if meta.description]
-        return descriptions[0] if descriptions else meaning(items[0])
+        titles = [meta.title for meta in items[1:] if meta.title]
+        return titles[0] if titles else meaning(items[0])
     if origin in (Union, UnionType):
         return " or ".join(meaning(item) for item in items if item is not NoneType)
     if origin is Literal:
@@ -132,6 +241,8 @@ def meaning(kind: Any) -> str:
         return f"a list, each {meaning(items[0])}"
     if origin is dict:
         return f"an object of names, each {meaning(items[1])}"
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return f"an object of {', '.join(kind.__struct_fields__)}"
     return _PLAIN.get(kind, "an object")
 
 

@@ -28,6 +28,7 @@ from gramwatt.sci.catalog.embodied_facts import Tier
 from gramwatt.sci.catalog.hardware import Availability, HostClass, IdlePstate, Market
 from gramwatt.sci.catalog.names import similar
 from gramwatt.sci.catalog.regions import PUE_SPREAD
+from gramwatt.sci.grid.plausible import LARGEST, wrong_unit
 from gramwatt.sci.grid.spreads import OTHER, spread_over
 from gramwatt.sci.grid.zones import UNIT, USUAL_HOURS, ZoneIntensity
 
@@ -233,8 +234,13 @@ def _unordered(cells: Cells) -> Iterable[str]:
         ends = [float(cells[part]) for part in (low, name, high) if part in cells]
         if ends != sorted(ends):
             yield f"{low}, {name} and {high} must rise in that order"
-    if float(cells.get("value", 1)) < 1:
-        yield "value must be at least 1"
+    if not 1 <= float(cells.get("value", 1)) <= 5:
+        yield "value must be a PUE from 1 to 5 (write 20 % on top as 1.2)"
+    intensity = float(cells.get("g_per_kwh", 0))
+    if text := wrong_unit([intensity]):
+        yield f"g_per_kwh {text}"
+    if intensity > LARGEST:
+        yield f"g_per_kwh must be an intensity up to {LARGEST:g} gCO2e/kWh"
 
 
 def _ranged(cells: Cells, name: str, unit: str, usual: tuple[float, float]) -> Quantity:

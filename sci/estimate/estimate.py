@@ -7,8 +7,9 @@ jobs draw; training time may be computed from 6 x N x D floating-point operation
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypedDict
+
+import msgspec
 
 from gramwatt.sci.base.document import (
     SciDoc,
@@ -145,7 +146,7 @@ def placed(request: EstimateRequest, machine: Instance | None) -> EstimateReques
     provider, colon, _ = request.region.partition(":")
     cloud = machine.provider in REGION_PROVIDERS
     if not colon:
-        return replace(request, region=f"{machine.provider}:{request.region}")
+        return msgspec.structs.replace(request, region=f"{machine.provider}:{request.region}")
     if cloud and provider.lower() in REGION_PROVIDERS and provider.lower() != machine.provider:
         text = f"{machine.id} does not run in {request.region}: name a region of the same cloud"
         raise ScoreError(text, code="conflicting-fields")

@@ -30,6 +30,7 @@ from gramwatt.sci.embodied.te import (
     stand_in_te,
 )
 from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.sci.grid.plausible import remark
 from gramwatt.sci.score.allocation import embodied_share_g
 
 DECLARED = "declared in the request"
@@ -60,8 +61,6 @@ TRAINING_UTILISATION = Quantity(
 )
 RATED_TIMES = 2.0
 """Times its rated power a device may draw before it is remarked: peaks reach 1.3."""
-CLEANEST, DIRTIEST = 5.0, 2000.0
-"""Intensities that no grid goes beyond [gCO2e/kWh]: the catalog's zones have 15 to 1121."""
 UTILISATION_ERROR = 0.35
 """Power modelled by utilisation: 27 to 37 % error of rated-power models (arXiv:2506.14551)."""
 
@@ -242,7 +241,7 @@ class Assumptions:
     def _power(self) -> Quantity | None:
         """Return mean power of a device [W]: declared, else rated by utilisation or usual share."""
         if self.request.power_w is not None:
-            value, low, high = self.request.power_w
+            value, low, high = self.request.power_range_w
             return Quantity(value, low, high, "W", "declared", DECLARED)
         if self.hardware is None or self.hardware.tdp_w is None:
             return None
@@ -302,11 +301,8 @@ def remarks(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
     yield from _power(work, hours)
     yield from _rate(work, hours)
     given = work.request.intensity_g_per_kwh
-    if given is not None and not CLEANEST <= given <= DIRTIEST:
-        text = f"{given:g} gCO2e/kWh is what no grid has ({CLEANEST:g} to {DIRTIEST:g})"
-        if CLEANEST <= given * 1000 <= DIRTIEST:
-            text += f"; if it is in kg, give {given * 1000:g}"
-        yield Notice("input-implausible", f"{text}.", "intensity_g_per_kwh")
+    if given is not None:
+        yield from remark([given], "intensity_g_per_kwh")
     asked, life_h = work.request, work.life().value * HOURS_PER_YEAR
     known = asked.count is not None or work.instance or asked.hours is not None
     if hours is not None and known and hours.value / work.devices() > life_h:
@@ -341,7 +337,7 @@ def _power(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
     asked = work.request
     if rated is None:
         return
-    field, drawn, most = "power_w", asked.power_w.value if asked.power_w else 0.0, rated
+    field, drawn, most = "power_w", asked.power_range_w[0] if asked.power_w else 0.0, rated
     if asked.energy_kwh is not None and hours is not None:
         drawn = asked.energy_kwh * W_PER_KW / hours.value
         field, most = "energy_kwh", rated * (1 + HOST_SHARE.high)

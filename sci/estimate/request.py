@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.request_fields import (
-    AMOUNT,
-    SHARE,
-    YEARS,
-    Choice,
+import msgspec
+from msgspec import Meta
+
+from gramwatt.sci.base.checks import (
+    Amount,
     Counts,
-    Flag,
-    Number,
-    Ranged,
+    Fraction,
+    Intensity,
+    Pue,
+    Share,
     Span,
     Text,
+    Years,
     parse,
     refuse_both,
-    ruled,
 )
+from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.grid.plausible import wrong_unit
 
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Kilograms = Annotated[float, Meta(title="a mass above 0 and at most 1e6 kg", gt=0, le=1e6)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateRequest:
+class EstimateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A score without measuring. Power [W] is per device, energy [kWh] that of all IT equipment.
 
     Power may have a range: an object of low, value and high.
@@ -38,27 +40,36 @@ class EstimateRequest:
     `model_parameters` are all and `activated_parameters` those that one token passes.
     """
 
-    hardware: str | None = ruled(Text())
-    instance: str | None = ruled(Text())
-    count: float | None = ruled(AMOUNT)
-    hours: float | None = ruled(AMOUNT)
-    device_hours: float | None = ruled(AMOUNT)
-    power_w: Span | None = ruled(Ranged(AMOUNT))
-    energy_kwh: float | None = ruled(AMOUNT)
-    utilisation: float | None = ruled(SHARE)
-    zone: str | None = ruled(Text())
-    region: str | None = ruled(Text())
-    intensity_g_per_kwh: float | None = ruled(Number(high=5000, low_included=True))
-    pue: float | None = ruled(Number(low=1, high=5, low_included=True))
-    lifetime_years: float | None = ruled(YEARS)
-    embodied_kg_per_device: float | None = ruled(Number(high=1e6))
-    host: bool = ruled(Flag(), default=True)
-    units: Mapping[str, float] = ruled(Counts(), default_factory=dict)
-    model_parameters: float | None = ruled(AMOUNT)
-    activated_parameters: float | None = ruled(AMOUNT)
-    tokens: float | None = ruled(AMOUNT)
-    model_flop_utilisation: float | None = ruled(Number(high=1))
-    precision: str | None = ruled(Choice(PRECISIONS))
+    hardware: Text | None = None
+    instance: Text | None = None
+    count: Amount | None = None
+    hours: Amount | None = None
+    device_hours: Amount | None = None
+    power_w: Amount | Span | None = None
+    energy_kwh: Amount | None = None
+    utilisation: Fraction | None = None
+    zone: Text | None = None
+    region: Text | None = None
+    intensity_g_per_kwh: Intensity | None = None
+    pue: Pue | None = None
+    lifetime_years: Years | None = None
+    embodied_kg_per_device: Kilograms | None = None
+    host: bool = True
+    units: Counts = msgspec.field(default_factory=dict)
+    model_parameters: Amount | None = None
+    activated_parameters: Amount | None = None
+    tokens: Amount | None = None
+    model_flop_utilisation: Share | None = None
+    precision: Precision | None = None
+
+    @property
+    def power_range_w(self) -> tuple[float, float, float]:
+        """Return the power [W] with the ends of its range; raises ScoreError without one."""
+        if isinstance(self.power_w, Span):
+            return self.power_w.value, self.power_w.low, self.power_w.high
+        if self.power_w is None:
+            raise ScoreError("the power is not given", code="missing-field")
+        return self.power_w, self.power_w, self.power_w
 
 
 def check_activated(whole: float | None, activated: float | None) -> None:
@@ -74,11 +85,17 @@ def check_activated(whole: float | None, activated: float | None) -> None:
 
 def parse_estimate_request(document: Mapping[str, Any]) -> EstimateRequest:
     """Return the request in a JSON object; raises ScoreError with what to change."""
-    request = parse(EstimateRequest, document)
+    return check_estimate_request(parse(EstimateRequest, document))
+
+
+def check_estimate_request(request: EstimateRequest) -> EstimateRequest:
+    """Return a request whose fields do not contradict; raises ScoreError with what to change."""
     if not (request.hardware or request.instance or request.energy_kwh is not None):
         raise ScoreError("say what ran: hardware, instance, or energy_kwh", code="missing-field")
     refuse_both(request, "hardware", "instance")
     refuse_both(request, "zone", "region")
+    if text := wrong_unit([request.intensity_g_per_kwh or 0.0]):
+        raise ScoreError(f"field 'intensity_g_per_kwh': {text}", code="bad-field")
     training = request.model_parameters is not None or request.tokens is not None
     if training and (request.model_parameters is None or request.tokens is None):
         raise ScoreError("training needs model_parameters and tokens", code="missing-field")

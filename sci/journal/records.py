@@ -131,38 +131,38 @@ def parse_time(text: str) -> datetime:
 Identifier = Annotated[
     str,
     Meta(
-        description="an identifier of at most 128 letters, digits and . _ : -",
+        title="an identifier of at most 128 letters, digits and . _ : -",
         pattern=rf"^{ID_PATTERN.pattern}$(?!\n)",
     ),
 ]
 Unit = Annotated[
     str,
     Meta(
-        description="a unit's name: a letter, then at most 63 letters, digits, spaces and . _ -",
+        title="a unit's name: a letter, then at most 63 letters, digits, spaces and . _ -",
         pattern=rf"^{UNIT_PATTERN.pattern}$(?!\n)",
     ),
 ]
 Text = Annotated[
     str,
     Meta(
-        description="a text of at most 512 characters without NUL",
+        title="a text of at most 512 characters without NUL",
         max_length=512,
         pattern="^[^\\x00]*$",
     ),
 ]
 Texts = Annotated[tuple[Text, ...], Meta(max_length=64)]
 TextMap = Annotated[dict[Text, Text], Meta(max_length=64)]
-SeqNumber = Annotated[int, Meta(description="a whole number from 1 on", ge=1, lt=2**53)]
-Whole = Annotated[int, Meta(description="a whole number", gt=-(2**53), lt=2**53)]
-Joules = Annotated[float, Meta(description="an energy from 0 J on", ge=0)]
-Watts = Annotated[float, Meta(description="a power from 0 to 1e6 W", ge=0, le=1e6)]
-Bytes = Annotated[float, Meta(description="an amount of memory from 0 to 1e18 B", ge=0, le=1e18)]
-Seconds = Annotated[float, Meta(description="a time from 0 to 1e10 s", ge=0, le=1e10)]
-Period = Annotated[float, Meta(description="a time above 0 and at most 1e6 s", gt=0, le=1e6)]
-Units = Annotated[float, Meta(description="a number above 0 and at most 1e7", gt=0, le=1e7)]
-Busy = Annotated[float, Meta(description="a utilisation from 0 to 1e4", ge=0, le=1e4)]
-Amount = Annotated[float, Meta(description="a count from 0 to 1e30", ge=0, le=AMOUNT_MOST)]
-Profiled = Annotated[float, Meta(description="a number from -1e6 to 1e6", ge=-1e6, le=1e6)]
+SeqNumber = Annotated[int, Meta(title="a whole number from 1 on", ge=1, lt=2**53)]
+Whole = Annotated[int, Meta(title="a whole number", gt=-(2**53), lt=2**53)]
+Joules = Annotated[float, Meta(title="an energy from 0 J on", ge=0)]
+Watts = Annotated[float, Meta(title="a power from 0 to 1e6 W", ge=0, le=1e6)]
+Bytes = Annotated[float, Meta(title="an amount of memory from 0 to 1e18 B", ge=0, le=1e18)]
+Seconds = Annotated[float, Meta(title="a time from 0 to 1e10 s", ge=0, le=1e10)]
+Period = Annotated[float, Meta(title="a time above 0 and at most 1e6 s", gt=0, le=1e6)]
+Units = Annotated[float, Meta(title="a number above 0 and at most 1e7", gt=0, le=1e7)]
+Busy = Annotated[float, Meta(title="a utilisation from 0 to 1e4", ge=0, le=1e4)]
+Amount = Annotated[float, Meta(title="a count from 0 to 1e30", ge=0, le=AMOUNT_MOST)]
+Profiled = Annotated[float, Meta(title="a number from -1e6 to 1e6", ge=-1e6, le=1e6)]
 Profile = Annotated[dict[Text, Profiled], Meta(max_length=64)]
 
 
@@ -378,7 +378,7 @@ def _explained(line: bytes) -> AnyRecord:
     values = checks.read(types, doc, problems)
     for problem in problems:
         if problem.field not in SIDE:
-            raise RecordError(problem.text, code="bad-field", field=problem.field)
+            raise RecordError(problem.sentence, code="bad-field", field=problem.field)
     extra = {name: doc[name] for name in doc if doc[name] is not None and name not in values}
     for name, value in extra.items():
         if not _can_be_kept(name) or not _can_be_kept(value):

@@ -158,6 +158,8 @@ def _reaching(found: Outlook, until: float) -> Outlook:
 
 
 def _job(request: PlanRequest, now: datetime) -> _Job:
+    if request.hours is None:
+        raise ScoreError("say how long the job takes: hours", code="missing-field")
     earliest = max(request.earliest or now, now)
     length = timedelta(hours=request.hours)
     deadline = request.deadline or earliest + length + timedelta(hours=DAY_H)

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+from msgspec import Meta
+
+from gramwatt.sci.base.checks import Amount, Moment, Power, Text, parse, refuse_both
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.request_fields import (
-    AMOUNT,
-    Flag,
-    Moment,
-    Names,
-    Number,
-    Numbers,
-    Text,
-    parse,
-    refuse_both,
-    ruled,
-)
 
 ZONES_MOST = 50
 PARTS_MOST = 288
 """Parts of a power profile: five minutes each of a day."""
-POWER = Number(high=1e9, low_included=True)
+Hours = Annotated[float, Meta(title="a time above 0 and at most 8760 h", gt=0, le=8760)]
+MeanPower = Annotated[float, Meta(title="a power above 0 and at most 1e9 W", gt=0, le=1e9)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
+class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """When and where to run a job of `hours` of wall time.
 
     `zone` is where it would run at once, `zones` where it may run; `earliest` (default: now) and
@@ -39,24 +29,28 @@ class PlanRequest:
     is used. Of windows that are as good, `job_id` decides which.
     """
 
-    hours: float = ruled(Number(high=8760))
-    zone: str | None = ruled(Text())
-    zones: tuple[str, ...] = ruled(Names(ZONES_MOST), default=())
-    earliest: datetime | None = ruled(Moment())
-    deadline: datetime | None = ruled(Moment())
-    interruptible: bool = ruled(Flag(), default=False)
-    power_w: float | None = ruled(Number(high=1e9))
-    power_profile_w: tuple[float, ...] = ruled(Numbers(POWER, PARTS_MOST), default=())
-    idle_power_w: float | None = ruled(POWER)
-    restart_kwh: float | None = ruled(AMOUNT)
-    like: str | None = ruled(Text())
-    now: datetime | None = ruled(Moment())
-    job_id: str | None = ruled(Text())
+    hours: Hours | None = None
+    zone: Text | None = None
+    zones: Annotated[tuple[Text, ...], Meta(max_length=ZONES_MOST)] = ()
+    earliest: Moment | None = None
+    deadline: Moment | None = None
+    interruptible: bool = False
+    power_w: MeanPower | None = None
+    power_profile_w: Annotated[tuple[Power, ...], Meta(max_length=PARTS_MOST)] = ()
+    idle_power_w: Power | None = None
+    restart_kwh: Amount | None = None
+    like: Text | None = None
+    now: Moment | None = None
+    job_id: Text | None = None
 
 
 def parse_plan_request(document: Mapping[str, Any]) -> PlanRequest:
     """Return the request in a JSON object; raises ScoreError with a code and what to change."""
-    request = parse(PlanRequest, document)
+    return check_plan_request(parse(PlanRequest, document))
+
+
+def check_plan_request(request: PlanRequest) -> PlanRequest:
+    """Return a request whose fields do not contradict; raises ScoreError with what to change."""
     if not (request.hours or request.like):
         raise ScoreError("say how long the job takes: hours, or like", code="missing-field")
     if not (request.zone or request.zones):

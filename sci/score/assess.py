@@ -14,6 +14,7 @@ from gramwatt.sci.base.meters import relative_range
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import KINDS, METERED, Quantity
 from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.grid.plausible import remark
 from gramwatt.sci.grid.zones import Supply
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import HOST_CLASSES, IntervalRecord
@@ -247,14 +248,16 @@ def _gap_notices(job: MergedJob) -> list[Notice]:
 def _intensity_notices(scored: ScoredJob) -> list[Notice]:
     known = [run.known for track in scored.energy.tracks for run in track.runs]
     annual = [one.figure.source for one in known if one.quality == "annual"]
+    tracks = scored.energy.tracks
+    far = [notice for track in tracks for notice in remark(track.values, "operational_g")]
     if not annual:
-        return []
+        return far
     texts = (
         f"Annual mean intensity: {source}; `gramwatt import intensity` takes that of the hours."
         for source in dict.fromkeys(annual)
     )
     found = [Notice("intensity-annual", text, "operational_g") for text in texts]
-    return [*found, *scored.place.annual_notices]
+    return [*far, *found, *scored.place.annual_notices]
 
 
 def inputs(scored: ScoredJob) -> list[Input]:

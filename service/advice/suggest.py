@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection
-from dataclasses import replace
 
+import msgspec
 import sqlalchemy as sa
 
 from gramwatt.sci.advice.documents import AdviceDoc
@@ -41,7 +41,7 @@ def answer(service: Service, request: SuggestRequest) -> AdviceDoc:
     The configured lifetime of hardware applies where the request names none.
     """
     if request.lifetime_years is None:
-        request = replace(request, lifetime_years=service.config.lifetime_years)
+        request = msgspec.structs.replace(request, lifetime_years=service.config.lifetime_years)
     return suggest(request, service.catalog, rows_of_own_jobs(service))
 
 

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from flask import Response
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from gramwatt.sci.journal.records import UNIT_PATTERN
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import tag_of, with_tag
-from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import service
+from gramwatt.service.api.routing import Routes
+from gramwatt.service.api.support import exactly, service
 from gramwatt.service.months.badges import project_badge
 
 routes = Routes("badges")
 SVG = "image/svg+xml"
 
 
-class BadgePath(Strict):
+class BadgePath(Struct, frozen=True, kw_only=True):
     """The project of a badge."""
 
-    project: str = Field(min_length=1, max_length=512, pattern=r"^[^\x00/][^\x00]*$")
+    project: Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00/][^\\x00]*$")]
 
 
-class BadgeQuery(Strict):
+class BadgeQuery(Struct, frozen=True, kw_only=True):
     """What the badge shows."""
 
-    unit: str | None = Field(
-        None,
-        pattern=f"^{UNIT_PATTERN.pattern}$",
-        description="Carbon per this unit; by default per the project's only unit, or the total.",
-    )
+    unit: Annotated[
+        Annotated[str, Meta(pattern=exactly(UNIT_PATTERN.pattern))] | None,
+        Meta(
+            description="Carbon per this unit; by default per the project's only unit, "
+            "or the total."
+        ),
+    ] = None
 
 
 @routes.get(

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, TypedDict
 
-from pydantic import Field
+from msgspec import Meta, Struct, field
+from msgspec.structs import asdict
 
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import Page, ProjectQuery, Text, caller, service
+from gramwatt.service.api.routing import Routes
+from gramwatt.service.api.support import (
+    Page,
+    ProjectPage,
+    Text,
+    caller,
+    exactly,
+    service,
+)
 from gramwatt.service.budgets.budgets import (
     THRESHOLDS,
     BudgetRow,
@@ -25,17 +33,17 @@ from gramwatt.service.notifications.outbox import OutboxAnswer, outbox_page
 
 routes = Routes("budgets")
 
-Month = Annotated[str, Field(pattern=f"^{MONTH}$", description="YYYY-MM.")]
-Percent = Annotated[float, Field(gt=0, le=1000)]
+Month = Annotated[str, Meta(pattern=exactly(MONTH), description="YYYY-MM.")]
+Percent = Annotated[float, Meta(gt=0, le=1000)]
 
 
-class BudgetsQuery(Page, ProjectQuery):
+class BudgetsQuery(ProjectPage, frozen=True, kw_only=True):
     """Which budgets, and the month in which they are shown (the present one by default)."""
 
     month: Month | None = None
 
 
-class BudgetBody(Strict):
+class BudgetBody(Struct, frozen=True, kw_only=True):
     """A budget in kgCO2e: of one month, or without `month` of every month without its own.
 
     Each threshold is a percent of it, and reached once a month; that is told to `webhook` and
@@ -44,22 +52,26 @@ class BudgetBody(Strict):
     """
 
     project: Text
-    projects: list[Text] | None = Field(None, min_length=1, max_length=100)
+    projects: Annotated[list[Text], Meta(min_length=1, max_length=100)] | None = None
     cost_centre: Text | None = None
-    limit_kg: float = Field(gt=0, le=1e12, allow_inf_nan=False)
+    limit_kg: Annotated[float, Meta(gt=0, le=1e12)]
     month: Month | None = None
-    thresholds: list[Percent] = Field(default=list(THRESHOLDS), min_length=1, max_length=20)
-    webhook: str | None = Field(None, min_length=1, max_length=2048, pattern=r"^[^\x00]+$")
-    email: str | None = Field(None, min_length=3, max_length=254, pattern=r"^[^\x00]+$")
+    thresholds: Annotated[list[Percent], Meta(min_length=1, max_length=20)] = field(
+        default_factory=lambda: list(THRESHOLDS)
+    )
+    webhook: Annotated[str, Meta(min_length=1, max_length=2048, pattern="^[^\\x00]+$")] | None = (
+        None
+    )
+    email: Annotated[str, Meta(min_length=3, max_length=254, pattern="^[^\\x00]+$")] | None = None
 
 
-class CheckedQuery(Strict):
+class CheckedQuery(Struct, frozen=True, kw_only=True):
     """The project that a job belongs to."""
 
     project: Text
 
 
-class RemovedQuery(Strict):
+class RemovedQuery(Struct, frozen=True, kw_only=True):
     """The budget to remove: that of a month, or without `month` that of every month."""
 
     project: Text
@@ -91,7 +103,7 @@ def put_budget(body: BudgetBody) -> BudgetRow:
 
     A webhook goes to a public host by https, or to one of GRAMWATT_WEBHOOK_HOSTS.
     """
-    return set_budget(service(), NewBudget(**body.model_dump()), by=caller().name)
+    return set_budget(service(), NewBudget(**asdict(body)), by=caller().name)
 
 
 @routes.delete("/v1/budgets", "unknown-budget", "forbidden", access=Access.ADMIN)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 from flask import Response
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from gramwatt.sci.analysis.repeated import RUNS_MOST, RunsComparisonDoc
 from gramwatt.sci.base.errors import ScoreError
@@ -15,8 +16,8 @@ from gramwatt.service.api.conditional import tag_of
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.reports import MEDIA, by_accept, with_etag
-from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import ABSENT, Identifier, service
+from gramwatt.service.api.routing import Routes
+from gramwatt.service.api.support import ABSENT, Identifier, exactly, service
 from gramwatt.service.jobs.comparison import comparison
 from gramwatt.service.rendering.reports import JOB_FORMATS, JobFormat, render_comparison
 
@@ -27,26 +28,27 @@ COMPARISON_MEDIA = {
 }
 
 
-class ComparisonQuery(Strict):
+class ComparisonQuery(Struct, frozen=True, kw_only=True):
     """The runs of each side, and the unit."""
 
-    before: list[Identifier] = Field(
-        min_length=1, max_length=RUNS_MOST, description="A run; may be repeated."
-    )
-    after: list[Identifier] = Field(
-        min_length=1, max_length=RUNS_MOST, description="A run; may be repeated."
-    )
-    unit: str | None = Field(
-        None,
-        pattern=f"^{UNIT_PATTERN.pattern}$",
-        description="The functional unit; the first of the first run by default.",
-    )
+    before: Annotated[
+        list[Identifier],
+        Meta(min_length=1, max_length=RUNS_MOST, description="A run; may be repeated."),
+    ]
+    after: Annotated[
+        list[Identifier],
+        Meta(min_length=1, max_length=RUNS_MOST, description="A run; may be repeated."),
+    ]
+    unit: Annotated[
+        Annotated[str, Meta(pattern=exactly(UNIT_PATTERN.pattern))] | None,
+        Meta(description="The functional unit; the first of the first run by default."),
+    ] = None
 
 
-class ComparisonFile(Strict):
+class ComparisonFile(Struct, frozen=True, kw_only=True):
     """A comparison as a file."""
 
-    form: JobFormat = Field(description="The format.")
+    form: Annotated[JobFormat, Meta(description="The format.")]
 
 
 @routes.get("/v1/comparisons", *PROBLEMS, access=Access.READ, media=COMPARISON_MEDIA)

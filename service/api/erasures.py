@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import Text, caller, service
 from gramwatt.service.erasure import DeletedProject, ErasedPerson, erase_person, erase_project
 
 routes = Routes("erasures")
 
 
-class ProjectPath(Strict):
+class ProjectPath(Struct, frozen=True, kw_only=True):
     """The project in an address."""
 
     project: Text
 
 
-class PersonPath(Strict):
+class PersonPath(Struct, frozen=True, kw_only=True):
     """The name of a person in an address."""
 
     name: Text
 
 
-class PersonQuery(Strict):
+class PersonQuery(Struct, frozen=True, kw_only=True):
     """What goes with the name."""
 
-    jobs: bool = Field(False, description="Delete the jobs first whose tag `user` is the name.")
+    jobs: Annotated[
+        bool, Meta(description="Delete the jobs first whose tag `user` is the name.")
+    ] = False
 
 
 @routes.delete("/v1/projects/<path:project>", "unknown-project", access=Access.ADMIN_ALL)

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
 from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.estimate.request import EstimateRequest, parse_estimate_request
+from gramwatt.sci.estimate.request import EstimateRequest, check_estimate_request
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.problems import Problem
-from gramwatt.service.api.request_bodies import body_of
-from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import service
 
 routes = Routes("estimates")
 
 
-class EstimateBody(body_of(EstimateRequest)):  # type: ignore[misc]
-    """A score without measuring: what would run, for how long, where.
-
-    Energy [kWh] is that of all IT equipment, power [W] that of one device; `count` counts devices
-    as the driver lists them.
-    """
-
-
 KINDS = ("hardware", "cpus", "instances", "regions", "intensity")
 
 
-class CatalogPath(Strict):
+class CatalogPath(Struct, frozen=True, kw_only=True):
     """The kind of row in an address."""
 
-    kind: str = Field(json_schema_extra={"enum": list(KINDS)})
+    kind: Annotated[str, Meta(extra_json_schema={"enum": list(KINDS)})]
 
 
-class CatalogQuery(Strict):
+class CatalogQuery(Struct, frozen=True, kw_only=True):
     """A name to look up; every row without it."""
 
-    name: str | None = Field(None, min_length=1, max_length=200)
+    name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
 
 
 class CatalogAnswer(TypedDict):
@@ -55,11 +46,11 @@ class CatalogAnswer(TypedDict):
 
 
 @routes.post("/v1/estimates", "unanswerable", access=Access.READ)
-def make_estimate(body: EstimateBody) -> EstimateDoc:
+def make_estimate(body: EstimateRequest) -> EstimateDoc:
     """Return a score of hardware, time and place, with every assumption and its source."""
     try:
         catalog = service().catalog
-        request = parse_estimate_request(body.model_dump(exclude_none=True))
+        request = check_estimate_request(body)
         return estimate(request, catalog)
     except GramwattError as error:
         raise unanswerable(error) from None

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import msgspec
 from flask import request
-from pydantic import BaseModel
 
 from gramwatt.service.api.problems import invalid
 from gramwatt.service.api.support import caller, service
@@ -19,7 +19,7 @@ KEY_PATTERN = r"[!-~]{1,255}"
 Answer = TypeVar("Answer")
 
 
-def once(body: BaseModel, work: Callable[[], Answer]) -> Answer:
+def once(body: msgspec.Struct, work: Callable[[], Answer]) -> Answer:
     """Return what `work` answers, or answered to the first request of this caller with the same
     key.
 
@@ -30,7 +30,7 @@ def once(body: BaseModel, work: Callable[[], Answer]) -> Answer:
         return work()
     if not re.fullmatch(KEY_PATTERN, key):
         raise invalid(f"header.{IDEMPOTENCY_KEY}", "has 1 to 255 printable ASCII characters")
-    asked = f"{request.method} {request.full_path} {body.model_dump_json(exclude_unset=True)}"
-    digest = hashlib.sha256(asked.encode()).hexdigest()
+    asked = f"{request.method} {request.full_path} ".encode() + msgspec.json.encode(body)
+    digest = hashlib.sha256(asked).hexdigest()
     answer: Any = answered_once(service().for_every_project(), caller().identity, key, digest, work)
     return answer  # type: ignore[no-any-return]

@@ -7,16 +7,18 @@ from threading import BoundedSemaphore
 from typing import Annotated, Any, Literal, TypedDict
 
 from flask import Response, current_app
-from pydantic import Field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.structs import asdict
 
-from gramwatt.collectors.common.config import PUE_MAX, TAGS_MAX
+from gramwatt.collectors.common.config import TAGS_MAX
+from gramwatt.sci.base.checks import Pue
 from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.journal.records import UNIT_PATTERN, JobKind
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import IF_MATCH, if_match, tag_of, with_tag
 from gramwatt.service.api.idempotency import IDEMPOTENCY_KEY, once
 from gramwatt.service.api.line_stream import body_lines
-from gramwatt.service.api.routing import JSON, NDJSON, Routes, Strict, json_response
+from gramwatt.service.api.routing import JSON, NDJSON, Routes, json_response
 from gramwatt.service.api.support import (
     ABSENT,
     AnyText,
@@ -26,9 +28,10 @@ from gramwatt.service.api.support import (
     JobQuery,
     Moment,
     Page,
-    ProjectQuery,
+    ProjectPage,
     Text,
     caller,
+    exactly,
     service,
 )
 from gramwatt.service.common.answers import (
@@ -73,57 +76,86 @@ COUNTS_MAX = 64
 """Units in which one request may declare R."""
 _waiters = BoundedSemaphore(WAITERS)
 
-TagFilter = Annotated[str, Field(max_length=1024, pattern=r"^[^:=\x00]+[:=][^\x00]*$")]
-TagName = Annotated[str, Field(min_length=1, max_length=TAG_KEY_MOST, pattern=r"^[^\x00]+$")]
-Unit = Annotated[str, Field(pattern=f"^{UNIT_PATTERN.pattern}$")]
-Clock = Annotated[str, Field(pattern=f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{CLOCK}$")]
+TagFilter = Annotated[str, Meta(max_length=1024, pattern=r"^[^:=\x00]+[:=][^\x00]*$")]
+TagName = Annotated[str, Meta(min_length=1, max_length=TAG_KEY_MOST, pattern=r"^[^\x00]+$")]
+Unit = Annotated[str, Meta(pattern=exactly(UNIT_PATTERN.pattern))]
+Clock = Annotated[str, Meta(pattern=f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{CLOCK}$")]
 
 
-class JobsQuery(Page, ProjectQuery):
+CorrectedCounts = Annotated[dict[Text, float | None], Meta(max_length=COUNTS_MAX)]
+CorrectedTags = Annotated[dict[TagName, AnyText | None], Meta(max_length=TAGS_MAX)]
+
+
+class JobsQuery(ProjectPage, frozen=True, kw_only=True):
     """Filters, order and page of the list of jobs."""
 
-    kind: JobKind | None = Field(None, description="Only jobs of this kind.")
-    state: JobState | None = Field(None, description="Only jobs in this state.")
-    since: Moment | None = Field(None, description="Only jobs that started then or later.")
-    until: Moment | None = Field(None, description="Only jobs that started before.")
-    tag: list[TagFilter] = Field(
-        default_factory=list,
-        max_length=16,
-        description="Only jobs with this tag, `key=value` or `key:value`; of several, with all "
-        "of them.",
+    kind: Annotated[JobKind | None, Meta(description="Only jobs of this kind.")] = None
+    state: Annotated[JobState | None, Meta(description="Only jobs in this state.")] = None
+    since: Annotated[Moment | None, Meta(description="Only jobs that started then or later.")] = (
+        None
     )
-    hardware: Text | None = Field(None, description="Only jobs with a device of this catalog id.")
-    zone: Text | None = Field(None, description="Only jobs with a node in this grid zone.")
-    user: Text | None = Field(None, description="Only jobs with this text as their tag `user`.")
-    name: Text | None = Field(None, description="Only jobs of exactly this name.")
-    model_id: Text | None = Field(
-        None, description="Only runs of this model; the first page then has their sums too."
+    until: Annotated[Moment | None, Meta(description="Only jobs that started before.")] = None
+    tag: Annotated[
+        list[TagFilter],
+        Meta(
+            max_length=16,
+            description="Only jobs with this tag, `key=value` or `key:value`; of several, "
+            "with all of them.",
+        ),
+    ] = field(default_factory=list)
+    hardware: Annotated[
+        Text | None, Meta(description="Only jobs with a device of this catalog id.")
+    ] = None
+    zone: Annotated[Text | None, Meta(description="Only jobs with a node in this grid zone.")] = (
+        None
     )
-    wait: Literal["sums"] | None = Field(
-        None,
-        description="`sums`: wait until the sums of the model's runs are made, however many runs. "
-        "Without it, an answer without `model` says that they are still to be made: the model has "
-        "more than 2 000 runs, of which one changed.",
-    )
-    q: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")] | None = Field(
-        None,
-        description="Only jobs with this text, whatever its case, as part of their name, model or "
-        "a tag `key:value` (such as `user:`), or at the start of their id.",
-    )
-    sort: Sort = Field(
-        NEWEST_FIRST,
-        description="The order; with `-` the largest first. Jobs whose figure is not known come "
-        "last in both directions.",
-    )
+    user: Annotated[
+        Text | None, Meta(description="Only jobs with this text as their tag `user`.")
+    ] = None
+    name: Annotated[Text | None, Meta(description="Only jobs of exactly this name.")] = None
+    model_id: Annotated[
+        Text | None,
+        Meta(description="Only runs of this model; the first page then has their sums too."),
+    ] = None
+    wait: Annotated[
+        Literal["sums"] | None,
+        Meta(
+            description="`sums`: wait until the sums of the model's runs are made, however many. "
+            "Without it, an answer without `model` says that they are still to be made: the model "
+            "has more than 2 000 runs, of which one changed."
+        ),
+    ] = None
+    q: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\x00]+$")] | None,
+        Meta(
+            description="Only jobs with this text, whatever its case, as part of their name, model "
+            "or a tag `key:value` (such as `user:`), or at the start of their id."
+        ),
+    ] = None
+    sort: Annotated[
+        Sort,
+        Meta(
+            description="The order; with `-` the largest first. Jobs whose figure is not known "
+            "come last in both directions."
+        ),
+    ] = NEWEST_FIRST
+
+    def filters(self) -> dict[str, Any]:
+        """Return what the list is filtered and sorted by."""
+        fields = asdict(self)
+        tags = tuple(fields.pop("tag"))
+        for name in ("limit", "cursor", "wait"):
+            del fields[name]
+        return {**fields, "tags": tags}
 
 
-class RescoreBody(Strict):
+class RescoreBody(Struct, frozen=True, kw_only=True):
     """Why a new revision is wanted; kept with it."""
 
-    reason: str = Field("asked", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$")
+    reason: Annotated[str, Meta(pattern=exactly("[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}"))] = "asked"
 
 
-class JobBody(Strict):
+class JobBody(Struct, frozen=True, kw_only=True):
     """What a job is, as its sender declares it; `node` and `writer` are those of its records."""
 
     node: Identifier = "remote"
@@ -132,30 +164,32 @@ class JobBody(Strict):
     name: Text | None = None
     project: Text | None = None
     kind: JobKind | None = None
-    units: list[Unit] | None = Field(None, max_length=64)
+    units: Annotated[list[Unit], Meta(max_length=64)] | None = None
     zone: Text | None = None
     region: Text | None = None
-    pue: float | None = Field(None, ge=1, le=PUE_MAX)
+    pue: Pue | None = None
     model_id: Text | None = None
     framework: Text | None = None
     precision: Text | None = None
-    tags: dict[TagName, AnyText] | None = Field(None, max_length=TAGS_MAX)
+    tags: Annotated[dict[TagName, AnyText], Meta(max_length=TAGS_MAX)] | None = None
 
 
-class ProjectBody(Strict):
+class ProjectBody(Struct, frozen=True, kw_only=True):
     """A project to list before its first job."""
 
     project: Text
 
 
-class WaitQuery(JobQuery):
+class WaitQuery(JobQuery, frozen=True, kw_only=True):
     """Whether to wait for the score of a running job."""
 
-    wait: Literal["scored"] | None = Field(None, description="Answer when the job is scored.")
-    timeout_s: int = Field(30, ge=1, le=60, description="How long to wait, at most [s].")
+    wait: Annotated[
+        Literal["scored"] | None, Meta(description="Answer when the job is scored.")
+    ] = None
+    timeout_s: Annotated[int, Meta(ge=1, le=60, description="How long to wait, at most [s].")] = 30
 
 
-class CorrectionBody(Strict):
+class CorrectionBody(Struct, frozen=True, kw_only=True):
     """What to declare of a job afterwards; null makes a field undeclared, a tag absent.
 
     Of zone and region one is given, and takes the place of the other. `counts` has R by unit, in
@@ -163,22 +197,22 @@ class CorrectionBody(Strict):
     out of months and needs a reason; a reason is kept with every field of the request.
     """
 
-    zone: Text | None = None
-    region: Text | None = None
-    unit: Text | Annotated[list[Text], Field(min_length=1)] | None = None
-    counts: dict[Text, float | None] = Field(default_factory=dict, max_length=COUNTS_MAX)
-    pue: float | None = Field(None, ge=1, le=PUE_MAX)
-    name: Text = Field(default_factory=str)
-    project: Text = Field(default_factory=str)
-    tags: dict[TagName, AnyText | None] = Field(default_factory=dict, max_length=TAGS_MAX)
-    excluded: bool = Field(default_factory=bool)
+    zone: Text | None | UnsetType = UNSET
+    region: Text | None | UnsetType = UNSET
+    unit: Text | Annotated[list[Text], Meta(min_length=1)] | None | UnsetType = UNSET
+    counts: CorrectedCounts | UnsetType = UNSET
+    pue: Pue | None | UnsetType = UNSET
+    name: Text | UnsetType = UNSET
+    project: Text | UnsetType = UNSET
+    tags: CorrectedTags | UnsetType = UNSET
+    excluded: bool | UnsetType = UNSET
     reason: Text | None = None
 
 
-class ReasonQuery(JobQuery):
+class ReasonQuery(JobQuery, frozen=True, kw_only=True):
     """Why a job is deleted."""
 
-    reason: Text | None = Field(None, description="Why; it stays on record.")
+    reason: Annotated[Text | None, Meta(description="Why; it stays on record.")] = None
 
 
 class Links(TypedDict):
@@ -228,9 +262,9 @@ def add_records(path: JobPath, query: JobQuery) -> IngestAnswer:
 @routes.get("/v1/jobs", access=Access.READ)
 def list_jobs(query: JobsQuery) -> JobsAnswer:
     """Jobs, newest first unless sorted; the first page of one model with its sums."""
-    only = query.model_dump(exclude={"limit", "cursor", "tag", "wait"})
-    only |= {"tags": tuple(query.tag), "wait": query.wait is not None}
-    return jobs_page(service(), query.limit, query.cursor, **only)
+    return jobs_page(
+        service(), query.limit, query.cursor, wait=query.wait is not None, **query.filters()
+    )
 
 
 @routes.get("/v1/jobs/<job_id>", *ENDED, access=Access.READ, media={JSON: JobAnswer})
@@ -261,7 +295,11 @@ def open_a_job(path: JobPath, query: JobQuery, body: JobBody) -> Response:
     It is the first line of its writer, so the records of that node and writer go on with `seq` 2,
     and its `end` record ends the job. The same again changes nothing; other fields are refused.
     """
-    fields = body.model_dump(exclude={"node", "writer"}, exclude_none=True)
+    fields = {
+        name: value
+        for name, value in asdict(body).items()
+        if name not in ("node", "writer") and value is not None
+    }
     job, created = open_job(service(), path.job_id, body.node, body.writer, fields, query.project)
     return json_response(_answer(job), 201 if created else 200)
 
@@ -280,9 +318,11 @@ def correct(path: JobPath, query: JobQuery, body: CorrectionBody) -> JobAnswer:
     What is given is kept apart from the journal, with who and when, and holds for lines that are
     sent again or late too. It makes a new revision, unless it changes nothing.
     """
-    changes = {name: getattr(body, name) for name in body.model_fields_set - {"reason"}}
-    order = sorted(changes, key=list(CorrectionBody.model_fields).index)
-    given = {name: changes[name] for name in order}
+    given = {
+        name: value
+        for name, value in asdict(body).items()
+        if value is not UNSET and name != "reason"
+    }
     about: dict[str, Any] = {"by": caller().name, "reason": body.reason, "expected": if_match()}
     work = partial(correct_job, service(query.project), path.job_id, given, **about)
     return once(body, lambda: _answer(work()))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, Struct, field
 
 from gramwatt.service.access.audit import AuditAnswer, audit_page
 from gramwatt.service.access.keys import (
@@ -26,30 +27,31 @@ from gramwatt.service.access.sessions import (
     list_sessions,
 )
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.routing import Routes, Strict
-from gramwatt.service.api.support import Page, Text, service
+from gramwatt.service.api.routing import Routes
+from gramwatt.service.api.support import Page, Text, exactly, service
 from gramwatt.service.container import Scope
 
 routes = Routes("keys")
-PATTERN = f"^{NAME.pattern}$"
 
 
-class KeyBody(Strict):
+class KeyBody(Struct, frozen=True, kw_only=True):
     """A key to make; without `projects` it is for all of them, without `expires_days` for ever.
 
     An empty list is refused: who computes the projects does not mean all of them by none.
     """
 
-    name: str = Field(pattern=PATTERN)
+    name: Annotated[str, Meta(pattern=exactly(NAME.pattern))]
     scope: Scope
-    projects: list[Text] = Field(default_factory=list, min_length=1, max_length=PROJECTS_MOST)
-    expires_days: float | None = Field(None, gt=0, le=36_500)
+    projects: Annotated[list[Text], Meta(min_length=1, max_length=PROJECTS_MOST)] = field(
+        default_factory=list
+    )
+    expires_days: Annotated[float, Meta(gt=0, le=36500)] | None = None
 
 
-class KeyPath(Strict):
+class KeyPath(Struct, frozen=True, kw_only=True):
     """The key in an address."""
 
-    name: str = Field(pattern=PATTERN)
+    name: Annotated[str, Meta(pattern=exactly(NAME.pattern))]
 
 
 @routes.post("/v1/keys", "conflict", access=Access.ADMIN_ALL)
@@ -65,13 +67,13 @@ def show_keys() -> KeysAnswer:
     return list_keys(service())
 
 
-class RotateBody(Strict):
+class RotateBody(Struct, frozen=True, kw_only=True):
     """How long the key before still works, and when the new one expires: by default after as long
     as that one lasted.
     """
 
-    overlap_hours: float = Field(24.0, ge=0, le=24 * 366)
-    expires_days: float | None = Field(None, gt=0, le=36_500)
+    overlap_hours: Annotated[float, Meta(ge=0, le=24 * 366)] = 24.0
+    expires_days: Annotated[float, Meta(gt=0, le=36500)] | None = None
 
 
 @routes.post("/v1/keys/<name>/rotate", "unknown-key", access=Access.ADMIN_ALL)
@@ -81,10 +83,13 @@ def replace_key(path: KeyPath, body: RotateBody) -> NewKey:
     return rotate_key(service(), path.name, timedelta(hours=body.overlap_hours), expires=expires)
 
 
-class RevokeQuery(Strict):
+class RevokeQuery(Struct, frozen=True, kw_only=True):
     """Which key of the name is meant; every one without."""
 
-    prefix: str | None = Field(None, pattern="^gw_[0-9a-f]{8}$", description="Its visible part.")
+    prefix: Annotated[
+        Annotated[str, Meta(pattern=exactly("gw_[0-9a-f]{8}"))] | None,
+        Meta(description="Its visible part."),
+    ] = None
 
 
 @routes.delete("/v1/keys/<name>", "unknown-key", access=Access.ADMIN_ALL)
@@ -93,16 +98,16 @@ def delete_key(path: KeyPath, query: RevokeQuery) -> RevokedKey:
     return revoke_key(service(), path.name, query.prefix)
 
 
-class SessionPath(Strict):
+class SessionPath(Struct, frozen=True, kw_only=True):
     """The session in an address."""
 
-    session: str = Field(pattern="^[0-9a-f]{12}$", description="The session's id.")
+    session: Annotated[str, Meta(pattern=exactly("[0-9a-f]{12}"), description="The session's id.")]
 
 
-class PersonQuery(Strict):
+class PersonQuery(Struct, frozen=True, kw_only=True):
     """Whose sessions are meant."""
 
-    person: Text = Field(description="The person's name, as the list has it.")
+    person: Annotated[Text, Meta(description="The person's name, as the list has it.")]
 
 
 @routes.get("/v1/sessions", access=Access.ADMIN_ALL)

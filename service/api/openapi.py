@@ -6,8 +6,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+import msgspec
 
 from gramwatt import __version__
 from gramwatt.service.api.conditional import IF_MATCH, IF_NONE_MATCH
@@ -15,9 +14,8 @@ from gramwatt.service.api.idempotency import IDEMPOTENCY_KEY, KEY_PATTERN
 from gramwatt.service.api.journal_lines import line_array, line_body, line_schemas
 from gramwatt.service.api.problems import CODES, MEDIA_TYPE
 from gramwatt.service.api.routing import JSON, NDJSON, Operation, Routes
-from gramwatt.service.api.shapes import model_of
 
-_REF = "#/components/schemas/{model}"
+_REF, _NAMED_REF = "#/components/schemas/{model}", "#/components/schemas/{name}"
 _ALWAYS = ("invalid", "internal", "not-ready")
 _WITH_KEY = ("unauthorised", "forbidden", "untrusted-host", "too-many-requests")
 _WITH_BODY = ("bad-request", "body-too-large", "unsupported-media-type")
@@ -102,21 +100,22 @@ def document(groups: Iterable[Routes]) -> dict[str, Any]:
     }
 
 
-_Refs = dict[tuple[Any, JsonSchemaMode], dict[str, Any]]
+_Refs = dict[Any, dict[str, Any]]
 
 
 def _schemas(operations: Iterable[Operation]) -> tuple[_Refs, dict[str, Any]]:
-    wanted: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {
-        (model_of(FieldError), "serialization"): None
-    }
+    """Return the schema of each body and answer, and all that they refer to, by name."""
+    shapes: dict[Any, None] = {FieldError: None}
     for operation in operations:
-        if operation.body is not None:
-            wanted[operation.body, "validation"] = None
-        for shape in operation.answers.values():
-            if shape is not None:
-                wanted[model_of(shape), "serialization"] = None
-    refs, definitions = models_json_schema(list(wanted), ref_template=_REF)
-    return refs, {**definitions["$defs"], **line_schemas(_REF), "Problem": _PROBLEM}
+        wanted = (operation.body, *operation.answers.values())
+        shapes |= dict.fromkeys(shape for shape in wanted if shape is not None)
+    refs, components = msgspec.json.schema_components(shapes, ref_template=_NAMED_REF)
+    for schema in components.values():
+        if "properties" in schema:
+            schema["additionalProperties"] = False
+        schema["description"] = " ".join(schema.get("description", "").split())
+    by_shape = dict(zip(shapes, refs, strict=True))
+    return by_shape, {**components, **line_schemas(_REF), "Problem": _PROBLEM}
 
 
 def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
@@ -140,13 +139,14 @@ def _operation(operation: Operation, tag: str, refs: _Refs) -> dict[str, Any]:
         content = {NDJSON: line_body(_REF), JSON: {"schema": line_array(_REF)}}
         described["requestBody"] = {"required": True, "content": content}
     elif operation.body is not None:
-        content = {JSON: {"schema": refs[operation.body, "validation"]}}
+        content = {JSON: {"schema": refs[operation.body]}}
         described["requestBody"] = {"required": True, "content": content}
     return described
 
 
-def _parameters(model: type[BaseModel], place: str) -> list[dict[str, Any]]:
-    schema = model.model_json_schema(ref_template=_REF)
+def _parameters(model: type[msgspec.Struct], place: str) -> list[dict[str, Any]]:
+    _, components = msgspec.json.schema_components([model], ref_template=_NAMED_REF)
+    schema = components[model.__name__]
     required = schema.get("required", [])
     return [
         {"name": name, "in": place, "required": name in required, "schema": _plain(value)}
@@ -165,7 +165,7 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _responses(operation: Operation, refs: _Refs) -> dict[str, Any]:
     content = {
-        media: {"schema": refs[model_of(shape), "serialization"]} if shape else {}
+        media: {"schema": refs[shape]} if shape else {}
         for media, shape in operation.answers.items()
     }
     codes = [*_ALWAYS, *operation.problems]

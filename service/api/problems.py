@@ -9,11 +9,10 @@ from http import HTTPStatus
 from typing import Any
 
 from flask import Flask, Response, request
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
+from gramwatt.sci.base.checks import InputError
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.common.errors import (
     AmbiguousJobError,
@@ -86,18 +85,6 @@ _BY_STATUS = {
     429: "too-many-requests",
 }
 
-_JSON_TYPES = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    int: "a number",
-    float: "a number",
-    bool: "a boolean",
-    type(None): "null",
-}
-_CHOICES = frozenset({"constrained-str", "list[constrained-str]"})
-"""Pydantic's names for what a field may be where that is one of two; no part of a request."""
-
 ERRORS_MOST, WHERE_MOST = 20, 200
 """Errors that a problem lists, and characters of a place: an answer is smaller than its request."""
 
@@ -127,34 +114,13 @@ def invalid(where: str, message: str, kind: str = "invalid", **members: Any) -> 
     return Problem("invalid", f"{where}: {message}", errors=[error], **members)
 
 
-def from_validation(error: ValidationError, where: str) -> Problem:
-    """Return the problem of an input that its model refuses; of the input it has no more than its
-    type.
-    """
-    found = error.errors(include_url=False, include_context=False)
-    if found[0]["type"] == "json_invalid":
-        return Problem("bad-json", f"{found[0]['msg']}; send one JSON document")
+def of_input(error: InputError, where: str) -> Problem:
+    """Return the problem of an input that its struct refuses."""
     errors = [
-        {
-            "where": ".".join([where, *map(str, filter(_is_named, item["loc"]))])[:WHERE_MOST],
-            "code": item["type"],
-            "message": item["msg"].removeprefix("Value error, ")  # pydantic's word for ours
-            + (f", not {_JSON_TYPES[type(item['input'])]}" if _is_of_type(item) else ""),
-        }
-        for item in found[:ERRORS_MOST]
+        {"where": f"{where}.{item.field}"[:WHERE_MOST], "code": item.code, "message": item.text}
+        for item in error.problems[:ERRORS_MOST]
     ]
-    first = errors[0]["where"]  # one that may be of two types has an error for each
-    told = "; or ".join(item["message"] for item in errors if item["where"] == first)
-    return Problem("invalid", f"{first}: {told}", errors=errors)
-
-
-def _is_named(part: int | str) -> bool:
-    return part not in _CHOICES
-
-
-def _is_of_type(item: ErrorDetails) -> bool:
-    """Return whether an error says which type is expected, and another one came in JSON."""
-    return item["type"].endswith("_type") and type(item["input"]) in _JSON_TYPES
+    return Problem("invalid", f"{errors[0]['where']} {errors[0]['message']}", errors=errors)
 
 
 def to_response(problem: Problem) -> Response:

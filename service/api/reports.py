@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from flask import Response, request
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.analysis.documents import MonthDoc
@@ -16,13 +16,14 @@ from gramwatt.service.advice.suggest import advice_basis, advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
 from gramwatt.service.api.heavy import heavy
-from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import (
     ABSENT,
     JobPath,
     MonthPath,
     ProjectQuery,
     RevisionQuery,
+    exactly,
     service,
 )
 from gramwatt.service.container import Service
@@ -62,38 +63,42 @@ MONTH_MEDIA = {MEDIA[form]: MonthDoc if form == "json" else None for form in MON
 YEAR_MEDIA = {MEDIA[form]: YearDoc if form == "json" else None for form in JOB_FORMATS}
 
 
-class JobFile(JobPath):
+class JobFile(JobPath, frozen=True, kw_only=True):
     """A job's report as a file."""
 
-    form: JobFormat = Field(description="The format.")
+    form: Annotated[JobFormat, Meta(description="The format.")]
 
 
-class MonthQuery(ProjectQuery):
+class MonthQuery(ProjectQuery, frozen=True, kw_only=True):
     """Which report of a month is wanted."""
 
-    revision: int | None = Field(
-        None, ge=1, le=1_000_000, description="A kept revision; without it, the month as it is."
-    )
+    revision: Annotated[
+        Annotated[int, Meta(ge=1, le=1000000)] | None,
+        Meta(description="A kept revision; without it, the month as it is."),
+    ] = None
 
 
-class TableQuery(MonthQuery):
+class TableQuery(MonthQuery, frozen=True, kw_only=True):
     """Which jobs, and in which format."""
 
-    format: Literal["json", "csv"] = Field("json", description="One JSON document, or CSV.")
+    format: Annotated[Literal["json", "csv"], Meta(description="One JSON document, or CSV.")] = (
+        "json"
+    )
 
 
-class MonthFile(MonthPath):
+class MonthFile(MonthPath, frozen=True, kw_only=True):
     """A month's report as a file."""
 
-    form: MonthFormat = Field(description="The format.")
+    form: Annotated[MonthFormat, Meta(description="The format.")]
 
 
-class ReportQuery(RevisionQuery):
+class ReportQuery(RevisionQuery, frozen=True, kw_only=True):
     """Which revision of a report, and how much of it."""
 
-    full: bool = Field(
-        False, description="In HTML and PDF every figure behind the score; JSON is always whole."
-    )
+    full: Annotated[
+        bool,
+        Meta(description="In HTML and PDF every figure behind the score; JSON is always whole."),
+    ] = False
 
 
 @routes.get("/v1/jobs/<job_id>/report", *SCORED, access=Access.READ, media=JOB_MEDIA)
@@ -153,16 +158,16 @@ def monthly_report_file(path: MonthFile, query: MonthQuery) -> Response:
     return month_response(path.month, query.project, path.form, query.revision)
 
 
-class YearPath(Strict):
+class YearPath(Struct, frozen=True, kw_only=True):
     """The year in an address."""
 
-    year: str = Field(pattern=f"^{YEAR}$", description="YYYY.")
+    year: Annotated[str, Meta(pattern=exactly(YEAR), description="YYYY.")]
 
 
-class YearFile(YearPath):
+class YearFile(YearPath, frozen=True, kw_only=True):
     """A year's report as a file."""
 
-    form: JobFormat = Field(description="The format.")
+    form: Annotated[JobFormat, Meta(description="The format.")]
 
 
 @routes.get("/v1/reports/yearly/<year>", *SUMMED, access=Access.READ, media=YEAR_MEDIA)

@@ -1,7 +1,7 @@
 """Routes with typed inputs: the annotations of a view define what is parsed, strictly.
 
-A view takes keyword arguments out of `path`, `query` and `body`, each annotated with a pydantic
-model; what its models do not know is refused. It returns a TypedDict, or a `Response`.
+A view takes keyword arguments out of `path`, `query` and `body`, each annotated with a
+struct; what its structs do not know is refused. It returns a TypedDict, or a `Response`.
 """
 
 from __future__ import annotations
@@ -11,32 +11,27 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partialmethod
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import unquote_to_bytes
 
+import msgspec
 from flask import Blueprint, Response, request
-from pydantic import BaseModel, ConfigDict, ValidationError
+from msgspec import Struct
 
-from gramwatt.sci.base.request_fields import RepeatedName, once
+from gramwatt.sci.base.checks import InputError, parse, types_of
 from gramwatt.service.api.access import Access, declared
 from gramwatt.service.api.conditional import IF_NONE_MATCH, tagged
-from gramwatt.service.api.problems import Problem, from_validation, invalid
+from gramwatt.service.api.problems import Problem, invalid, of_input
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 JSON_MOST_B = 2**20
 """The largest JSON body; no question needs a tenth of it."""
 View = Callable[..., Any]
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=Struct)
 
 
-class Strict(BaseModel):
-    """Base of every input: unknown fields are refused, types are not converted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Nothing(Strict):
+class Nothing(Struct):
     """An input without any field."""
 
 
@@ -61,17 +56,17 @@ class Operation:
         return re.sub(r"<(?:path:)?([a-z_]+)>", r"{\1}", self.rule)
 
     @property
-    def path(self) -> type[BaseModel]:
+    def path(self) -> type[Struct]:
         """Model of the values in the path."""
         return self.hints.get("path", Nothing)  # type: ignore[no-any-return]
 
     @property
-    def query(self) -> type[BaseModel]:
+    def query(self) -> type[Struct]:
         """Model of the parameters after the question mark."""
         return self.hints.get("query", Nothing)  # type: ignore[no-any-return]
 
     @property
-    def body(self) -> type[BaseModel] | None:
+    def body(self) -> type[Struct] | None:
         """Model of the JSON body; None where the route takes none."""
         return self.hints.get("body")
 
@@ -161,16 +156,17 @@ def body_of_type(media_type: str) -> bytes:
     return request.get_data(cache=False)
 
 
-def _parameters(model: type[BaseModel]) -> dict[str, str | list[str]]:
+def _parameters(model: type[Struct]) -> dict[str, str | list[str]]:
     """Return the parameters of the request; one may be repeated where the model has a list."""
     try:
         unquote_to_bytes(request.query_string).decode()
     except UnicodeDecodeError:
         raise invalid("query", "is not UTF-8", "encoding") from None
+    types = types_of(model)
     given: dict[str, str | list[str]] = {}
     for name, values in request.args.lists():
-        field = model.model_fields.get(name)
-        if field is not None and get_origin(field.annotation) is list:
+        kind = types.get(name)
+        if get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list:
             given[name] = values
         elif len(values) > 1:
             raise invalid(f"query.{name}", "given more than once", "repeated")
@@ -184,29 +180,22 @@ def from_strings(model: type[Model], values: Mapping[str, Any], where: str) -> M
     refuses.
     """
     try:
-        return model.model_validate(values, strict=False)
-    except ValidationError as error:
-        raise from_validation(error, where) from None
+        return parse(model, values, strict=False)
+    except InputError as error:
+        raise of_input(error, where) from None
 
 
-def _from_body(model: type[BaseModel]) -> BaseModel:
+def _from_body(model: type[Model]) -> Model:
     body = body_of_type(JSON)
     if len(body) > JSON_MOST_B:
         raise Problem("body-too-large", f"a JSON body has at most {JSON_MOST_B // 2**20} MiB")
     try:
-        found = model.model_validate_json(body, strict=True)
-    except ValidationError as error:
-        raise from_validation(error, "body") from None
-    finally:
-        _refuse_repeated_keys(body)
-    return found
-
-
-def _refuse_repeated_keys(body: bytes) -> None:
-    """Raise Problem for an object that names a field twice: it has no one meaning."""
+        document = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Problem("bad-json", f"{error}; send one JSON document") from None
+    if not isinstance(document, dict):
+        raise invalid("body", "is not an object", "bad-field")
     try:
-        json.loads(body, object_pairs_hook=once)
-    except RepeatedName as error:
-        raise Problem("bad-json", str(error)) from None
-    except (ValueError, RecursionError):  # not JSON: pydantic has refused it
-        return
+        return parse(model, document)
+    except InputError as error:
+        raise of_input(error, "body") from None

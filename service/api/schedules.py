@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.problems import invalid
-from gramwatt.service.api.routing import Routes, Strict
+from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import service
 from gramwatt.service.tasks.runs import SchedulesAnswer, schedules
 from gramwatt.service.tasks.table import TASKS
@@ -14,16 +16,18 @@ from gramwatt.service.tasks.table import TASKS
 routes = Routes("schedules")
 
 
-class SchedulesQuery(Strict):
+class SchedulesQuery(Struct, frozen=True, kw_only=True):
     """Which runs are wanted."""
 
-    limit: int = Field(50, ge=1, le=500, description="How many runs, at most.")
-    cursor: str | None = Field(
-        None, pattern=r"^[1-9]\d{0,17}$", description="`next_cursor` of the page before."
-    )
-    task: str | None = Field(
-        None, min_length=1, max_length=64, pattern=r"^[^\x00]+$", description="Runs of this task."
-    )
+    limit: Annotated[int, Meta(ge=1, le=500, description="How many runs, at most.")] = 50
+    cursor: Annotated[
+        Annotated[str, Meta(pattern="^[1-9]\\d{0,17}$")] | None,
+        Meta(description="`next_cursor` of the page before."),
+    ] = None
+    task: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=64, pattern="^[^\\x00]+$")] | None,
+        Meta(description="Runs of this task."),
+    ] = None
 
 
 @routes.get("/v1/schedules", access=Access.READ_ALL)

@@ -6,84 +6,102 @@ from datetime import datetime
 from typing import Annotated
 
 from flask import g
-from pydantic import Field, PlainValidator, WithJsonSchema
+from msgspec import Meta, Struct
 
-from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import ID_PATTERN
 from gramwatt.service.api.access import whole_service
 from gramwatt.service.api.problems import CODES, Problem
-from gramwatt.service.api.routing import Strict
 from gramwatt.service.container import Caller, Service
 from gramwatt.service.jobs.lists.filters import MOMENT, parse_moment
 from gramwatt.service.months.report import MONTH
 
+
+def exactly(pattern: str) -> str:
+    """Return the pattern of a whole text; of Python's `$` alone a line may end the text too."""
+    return rf"^{pattern}$(?!\n)"
+
+
 ABSENT = "unknown-job", "deleted-job", "ambiguous"
 """Problems of a job that is not there, or not the only one."""
-Text = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
-AnyText = Annotated[str, Field(max_length=512, pattern=r"^[^\x00]*$")]
-Identifier = Annotated[str, Field(pattern=f"^{ID_PATTERN.pattern}$")]
+Text = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
+AnyText = Annotated[str, Meta(max_length=512, pattern=r"^[^\x00]*$")]
+Identifier = Annotated[str, Meta(pattern=exactly(ID_PATTERN.pattern))]
 """The id of a job, a node or a writer."""
-
-
-def _moment(text: object) -> datetime:
-    try:
-        return parse_moment(text if isinstance(text, str) else "")
-    except RecordError as error:
-        raise ValueError(error.message) from None
 
 
 _EXAMPLES = ("2026-05-01", "2026-05-01T08:00:00Z")
 Moment = Annotated[
     datetime,
-    PlainValidator(_moment),
-    WithJsonSchema({"type": "string", "pattern": f"^{MOMENT}$", "examples": [*_EXAMPLES]}),
+    Meta(
+        title="a time like 2026-05-01T08:00:00Z, or a date for its first moment, UTC",
+        tz=True,
+        extra={"read": parse_moment},
+        extra_json_schema={"pattern": f"^{MOMENT}$", "examples": [*_EXAMPLES]},
+    ),
 ]
 """A time in an address: RFC 3339, or a date for its first moment, UTC."""
+PER_PAGE = 50
+Limit = Annotated[int, Meta(ge=1, le=500, description="How many entries, at most.")]
+Cursor = Annotated[
+    str, Meta(min_length=1, max_length=1024, description="`next_cursor` of the page before.")
+]
 
 
-class JobPath(Strict):
+class JobPath(Struct, frozen=True, kw_only=True):
     """The job in an address."""
 
-    job_id: str = Field(pattern=f"^{ID_PATTERN.pattern}$", description="The job's id.")
+    job_id: Annotated[str, Meta(pattern=exactly(ID_PATTERN.pattern), description="The job's id.")]
 
 
-class JobQuery(Strict):
+class JobQuery(Struct, frozen=True, kw_only=True):
     """Which job of an id is meant."""
 
-    project: Text | None = Field(
-        None, description="The job's project; needed where several have a job of this id."
-    )
+    project: Annotated[
+        Text | None,
+        Meta(description="The job's project; needed where several have a job of this id."),
+    ] = None
 
 
-class RevisionQuery(JobQuery):
+class RevisionQuery(JobQuery, frozen=True, kw_only=True):
     """Which revision of the score; the newest by default."""
 
-    revision: int | None = Field(None, ge=1, le=2**31 - 1, description="An older score revision.")
+    revision: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | None,
+        Meta(description="An older score revision."),
+    ] = None
 
 
-class MonthPath(Strict):
+class MonthPath(Struct, frozen=True, kw_only=True):
     """The month in an address."""
 
-    month: str = Field(pattern=f"^{MONTH}$", description="YYYY-MM.")
+    month: Annotated[str, Meta(pattern=exactly(MONTH), description="YYYY-MM.")]
 
 
-class ProjectQuery(Strict):
+class ProjectQuery(Struct, frozen=True, kw_only=True):
     """One project, or all of them."""
 
-    project: Text | None = Field(None, description="One project only.")
+    project: Annotated[Text | None, Meta(description="One project only.")] = None
 
 
-class Page(Strict):
+class Page(Struct, frozen=True, kw_only=True):
     """Which part of a list is wanted."""
 
-    limit: int = Field(50, ge=1, le=500, description="How many entries, at most.")
-    cursor: str | None = Field(
-        None, min_length=1, max_length=1024, description="`next_cursor` of the page before."
-    )
+    limit: Limit = PER_PAGE
+    cursor: Cursor | None = None
 
 
-class JobPage(Page, JobQuery):
+class JobPage(JobQuery, frozen=True, kw_only=True):
     """Which part of a list of one job is wanted."""
+
+    limit: Limit = PER_PAGE
+    cursor: Cursor | None = None
+
+
+class ProjectPage(ProjectQuery, frozen=True, kw_only=True):
+    """Which part of a list of one project, or of all, is wanted."""
+
+    limit: Limit = PER_PAGE
+    cursor: Cursor | None = None
 
 
 def caller() -> Caller:

@@ -145,6 +145,8 @@ def import_intensity(
             stop(2, error.message)
         except OSError as error:
             stop(2, f"cannot read {file}: {why(error)}")
+    for notice in answer["notices"]:
+        show(f"gramwatt: {notice['message']}", err=True)
     if not answer["used"]:
         show(f"gramwatt: {unused_text(answer['zone'], f'{signal} {basis}')}", err=True)
     if as_json:

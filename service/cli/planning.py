@@ -149,15 +149,15 @@ def intensity(
     Example: gramwatt intensity DE --to 12h
     """
     from gramwatt.collectors.cli.options import moment
+    from gramwatt.sci.base.checks import Moment, checked
     from gramwatt.sci.base.errors import LookupFailed
-    from gramwatt.sci.base.request_fields import Moment
     from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 
     kind = _kind(signal, basis)
     now = datetime.now(UTC).replace(microsecond=0)
     try:
-        until = Moment().check(moment(end)) if end else now + SHOWN
-        since = Moment().check(start) if start else min(now, until) - SHOWN
+        until = checked(Moment, moment(end)) if end else now + SHOWN
+        since = checked(Moment, start) if start else min(now, until) - SHOWN
     except ValueError as error:
         stop(2, f"--from or --to: {error}")
     if not timedelta(0) < until - since <= LONGEST:

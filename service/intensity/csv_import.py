@@ -15,7 +15,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
+from gramwatt.sci.base.notices import NoticeDoc
 from gramwatt.sci.grid.intensity import Basis, Signal
+from gramwatt.sci.grid.plausible import LARGEST, remark, wrong_unit
 from gramwatt.service.config import PROVIDERS
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import DAY_S, SeriesName, keep
@@ -27,8 +29,6 @@ from gramwatt.service.store.upserts import upsert
 COLUMNS = ["start_utc", "g_per_kwh"]
 STEPS_S = range(300, 3601, 300)
 """From 5 to 60 minutes; those that do not divide a day are refused."""
-LARGEST = 5000.0
-"""Above what any grid emits, and far below a value in the wrong unit [gCO2e/kWh]."""
 IMPORTED = "imported"
 YEARS = range(2000, 2200)
 
@@ -57,7 +57,8 @@ class Origin(NamedTuple):
 class IntensityAdded(TypedDict):
     """What an import did: its points and their span, and how many days were new.
 
-    `used` is false for a signal and basis that no score or plan uses.
+    `used` is false for a signal and basis that no score or plan uses. `notices` say what is
+    unlikely and counts as given.
     """
 
     zone: str
@@ -69,6 +70,7 @@ class IntensityAdded(TypedDict):
     days: int
     days_new: int
     used: bool
+    notices: list[NoticeDoc]
 
 
 class IntensityImport(IntensityAdded):
@@ -119,6 +121,10 @@ def import_points(
 def _kept(
     service: Service, series: SeriesName, start: datetime, step: timedelta, values: list[float]
 ) -> IntensityAdded:
+    if text := wrong_unit(values, series.basis):
+        raise IntensityFileError(text)
+    annual = service.catalog.zone(series.zone).intensity.value
+    notices = remark(values, "g_per_kwh", series.basis, annual)
     seconds = round(step.total_seconds())
     new = keep(service, series, seconds, "hourly", start, values)
     end = start + step * len(values)
@@ -132,6 +138,7 @@ def _kept(
         "days": (end - timedelta(seconds=1)).toordinal() - start.toordinal() + 1,
         "days_new": new,
         "used": (series.signal, series.basis) == SCORED,
+        "notices": [notice.to_doc() for notice in notices],
     }
 
 

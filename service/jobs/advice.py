@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from gramwatt.sci.advice.documents import AdviceDoc
@@ -45,7 +45,9 @@ def _like(service: Service, request: PlanRequest) -> PlanRequest:
     hours, power_w = _run(document)
     if not power_w:
         raise ScoreError(f"like: no energy of {request.like} is known", code="no-energy")
-    return replace(request, hours=request.hours or hours, power_profile_w=power_w, like=None)
+    return msgspec.structs.replace(
+        request, hours=request.hours or hours, power_profile_w=power_w, like=None
+    )
 
 
 def _run(document: JobDoc) -> tuple[float, tuple[float, ...]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from flask import Response
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from gramwatt.reports.misquoted import misquoted
 from gramwatt.sci.base.csv_data import rows
@@ -15,7 +15,6 @@ from gramwatt.sci.base.formatting import UNKNOWN, number, span_text, value_text
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.routing import Strict
 from gramwatt.service.api.support import service
 from gramwatt.service.pages.frame import page, query, route
 
@@ -26,11 +25,11 @@ Cell = tuple[str, str]
 """A text, and what stands below it in small letters."""
 
 
-class CatalogQuery(Strict):
+class CatalogQuery(Struct, frozen=True, kw_only=True):
     """Which kind of row, and a part of a name."""
 
     kind: Kind = "hardware"
-    search: str | None = Field(None, min_length=1, max_length=200)
+    search: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

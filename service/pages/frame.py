@@ -7,6 +7,7 @@ from collections.abc import Callable
 from flask import Blueprint, Response, g, render_template, request
 
 from gramwatt.reports.model import MARK_LEGEND
+from gramwatt.sci.base.checks import fields_of
 from gramwatt.service.api import problems
 from gramwatt.service.api.access import Access, declared, whole_service
 from gramwatt.service.api.routing import Model, from_strings
@@ -55,7 +56,7 @@ def page(template: str, *, policy: str = PAGE_POLICY, **values: object) -> Respo
 def query(model: type[Model]) -> Model:
     """Return the parameters that the model has; an empty one was not chosen."""
     given: dict[str, str | list[str]] = {}
-    for name, field in model.model_fields.items():
+    for name, field in fields_of(model).items():
         texts = [text.strip() for text in request.args.getlist(name) if text.strip()]
         if texts:
             given[name] = texts if field.default_factory is list else texts[0]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated
 from urllib.parse import urlencode
 
 from flask import Response, request
-from pydantic import Field
+from msgspec import Meta
 
+from gramwatt.sci.base.checks import Moment, checked
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
-from gramwatt.sci.base.request_fields import Moment
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
@@ -27,10 +28,10 @@ from gramwatt.service.rendering.reports import render_intensity
 BEFORE, AHEAD = timedelta(days=3), timedelta(days=4)
 
 
-class IntensityQuery(SpanQuery):
+class IntensityQuery(SpanQuery, frozen=True, kw_only=True):
     """The wanted span; `hours` is the length of a job to plan in it."""
 
-    hours: float | None = Field(None, gt=0, le=168)
+    hours: Annotated[float, Meta(gt=0, le=168)] | None = None
 
 
 @route("/intensity/<zone>", Access.READ)
@@ -40,8 +41,8 @@ def intensity(zone: str) -> Response:
     query = from_strings(IntensityQuery, request.args.to_dict(), "query")
     now = service().now()
     try:
-        start = Moment().check(query.start) if query.start else now - BEFORE
-        end = Moment().check(query.end) if query.end else max(now, start) + AHEAD
+        start = checked(Moment, query.start) if query.start else now - BEFORE
+        end = checked(Moment, query.end) if query.end else max(now, start) + AHEAD
     except ValueError as error:
         raise invalid("query.from or query.to", str(error)) from None
     if not timedelta(0) < end - start <= LONGEST:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from flask import Response, render_template, request
 from markupsafe import Markup
-from pydantic import Field
+from msgspec import Meta, Struct, field
 
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.analysis.repeated import RUNS_MOST, RunsComparisonDoc, compare_runs
@@ -21,7 +21,7 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.jobs import JobsQuery
 from gramwatt.service.api.reports import job_response
-from gramwatt.service.api.routing import Strict, from_strings
+from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import JobPath, JobQuery, service
 from gramwatt.service.common.answers import JOB_STATES
 from gramwatt.service.container import Service
@@ -39,26 +39,24 @@ OTHERS_SHOWN = 20
 SIDES: tuple[Literal["before"], Literal["after"]] = ("before", "after")
 COLUMNS = {"started_at": "Started", "duration": "Time", "energy": "Energy", "total": "CO2e"}
 """Columns that the list can be sorted by."""
-FILTERS = frozenset(JobsQuery.model_fields) - {"limit", "cursor", "wait"}
+FILTERS = frozenset(JobsQuery.__struct_fields__) - {"limit", "cursor", "wait"}
 _ID = ID_PATTERN.pattern
-JobIds = Annotated[str, Field(max_length=8192, pattern=rf"^{_ID}([\s,]+{_ID})*$")]
+JobIds = Annotated[str, Meta(max_length=8192, pattern=rf"^{_ID}([\s,]+{_ID})*$")]
 
 
-class CompareQuery(Strict):
+class CompareQuery(Struct, frozen=True, kw_only=True):
     """The runs of both sides, each text one id or several, and in which unit of work."""
 
-    before: list[JobIds] = Field(default_factory=list, max_length=RUNS_MOST)
-    after: list[JobIds] = Field(default_factory=list, max_length=RUNS_MOST)
-    unit: str | None = Field(None, max_length=64)
+    before: Annotated[list[JobIds], Meta(max_length=RUNS_MOST)] = field(default_factory=list)
+    after: Annotated[list[JobIds], Meta(max_length=RUNS_MOST)] = field(default_factory=list)
+    unit: Annotated[str, Meta(max_length=64)] | None = None
 
 
 @route("/jobs", Access.READ)
 def jobs() -> Response:
     """Return the list of jobs: filtered, sorted, searched, page by page."""
     chosen = query(JobsQuery)
-    only = chosen.model_dump(exclude={"limit", "cursor", "tag", "wait"})
-    only["tags"] = tuple(chosen.tag)
-    found, following = list_jobs(service(), PER_PAGE, chosen.cursor, **only)
+    found, following = list_jobs(service(), PER_PAGE, chosen.cursor, **chosen.filters())
     asked = {
         name: values for name, values in request.args.lists() if name in FILTERS and any(values)
     }
@@ -89,7 +87,7 @@ def job(job_id: str) -> Response:
     asked = query(JobQuery)
     seen = service(asked.project)
     report = job_response(seen, job_id, None, "page", full=True)
-    here, which = f"/v1/jobs/{job_id}", asked.model_dump(exclude_none=True)
+    here, which = f"/v1/jobs/{job_id}", _named(asked)
     links = {
         "Compare": f"/compare?{urlencode({'after': job_id})}",
         "PDF": _link(f"{here}/report.pdf", which),
@@ -100,6 +98,10 @@ def job(job_id: str) -> Response:
         "Revisions": _link(f"{here}/revisions", which),
     }
     return framed(report, links, tab="jobs", live=_live(seen, job_id, only_running=True))
+
+
+def _named(query: JobQuery) -> dict[str, str]:
+    return {"project": query.project} if query.project else {}
 
 
 def _link(address: str, parameters: Mapping[str, str]) -> str:
@@ -119,7 +121,7 @@ def _live(seen: Service, job_id: str, *, only_running: bool = False) -> Markup:
     summary = job_summary(seen, job_id)
     if only_running and summary.head["state"] != "running":
         return Markup("")
-    which = _link("", query(JobQuery).model_dump(exclude_none=True))
+    which = _link("", _named(query(JobQuery)))
     return Markup(render_template("job_live.html", job=summary.head, which=which))  # noqa: S704
 
 

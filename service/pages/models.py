@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from flask import Response
-from pydantic import Field
+from msgspec import Meta
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import Page, service
@@ -18,10 +20,10 @@ PERSONAS = {
 }
 
 
-class ModelsQuery(Page):
+class ModelsQuery(Page, frozen=True, kw_only=True):
     """Which page of the list, or one model."""
 
-    model: str | None = Field(None, min_length=1, max_length=512, pattern=r"^[^\x00]+$")
+    model: Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00]+$")] | None = None
 
 
 @route("/models", Access.READ)

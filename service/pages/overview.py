@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from flask import Response
-from pydantic import Field
+from msgspec import Meta
 
 from gramwatt.reports.glossary import TERMS
 from gramwatt.sci.analysis.month import previous_month
@@ -16,7 +16,7 @@ from gramwatt.sci.base.quantity import is_estimate
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
-from gramwatt.service.api.support import Page, ProjectQuery, caller, service
+from gramwatt.service.api.support import Page, ProjectQuery, caller, exactly, service
 from gramwatt.service.budgets.budgets import limits_kg, standing
 from gramwatt.service.jobs.lists import list_jobs, projects_page
 from gramwatt.service.jobs.lists.projects import project_names
@@ -38,10 +38,10 @@ RUNNING_SHOWN = 8
 PROJECTS_SHOWN = 10
 
 
-class OverviewQuery(ProjectQuery):
+class OverviewQuery(ProjectQuery, frozen=True, kw_only=True):
     """Which month and project; `wait` for sums that take long."""
 
-    month: Annotated[str, Field(pattern=f"^{MONTH}$")] | None = None
+    month: Annotated[str, Meta(pattern=exactly(MONTH))] | None = None
     wait: bool = False
 
 

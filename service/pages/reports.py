@@ -17,7 +17,7 @@ from gramwatt.service.pages.frame import page, query, route
 from gramwatt.service.pages.jobs import framed
 
 
-class MonthPageQuery(ProjectQuery):
+class MonthPageQuery(ProjectQuery, frozen=True, kw_only=True):
     """Whose report, and how much of it."""
 
     full: bool = False

@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from gramwatt.sci.grid.intensity import Basis, Quality, Signal
+from gramwatt.sci.grid.plausible import LARGEST
 from gramwatt.sci.grid.zones import Scope
 
 FIVE_MINUTES_S = 300
-LARGEST = 5000.0
-"""Above what any grid emits, and far below a value in the wrong unit [gCO2e/kWh]."""
 DAY_S = 86_400
 
 

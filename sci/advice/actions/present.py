@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from gramwatt.sci.advice.actions.texts import by_rule
 from gramwatt.sci.advice.constraints.memory import memory_need
 from gramwatt.sci.advice.documents import Suggestion
@@ -102,7 +104,7 @@ def _smaller(work: Work) -> list[str]:
     trains = work.classified.name == "training"
     reasons = []
     for name, change in LESS_MEMORY_TRAINING if trains else LESS_MEMORY_ELSEWHERE:
-        need = memory_need(replace(request, **change))
+        need = memory_need(msgspec.structs.replace(request, **change))
         if need is not None and need.fits(part.memory_gb, work.count):
             reasons.append(f"with {name} it needs {need.total_gib or 0.0:.1f} GiB and would fit")
     return reasons

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+import msgspec
 
 from gramwatt.sci.advice.actions.host_power import faster, with_host
 from gramwatt.sci.advice.actions.ownership import kept
@@ -137,7 +138,7 @@ def _eight_bits(work: Work, reasons: list[str]) -> Suggestion | None:
         return None
     level = max((one for one in SERVING_LEVELS if one <= batch), default=SERVING_LEVELS[0])
     half = work.count / 2
-    need = estimated_need(replace(work.request, precision="fp8"))
+    need = estimated_need(msgspec.structs.replace(work.request, precision="fp8"))
     fits = need is not None and half.is_integer() and need.fits(part.memory_gb or 0.0, half)
     name, count = ("half", half) if fits and level >= HALVED_FROM else ("same", work.count)
     found = time_and_energy(f"quantise:llm-serving:{name}:{level:g}")
@@ -236,7 +237,10 @@ def _rated_over_mean(work: Work) -> float:
 
 def _has_room(work: Work, batch: float) -> bool:
     """Tell whether the larger batch fits by the low estimate of memory; unknown counts as yes."""
-    need, memory = estimated_need(replace(work.request, batch_size=batch)), work.present.memory_gb
+    need, memory = (
+        estimated_need(msgspec.structs.replace(work.request, batch_size=batch)),
+        work.present.memory_gb,
+    )
     return need is None or memory is None or need.fits(memory, work.count)
 
 

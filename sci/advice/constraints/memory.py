@@ -7,7 +7,9 @@ activations beyond the margin are not counted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.base.units import BYTES_PER_GIB
@@ -80,7 +82,7 @@ def memory_need(request: SuggestRequest) -> Need | None:
 
 def estimated_need(request: SuggestRequest) -> Need | None:
     """Return the need by arithmetic on parameters alone, whatever was measured."""
-    return memory_need(replace(request, peak_memory_gb=None))
+    return memory_need(msgspec.structs.replace(request, peak_memory_gb=None))
 
 
 def shortfall(need: Need | None, target: Hardware, count: float) -> list[str]:

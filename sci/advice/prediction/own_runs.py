@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import median
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from gramwatt.sci.advice.prediction.ratio_range import Prediction
 from gramwatt.sci.advice.prediction.workload import classify
 from gramwatt.sci.advice.suggest_request import CLASSES, METHODS, SuggestRequest, WorkloadClass
 from gramwatt.sci.analysis.compare import is_synthetic
+from gramwatt.sci.base.checks import Amount, checked
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.quantity import METERED, Quantity
-from gramwatt.sci.base.request_fields import AMOUNT
-from gramwatt.sci.journal.records import ACCELERATORS
+from gramwatt.sci.journal.records import ACCELERATORS, JobKind
 
 SINGLE_RUN = 1.1
 """x/÷ factor of a ratio of two single runs; an estimate until runs repeat."""
@@ -102,7 +102,7 @@ def tagged(document: JobDoc) -> dict[str, Any]:
             fields[name] = tags[name]
     for name in ("batch_size", "model_parameters"):
         try:
-            fields[name] = AMOUNT.check(float(tags.get(name, "")))
+            fields[name] = checked(Amount, tags.get(name, ""), strict=False)
         except ValueError:
             continue
     return fields
@@ -110,7 +110,8 @@ def tagged(document: JobDoc) -> dict[str, Any]:
 
 def class_of(document: JobDoc) -> WorkloadClass | None:
     """Return the class of a job's work by its kind and tags; None where they do not give it."""
-    return classify(SuggestRequest(kind=document["kind"], **tagged(document)), None).name
+    kind = cast(JobKind, document["kind"])
+    return classify(SuggestRequest(kind=kind, **tagged(document)), None).name
 
 
 def accelerators_of(document: JobDoc) -> list[DeviceDoc]:

@@ -131,10 +131,7 @@ def test_energy_far_above_what_the_devices_draw_is_named(ask):
     )
 
 
-def test_an_intensity_in_kilograms_is_named_with_the_figure_meant(ask):
-    told = notices(ask(*L4, "--hours", "1", "--intensity-g-per-kwh", "0.35", "--json"))
-    assert "0.35 gCO2e/kWh is what no grid has" in told["input-implausible"]
-    assert told["input-implausible"].endswith("if it is in kg, give 350.")
+def test_an_intensity_that_no_grid_has_is_named(ask):
     far = notices(ask(*L4, "--hours", "1", "--intensity-g-per-kwh", "4000", "--json"))
     assert "no grid has" in far["input-implausible"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from gramwatt.sci.advice import jobs
@@ -245,7 +244,7 @@ def test_several_own_workloads_speak_for_another_of_their_class():
 def test_a_job_that_ran_did_fit_whatever_its_tags_say():
     tags = {"model_parameters": "400e9", "method": "full"}
     job = steady_job(kind="training", tags=tags)
-    request = replace(request_of(job), candidates=(A100, H100))
+    request = msgspec.structs.replace(request_of(job), candidates=(A100, H100))
     answer = suggest(request, CATALOG, measured=job)
     told = [n["message"] for n in answer["notices"] if n["code"] == "memory-disagrees"]
     present = [one for one in answer["suggestions"] if one["target"] == H100]

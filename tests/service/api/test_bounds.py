@@ -79,7 +79,7 @@ def test_a_device_that_no_line_describes_has_a_generous_bound(client: FlaskClien
 
 def test_a_count_has_a_bound_too(client: FlaskClient) -> None:
     [refused] = upload(client, "job-1", [Writer(t0=START).count(1e31)])["rejected"]
-    assert refused["message"] == "field 'amount': 1e+31 is not a count from 0 to 1e30"
+    assert refused["message"] == "field 'amount' is 1e+31, not a count from 0 to 1e30"
 
 
 def test_a_side_figure_that_cannot_be_is_named_and_the_energy_counts(client: FlaskClient) -> None:

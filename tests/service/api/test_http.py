@@ -387,13 +387,6 @@ def test_a_cursor_holds_its_position():
     assert decode_cursor(encode_cursor(5, "a/b"), int, str) == (5, "a/b")
 
 
-def test_a_field_given_twice_is_refused(client):
-    body = b'{"power_w": 100, "hours": 1, "count": 1, "units": {"a": 1, "a": 2}}'
-    answer = client.post("/v1/estimates", data=body, content_type="application/json")
-    assert (answer.status_code, answer.get_json()["code"]) == (400, "bad-json")
-    assert "'a' is given more than once" in answer.get_json()["detail"]
-
-
 def test_an_unknown_kind_of_the_catalog_is_not_found(client):
     answer = client.get("/v1/catalog/foo")
     assert (answer.status_code, answer.get_json()["code"]) == (404, "unknown-name")
