@@ -76,6 +76,18 @@ _PLAIN: Mapping[Any, str] = {
 }
 
 
+_BOUNDS = {
+    "ge": "at least",
+    "gt": "above",
+    "le": "at most",
+    "lt": "below",
+    "min_length": "length at least",
+    "max_length": "length at most",
+    "pattern": "of the form",
+}
+"""What a bound of `Meta` says of a value."""
+
+
 class Problem(NamedTuple):
     """What is wrong with a field, whose place in the object has dots: a stable code and words."""
 
@@ -232,7 +244,14 @@ def meaning(kind: Any) -> str:
     origin, items = get_origin(kind), get_args(kind)
     if origin is Annotated:
         titles = [meta.title for meta in items[1:] if meta.title]
-        return titles[0] if titles else meaning(items[0])
+        bounds = [
+            f"{word} {getattr(meta, name)}"
+            for meta in items[1:]
+            for name, word in _BOUNDS.items()
+            if getattr(meta, name) is not None
+        ]
+        untitled = meaning(items[0]) + (f" ({', '.join(bounds)})" if bounds else "")
+        return titles[0] if titles else untitled
     if origin in (Union, UnionType):
         return " or ".join(meaning(item) for item in items if item is not NoneType)
     if origin is Literal:

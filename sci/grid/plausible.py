@@ -28,8 +28,9 @@ def wrong_unit(values: Iterable[float], basis: Basis = "lifecycle") -> str | Non
     low = [value for value in positive if value < KILOGRAMS]
     if basis != "lifecycle" or 2 * len(low) <= len(positive):
         return None
-    most = f"{len(low)} of {len(positive)} values" if len(positive) > 1 else f"{low[0]:g}"
-    return f"{most} gCO2e/kWh looks like kg/kWh: multiply by 1000"
+    if len(positive) == 1:
+        return f"{low[0]:g} gCO2e/kWh looks like kg/kWh: multiply by 1000"
+    return f"{len(low)} of {len(positive)} values look like kg/kWh: multiply by 1000"
 
 
 def remark(

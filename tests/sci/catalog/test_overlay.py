@@ -215,7 +215,7 @@ def test_a_zone_without_a_value_says_that_its_countrys_is_used() -> None:
         ('[zones.X]\nsource = "s"\ng_per_kwh = 10\n', "[zones.X] needs year"),
         ('[zones.X]\nsource = "s"\ng_per_kwh = 0\nyear = 2025\n', "above 0"),
         ('[pue."aws:eu-west-9"]\nsource = "s"\nvalue = 1.1\n', "aws:eu-west-1"),
-        ('[pue."aws:eu-west-1"]\nsource = "s"\nvalue = 0.9\n', "at least 1"),
+        ('[pue."aws:eu-west-1"]\nsource = "s"\nvalue = 0.9\n', "a PUE from 1 to 5"),
         ('[regions."lab:x"]\nsource = "s"\nzone = "Atlantis"\ncountry = "FRA"\n', "Atlantis"),
         ('[lifetimes.nvidia-l44]\nsource = "s"\nyears = 4\n', "nvidia-l4"),
         ('[prices.x]\nsource = "s"\n', "unknown table [prices]"),

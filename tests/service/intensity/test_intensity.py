@@ -123,9 +123,9 @@ def test_a_job_follows_what_is_imported_later(client, light, clock, tmp_path):
     assert month_total(client) == pytest.approx(report(client)["total_g"]["value"], rel=1e-9)
 
     # Other days, zones and signals touch no score.
-    imported(light, write(tmp_path / "fr0.csv", [1] * 24, T0 - timedelta(days=1)), "FR")
-    imported(light, write(tmp_path / "de.csv", [1] * 4), "DE")
-    imported(light, write(tmp_path / "m.csv", [1] * 4), "FR", signal="marginal")
+    imported(light, write(tmp_path / "fr0.csv", [10] * 24, T0 - timedelta(days=1)), "FR")
+    imported(light, write(tmp_path / "de.csv", [10] * 4), "DE")
+    imported(light, write(tmp_path / "m.csv", [10] * 4), "FR", signal="marginal")
     assert run(light) == 0
 
     clock.turn(hours=1)
@@ -185,7 +185,7 @@ def test_the_better_quality_counts_then_the_later(light, clock, client):
 
 
 def test_marginal_and_direct_values_are_never_used_for_a_score(client, light, tmp_path):
-    imported(light, write(tmp_path / "m.csv", [1.0] * 4), "FR", signal="marginal")
+    imported(light, write(tmp_path / "m.csv", [10.0] * 4), "FR", signal="marginal")
     imported(light, write(tmp_path / "d.csv", [1.0] * 4), "FR", basis="direct")
     post(client, list(job_of("FR", "n1", [3.6e6], pue=1.0)))
     document = report(client)
