@@ -41,7 +41,16 @@ reads the same settings."""
 EVERYONE = ("gramwatt", "gramwatt.__version__", "gramwatt.track")
 OUTSIDE = {
     "sci": {"msgspec", "numpy"},  # numpy: forecasts only: a contract of import-linter says where
-    "collectors": {"codecarbon", "pynvml", "requests", "rich", "typer", "urllib3", "click"},
+    "collectors": {
+        "codecarbon",
+        "msgspec",
+        "pynvml",
+        "requests",
+        "rich",
+        "typer",
+        "urllib3",
+        "click",
+    },
     "reports": {"jinja2", "markupsafe", "typst", "vl_convert", "yaml"},
 }
 """Third-party packages each package may import; the service may import any that is declared."""

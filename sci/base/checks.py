@@ -109,7 +109,7 @@ class InputError(ScoreError):
         self.problems = tuple(problems)
 
 
-_PLACE = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
+_PLACE = re.compile(r"(.*?)(?: - at `\$\.value(.*)`)?", re.DOTALL)
 """A sentence of msgspec, which names places in no other way: what is wrong, and where."""
 
 
@@ -130,7 +130,7 @@ def _checked(kind: Any, value: Any, name: str, *, strict: bool) -> Any:
     try:
         if isinstance(value, str) and (reader := _reader_of(kind)):
             value = reader(value)
-        value = msgspec.convert(value, kind, strict=strict)
+        value = msgspec.convert({"value": value}, _holder(kind), strict=strict).value
         return in_utc(value) if isinstance(value, datetime) else value
     except (msgspec.ValidationError, ValueError) as error:
         match = _PLACE.fullmatch(str(error))
@@ -210,6 +210,16 @@ def read(
     return values
 
 
+_HOLDERS: dict[int, tuple[Any, Any]] = {}
+
+
+def _holder(kind: Any) -> Any:
+    """Return a struct of one value of a type: msgspec keeps what it knows of structs alone."""
+    if id(kind) not in _HOLDERS:
+        _HOLDERS[id(kind)] = kind, msgspec.defstruct("Holder", [("value", kind)])
+    return _HOLDERS[id(kind)][1]
+
+
 def _reader_of(kind: Any) -> Callable[[str], Any] | None:
     """Return what reads a text as a type, where it is not msgspec."""
     for meta in getattr(kind, "__metadata__", ()):
@@ -253,7 +263,7 @@ def meaning(kind: Any) -> str:
         untitled = meaning(items[0]) + (f" ({', '.join(bounds)})" if bounds else "")
         return titles[0] if titles else untitled
     if origin in (Union, UnionType):
-        return " or ".join(meaning(item) for item in items if item is not NoneType)
+        return " or ".join(meaning(item) for item in items if item not in (NoneType, UnsetType))
     if origin is Literal:
         return f"one of {', '.join(map(str, items))}"
     if origin in (list, tuple):
@@ -267,6 +277,8 @@ def meaning(kind: Any) -> str:
 
 def shown(value: Any) -> str:
     """Return a value as a message has it, cut short; some integers are too long to print."""
+    if value is None:
+        return "null"
     try:
         return repr(value if isinstance(value, int | float) else str(value))[:42]
     except ValueError:

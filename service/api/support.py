@@ -23,8 +23,15 @@ def exactly(pattern: str) -> str:
 
 ABSENT = "unknown-job", "deleted-job", "ambiguous"
 """Problems of a job that is not there, or not the only one."""
-Text = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"^[^\x00]+$")]
-AnyText = Annotated[str, Meta(max_length=512, pattern=r"^[^\x00]*$")]
+Text = Annotated[
+    str,
+    Meta(
+        title="a text of 1 to 512 characters", min_length=1, max_length=512, pattern=r"^[^\x00]+$"
+    ),
+]
+AnyText = Annotated[
+    str, Meta(title="a text of at most 512 characters", max_length=512, pattern=r"^[^\x00]*$")
+]
 Identifier = Annotated[str, Meta(pattern=exactly(ID_PATTERN.pattern))]
 """The id of a job, a node or a writer."""
 
