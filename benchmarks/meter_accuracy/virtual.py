@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import tempfile
@@ -20,10 +21,12 @@ from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter.job_meter import JobMeter
+from gramwatt.collectors.tracking.counts import JobFolder
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
 from tests.collectors.doubles.synthetic import SyntheticNvml
+from tests.collectors.memory import file_of
 from tests.collectors.virtual_clock import VirtualClock
 
 LIMITS = {10.0: 0.01, 60.0: 0.002}
@@ -95,19 +98,23 @@ def one_window(case: Case, draw: Random) -> tuple[float, float]:
         counters=lambda: NO_COUNTERS,
         ports=lambda _: [Nvml(nvml)],
     )
-    start = {"job_id": "job", "mono_ns": clock.mono_ns(), "wall_ns": clock.wall_ns()}
+    first = {"job_id": "job", "role": "track", "pid": 1, "visible": {}}
+    first |= {"at_ns": clock.now_ns(), "wall_ns": clock.wall_ns()}
+    folder = JobFolder(str(home / "memory"))
     try:
-        meter = NodeMeter(around, Config(home=home), start)
+        os.makedirs(folder.path)
+        file_of(folder, "1-0-1", first)
+        meter = JobMeter(around, Config(home=home), folder)
         start_s = clock.now_ns() / NS_PER_S
         meter.start()
         _live(meter, clock, case.window_s * draw.uniform(1.0, 1.05), draw)
         end_s = clock.now_ns() / NS_PER_S
-        stop = {"state": "completed", "mono_ns": clock.mono_ns()}
+        stop = {"state": "completed", "at_ns": clock.now_ns()}
         clock.sleep(draw.uniform(0, LATE_S))
         meter.close(stop)
         meter.release()
-        folder = SpoolFolder(meter.journal.folder)
-        measured_j = gpu_energy_j(folder.lines(), nvml.gpus[0].uuid)
+        spooled = SpoolFolder(meter.journal.folder)
+        measured_j = gpu_energy_j(spooled.lines(), nvml.gpus[0].uuid)
     finally:
         shutil.rmtree(home)
     truth_j = nvml.gpus[0].truth_j(start_s, end_s)
@@ -120,7 +127,7 @@ def gpu_energy_j(lines: Iterable[bytes], uuid: str) -> float:
     return sum(i.energy_j for d in job.devices if d.record.device_id == uuid for i in d.intervals)
 
 
-def _live(meter: NodeMeter, clock: VirtualClock, duration_s: float, draw: Random) -> None:
+def _live(meter: JobMeter, clock: VirtualClock, duration_s: float, draw: Random) -> None:
     end_ns = clock.now_ns() + round(duration_s * NS_PER_S)
     while True:
         late_ns = round(draw.uniform(0, LATE_S) * NS_PER_S)

@@ -26,7 +26,13 @@ from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, within
 from gramwatt.collectors.common.proc import environ_of, parent_of, system_text
 from gramwatt.collectors.spool.score import preload_engine
-from gramwatt.collectors.tracking.client import Client, switched_off
+from gramwatt.collectors.tracking.client import (
+    COMMAND,
+    TRACK,
+    WORKER,
+    Client,
+    switched_off,
+)
 from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.collectors.tracking.session import JOB_SETTINGS
 
@@ -173,13 +179,18 @@ def _started(
     joins = enclosing_job() == name
     unused = [key for key in JOB_SETTINGS if joins and key in args]
     args = {key: value for key, value in args.items() if key not in unused}
-    client = Client(name, "track" if joins else "command", args, verbose=verbose)
+    outer = Client.find() if joins else None
+    client = outer or Client(name, TRACK if joins else COMMAND, args, verbose=verbose)
     client.servers = servers
-    client.start()  # before signals are blocked, or the meter would have them blocked too
+    if client.role == WORKER:
+        client.send_settings(args)
+    else:  # before signals are blocked, or the meter would have them blocked too
+        client.start()
     if unused:
         text = f"gramwatt run --{' --'.join(unused)} joins job {name}, which this process is part "
         text += "of, and these settings are not used; to measure it by itself, end that job first"
-        print_message(f"{text} [argument-ignored]")
+        if client.role != WORKER:  # else the process that began the job prints it
+            print_message(f"{text} [argument-ignored]")
         client.send_notice(f"argument-ignored: {text}")
     return client
 
@@ -207,7 +218,7 @@ def _supervise(
     except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
         return Outcome(not_started(command[0], error))
     if client is not None:
-        client.send_child(pid)
+        client.send_begin(pid)
     return _wait(pid, client)
 
 

@@ -22,7 +22,8 @@ import typer
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.proc import process_start_ns
-from gramwatt.collectors.tracking.child_client import ChildClient
+from gramwatt.collectors.tracking.client import Client
+from gramwatt.collectors.tracking.counts import clock_ns
 from gramwatt.collectors.tracking.messages import print_message
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def hold(folder: Path) -> None:
     """
     environ = os.environ
     slurm_job, attempt = environ.get("SLURM_JOB_ID", ""), environ.get("SLURM_RESTART_COUNT", "0")
-    client, began_ns = ChildClient.find(os.getppid()), _began_ns(os.getppid())
+    client, began_ns = Client.find(os.getppid()), _began_ns(os.getppid())
     steps: dict[str, int] = {}
     others: dict[str, int] = {}
     named = False
@@ -233,9 +234,8 @@ def running_steps(
 
 
 def _began_ns(pid: int) -> int:
-    """Return when a process began, by the monotonic clock [ns]; now where it has ended."""
-    now_ns, clock_ns = time.monotonic_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    return now_ns - max(0, clock_ns - (process_start_ns(pid) or clock_ns))
+    """Return when a process began, by the clock of marks [ns]; now where it has ended."""
+    return process_start_ns(pid) or clock_ns()
 
 
 def read_names(path: Path) -> dict[str, str]:
@@ -271,7 +271,7 @@ def exit_code(text: str) -> int:
     return int(code) % 256 if code.isdecimal() else 0
 
 
-def _send(client: ChildClient | None, slurm_job: str, names: dict[str, str]) -> None:
+def _send(client: Client | None, slurm_job: str, names: dict[str, str]) -> None:
     """Send the job's tags, and the project of its account."""
     array = names.pop("array_job", None), names.pop("array_task", None)
     tags = {**names, "slurm": "_".join(map(str, array)) if all(array) else slurm_job}
@@ -280,6 +280,6 @@ def _send(client: ChildClient | None, slurm_job: str, names: dict[str, str]) -> 
         client.send_settings({"tags": tags, **({"project": project} if project else {})})
 
 
-def _leave(client: ChildClient | None, name: str, start_ns: int) -> None:
+def _leave(client: Client | None, name: str, start_ns: int) -> None:
     if client is not None:
         client.leave_window(name, start_ns, {})

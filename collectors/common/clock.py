@@ -66,15 +66,8 @@ class Timeline:
         self.start_ns = start_ns
 
     @classmethod
-    def from_mark(
-        cls, clock: Clock, mono_ns: int, wall_ns: int, boot_ns: int | None = None
-    ) -> Timeline:
-        """Return the timeline on which the client's start mark (its clocks) lies at `wall_ns`.
-
-        Without `boot_ns` it is taken from `mono_ns`, which is right as long as the machine has not
-        slept since the mark.
-        """
-        boot_ns = boot_ns or mono_ns + clock.now_ns() - clock.mono_ns()
+    def from_mark(cls, clock: Clock, boot_ns: int, wall_ns: int) -> Timeline:
+        """Return the timeline on which the moment `boot_ns` of the boot clock is `wall_ns` [ns]."""
         return cls(clock, wall_ns - boot_ns, _whole(wall_ns))
 
     def now_ns(self) -> int:
@@ -84,6 +77,10 @@ class Timeline:
     def suspended_ns(self) -> int:
         """Return for how long the machine has been suspended since its boot [ns]."""
         return self.clock.now_ns() - self.clock.mono_ns()
+
+    def at_boot(self, boot_ns: int) -> int:
+        """Return a moment by the boot clock on this timeline [ns]."""
+        return _whole(boot_ns + self.offset_ns)
 
     def at_mono(self, mono_ns: int) -> int:
         """Return a client's mark on this timeline [ns]; never later than now."""

@@ -106,7 +106,12 @@ def node_id(allow_host_names: bool = False) -> str:
     """
     if allow_host_names:
         return safe_id(host_name() or "unnamed")
-    return hashed("n-", " ".join((boot_id() or _machine(), host_name(), pid_namespace())))
+    return hashed("n-", seen_by_a_meter())
+
+
+def seen_by_a_meter() -> str:
+    """Return what tells the processes that one meter can see from all others."""
+    return " ".join((boot_id() or _machine(), host_name(), pid_namespace()))
 
 
 def kernel_id() -> str:

@@ -57,11 +57,14 @@ class Samples:
 class Schedule:
     """Where intervals are cut: by the job's age, and coarser when the spool runs full."""
 
-    __slots__ = ("coarse", "end_ns", "start_ns")
+    __slots__ = ("begin_ns", "coarse", "end_ns", "start_ns")
 
     def __init__(self, start_ns: int) -> None:
         self.start_ns = start_ns
         self.coarse = False
+        self.begin_ns = 0
+        """The job's begin [ns], where it was not known before the first reading: energy before it
+        is left out."""
         self.end_ns: int | None = None
         """The job's end [ns]; None while it runs."""
 
@@ -176,6 +179,10 @@ class Ledger:
 
         `most_w` is for a segment in which nothing was read: the most that it can hold [W].
         """
+        begin_ns = self._schedule.begin_ns
+        if start_ns < begin_ns:
+            kept = max(0, end_ns - begin_ns) / max(1, end_ns - start_ns)
+            energy_j, start_ns = energy_j * kept, begin_ns
         if self._kind and kind != "estimated":
             kind = self._kind
         before = self.open

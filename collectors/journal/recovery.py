@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.identity import safe_id
-from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, WriterFile, acquire, open_counts
+from gramwatt.collectors.journal.counts import CountedSoFar
+from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, WriterFile, acquire
+from gramwatt.collectors.tracking.counts import JobFolder
+from gramwatt.collectors.tracking.processes import Processes
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.journal.records import (
@@ -57,7 +59,7 @@ def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
 
 
 def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) -> None:
-    """Write the count lines that a dead writer's client had open, and an end."""
+    """Write what a dead writer's job had counted and not journaled, and an end."""
     writer = safe_id(f"r-{dead.writer}")
     base: dict[str, Any] = {"job_id": folder.job_id, "node": folder.node, "writer": writer}
     own = [r for r in records if r.writer in (dead.writer, dead.writer + "-open")]
@@ -72,26 +74,27 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
     if job is not None:
         opening |= {"project": job.project, "name": job.name, "kind": job.kind, "units": job.units}
     lines: list[AnyRecord] = [JobRecord(**base, seq=1, **opening)]
-    lines += _count_records(folder, folder.writers(), dead.client)
+    counts = _counted(state, last)
+    lines += [CountRecord(**base, seq=2 + n, **fields) for n, fields in enumerate(counts)]
     lost = f"job-lost: {CODES['job-lost']}"
     closing: dict[str, Any] = {"ended_at": last, "state": "lost", "notices": (*notices[:63], lost)}
-    lines.append(EndRecord(**base, seq=2, **closing))
+    lines.append(EndRecord(**base, seq=2 + len(counts), **closing))
     text = "".join(encode(line) + "\n" for line in lines)
     files.replace_text(folder.path / f"{writer}.jsonl", text, synced=True)
 
 
-def unjournaled_counts(folder: SpoolFolder) -> list[CountRecord]:
-    """Return what the clients of a folder's meters have counted that is in no line of it yet."""
-    writers = folder.writers()
-    clients = {writer.client for writer in writers if writer.client}
-    return [line for client in clients for line in _count_records(folder, writers, client)]
-
-
-def _count_records(
-    folder: SpoolFolder, writers: Sequence[WriterFile], client: str | None
-) -> list[CountRecord]:
-    place: dict[str, Any] = {"job_id": folder.job_id, "node": folder.node}
-    return [CountRecord(**place, **count.fields()) for count in open_counts(writers, client)]
+def _counted(state: dict[str, Any], at: datetime) -> list[dict[str, Any]]:
+    """Return the fields of count lines with what the job's processes have left in memory."""
+    folder = JobFolder(str(state.get("memory")))
+    processes = Processes(folder, lambda _pid: None)
+    processes.enter()
+    for process in processes:
+        list(process.messages())  # they say what the totals are of
+    at_ns = round(at.timestamp() * 1e6) * 1000
+    counts = CountedSoFar(tuple(state.get("units") or ()), lambda _code, _text: None, at_ns)
+    counts.update(processes.totals(), at_ns)
+    folder.close()
+    return [{"counter": state.get("counter"), **fields} for fields in counts.open()]
 
 
 def _last_seen(records: list[AnyRecord]) -> datetime | None:

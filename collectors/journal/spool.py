@@ -14,16 +14,16 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gramwatt.collectors.common import files, identity, proc
 from gramwatt.collectors.common.config import plain_address
 from gramwatt.collectors.common.json_lines import decoded
-from gramwatt.collectors.journal.intervals import moment
+from gramwatt.collectors.tracking.counts import JobFolder
 from gramwatt.sci.journal.records import INTERVAL_BEGINS
 
 LOCK = "lock"
@@ -51,29 +51,6 @@ class WriterFile:
     lines: int
     resumes: str | None
     state: dict[str, Any] | None
-    counts: frozenset[tuple[str, int]]
-    """Writer and number of each count line in it."""
-
-    @property
-    def client(self) -> str | None:
-        """The client whose meter it was, as its state says; None for a recovery or no state."""
-        return _text((self.state or {}).get("client"))
-
-
-class CountLine(NamedTuple):
-    """A count line in a state: it may have grown since."""
-
-    writer: str
-    seq: int
-    unit: str
-    phase: str | None
-    amount: float
-    at_ns: int
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of a CountRecord."""
-        found = self._asdict()
-        return {"at": moment(found.pop("at_ns")), **found}
 
 
 def spool_root(home: Path) -> Path:
@@ -172,15 +149,13 @@ class SpoolFolder:
         return sum(_stat(entry, "st_size") for entry in _scanned(os.fspath(self.path)))
 
     def may_be_resumed(self) -> bool:
-        """Say whether a client lives here whose meter died without an end, not long ago.
+        """Say whether processes of the job live here whose meter died without an end.
 
-        It starts another meter, which continues from what this folder has.
+        They start another meter, which goes on from what this folder has.
         """
-        if not self._is_recent():
-            return False
         known = self.writers()
-        ended = {item.client for item in known if item.ended}
-        return any(i.client not in ended and _client_lives(i.state or {}) for i in known)
+        memory = (JobFolder(str((i.state or {}).get("memory"))) for i in known if not i.ended)
+        return any(not folder.closed and folder.lives() for folder in memory)
 
     def sizes_b(self) -> dict[str, int]:
         """Return the sizes of the files with lines [B], which tell that a folder changes."""
@@ -244,6 +219,14 @@ class SpoolFolder:
     def writers(self) -> list[WriterFile]:
         """Return every writer's files, in the order of writer ids."""
         return [_writer_file(path) for path in self._files(".jsonl")]
+
+    def state(self, writer: str) -> dict[str, Any] | None:
+        """Return what a writer's open file says of its meter; None without one."""
+        return _state_of(self.path / f"{writer}.jsonl")
+
+    def states(self) -> list[dict[str, Any]]:
+        """Return the states of all writers."""
+        return [state for path in self._files(".jsonl") if (state := _state_of(path))]
 
     def live_states(self, but: str) -> list[dict[str, Any]]:
         """Return the states of living writers other than `but`."""
@@ -377,6 +360,23 @@ def acquire(path: Path) -> int | None:
         os.close(descriptor)  # deleted or moved before it was locked: nobody else would see it
 
 
+def locks_work(home: Path) -> bool:
+    """Say whether files in this folder can be locked; True where none can be made."""
+    path = home / f".locks-{os.urandom(4).hex()}"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+        path.unlink(missing_ok=True)
+    return True
+
+
 def is_at(descriptor: int, path: Path) -> bool:
     """Say whether an open file is still the one at `path`."""
     try:
@@ -428,8 +428,9 @@ def _held(path: Path) -> bool:
         return False
     except BlockingIOError:
         return True
-    except OSError:  # a file system without locks: a recent change is the only sign of life
-        return time.time() - _mtime(path) < FOREIGN_QUIET_S
+    except OSError:  # a file system without locks
+        lives = _meter_lives(_state_of(path) or {})
+        return time.time() - _mtime(path) < FOREIGN_QUIET_S if lives is None else lives
     finally:
         os.close(descriptor)
 
@@ -445,7 +446,7 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 
 def _writer_file(path: Path) -> WriterFile:
-    ended, lines, resumes, counts = False, 0, None, set[tuple[str, int]]()
+    ended, lines, resumes = False, 0, None
     for line in _whole_lines(path):
         lines += 1
         if line.startswith(INTERVAL_BEGINS):  # of which nothing is asked here
@@ -454,8 +455,6 @@ def _writer_file(path: Path) -> WriterFile:
         kind = doc.get("type")
         ended = ended or kind == "end"
         resumes = _text(doc.get("resumes")) or resumes if kind == "job" else resumes
-        if kind == "count":
-            counts.add((str(doc.get("writer")), doc.get("seq", 0)))
     return WriterFile(
         writer=path.stem,
         path=path,
@@ -464,31 +463,14 @@ def _writer_file(path: Path) -> WriterFile:
         lines=lines,
         resumes=resumes,
         state=_state_of(path),
-        counts=frozenset(counts),
     )
 
 
-def open_counts(writers: Sequence[WriterFile], client: str | None) -> list[CountLine]:
-    """Return the count lines in the states of a client's meters that are in no journal yet."""
-    known = {key for item in writers for key in item.counts}
-    found: dict[tuple[str, int], CountLine] = {}
-    for item in writers:
-        for line in (item.state or {}).get("counts", ()) if item.client == client else ():
-            newest = CountLine(*line)
-            key = newest.writer, newest.seq
-            if key not in known and (key not in found or found[key].amount < newest.amount):
-                found[key] = newest
-    return list(found.values())
-
-
-def _client_lives(state: dict[str, Any]) -> bool:
-    """Say whether the process that started a meter of this state is still there.
-
-    Not known for one of another machine or container, and so False.
-    """
-    pid, began_ns = state.get("parent_pid"), state.get("parent_began_ns")
+def _meter_lives(state: dict[str, Any]) -> bool | None:
+    """Say whether the meter of a state is a process here; None where it may be elsewhere."""
+    pid, began_ns = state.get("pid"), state.get("began_ns")
     if not (pid and began_ns and state.get("boot") == proc.boot_id()):
-        return False
+        return None
     return bool(proc.process_start_ns(int(pid)) == began_ns)
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common import files
+from gramwatt.collectors.common.json_lines import decoded
 from gramwatt.collectors.journal.spool import is_at, lock_folder
-from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, encode
+from gramwatt.sci.journal.records import AnyRecord, CountRecord, IntervalRecord, encode
 
 Draft = tuple[type[AnyRecord], dict[str, Any]]
 """A record without its sequence number, which is only known when it is written."""
@@ -45,6 +46,8 @@ class Journal:
         self._file: int | None = None
         self._size_b = 0
         self._open_seq = 0
+        self._left: list[bytes] = []
+        """What the meter before had open when it was killed."""
         self._failing = ""
         self._sync_at = [0.0, 0.0]
         self._unsynced = [False, False]
@@ -65,10 +68,10 @@ class Journal:
 
     def flush(self) -> bool:
         """Append all waiting records; False when the disk did not take them."""
-        if not self.pending:
+        if not (self.pending or self._left):
             self._sync_rest()
             return True
-        lines, seq = list[bytes](), self.seq
+        lines, seq = [line + b"\n" for line in self._left], self.seq
         for kind, fields in self.pending:
             seq += "seq" not in fields
             lines.append(encode(kind(**{"seq": seq, **self.base, **fields})).encode() + b"\n")
@@ -80,18 +83,24 @@ class Journal:
             return False
         self.seq = seq
         self.pending.clear()
+        self._left.clear()
         self._sync(descriptor, 0)
         self._failing = ""
         return True
 
-    def write_open(self, state: dict[str, Any], intervals: Sequence[dict[str, Any]]) -> bool:
-        """Replace the open file: the state for the next meter, then intervals not yet appended."""
-        waiting = [fields for kind, fields in self.pending if kind is IntervalRecord]
+    def write_open(self, state: dict[str, Any], drafts: Sequence[Draft]) -> bool:
+        """Replace the open file: the state for the next meter, then `drafts` of lines that grow.
+
+        The lines that are about to be appended are in it too.
+        """
+        waiting = [draft for draft in self.pending if draft[0] in (IntervalRecord, CountRecord)]
         base = {**self.base, "writer": self.base["writer"] + "-open"}
-        lines = [json.dumps({"state": state}, separators=(",", ":"))]
-        for fields in (*waiting, *intervals):
+        lines = [line.decode() for line in self._left]
+        for kind, fields in (*waiting, *drafts):
             self._open_seq += 1
-            lines.append(encode(IntervalRecord(seq=self._open_seq, **base, **fields)))
+            lines.append(encode(kind(**{"seq": self._open_seq, **base, **fields})))
+        state = {**state, "open_seq": self._open_seq}
+        lines.insert(0, json.dumps({"state": state}, separators=(",", ":")))
         target = self.path.with_suffix(".open")
         temporary = self.path.with_suffix(".tmp")
         try:
@@ -145,6 +154,8 @@ class Journal:
             if before is not None:
                 self._log("the journal's folder was moved or deleted; it is written again")
                 _copy(before, descriptor)
+            else:
+                self._go_on(descriptor)
             self._size_b = os.fstat(descriptor).st_size
         except OSError:
             os.close(descriptor)
@@ -153,6 +164,24 @@ class Journal:
             os.close(before)
         self._file = descriptor
         return descriptor
+
+    def _go_on(self, descriptor: int) -> None:
+        """Cut off what a meter that was killed has written in part, and number on from there."""
+        data = b""
+        while part := os.pread(descriptor, COPY_B, len(data)):
+            data += part
+        lines = _whole(data)
+        os.ftruncate(descriptor, sum(len(line) + 1 for line in lines))
+        for line in reversed(lines):
+            record = decoded(line)
+            if record.get("writer") == self.base["writer"]:
+                self.seq = int(record["seq"])
+                break
+        with contextlib.suppress(OSError):
+            state, *opened = _whole(self.path.with_suffix(".open").read_bytes()) or [b""]
+            self._open_seq = int(decoded(state).get("state", {}).get("open_seq", 0))
+            # Some of them were about to be appended; one that grows on is followed by a later one.
+            self._left = opened
 
     def _append(self, descriptor: int, data: bytes) -> None:
         """Append all of `data`, or cut the file back to what it was; raises OSError."""
@@ -213,6 +242,11 @@ class Journal:
         if self._failing != str(error):
             self._failing = str(error)
             self._log(f"the journal cannot be written, lines wait in memory: {error}")
+
+
+def _whole(data: bytes) -> list[bytes]:
+    """Return the lines of a file without one that is torn."""
+    return data.split(b"\n")[:-1]
 
 
 def _copy(source: int, target: int) -> None:

@@ -1,9 +1,9 @@
-"""The meter process: `python -m gramwatt.collectors.meter.main`, one per client.
+"""The meter process of a job and node: `python -m gramwatt.collectors.meter.main FOLDER`.
 
-One loop waits for the client's lines, the client's death and the next reading, whichever comes
-first. No threads but those of the setting `metrics` and of servers whose counters are read; nothing
-inherited, nothing written to the job's output.
-docs/measuring.md describes the protocol.
+Its input is the lock of the job's folder in memory, which it holds until it ends; so there is never
+a second one. One loop waits for a process that wakes it, for the end of one that decides how the
+job ends, and for the next reading, whichever comes first. No threads but those of the setting
+`metrics` and of servers whose counters are read; nothing written to the job's output.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import selectors
 import signal
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,106 +20,61 @@ from gramwatt.collectors.common.catalogs import consistent
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config, for_own_process, resolve
 from gramwatt.collectors.common.installation import has_service
-from gramwatt.collectors.common.json_lines import decoded, encoded
-from gramwatt.collectors.common.proc import process_exists
 from gramwatt.collectors.host.codecarbon import starter
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.meter.log import Log
-from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.spool.score import (
-    Ended,
-    lines,
-    preload_engine,
-    report_location,
-    runs_elsewhere,
-)
-from gramwatt.collectors.tracking.client import READY_TIMEOUT_S
+from gramwatt.collectors.spool.score import Ended, lines, preload_engine, report_location
+from gramwatt.collectors.tracking.client import COMMAND
+from gramwatt.collectors.tracking.counts import JobFolder, remove_left_over
+from gramwatt.collectors.tracking.processes import Processes
 
-FIRST_LINE_TIMEOUT_S = 30.0
 SYNC_EVERY_NS = 300 * NS_PER_S
 LONGEST_WAIT_S = 1.0
 REST_NS = NS_PER_S
 """After a tick that has raised: what it left undone stays due."""
 IDLE_S = 0.3
 """A pause before the next reading that is long enough to load the engine or a zone [s]."""
-LINE_LIMIT_B = 1 << 20
-
-
-class ClientChannel:
-    """The client's lines on standard input, and replies on standard output."""
-
-    def __init__(self) -> None:
-        self.ended = False
-        self._buffer = b""
-        for descriptor in (0, 1):
-            with contextlib.suppress(OSError):
-                os.set_blocking(descriptor, False)
-
-    def commands(self) -> list[dict[str, Any]]:
-        """Return the lines the client has sent; sets `ended` at the end of its stream."""
-        parts = [self._buffer]
-        try:
-            while part := os.read(0, 65536):
-                parts.append(part)
-            self.ended = True
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.ended = True
-        *lines, self._buffer = b"".join(parts)[-LINE_LIMIT_B:].split(b"\n")
-        return [command for line in lines if (command := decoded(line))]
-
-    def reply(self, message: dict[str, Any]) -> bool:
-        """Send one line; False for a client that is gone or does not read: nothing waits for it."""
-        try:
-            os.write(1, encoded(message))
-        except OSError:
-            return False
-        return True
+WAKES_B = 4096
 
 
 class Loop:
-    """Waits for the next event and passes it to the meter."""
+    """Waits for the next event and has the meter act on it; `wake` is the folder's FIFO."""
 
-    def __init__(self, meter: NodeMeter, channel: ClientChannel, parent: int | None) -> None:
+    def __init__(self, meter: JobMeter, wake: int) -> None:
         self._meter = meter
-        self._channel = channel
-        self._parent_pid = parent
-        self._child_pid: int | None = None
+        self._wake = wake
         self._selector = selectors.DefaultSelector()
-        self._pidfd: int | None = None
+        self._selector.register(wake, selectors.EVENT_READ)
+        self._watched: dict[int, int] = {}
+        """Descriptor of each process whose end is waited for, by its id."""
         self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
         self._syncs: list[Any] = []
-        self._confirmed = 0
         self._rests_until_ns = 0
         self._wants_metrics = meter.config.metrics is not None
         # `run` does these itself before and after its command.
-        by_track = meter.role == "track"
-        self._idle_tasks = [self._check_place, self._prepare_end] if by_track else []
+        self._idle_tasks = [] if meter.role == COMMAND else [self._check_place, self._prepare_end]
         """What is done once, in the first pauses that are long enough."""
-        self._watch_input()
-        self._watch_process()
 
     def run(self) -> None:
         """Serve the meter until the job is closed."""
         meter = self._meter
         while not meter.closed:
+            self._watch_processes()
             due_ns = max(meter.due_ns(), self._rests_until_ns)
             wait_s = (due_ns - meter.timeline.now_ns()) / NS_PER_S
             if self._idle_tasks and wait_s > IDLE_S:
                 self._idle_tasks.pop(0)()
                 continue
-            events = self._selector.select(max(0.0, min(wait_s, LONGEST_WAIT_S)))
-            for key, _ in events:
-                self._dispatch(key)
-            if not meter.closed:
-                self._timers()
-
-    def _dispatch(self, key: selectors.SelectorKey) -> None:
-        # An earlier event of the same select may have closed the job or removed this descriptor.
-        if not self._meter.closed and self._selector.get_map().get(key.fd) is key:
-            key.data()
+            for key, _ in self._selector.select(max(0.0, min(wait_s, LONGEST_WAIT_S))):
+                meter.wake()
+                if key.fd == self._wake:
+                    with contextlib.suppress(OSError):
+                        os.read(self._wake, WAKES_B)
+                else:
+                    self._selector.unregister(key.fd)
+            self._act()
 
     def sync(self) -> None:
         """Start a process that sends or scores what is spooled, and do not wait for it."""
@@ -140,7 +94,16 @@ class Loop:
             )
             self._syncs.append(process)
 
-    def _timers(self) -> None:
+    def _watch_processes(self) -> None:
+        """Be woken by the end of each process that decides; a look each second has the others."""
+        for pid in self._meter.running():
+            if pid not in self._watched:
+                self._watched[pid] = -1
+                with contextlib.suppress(AttributeError, OSError):
+                    self._watched[pid] = os.pidfd_open(pid)
+                    self._selector.register(self._watched[pid], selectors.EVENT_READ)
+
+    def _act(self) -> None:
         meter = self._meter
         if meter.timeline.now_ns() >= self._rests_until_ns:
             try:
@@ -149,11 +112,6 @@ class Loop:
                 self._rests_until_ns = meter.timeline.now_ns() + REST_NS
                 meter.log.write(f"a tick failed: {error!r}")
         self._export()
-        self._reply_notices()
-        self._confirm_counts()
-        parent = self._parent_pid
-        if self._pidfd is None and parent and not process_exists(parent):
-            self._parent_ended()
         now_ns = meter.timeline.now_ns()
         if meter.config.server and now_ns >= self._sync_at_ns:
             self._sync_at_ns = now_ns + SYNC_EVERY_NS
@@ -161,9 +119,9 @@ class Loop:
             self.sync()
 
     def _export(self) -> None:
-        """Start what the setting `metrics` asks for, in the meter that measures."""
+        """Start what the setting `metrics` asks for."""
         meter = self._meter
-        if not self._wants_metrics or meter.devices is None:
+        if not self._wants_metrics:
             return
         self._wants_metrics = False
         try:
@@ -178,113 +136,56 @@ class Loop:
             self._meter.check_place()
         except Exception as error:
             self._meter.log.write(f"the zone was not checked: {error!r}")
-        self._reply_notices()
 
     def _prepare_end(self) -> None:
-        if self._meter.devices:  # of several meters of a job the leader ends last
-            with contextlib.suppress(Exception):
-                preload_engine()
-
-    def _reply_notices(self) -> None:
-        if self._meter.unreported and (notices := self._meter.new_notices()):
-            self._channel.reply({"reply": "notice", "notices": notices})
-
-    def _confirm_counts(self) -> None:
-        """Tell the client which of its count lines are on disk, if it reads."""
-        saved = self._meter.counts.saved
-        if saved > self._confirmed and self._channel.reply({"reply": "saved", "seq": saved}):
-            self._confirmed = saved
-
-    def handle(self, commands: list[dict[str, Any]]) -> None:
-        """Act on lines that have been read already, and on the end of the client's stream."""
-        for command in commands:
-            if not self._meter.closed:
-                self._handle_one(command)
-        if self._channel.ended and not self._meter.closed:
-            self._client_gone()
-
-    def _watch_process(self) -> None:
-        self._pidfd = _pidfd(self._parent_pid)
-        if self._pidfd is not None:
-            self._selector.register(self._pidfd, selectors.EVENT_READ, self._parent_ended)
-
-    def _watch_input(self) -> None:
-        # A file or a terminal as input cannot be polled; then the parent's end is all there is.
-        with contextlib.suppress(OSError, ValueError):
-            self._selector.register(0, selectors.EVENT_READ, self._on_input)
-
-    def _on_input(self) -> None:
-        self.handle(self._channel.commands())
-
-    def _handle_one(self, command: dict[str, Any]) -> None:
-        try:
-            if command.get("cmd") == "child":
-                self._child_pid = int(command.get("pid") or 0) or None
-            self._meter.handle(command)
-        except Exception as error:
-            self._meter.log.write(f"a line of the client failed: {error!r}")
-
-    def _parent_ended(self) -> None:
-        self._on_input()  # a stop line may have been its last act
-        if not self._meter.closed and not self._channel.ended:
-            self._client_gone()
-
-    def _client_gone(self) -> None:
-        """Close the job, or go on measuring the command that a killed wrapper has left running."""
-        pid, self._child_pid = self._child_pid, None
-        if pid is None or not process_exists(pid):
-            self._meter.close({"state": "killed"})
-            return
-        self._meter.log.write(f"the wrapper is gone; its command {pid} goes on")
-        for watched in (0, self._pidfd):
-            if watched is not None:
-                with contextlib.suppress(KeyError, ValueError, OSError):
-                    self._selector.unregister(watched)
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-        self._parent_pid = pid
-        self._watch_process()
+        with contextlib.suppress(Exception):
+            preload_engine()
 
 
 def main() -> int:
-    """Run one meter from its start line to its closed reply."""
+    """Run the meter of the job whose folder in memory is the argument, until the job is closed."""
     _close_inherited()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    channel = ClientChannel()
-    start, early = _first_command(channel)
-    if start is None:
-        return 2
+    folder = JobFolder(sys.argv[1])
+    wake = folder.listen()
+    remove_left_over()
     dependencies = Dependencies()
+    args = _args(folder, dependencies)
+    if args is None:
+        return 2
     dependencies.codecarbon = starter(dependencies.environ)
-    config = _config(start)
-    meter = NodeMeter(dependencies, config, start, begin_mark(start, dependencies.clock.mono_ns()))
+    meter = JobMeter(dependencies, _config(args), folder)
     # The end of a cgroup or container begins with SIGTERM to everybody in it.
     signal.signal(signal.SIGTERM, lambda *_: meter.save_soon())
-    channel.reply(meter.start())
-    loop = Loop(meter, channel, start.get("parent_pid"))
-    loop.handle(early)
+    meter.start()
+    loop = Loop(meter, wake)
     loop.run()
     ended = Ended(meter.job_id, meter.config, meter.home, meter.unwritten)
-    closed: dict[str, Any] = {"reply": "closed", "home": str(meter.home)}
-    closed["unwritten"] = meter.unwritten
-    meter.release()  # before the reply: its reader finds a folder that nobody writes to
-    silent = meter.wants_lines and _is_silent(ended)
-    closed |= {"lines": []} if silent else {}  # at once, or the client takes the job for ended
-    channel.reply({**closed, "see": report_location(ended), "notices": meter.new_notices()})
-    if meter.wants_lines and not silent:
-        channel.reply({"reply": "ended", "lines": _end_lines(ended, meter.log)})
+    meter.release()  # before it is said: who reads that finds a folder that nobody writes to
+    meter.say_closed(home=str(meter.home), see=report_location(ended))
+    if meter.wants_lines:
+        meter.say_closed(lines=_end_lines(ended, meter.log))
+    waits = any(map(meter.processes.lives, meter.processes.deciding()))
+    if not (waits or meter.unwritten):  # else what was counted is in memory alone
+        folder.remove()
     # `run` waits for a server itself; a store that is on this machine is not waited for.
-    by_track = meter.role == "track"
-    if by_track if meter.config.server else not by_track and has_service():
+    by_track = meter.role != COMMAND
+    sends_itself = by_track if meter.config.server else not by_track and has_service()
+    if sends_itself:
         loop.sync()
     return 0
 
 
-def _is_silent(ended: Ended) -> bool:
-    with contextlib.suppress(OSError):
-        return not ended.unwritten and runs_elsewhere(ended)
-    return False
+def _args(folder: JobFolder, dependencies: Dependencies) -> dict[str, Any] | None:
+    """Return the settings of the process that began the job; None where none has entered."""
+    processes = Processes(folder, dependencies.process_start_ns)
+    processes.enter()
+    deciding = processes.deciding()
+    args = deciding[0].first.get("args") or {} if deciding else None
+    for process in processes:
+        process.close()
+    return args
 
 
 def _end_lines(ended: Ended, log: Log) -> list[str]:
@@ -295,37 +196,9 @@ def _end_lines(ended: Ended, log: Log) -> list[str]:
         return []
 
 
-def begin_mark(start: Mapping[str, Any], mono_ns: int) -> dict[str, int]:
-    """Return the clocks [ns] at the begin of the job of a start line that was read at `mono_ns`.
-
-    A command begins when its meter is ready, at the latest when `run` waits no longer; so what the
-    meter takes to start is not the job's. Empty where the line's own clocks hold.
-    """
-    if start.get("role") != "command" or start.get("restart") or "mono_ns" not in start:
-        return {}
-    waited_ns = min(mono_ns - int(start["mono_ns"]), int(READY_TIMEOUT_S * NS_PER_S))
-    clocks = ("mono_ns", "wall_ns", "boot_ns")
-    return {name: int(start[name]) + waited_ns for name in clocks if name in start}
-
-
-def _first_command(channel: ClientChannel) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """Return the start line and the lines right after it; None when the client is gone."""
-    with selectors.DefaultSelector() as selector:
-        with contextlib.suppress(OSError, ValueError):
-            selector.register(0, selectors.EVENT_READ)
-        while selector.select(FIRST_LINE_TIMEOUT_S):
-            commands = channel.commands()
-            if commands:
-                first, *rest = commands
-                return (first if first.get("cmd") == "start" else None), rest
-            if channel.ended:
-                break
-    return None, []
-
-
-def _config(start: dict[str, Any]) -> Config:
+def _config(args: dict[str, Any]) -> Config:
     try:
-        return _placed(consistent(resolve(start.get("args") or {})))
+        return _placed(consistent(resolve(args)))
     except Exception:  # a setting must not cost the job its measurement
         return Config()
 
@@ -356,14 +229,7 @@ def _close_inherited() -> None:
                 os.close(number)
 
 
-def _pidfd(pid: int | None) -> int | None:
-    try:
-        return os.pidfd_open(pid) if pid else None
-    except (AttributeError, OSError):
-        return None
-
-
 if __name__ == "__main__":
     status = main()
     sys.stdout = None
-    os._exit(status)  # nothing is buffered, and the client must not wait for the interpreter's end
+    os._exit(status)  # nothing is buffered, and nobody must wait for the interpreter's end

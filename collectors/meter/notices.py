@@ -20,15 +20,10 @@ def is_for_user(notice: str) -> bool:
     return code == JOINED or code in FOR_USER
 
 
-def joined_notice(name: str, home: Path, environ: Mapping[str, str], *, leads: bool) -> str | None:
-    """Return the notice that this process belongs to a job that it has not begun; None otherwise.
-
-    `leads`: no other meter measures the job on this node.
-    """
+def joined_notice(name: str, home: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the notice that this node joins a job that was begun before; None otherwise."""
     how = ""
-    if not leads:
-        how = "which runs already"
-    elif launched_elsewhere(name, environ):
+    if launched_elsewhere(name, environ):
         how = "as its other nodes do"
     elif declared_job(environ) and not first_notice_today(home, f"began {name}"):
         how = "which GRAMWATT_JOB_ID names"

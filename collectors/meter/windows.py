@@ -1,6 +1,6 @@
 """Named windows of the job: the meter's side (docs/journal.md, "Windows").
 
-The client's line at the end of a window holds all of it, so that a meter started in between can
+A process's line at the end of a window holds all of it, so that a meter started in between can
 journal it; the line at the begin is for the reading there, and for a job that is killed inside.
 """
 
@@ -9,51 +9,64 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gramwatt.collectors.journal.counts import PHASE_LENGTH
 from gramwatt.collectors.journal.intervals import moment
-from gramwatt.collectors.meter.count_buffer import PHASE_LENGTH
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.journal.records import UNIT_PATTERN, WINDOW_UNIT, CountRecord
 
 WINDOWS_MAX = 2_000
-"""Windows of one writer: some 0.4 MB of journal, and as many as a job document lists."""
+"""Windows of one process: some 0.4 MB of journal, and as many as a job document lists."""
 
 
 class WindowRecorder:
-    """Remembers the open windows of one client and journals those that end."""
+    """Remembers the open windows of a job's processes and journals those that end.
+
+    Each process has numbers of its own, in the order of its lines: what a second meter reads again
+    are the same lines.
+    """
 
     def __init__(
         self,
         units: tuple[str, ...],
+        counter: str,
         put: Callable[..., None],
         notify: Callable[[str, str], None],
     ) -> None:
+        """`counter` tells the processes of this run of the job from those of another."""
         self._units = units
+        self._counter = counter
         self._put = put
         self._notify = notify
-        self._open: dict[tuple[str, int], None] = {}
-        self._ended = 0
+        self._open: dict[tuple[str, str, int], None] = {}
+        self._ended: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
 
-    def record(self, command: dict[str, Any], start_ns: int, end_ns: int | None) -> None:
-        """Record a client's line: a window's begin at `start_ns` [ns], or with `end_ns` its end."""
-        name = str(command.get("name", ""))[:PHASE_LENGTH]
-        key = (name, int(command["start_ns"]))
+    def record(
+        self, process: str, message: dict[str, Any], start_ns: int, end_ns: int | None
+    ) -> None:
+        """Record a line: a window's begin at `start_ns` [ns], or with `end_ns` its end."""
+        name = str(message.get("name", ""))[:PHASE_LENGTH]
+        key = process, name, int(message["start_ns"])
         if end_ns is None:
             if len(self._open) < WINDOWS_MAX:
                 self._open[key] = None
             return
         self._open.pop(key, None)
-        self._journal(name, start_ns, max(start_ns, end_ns), command.get("counts") or ())
+        counts = message.get("counts") or ()
+        self._journal(process, name, start_ns, max(start_ns, end_ns), counts)
 
-    def close(self, at_mono: Callable[[int], int], end_ns: int) -> None:
+    def close(self, at: Callable[[int], int], end_ns: int) -> None:
         """End the open windows where the job ends [ns]; their counts are not known."""
-        for name, mono_ns in self._open:
-            start_ns = at_mono(mono_ns)
-            self._journal(name, start_ns, max(start_ns, end_ns), ())
+        for process, name, boot_ns in self._open:
+            start_ns = at(boot_ns)
+            self._journal(process, name, start_ns, max(start_ns, end_ns), ())
         self._open.clear()
 
-    def _journal(self, name: str, start_ns: int, end_ns: int, counts: Sequence[Any]) -> None:
-        self._ended += 1
-        if self._ended > WINDOWS_MAX:
+    def _journal(
+        self, process: str, name: str, start_ns: int, end_ns: int, counts: Sequence[Any]
+    ) -> None:
+        self._ended[process] = self._ended.get(process, 0) + 1
+        if self._ended[process] > WINDOWS_MAX:
             self._notify("windows-left-out", CODES["windows-left-out"])
             return
         sums: dict[str, float] = {}
@@ -62,8 +75,11 @@ class WindowRecorder:
             if counted and UNIT_PATTERN.fullmatch(counted):
                 sums[counted] = sums.get(counted, 0.0) + float(amount)
         for unit, amount in (sums or {WINDOW_UNIT: 1.0}).items():
+            seq = self._lines[process] = self._lines.get(process, 0) + 1
             self._put(
                 CountRecord,
+                writer=f"{self._counter}.{process}",
+                seq=seq,
                 since=moment(start_ns),
                 at=moment(end_ns),
                 unit=unit,

@@ -1,7 +1,7 @@
-"""What servers have counted since the reading before, as count lines (docs/journal.md, "Servers").
+"""What servers have counted during a job: totals that grow (docs/journal.md, "Servers").
 
 A counter that goes back was begun anew by a server that was restarted: what it has counted since
-then counts. The last values stand in the meter's state beside the lines made of them, so that the
+then counts. The last values stand in the meter's state beside the totals made of them, so that the
 next meter goes on from there: a killed meter loses and doubles nothing.
 """
 
@@ -9,26 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.serving.polling import START_TIME, Polls, Reading
 from gramwatt.collectors.serving.presets import Key, Preset, Way
 from gramwatt.collectors.serving.samples import Series
 from gramwatt.collectors.serving.servers import Server
-from gramwatt.collectors.tracking.count_lines import CountLines
 from gramwatt.sci.journal.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
-
-
-class Buffer(Protocol):
-    """Takes count lines, and knows which of them are on disk."""
-
-    def add(self, command: dict[str, Any], writer: str | None = None) -> None:
-        """Record a line of a writer as it is now."""
-
-    def saved_of(self, writer: str) -> int:
-        """Return the number of a writer's last line that is on disk."""
-
 
 LEAST_STEP = 1e-9
 """Relative: a sum that is printed with fewer digits than it has may seem to go back."""
@@ -48,52 +36,53 @@ class _Watched:
 
 
 class ServerCounts:
-    """The amounts of the servers of one job, of which each goes to `buffer` once.
-
-    `writer` is that of the count lines, `start_ns` when the job began [ns].
-    """
+    """The totals of the servers of one job; it began at `start_ns` [ns]."""
 
     def __init__(
         self,
         servers: Sequence[Server],
-        writer: str,
-        buffer: Buffer,
         notify: Callable[[str, str], None],
         start_ns: int,
     ) -> None:
+        self.totals: dict[Key, float] = {}
+        """What they have counted by unit and phase."""
         self._servers = servers
-        self._writer = writer
-        self._buffer = buffer
         self._notify = notify
-        self._start_ns = self._now_ns = start_ns
-        self._lines = CountLines(lambda: self._now_ns)
+        self._start_ns = start_ns
         self._watched = [_Watched() for _ in servers]  # addresses may differ in a secret only
         self._busy_until_ns = 0
         self._polls: Polls | None = None
+
+    @property
+    def reads(self) -> bool:
+        """Return whether there are servers to read."""
+        return bool(self._servers)
 
     def begin(self, polls: Callable[[Sequence[Server]], Polls]) -> None:
         """Have the servers read from now on; nothing begins where there are none."""
         if self._servers:
             self._polls = polls(self._servers)
 
-    def resume(self, state: Sequence[Mapping[str, Any]] | None, now_ns: int) -> None:
-        """Go on from the state of this client's meter before.
+    def resume(self, state: Mapping[str, Any] | None, now_ns: int) -> None:
+        """Go on from the state of the meter before.
 
         Without one, as where its journal was delivered meanwhile, what servers have done until
         `now_ns` [ns] may be counted already.
         """
         if state is None:
             self._start_ns = now_ns
-        for number, found in enumerate(state or ()):
+            return
+        self.totals = {(unit, phase): amount for unit, phase, amount in state["totals"]}
+        for number, found in enumerate(state["servers"]):
             values = {_series(name, labels): value for name, labels, value in found["values"]}
             ways = {(unit, phase): way for unit, phase, way in found["ways"]}
             self._watched[number] = _Watched(
                 values, int(found["at_ns"]), bool(found["was_down"]), found["preset"], ways
             )
 
-    def state(self) -> list[dict[str, Any]]:
-        """Return the last values of each server, for JSON."""
-        return [
+    def state(self) -> dict[str, Any]:
+        """Return the totals and the last values of each server, for JSON."""
+        servers = [
             {
                 "values": [[s.name, s.labels, value] for s, value in watched.values.items()],
                 "at_ns": watched.at_ns,
@@ -103,6 +92,10 @@ class ServerCounts:
             }
             for watched in self._watched
         ]
+        return {
+            "totals": [[*key, amount] for key, amount in self.totals.items()],
+            "servers": servers,
+        }
 
     def read(self, at_mono: Callable[[int], int], last: bool = False) -> None:
         """Take what the polls have read; `at_mono` gives its time on the job's timeline [ns]."""
@@ -113,11 +106,6 @@ class ServerCounts:
         for server, watched in zip(self._servers, self._watched, strict=True):
             if last and watched.at_ns == 0:
                 self._report(server, "has never answered, so nothing of it is counted")
-        self._lines.send(self._put)
-
-    def mark_saved(self) -> None:
-        """Forget the lines that are on disk."""
-        self._lines.saved(self._buffer.saved_of(self._writer))
 
     def take(self, reading: Reading, at_ns: int) -> None:
         """Count what is new in a reading at `at_ns` [ns]."""
@@ -134,7 +122,6 @@ class ServerCounts:
         if not preset:  # what it shows later has begun at zero
             watched.at_ns = at_ns
             return
-        self._now_ns = at_ns
         restarted = _restarted(watched.values, reading.samples)
         if restarted:
             watched.ways.clear()
@@ -143,17 +130,16 @@ class ServerCounts:
         amounts = dict(_amounts(preset, watched, reading.samples))
         if watched.at_ns or self._began_within(watched, reading.samples):
             for (unit, phase), amount in amounts.items():
-                self._lines.add(unit, amount, phase)
+                self._add((unit, phase), amount)
         else:
             self._report(server, "was running before: what it did until then is not counted")
         if known:
             span_s = (at_ns - watched.at_ns) / NS_PER_S
-            self._lines.add(SERVICE_KNOWN_S, span_s / len(self._servers), None)
+            self._add((SERVICE_KNOWN_S, None), span_s / len(self._servers))
             if amounts:  # time in which several servers worked is busy once
                 busy_ns = at_ns - max(watched.at_ns, self._busy_until_ns)
-                self._lines.add(SERVICE_BUSY_S, max(0, busy_ns) / NS_PER_S, None)
+                self._add((SERVICE_BUSY_S, None), max(0, busy_ns) / NS_PER_S)
                 self._busy_until_ns = max(at_ns, self._busy_until_ns)
-        self._lines.add_up()
         watched.values |= reading.samples
         watched.at_ns = at_ns
 
@@ -185,9 +171,8 @@ class ServerCounts:
     def _report(self, server: Server, text: str) -> None:
         self._notify("server-counts", f"{server.shown} {text}.")
 
-    def _put(self, line: dict[str, Any]) -> bool:
-        self._buffer.add(line, self._writer)
-        return True
+    def _add(self, key: Key, amount: float) -> None:
+        self.totals[key] = self.totals.get(key, 0.0) + amount
 
 
 def _has_any(preset: Preset, samples: Iterable[Series]) -> bool:

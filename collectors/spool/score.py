@@ -24,7 +24,6 @@ from gramwatt.collectors.common.installation import (
     local_store,
 )
 from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.recovery import unjournaled_counts
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.tracking.messages import unwritten_text
 
@@ -119,10 +118,9 @@ def scored_here(folders: Sequence[SpoolFolder], config: Config) -> tuple[MergedJ
     from gramwatt.sci.score.score import score
 
     lines = chain.from_iterable(folder.lines() for folder in folders)
-    counts = chain.from_iterable(map(unjournaled_counts, folders))
     try:
         context = annual_context(user_catalog(config), config.lifetime_years)
-        job = merge(chain(readable(lines), counts))  # the store reports what it refuses
+        job = merge(readable(lines))  # the store reports what it refuses
         return job, score(job, context)
     except GramwattError:
         return None

@@ -1,8 +1,8 @@
-"""The meter's client: the only part of the product that runs inside the training process.
+"""A process's connection to its job's meter: what it counts, its windows, its begin and its end.
 
-It starts the meter, sends marks to it and reads its replies when it is called anyway. Rules:
-standard library only, no thread, no signal handler, no output on stdout, nothing raised, nothing
-that blocks but `stop`, and nothing that a forked child could repeat.
+The only part of the product that runs inside the training process. Rules: standard library only, no
+thread, no signal handler, no output on stdout, nothing raised, nothing that blocks but `stop`.
+All goes by files in memory (counts.py): whoever finds no meter starts one.
 """
 
 from __future__ import annotations
@@ -11,17 +11,29 @@ import os
 import threading
 import time
 
-from gramwatt.collectors.common.json_lines import encoded
-from gramwatt.collectors.tracking.channel import Channel
-from gramwatt.collectors.tracking.count_file import CountFile
-from gramwatt.collectors.tracking.count_lines import CountLines
+from gramwatt.collectors.common.proc import environ_of, process_start_ns
+from gramwatt.collectors.tracking.counts import (
+    LINES,
+    PRINTED,
+    TOTALS_MOST,
+    JobFolder,
+    Totals,
+    clock_ns,
+    find_above,
+    first_line,
+    is_alive,
+)
 from gramwatt.collectors.tracking.frameworks import loaded_frameworks
+from gramwatt.collectors.tracking.launch import spawn_meter
 from gramwatt.collectors.tracking.messages import print_message, print_notice, unwritten_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
+
+    Key = tuple[str | None, str | None]
+    """Unit and phase; None for the declared unit, and for no phase."""
 
 READY_TIMEOUT_S = 3.0
 CLOSE_TIMEOUT_S = 2.0
@@ -30,20 +42,24 @@ LINES_TIMEOUT_S, LONG_LINES_TIMEOUT_S = 0.3, 2.0
 LONG_NS; its journal is whole before."""
 LONG_NS = 60_000_000_000
 RESTART_WAITS_S = (0.0, 1.0, 5.0, 30.0, 120.0)
-"""Pause before each restart of a meter that died; after the last one the job goes on without."""
-POLL_INTERVAL_S = 1.0
-BURST_LINES = 100
-LINES_PER_S = 10.0
-"""Totals that go out at once, and how many more each second: what comes faster is merged, so that
-a tight loop neither fills the channel nor wakes the meter all the time."""
+"""Pause before each further meter that this process starts; after the last one it starts none."""
+LOOK_EVERY_S = 1.0
+"""How often a process that counts looks whether the meter lives, and what it says."""
+POLL_S, WAKE_S = 0.003, 0.05
+"""How often a process that waits looks, and whether the meter still lives [s]."""
 WINDOW_BURST, WINDOWS_PER_S = 100, 4.0
-"""Boundaries of windows that go out at once, and how many more each second: each is a reading of
-the counter and a cut of the journal, which a window around every step of a tight loop is not
+"""Boundaries of windows that are written at once, and how many more each second: each is a reading
+of the counter and a cut of the journal, which a window around every step of a tight loop is not
 worth."""
 WINDOW_NS = 1_000_000_000
 """A window that took this long is never left out: they cannot be many."""
-WAITING_MAX = 1_000
-"""Lines kept for a meter that does not read."""
+LINES_MOST = 64
+"""Notices and settings of one process."""
+COMMAND, TRACK, WORKER = "command", "track", "worker"
+"""What a process is to its job: `gramwatt run`, a script or rank whose `track` began it, or one
+that only counts into it. How the job ended is the state of the former two."""
+_RANK = "LOCAL_RANK"
+_VISIBLE = ("_VISIBLE_", "SLURM_", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER", "TPU_", "HABANA_")
 _NOT_CLOSED = "the meter did not confirm the end; `gramwatt sync` closes and scores the job"
 _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramwatt doctor`"
 WINDOWS_LEFT_OUT = (
@@ -75,148 +91,163 @@ class RateLimit:
         self._tokens = burst
         self._filled_at = time.monotonic()
 
-    def allows(self) -> bool:
-        """Say whether one more may go out now."""
+    def take(self) -> bool:
+        """Take one from what is allowed now; False where nothing is."""
         now = time.monotonic()
         earned = (now - self._filled_at) * self._per_s
         self._tokens = min(self._tokens + earned, self._burst)
         self._filled_at = now
-        return self._tokens >= 1
-
-    def use(self) -> None:
-        """Take one from what is allowed."""
+        if self._tokens < 1:
+            return False
         self._tokens -= 1
-
-
-class WindowRate(RateLimit):
-    """The limit of a process's boundaries of windows."""
-
-    def __init__(self) -> None:
-        super().__init__(WINDOW_BURST, WINDOWS_PER_S)
-
-    def end_line(
-        self, name: str, start_ns: int, counts: Mapping[str | None, float]
-    ) -> dict[str, Any] | None:
-        """Return the line of a window that began at `start_ns` [ns] and ends now.
-
-        With what it counted; None for one of too many.
-        """
-        mono_ns = time.monotonic_ns()
-        if self.allows():
-            self.use()
-        elif mono_ns - start_ns < WINDOW_NS:
-            return None
-        line = {"cmd": "window", "name": name, "start_ns": start_ns, "mono_ns": mono_ns}
-        return {**line, "counts": list(counts.items())}
+        return True
 
 
 class Client:
-    """One job's connection to its meter. Every method is safe after a fork and after the end.
+    """This process's part in one job. Every method is safe after a fork and after the end.
 
-    `args` are the user's own settings as the meter's start line takes them; `role` is "command"
-    or "track"; `verbose` asks for every notice. `alive` turns False for good when the job is closed
-    or no meter can be had.
+    `role` is COMMAND, TRACK or WORKER; `args` are the user's own settings, for a worker those of
+    the job. `folder` is the folder of a job that runs already; a worker has one.
     """
 
     def __init__(
-        self, job_id: str, role: str, args: Mapping[str, Any], *, verbose: bool = False
+        self,
+        job_id: str,
+        role: str,
+        args: Mapping[str, Any],
+        *,
+        verbose: bool = False,
+        folder: str | None = None,
+        job_role: str | None = None,
     ) -> None:
         self.job_id = job_id
-        self.alive = False
-        self.ready = False
-        self.closed = False
+        self.role = role
+        self.job_role = job_role or role
+        """By whom the job was begun: COMMAND or TRACK."""
+        self.args = dict(args)
+        self.began = False
+        """Whether this process is the first one of the job on this node."""
+        self.ready = self.closed = False
         self.notices: list[str] = []
         self.home: str | None = None
-        """Where the closed job is journaled."""
+        """Where the job is journaled; None while that is not known."""
         self.unwritten = ""
         """Why the journal of the closed job is not whole; empty where it is."""
         self.lines: list[str] | None = None
         """What the user reads about the closed job; None while it is not known."""
-        self.see = f"`gramwatt job {job_id}`"
+        self.see = "" if role == WORKER else f"`gramwatt job {job_id}`"
         """Where the report is: a command, or an address of the server once the job is closed."""
-        self._verbose = verbose
-        self.role = role
-        self.args = dict(args)
         self.servers: Mapping[str, Sequence[str]] = {}
         """Servers whose counters the meter reads: `addresses` and `metrics`, as `run` was given."""
+        self._verbose = verbose
+        self._folder = JobFolder(folder) if folder else None
+        self._totals: Totals | None = None
+        self._over = False
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._channel = Channel()
-        self._count_rate = RateLimit(BURST_LINES, LINES_PER_S)
-        self._window_rate = WindowRate()
-        self._windows_left_out = False
-        self._lines: list[bytes] = []
-        self._count_file: CountFile | None = None
-        self._id = os.urandom(6).hex()
-        self._start_mark = {"mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
-        if boot_ns := _boot_ns():
-            self._start_mark["boot_ns"] = boot_ns
+        self._amounts: list[tuple[str | None, float, str | None]] = []
+        self._places: dict[Key, int] = {}
+        self._sums: dict[int, float] = {}
+        self._window_rate = RateLimit(WINDOW_BURST, WINDOWS_PER_S)
+        self._sent: set[str] = set()
+        self._start_mark = marks()
         self._cpu_before_s = sum(os.times()[:4])
         """Processor time of this process and its ended children before the job [s]."""
-        self._counts = CountLines(self._now_ns)
-        self._restarts = 0
-        self._retry_at = 0.0
-        self._polled_at = time.monotonic()
-        self._quiet_until = 0.0
-        """Until then no total may go out, and a count costs as little as can be."""
+        self._started = 0
+        self._start_at = 0.0
+        self._meter_lock: int | None = None
+        """The meter's lock while this process passes it on."""
+        self._look_at = 0.0
+
+    @classmethod
+    def find(cls, pid: int | None = None) -> Client | None:
+        """Return a worker's client for the running job of a process above this one.
+
+        With `pid` of that process, or one above it. None without one, and in a rank that another
+        rank of the same job has started, as Lightning's first one does.
+        """
+        job = find_above(pid)
+        if job is None:
+            return None
+        folder, first, above = job
+        if pid is None and first.get("job_role") == TRACK and _is_rank(above):
+            return None
+        args, role = first.get("args") or {}, first.get("job_role")
+        return cls(first["job_id"], WORKER, args, folder=folder.path, job_role=role)
 
     @property
-    def counts_path(self) -> str | None:
-        """The file through which child processes count; None where it could not be made."""
-        return self._count_file.path if self._count_file else None
+    def folder(self) -> str | None:
+        """The job's folder in memory; None where there is none."""
+        return self._folder.path if self._folder else None
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the job runs, as far as is known, and takes what this process counts."""
+        if self._over or self._folder is None:
+            return False
+        return not (self._totals.ended if self._totals else self._folder.closed)
 
     def start(self) -> bool:
-        """Launch the meter and send it the start line; False when it could not be launched."""
-        self.alive = True
-        about = {"job_id": self.job_id, "role": self.role, "args": self.args}
-        self._count_file = CountFile.make(about)
-        with self._lock:
-            return self._launch()
+        """Enter the job and start its meter, if there is none; False where that cannot be."""
+        while (entered := JobFolder.enter(self.job_id)) is not None:
+            folder, self.began = entered
+            self._totals = Totals.make(folder, self._first())
+            if self._totals is not None:
+                self._folder = folder
+                return folder.wake() or self._start_meter(folder)
+            if not folder.closed:  # else it has ended meanwhile, and there is another one
+                break
+        print_message(_NOT_STARTED)
+        return False
 
     def count(self, amount: float, unit: str | None = None, phase: str | None = None) -> None:
         """Add `amount` functional units [R]; `unit` None means the declared one. Never blocks."""
-        if not self._usable():
-            return
-        self._counts.add(unit, amount, phase)  # atomic, so that no amount waits for the lock
-        if time.monotonic() >= self._quiet_until:
-            self._exchange()
+        self._amounts.append((unit, amount, phase))
+        # Another thread, or the code that a signal has interrupted, may hold the lock: it looks
+        # once more when it has let go.
+        while self._amounts and self._lock.acquire(blocking=False):
+            try:
+                self._add_up()
+            finally:
+                self._lock.release()
 
-    def send_child(self, pid: int) -> None:
-        """Send the meter the process id of the command it measures."""
-        self._send({"cmd": "child", "pid": pid})
+    def send_begin(self, pid: int) -> None:
+        """Say that the command that is measured begins now, and its process id."""
+        self._send({"cmd": "begin", "pid": pid, "at_ns": clock_ns()})
 
     def send_notice(self, text: str) -> None:
-        """Leave a "code: sentence" notice with the job."""
-        self._send({"cmd": "notice", "text": text})
+        """Leave a "code: sentence" notice with the job, once."""
+        self._send_once({"cmd": "notice", "text": text})
+
+    def send_settings(self, args: Mapping[str, Any]) -> None:
+        """Send the settings of a `track` in a command, and what is loaded and visible here."""
+        line = {"cmd": "settings", "args": dict(args), "software": loaded_frameworks()}
+        self._send_once({**line, "visible": visible_variables()})
 
     def enter_window(self, name: str, start_ns: int) -> None:
         """Send the begin of the window `name` at `start_ns` [ns], unless windows are too many."""
-        if self._usable() and self._window_rate.allows():
-            self._window_rate.use()
+        if self._window_rate.take():
             self._send({"cmd": "window", "name": name, "start_ns": start_ns})
 
     def leave_window(self, name: str, start_ns: int, counts: Mapping[str | None, float]) -> None:
         """Send the end of the window that began at `start_ns` [ns], with what it counted."""
-        if line := self._window_rate.end_line(name, start_ns, counts):
-            self._send(line)
-        elif not self._windows_left_out:
-            self._windows_left_out = True
+        end_ns = clock_ns()
+        if self._window_rate.take() or end_ns - start_ns >= WINDOW_NS:
+            line = {"cmd": "window", "name": name, "start_ns": start_ns, "end_ns": end_ns}
+            self._send({**line, "counts": list(counts.items())})
+        else:
             self.send_notice(WINDOWS_LEFT_OUT)
 
     def poll(self) -> None:
-        """Read the meter's replies, and start it again when it has died."""
-        if self._usable():
-            self._polled_at = 0.0
-            self._exchange()
+        """Read what the meter says, and start one where none is."""
+        if self._ours() and self._folder and not self._over:
+            self._look(self._folder)
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> bool:
         """Wait until the meter has taken its first reading; False when it has not in time."""
-        deadline = time.monotonic() + timeout_s
-        with self._lock:
-            while self._usable() and not self.ready and not self.closed:
-                if not self._channel.wait_for_reply(deadline):
-                    break
-                self._read_replies()
+        if self.role == WORKER:
+            return self.alive
+        self._wait(lambda: self.ready or self.closed, time.monotonic() + timeout_s)
         return self.ready
 
     def stop(
@@ -227,36 +258,34 @@ class Client:
         *,
         lines: bool = False,
     ) -> bool:
-        """End the job and wait, at most CLOSE_TIMEOUT_S, for the final reading to be journaled.
+        """End this process's part, and wait where it is the last one of the job on this node.
 
-        With `lines` also for those about the job, up to LINES_TIMEOUT_S after the call, or
-        LONG_LINES_TIMEOUT_S.
+        At most CLOSE_TIMEOUT_S for the final reading to be journaled; with `lines` also for those
+        about the job, up to LINES_TIMEOUT_S after the call, or LONG_LINES_TIMEOUT_S. False where
+        the end was not confirmed.
         """
-        if not self._usable():
+        folder = self._folder
+        if self._over or folder is None or self.role == WORKER or not self._ours():
             return self.closed
-        is_long = time.monotonic_ns() - self._start_mark["mono_ns"] > LONG_NS
-        deadline = time.monotonic() + (LONG_LINES_TIMEOUT_S if is_long else LINES_TIMEOUT_S)
-        locked = self._lock.acquire(timeout=CLOSE_TIMEOUT_S)
-        try:
-            line: dict[str, Any] = {"cmd": "stop", "state": state}
-            line |= {"exit_code": exit_code, "signal": signal}
-            line |= {"software": loaded_frameworks()} if self.role == "track" else {}
-            line |= {"lines": True} if lines else {}
-            self._close_meter({**line, "mono_ns": time.monotonic_ns()})
-            while lines and self.closed and self.lines is None:
-                if not self._channel.wait_for_reply(deadline):
-                    break
-                self._read_replies()
-        finally:
-            self.alive = False
-            if self._count_file:
-                if self.closed or not self._channel.connected:
-                    self._count_file.remove()  # no meter will
-                self._count_file.close()
-            self._channel.close()
-            if locked:
-                self._lock.release()
-        if not self.closed:
+        now_ns, now = clock_ns(), time.monotonic()
+        is_long = now_ns - self._start_mark["at_ns"] > LONG_NS
+        line: dict[str, Any] = {"cmd": "stop", "state": state, "at_ns": now_ns}
+        line |= {"exit_code": exit_code, "signal": signal}
+        line |= {"software": loaded_frameworks()} if self.role == TRACK else {}
+        line |= {"lines": True} if lines else {}
+        self._send(line)
+        self._over = True
+        if _others_run(folder):
+            return True
+        if self._wait(lambda: self.closed, now + CLOSE_TIMEOUT_S):
+            limit_s = LONG_LINES_TIMEOUT_S if is_long else LINES_TIMEOUT_S
+            if lines:
+                self._wait(lambda: self.lines is not None, now + limit_s)
+            if not folder.take(PRINTED):  # another process that ended at the same moment has
+                self.lines = []
+            if not self.unwritten:  # else what was counted is in memory alone
+                folder.remove()
+        else:
             print_message(_NOT_CLOSED if self.ready else _NOT_STARTED)
         return self.closed
 
@@ -266,138 +295,169 @@ class Client:
             return self.lines or []
         if self.unwritten:  # known with the end, though the figures are not yet
             return [unwritten_text(self.job_id, self.unwritten)]
-        from pathlib import Path
+        return [f"{self.job_id} has ended; its figures are not ready yet: see {self.see}"]
 
-        from gramwatt.collectors.common.files import first_notice_today  # most jobs need neither
+    def in_child(self) -> Client:
+        """Return the client of a forked child, which counts into the job with a file of its own."""
+        if self._meter_lock is not None:  # a thread of the parent was just starting a meter
+            os.close(self._meter_lock)
+        job_role, folder = self.job_role, self.folder
+        return Client(self.job_id, WORKER, self.args, folder=folder, job_role=job_role)
 
-        told = f"{self.job_id} has ended; its figures are not ready yet: see {self.see}"
-        if self.home and not first_notice_today(Path(self.home), told):
-            return []  # another process of the job has
-        return [told]
+    def _ours(self) -> bool:
+        return self._pid == os.getpid()
 
-    def abandon(self) -> None:
-        """Close a forked child's copy of the connection; the meter is sent nothing."""
-        self.alive = False
-        self._lock = threading.Lock()  # the parent's thread may have held it during the fork
-        self._channel.close()
+    def _first(self) -> dict[str, Any]:
+        """Return the first line of this process's file."""
+        pid = self._pid
+        line: dict[str, Any] = {"job_id": self.job_id, "role": self.role}
+        line |= {"job_role": self.job_role, "args": self.args, "pid": pid, **self._start_mark}
+        line |= {"began_ns": process_start_ns(pid), "visible": visible_variables()}
+        line |= {"servers": self.servers} if self.servers else {}
+        line |= {"verbose": True} if self._verbose else {}
+        line |= {"cpu_s": self._cpu_before_s} if self.role == TRACK else {}
+        return line
 
-    def _usable(self) -> bool:
-        return self.alive and self._pid == os.getpid()
+    def _enter(self) -> Totals | None:
+        """Return this process's file; a worker makes it when it has something to write."""
+        if self._totals is None and self._folder and self.role == WORKER and self.alive:
+            self._pid = os.getpid()
+            self._totals = Totals.make(self._folder, self._first())
+        return self._totals if self._ours() and not self._over else None
 
     def _send(self, message: dict[str, Any]) -> None:
-        if self._usable() and len(self._lines) < WAITING_MAX:
-            self._lines.append(encoded(message))
-            self._exchange()
+        totals = self._enter()
+        if totals is not None and totals.append(message) and self._folder:
+            self._wake(self._folder)
 
-    def _exchange(self) -> None:
-        """Send what waits and, once a second, read replies; does nothing while another call does.
+    def _send_once(self, message: dict[str, Any]) -> None:
+        text = repr(message)
+        if text not in self._sent and len(self._sent) < LINES_MOST:
+            self._sent.add(text)
+            self._send(message)
 
-        The call that finds the lock taken leaves its line or amount to the one that holds it, which
-        looks once more before it returns.
-        """
-        for _ in range(2):
-            if not self._lock.acquire(blocking=False):
-                return
-            try:
-                now = time.monotonic()
-                if now - self._polled_at >= POLL_INTERVAL_S:
-                    self._polled_at = now
-                    self._read_replies()
-                    if not self._channel.connected:
-                        self._relaunch(now)
-                self._flush()
-            finally:
-                self._lock.release()
-            if not self._lines and not self._counts.unsent:
-                return
-            if not self._count_rate.allows():
-                self._quiet_until = now + 1 / LINES_PER_S
-                return
-            if not self._channel.connected:
-                return
+    def _add_up(self) -> None:
+        number = len(self._amounts)
+        totals, written = self._enter(), True
+        for unit, amount, phase in self._amounts[:number] if totals else ():
+            place = self._places.get((unit, phase)) or self._new_place(unit, phase)
+            if place is None:
+                written = False
+            elif totals is not None:
+                total = self._sums[place] = self._sums[place] + amount
+                totals.write(place, total)
+        del self._amounts[:number]
+        # Looked at after they were written: what a meter reads at the end has all before it.
+        if totals is None or totals.ended or not written:
+            text = f"job {self.job_id} has ended, does not run on this machine or has no room"
+            print_message(f"{text}: what this process counts is left out [argument-ignored]")
+        elif time.monotonic() >= self._look_at and self._folder:
+            self._look(self._folder)
 
-    def _launch(self) -> bool:
-        if not self._channel.launch():
+    def _new_place(self, unit: str | None, phase: str | None) -> int | None:
+        if len(self._places) >= TOTALS_MOST:
+            phase = None
+        place = self._places.get((unit, phase))
+        if place is None and self._totals is not None:
+            place = self._totals.add(unit, phase)
+            if place is not None:
+                self._places[unit, phase] = place
+                self._sums[place] = 0.0
+        return place
+
+    def _look(self, folder: JobFolder) -> None:
+        self._look_at = time.monotonic() + LOOK_EVERY_S
+        self._wake(folder)
+        if self.role != WORKER:
+            self._read(folder)
+
+    def _wake(self, folder: JobFolder) -> None:
+        if not folder.wake() and not self.closed:
+            self._start_meter(folder)
+
+    def _start_meter(self, folder: JobFolder) -> bool:
+        """Start a meter, unless another process does, or this one has started too many."""
+        now = time.monotonic()
+        if now < self._start_at or self._started >= len(RESTART_WAITS_S):
             return False
-        self._counts.resend()
-        line: dict[str, Any] = {"cmd": "start", "job_id": self.job_id, "role": self.role}
-        line["client"] = self._id
-        line |= {"parent_pid": self._pid, **self._start_mark, "args": self.args}
-        line["cpu_s"] = self._cpu_before_s
-        line |= {"counts_path": self.counts_path} if self.counts_path else {}
-        line |= {"servers": self.servers} if self.servers else {}
-        line |= {"restart": self._restarts} if self._restarts else {}
-        line |= {"verbose": True} if self._verbose else {}
-        return self._channel.send(encoded(line))
+        lock = self._meter_lock = folder.lock()
+        if lock is None:
+            return True
+        try:
+            if folder.closed:
+                return False
+            self._started += 1
+            following = min(self._started, len(RESTART_WAITS_S) - 1)
+            self._start_at = now + RESTART_WAITS_S[following]
+            spawn_meter(lock, folder.path)
+        except OSError as error:
+            print_message(f"the meter could not be started ({error}); this job is not measured")
+            return False
+        finally:
+            self._meter_lock = None
+            os.close(lock)
+        return True
 
-    def _relaunch(self, now: float) -> None:
-        if self.closed or now < self._retry_at or self._restarts >= len(RESTART_WAITS_S):
-            return
-        self._restarts += 1
-        following = min(self._restarts, len(RESTART_WAITS_S) - 1)
-        self._retry_at = now + RESTART_WAITS_S[following]
-        self._launch()
-
-    def _flush(self, *, unlimited: bool = False) -> None:
-        while self._lines and self._channel.send(self._lines[0]):
-            del self._lines[0]
-        if unlimited:
-            self._counts.add_up()
-        elif self._count_rate.allows() and self._counts.add_up():
-            self._count_rate.use()
-        if not self._lines:
-            self._counts.send(lambda message: self._channel.send(encoded(message)))
-
-    def _read_replies(self) -> None:
-        for reply in self._channel.replies():
-            kind = reply.get("reply")
-            self.ready = self.ready or kind == "ready"
-            self.closed = self.closed or kind == "closed"
-            self.home = reply.get("home", self.home)
-            self.unwritten = reply.get("unwritten", self.unwritten)
-            self.lines = reply.get("lines", self.lines)
-            self.see = reply.get("see", self.see)
-            if kind == "saved":
-                self._counts.saved(int(reply["seq"]))
-            for notice in map(str, reply.get("notices") or ()):
-                if notice not in self.notices:
-                    self.notices.append(notice)
+    def _read(self, folder: JobFolder) -> None:
+        status = folder.status()
+        if not status and self._over and folder.closed:  # another process has read it and gone
+            status = {"closed": True, "lines": []}
+        self.ready = self.ready or bool(status.get("ready"))
+        self.closed = self.closed or bool(status.get("closed"))
+        self.home = status.get("home", self.home)
+        self.unwritten = status.get("unwritten", self.unwritten)
+        self.lines = status.get("lines", self.lines)
+        self.see = status.get("see", self.see)
+        for notice in map(str, status.get("notices") or ()):
+            if notice not in self.notices:
+                self.notices.append(notice)
+                if self.began:  # one process of the job says it
                     print_notice(notice)
 
-    def _close_meter(self, stop_line: dict[str, Any]) -> None:
-        for _ in range(2):  # a meter that died is started once more, to read the counters' end
-            self._read_replies()
-            if not self._channel.connected and not self.closed:
-                if self._restarts >= len(RESTART_WAITS_S) or (self._restarts and not self.ready):
-                    return
-                self._restarts += 1
-                self._launch()
-            if self._send_stop(encoded(stop_line), time.monotonic() + CLOSE_TIMEOUT_S):
-                return
-
-    def _send_stop(self, stop_line: bytes, deadline: float) -> bool:
-        """Send everything and the stop line; False when the meter dies before it confirms."""
-        sent = False
-        while self._channel.connected and not self.closed and time.monotonic() < deadline:
-            self._flush(unlimited=True)
-            waiting = self._lines or self._counts.unsent
-            sent = sent or (not waiting and self._channel.send(stop_line))
-            if sent:
-                self._channel.wait_for_reply(deadline)
-            else:
-                self._channel.wait_for_room(deadline)
-            self._read_replies()
-        return self.closed or self._channel.connected
-
-    def _now_ns(self) -> int:
-        """Return Unix time on the job's timeline, whatever the clock is set to meanwhile [ns]."""
-        mark = self._start_mark
-        if "boot_ns" in mark:
-            return mark["wall_ns"] + (_boot_ns() or 0) - mark["boot_ns"]
-        return mark["wall_ns"] + time.monotonic_ns() - mark["mono_ns"]
+    def _wait(self, done: Callable[[], bool], deadline: float) -> bool:
+        """Wait until `done()`, at most until `deadline` [s] (monotonic); start a meter if none."""
+        folder, wake_at = self._folder, time.monotonic() + WAKE_S
+        while folder is not None:
+            self._read(folder)
+            now = time.monotonic()
+            if done() or now >= deadline:
+                break
+            if now >= wake_at:
+                wake_at = now + WAKE_S
+                self._wake(folder)
+            time.sleep(POLL_S)
+        return done()
 
 
-def _boot_ns() -> int | None:
-    """Return the time since boot, suspended time included [ns]; None without such a clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return None if clock is None else time.clock_gettime_ns(clock)
+def marks() -> dict[str, int]:
+    """Return the clocks now [ns]: that of all marks, and Unix time."""
+    return {"at_ns": clock_ns(), "wall_ns": time.time_ns()}
+
+
+def visible_variables() -> dict[str, str]:
+    """Return the variables that may decide which devices this process has."""
+    return {k: v for k, v in os.environ.items() if any(part in k for part in _VISIBLE)}
+
+
+def _is_rank(above: int) -> bool:
+    """Say whether this process is a rank that was launched by the process `above`, itself one."""
+    if os.environ.get(_RANK, "0") == "0":
+        return False
+    return not any(text.startswith(f"{_RANK}=") for text in environ_of(above))
+
+
+def _others_run(folder: JobFolder) -> bool:
+    """Say whether another process whose state is the job's has not ended."""
+    for name in folder.names():
+        path = folder.at(name + LINES)
+        if first_line(path).get("role") != WORKER and is_alive(name) and not _stopped(path):
+            return True
+    return False
+
+
+def _stopped(path: str) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            return any(line.startswith(b'{"cmd":"stop"') for line in stream)
+    except OSError:
+        return True

@@ -11,14 +11,20 @@ import os
 import re
 import sys
 import threading
-import time
 from contextvars import ContextVar
 
 from gramwatt.collectors.common.identity import new_job_id
-from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, job_id, within
+from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, declared_job, job_id, within
 from gramwatt.collectors.common.platform import refused
-from gramwatt.collectors.tracking.child_client import ChildClient
-from gramwatt.collectors.tracking.client import Client, quiet, switched_off
+from gramwatt.collectors.tracking.client import (
+    COMMAND,
+    TRACK,
+    WORKER,
+    Client,
+    quiet,
+    switched_off,
+)
+from gramwatt.collectors.tracking.counts import clock_ns
 from gramwatt.collectors.tracking.messages import print_message
 
 TYPE_CHECKING = False
@@ -59,7 +65,7 @@ class OpenWindow:
         self.session = session
         self.name = name
         self.ended = False
-        self.start_ns = time.monotonic_ns()
+        self.start_ns = clock_ns()
         self.counts: dict[str | None, float] = {}
         self.path = window_path([*session.windows(), self])
 
@@ -89,13 +95,13 @@ class Session:
         by_start: bool = False,
         place: str | None = None,
         around: Session | None = None,
-        outer: ChildClient | None = None,
+        outer: Client | None = None,
     ) -> None:
         self.id = outer.job_id if outer else _new_id(place)
         self.by_start = by_start
         self.around = around
         self._args = dict(args)
-        self.client: Client | ChildClient = outer or Client(self.id, "track", args)
+        self.client = outer or Client(self.id, TRACK, args)
         self._depth = 0
         self._ended = False
         self._outcome: tuple[str, int | None, int | None] | None = None
@@ -110,7 +116,7 @@ class Session:
         """Start the meter and let child processes join the job and count its unit."""
         self._before = {name: os.environ.get(name) for name in self._exported}
         os.environ.update(self._exported)
-        if not isinstance(self.client, ChildClient):
+        if self.client.role != WORKER:
             self.client.start()
 
     def enter(self) -> bool:
@@ -124,7 +130,7 @@ class Session:
         A command has no other than its own `track` gives it, in a child process too.
         """
         client = self.client
-        if isinstance(client, ChildClient) and client.role == "command":
+        if client.role == WORKER and client.job_role == COMMAND:
             client.send_settings(args)
             return
         given = {key: args[key] for key in JOB_SETTINGS if key in args}
@@ -137,7 +143,7 @@ class Session:
 
     def report_ignored(self, text: str) -> None:
         """Leave a notice on a wrong argument with the job, and print it where the job runs."""
-        if isinstance(self.client, ChildClient):  # its meter prints it there
+        if self.client.role == WORKER:  # the process that began the job prints it
             self.client.send_notice(f"argument-ignored: {text}"[:512])
             return
         print_message(f"{text} [argument-ignored]")
@@ -186,20 +192,18 @@ class Session:
     @property
     def runs(self) -> bool:
         """Return whether the job runs, in this process or in one that this one counts for."""
-        counts_for = isinstance(self.client, ChildClient) and self.client.alive
+        counts_for = self.client.role == WORKER and self.client.alive
         return counts_for or self in _running()
 
     def count_for_parent(self) -> None:
         """Go on in a forked child: as one that counts into the job of the process before."""
-        client = self.client
-        client.abandon()
         self.by_start = False
-        self.client = ChildClient(self.id, client.counts_path, client.role, client.args)
+        self.client = self.client.in_child()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle what another process needs to count into the job."""
         client = self.client
-        return _reconnected, (self.id, client.counts_path, client.role, client.args)
+        return _reconnected, (self.id, client.folder, client.job_role, client.args)
 
     def __deepcopy__(self, _memo: object) -> Session:
         """Return the session itself: a copy of a job is the same job."""
@@ -208,7 +212,7 @@ class Session:
     def end(self) -> None:
         """Close the job and take its id and unit back out of the environment."""
         client = self.client
-        if isinstance(client, ChildClient):  # its own process ends it
+        if client.role == WORKER:  # its own process ends it
             return
         self._ended = True
         self._restore_environment()
@@ -295,11 +299,18 @@ def _outer() -> Session | None:
     """Return the running job of another process that this one counts into; None without one."""
     if (session := joined_session()) is not None:
         return session
-    client = ChildClient.find()
-    return None if client is None else _join(client)
+    client = Client.find()
+    if client is None or (declared_job(os.environ) and not _is_named(client.job_id)):
+        return None
+    return _join(client)
 
 
-def _join(client: ChildClient) -> Session:
+def _is_named(name: str) -> bool:
+    """Say whether the user's own GRAMWATT_JOB_ID names this job."""
+    return job_id()[0] == name
+
+
+def _join(client: Client) -> Session:
     global _joined
     _joined = {name: other for name, other in _joined.items() if other.runs}
     session = _joined[client.job_id] = Session(client.args, outer=client)
@@ -307,7 +318,7 @@ def _join(client: ChildClient) -> Session:
 
 
 def _reconnected(
-    name: str, counts_path: str | None, role: str, args: Mapping[str, Any]
+    name: str, folder: str | None, job_role: str, args: Mapping[str, Any]
 ) -> Session | None:
     """Return the session of a job that was pickled, perhaps in another process."""
     if switched_off():
@@ -316,7 +327,7 @@ def _reconnected(
     for session in (*_running(), _joined.get(name)):
         if session is not None and session.id == name and session.runs:
             return session
-    return _join(ChildClient(name, counts_path, role, args))
+    return _join(Client(name, WORKER, args, folder=folder, job_role=job_role))
 
 
 def running_session() -> Session | None:

@@ -36,7 +36,6 @@ from gramwatt.sci.journal.nodes import (
 )
 from gramwatt.sci.journal.records import (
     HOST_CLASSES,
-    SERVERS,
     SERVICE,
     AnyRecord,
     CountRecord,
@@ -139,6 +138,7 @@ class MergedJob:
 def merge(records: Iterable[AnyRecord]) -> MergedJob:
     """Merge the records of a job; raises ScoreError without a job record or for several jobs."""
     unique, notices = deduplicate(records)
+    unique = increments(unique)
     jobs = [r for r in unique if isinstance(r, JobRecord)]
     if not jobs:
         raise ScoreError("no job record: the journal does not say what ran", code="no-job-record")
@@ -255,19 +255,38 @@ def _job_key(job: JobRecord) -> tuple[object, ...]:
     return (rank, job.started_at, job.node, job.writer, job.seq)
 
 
+def increments(records: Iterable[AnyRecord]) -> list[AnyRecord]:
+    """Return the records with what each count of a counter has added to the one before it.
+
+    Lines of one counter may be missing or come from several writers: the highest total counts.
+    """
+    others: list[AnyRecord] = []
+    totals: list[CountRecord] = []
+    for record in records:
+        is_total = isinstance(record, CountRecord) and record.counter is not None
+        (totals if is_total else others).append(record)  # type: ignore[arg-type]
+    totals.sort(key=lambda count: (count.at, count.amount, count.writer, count.seq))
+    before: dict[tuple[object, ...], float] = {}
+    for count in totals:
+        key = count.node, count.counter, count.unit, count.phase
+        added = count.amount - before.get(key, 0.0)
+        if added > 0:
+            before[key] = count.amount
+            others.append(msgspec.structs.replace(count, amount=added))
+    return others
+
+
 def _with_spans(
     counts: Sequence[CountRecord], jobs: Sequence[JobRecord]
 ) -> tuple[CountRecord, ...]:
-    """Return the counts in order of time, each over the span since its client's one before it."""
-    began = {(job.node, job.writer): job.started_at for job in jobs}
+    """Return the counts in order of time, each over the span since its counter's one before it."""
+    began = {(job.node, job.writer): job.started_at for job in reversed(jobs)}
     last: dict[tuple[object, ...], tuple[datetime, datetime]] = {}
     found = []
     for count in counts:
-        counted_by = count.node, count.writer.removesuffix("-count")
-        if counted_by[1].endswith(SERVERS):  # of the client; each of its meters has its own
-            counted_by = count.node, counted_by[1].partition(".")[0]
-        client = count.node, counted_by[1].removesuffix("-children")
-        start = min(began.get(client, count.at), count.at)
+        counted_by = count.node, count.counter or count.writer.removesuffix("-count")
+        writer = count.writer.removesuffix(OPEN).removesuffix("-count")
+        start = min(began.get((count.node, writer), count.at), count.at)
         since, at = last.get((counted_by, count.unit), (start, start))
         if count.at > at:
             since, at = at, count.at

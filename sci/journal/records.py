@@ -78,7 +78,6 @@ was read: its energy is that of the last power, and may be anything from nothing
 
 WINDOW_UNIT = "window"
 """Unit in the line of a window in which nothing was counted (docs/journal.md, "Windows")."""
-SERVERS = "-servers"  # how a writer of counts of servers ends: CLIENT.METER-servers-count
 SERVING = "serving"  # tag of a job that is a service: the preset of its server
 SERVICE = "service."
 """How units begin that are no part of R, but say how a server worked (docs/journal.md,
@@ -276,8 +275,10 @@ class IntervalRecord(Record, tag="interval", kw_only=True, forbid_unknown_fields
 class CountRecord(Record, tag="count", kw_only=True, forbid_unknown_fields=True):
     """Functional units counted since the writer's last record of the same unit.
 
-    A record with `since` repeats amounts of others: those counted in the window `phase` over
-    [since, at). It is no part of R; see docs/journal.md, "Windows".
+    With `counter` the amount is all that this counter has of the unit in the phase so far, so that
+    a record twice changes nothing (docs/journal.md, "Counts"). A record with `since` repeats
+    amounts of others: those counted in the window `phase` over [since, at). It is no part of R; see
+    docs/journal.md, "Windows".
     """
 
     TYPE: ClassVar[str] = "count"
@@ -286,6 +287,7 @@ class CountRecord(Record, tag="count", kw_only=True, forbid_unknown_fields=True)
     amount: Amount
     phase: Text | None = None
     since: Moment | None = None
+    counter: Identifier | None = None
 
 
 class EndRecord(Record, tag="end", kw_only=True, forbid_unknown_fields=True):

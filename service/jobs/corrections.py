@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.collectors.common.config import PARSERS
@@ -23,7 +22,8 @@ from gramwatt.sci.journal.corrections import (
     declared_counts,
     exclusion,
 )
-from gramwatt.sci.journal.records import AMOUNT_MOST, JobRecord
+from gramwatt.sci.journal.merge import increments
+from gramwatt.sci.journal.records import AMOUNT_MOST, CountRecord, JobRecord
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
 from gramwatt.service.common.errors import CorrectionError
@@ -37,9 +37,14 @@ from gramwatt.service.jobs.documents import (
     require_intervals,
     summaries,
 )
-from gramwatt.service.jobs.journal import corrections_of, declared_head, refresh_own_head
+from gramwatt.service.jobs.journal import (
+    corrections_of,
+    counts_of,
+    declared_head,
+    refresh_own_head,
+)
 from gramwatt.service.jobs.scoring import score_job, score_provisionally
-from gramwatt.service.store.models import Correction, Count, Job, Writer
+from gramwatt.service.store.models import Correction, Job
 from gramwatt.service.store.people import USER, alias_of
 
 REASON = "corrected"
@@ -181,9 +186,11 @@ def _check_units(session: Session, job: Job, wanted: Mapping[str, Any]) -> None:
 
 def _counted(session: Session, job: Job) -> dict[str, float]:
     """Return what the stored lines of a job counted, by unit."""
-    amounts = sa.select(Count.unit, sa.func.sum(Count.amount)).join(Writer).group_by(Count.unit)
-    rows = session.execute(amounts.where(Writer.job == job.id))
-    return {unit: _plain(amount) for unit, amount in rows}
+    sums: dict[str, float] = {}
+    for count in increments(counts_of(session, job)):
+        assert isinstance(count, CountRecord)
+        sums[count.unit] = sums.get(count.unit, 0.0) + count.amount
+    return {unit: _plain(amount) for unit, amount in sums.items()}
 
 
 def _tags(value: Any) -> dict[str, str | None]:

@@ -46,7 +46,7 @@ from gramwatt.service.store.timestamps import from_us, text_from_us, to_us
 
 _COUNTS = (
     sa.select(Writer.node, Writer.writer, Count.seq, Count.at_us)
-    .add_columns(Count.unit, Count.amount, Count.phase, Count.extra)
+    .add_columns(Count.unit, Count.amount, Count.phase, Count.counter, Count.extra)
     .join(Writer, Writer.id == Count.writer)
 )
 _INTERVALS = (
@@ -325,7 +325,7 @@ def lines_numbered(
 
 
 def _counts(job_id: str, rows: Iterable[Any]) -> Iterator[CountRecord]:
-    for node, writer, seq, at_us, unit, amount, phase, extra in rows:
+    for node, writer, seq, at_us, unit, amount, phase, counter, extra in rows:
         yield CountRecord(
             job_id=job_id,
             node=node,
@@ -335,6 +335,7 @@ def _counts(job_id: str, rows: Iterable[Any]) -> Iterator[CountRecord]:
             unit=unit,
             amount=amount,
             phase=phase,
+            counter=counter,
             extra=msgspec.json.decode(extra) if extra else {},
         )
 

@@ -236,6 +236,7 @@ class Count(Base):
     unit: Mapped[Word]
     amount: Mapped[Figure]
     phase: Mapped[Label | None]
+    counter: Mapped[Label | None]
     extra: Mapped[Document | None]
 
 

@@ -1,8 +1,8 @@
-"""A meter that measures nothing: it follows the protocol and writes down what it was told.
+"""A meter that measures nothing: it reads what processes write, and writes down what it was told.
 
-Usage: fake_meter.py LOG [mode]. Modes: "" answers everything; "mute" never answers; "dies" exits
-after the first count, once; "off" closes at once; "deaf" stops reading after the start line; "full"
-has a full disk; "late" has the line about the job a while after its end.
+Usage: fake_meter.py FOLDER LOG [mode]. Modes: "" answers everything; "mute" never answers; "dies"
+exits when something was counted, once; "full" has a full disk; "late" has the line about the job a
+while after its end.
 """
 
 import json
@@ -10,37 +10,48 @@ import os
 import sys
 import time
 
+from gramwatt.collectors.common.proc import process_start_ns
+from gramwatt.collectors.tracking.counts import JobFolder
+from gramwatt.collectors.tracking.processes import Processes
+
 
 def main() -> None:
-    log, mode = sys.argv[1], (sys.argv[2:] or [""])[0]
-    restarted = False
+    folder, log, mode = JobFolder(sys.argv[1]), sys.argv[2], (sys.argv[3:] or [""])[0]
+    folder.listen()
+    has_died = os.path.exists(log)
+    processes = Processes(folder, process_start_ns)
     with open(log, "a", encoding="utf-8") as out:
-        for line in sys.stdin:
-            message = json.loads(line)
+
+        def note(**message: object) -> None:
             out.write(json.dumps({**message, "meter": os.getpid()}) + "\n")
             out.flush()
-            restarted = restarted or "restart" in message
-            if message["cmd"] == "start" and mode == "off":
-                reply("closed")
-                return
-            if message["cmd"] == "start" and mode != "mute":
-                reply("ready", notices=["zone-unknown: No grid zone was given."])
-            if message["cmd"] == "start" and mode == "deaf":
-                time.sleep(60)
-            mortal = mode == "dies" and not restarted
-            if message["cmd"] == "count" and mortal:
-                return
-            if message["cmd"] == "stop" and mode != "mute":
-                reply("closed", **({"unwritten": "No space left"} if mode == "full" else {}))
-                if mode == "late":
-                    time.sleep(0.8)
-                    reply("ended", lines=["the figures"])
-                return
 
-
-def reply(kind: str, **more: object) -> None:
-    sys.stdout.write(json.dumps({"reply": kind, **more}) + "\n")
-    sys.stdout.flush()
+        note(cmd="meter")
+        if mode == "mute":
+            time.sleep(60)
+        folder.say({"ready": True, "notices": ["zone-unknown: No grid zone was given."]})
+        while True:
+            for process in processes.enter():
+                note(cmd="start", **process.first)
+            for process in processes:
+                for message in process.messages():
+                    note(**message)
+            totals = [[*key, total] for key, total in processes.totals().items()]
+            if mode == "dies" and not has_died and any(total for *_, total in totals):
+                return
+            if not any(map(processes.runs, processes.deciding())):
+                break
+            time.sleep(0.002)
+        folder.close()
+        processes.end()
+        note(cmd="totals", totals=totals)
+        stops = [process.stop for process in processes.deciding()]
+        note(cmd="end", stops=stops)
+    status = {**folder.status(), "closed": True}
+    folder.say({**status, **({"unwritten": "No space left"} if mode == "full" else {})})
+    if mode == "late":
+        time.sleep(0.8)
+        folder.say({**status, "lines": ["the figures"]})
 
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
-"""What a story kills: meters by their system calls, and the clients that bring them back."""
+"""What a story kills: meters by their system calls, and the ranks that bring them back."""
 
 from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
-
-from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.tracking.count_file import Cells, CountFile
-from gramwatt.collectors.tracking.count_lines import CountLines
 
 
 class Death(BaseException):
@@ -65,31 +61,16 @@ class Disk:
 
 @dataclass
 class Rank:
-    """One client and its meter, dead or alive."""
+    """A process of the job whose end is the job's, dead or alive."""
 
     number: int
-    mark: tuple[int, int]
-    start_ns: int
     fate: str
-    meter: NodeMeter | None = None
-    back_at_ns: int | None = None
-    doomed: int | None = None
+    start_ns: int = 0
     end_ns: int | None = None
     closed_ns: int = 0
-    lines: CountLines = field(init=False)
-    wire: list[dict[str, Any]] = field(default_factory=list)
-    at_risk: list[tuple[int, float]] = field(default_factory=list)
-    shared: CountFile | None = None
-    children: list[list[float]] = field(default_factory=list)
+    children: int = 0
 
-    def count_in_child(self, amount: float, *, new: bool) -> None:
-        """A child process counts, perhaps a new one: the last number in the file grows."""
-        assert self.shared is not None
-        if new or not self.children:
-            place = self.shared.append({"cmd": "count", "unit": None, "phase": None})
-            assert place is not None
-            self.children.append([place, 0.0])
-        self.children[-1][1] += amount
-        cells = Cells(self.shared.path)
-        assert cells.attach("job")
-        cells.write(int(self.children[-1][0]), self.children[-1][1])
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return 100 + 100 * self.number

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from gramwatt.collectors.common import identity
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.devices.nvml import Nvml
@@ -15,13 +17,14 @@ from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.serving.polling import Poller, Polls
 from gramwatt.collectors.serving.servers import Server
-from gramwatt.collectors.tracking.count_lines import CountLines
+from gramwatt.collectors.tracking.counts import CLOSED, JobFolder, Totals
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, decode
 from tests.collectors.doubles.synthetic import SyntheticNvml
+from tests.collectors.memory import file_of
 from tests.collectors.virtual_clock import VirtualClock
 
 MACHINE = Machine("Test Xeon", 8.0, 8.0, 64.0 * 2**30, 64.0 * 2**30)
@@ -33,7 +36,7 @@ def gpu(waveform: dict[str, Any] = CONSTANT, **more: Any) -> dict[str, Any]:
 
 
 class Rig:
-    """One machine: a clock, a GPU driver, a home, and meters started on it."""
+    """One machine: a clock, a GPU driver, a home, processes of a job, and meters started on it."""
 
     def __init__(
         self, home: Path, *gpus: dict[str, Any], clock: VirtualClock | None = None, **spec: Any
@@ -44,18 +47,70 @@ class Rig:
         self.boot = "boot-1"
         self.clients: dict[int, int] = {}  # processes that live, and when they began [ns]
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
-        self._lines: dict[str, CountLines] = {}
-        self._counting: dict[str, NodeMeter] = {}
+        self.processes: dict[tuple[str, int], Totals] = {}
+        """By a job's folder and a process, its file there."""
+        self.sums: dict[tuple[int, str | None, str | None], tuple[int, float]] = {}
+        self._runs: dict[str, int] = {}
+        parents = home.absolute().parents  # of which one may be a file
+        self._memory = next(p for p in parents if p.is_dir()) / f"{home.name}-memory"
         self.polls: Callable[[Sequence[Server]], Polls] = Poller
         """What reads the servers of a job; a test gives one on the virtual clock."""
 
+    def memory(self, job_id: str = "job") -> JobFolder:
+        """The folder in memory of a job's latest run on this node."""
+        key = f"{job_id}.{identity.node_id()}"
+        return JobFolder(f"{self._memory}/{key}.{self._runs.get(key, 0)}")
+
+    def enter(
+        self,
+        pid: int = 100,
+        role: str = "command",
+        *,
+        environ: dict[str, str] | None = None,
+        mark: tuple[int, int] | None = None,
+        **more: Any,
+    ) -> JobFolder:
+        """A process of the job enters it; of a new run where the last one has ended."""
+        job_id = more.setdefault("job_id", "job")
+        folder = self.memory(job_id)
+        if not any(int(name.split("-")[0]) in self.clients for name in folder.names()):
+            folder.take(CLOSED)  # as who enters does with what was killed
+        if folder.closed:
+            key = f"{job_id}.{identity.node_id()}"
+            self._runs[key] = self._runs.get(key, 0) + 1
+            folder = self.memory(job_id)
+            os.makedirs(folder.path)
+        mono_ns, wall_ns = mark or self.mark
+        at_ns = mono_ns + self.clock.now_ns() - self.clock.mono_ns()
+        began_ns = self.clients.setdefault(pid, at_ns)
+        first = {"role": role, "pid": pid, "began_ns": began_ns, **more}
+        first |= {"at_ns": at_ns, "wall_ns": wall_ns, "visible": environ or {}}
+        totals = self.processes[folder.path, pid] = file_of(folder, f"{pid}-{began_ns}-1", first)
+        self.sums = {key: value for key, value in self.sums.items() if key[0] != pid}
+        if role == "command":
+            totals.append({"cmd": "begin", "pid": pid, "at_ns": at_ns})
+        return folder
+
     def start(
         self, *, pid: int = 100, environ: dict[str, str] | None = None, **more: Any
-    ) -> NodeMeter:
-        """A meter that has replied ready; `mark` in `more` overrides the job's start."""
-        mono_ns, wall_ns = more.pop("mark", None) or self.mark
-        dependencies = Dependencies(
-            environ=environ or {},
+    ) -> JobMeter:
+        """A meter that is ready, of a job that `pid` begins or has begun.
+
+        `mark` in `more` overrides the job's start.
+        """
+        given = more.pop("config", {})
+        folder = self.memory(more.get("job_id", "job"))
+        if (folder.path, pid) not in self.processes or folder.closed:
+            folder = self.enter(pid, more.pop("role", "command"), environ=environ, **more)
+        config = Config(home=self.home, **{"units": ("image",), **given})
+        meter = JobMeter(self.dependencies(environ or {}), config, folder)
+        meter.start()
+        return meter
+
+    def dependencies(self, environ: dict[str, str]) -> Dependencies:
+        """What a meter finds on this machine."""
+        return Dependencies(
+            environ=environ,
             clock=self.clock,
             random=Random(1),
             boot=self.boot,
@@ -66,49 +121,40 @@ class Rig:
             processes=dict,
             polls=self.polls,
         )
-        config = Config(home=self.home, units=("image",), **more.pop("config", {}))
-        start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}
-        client = start["client"] = f"c{pid}-{mono_ns}-{wall_ns}"
-        if client in self._lines:
-            more.setdefault("restart", 1)
-        lines = CountLines(lambda: wall_ns + self.clock.mono_ns() - mono_ns)
-        self._lines.setdefault(client, lines)
-        meter = NodeMeter(
-            dependencies, config, {**start, "mono_ns": mono_ns, "wall_ns": wall_ns, **more}
-        )
-        meter.start()
-        return meter
 
-    def count(self, meter: NodeMeter, amount: float, *key: str | None) -> None:
-        """The meter's client counts; `key` is unit and phase."""
-        unit, phase = (*key, None, None)[:2]
-        self._lines_of(meter).add(unit, amount, phase)
-        self.send_counts(meter)
+    def count(
+        self,
+        amount: float,
+        unit: str | None = None,
+        phase: str | None = None,
+        pid: int = 100,
+        job_id: str = "job",
+    ) -> None:
+        """A process of the job counts."""
+        totals = self.processes[self.memory(job_id).path, pid]
+        place, before = self.sums.get((pid, unit, phase)) or (totals.add(unit, phase) or 0, 0.0)
+        assert place
+        self.sums[pid, unit, phase] = place, before + amount
+        totals.write(place, before + amount)
 
-    def send_counts(self, meter: NodeMeter) -> None:
-        """The client sends what has changed, to a new meter everything."""
-        lines, client = self._lines_of(meter), meter.start_line["client"]
-        if self._counting.get(client) is not meter:
-            lines.resend()
-        self._counting[client] = meter
-        lines.add_up()
-        lines.send(lambda line: meter.handle(line) is None)
-
-    def confirm_counts(self, meter: NodeMeter) -> None:
-        """The meter's replies reach the client."""
-        self._lines_of(meter).saved(meter.counts.saved)
-
-    def _lines_of(self, meter: NodeMeter) -> CountLines:
-        return self._lines[meter.start_line["client"]]
+    def send(self, meter: JobMeter | None, pid: int | None = None, **message: Any) -> None:
+        """A process writes a line, the one that began the job by default; the meter looks."""
+        path = meter.memory.path if meter else self.memory().path
+        default = meter.first["pid"] if meter else 100
+        self.processes[path, default if pid is None else pid].append(message)
+        if meter is not None:
+            meter.wake()
+            meter.tick()
 
     def now(self) -> int:
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
         return self.clock.now_ns()
 
-    def run(self, duration_s: float, *meters: NodeMeter) -> None:
+    def run(self, duration_s: float, *meters: JobMeter) -> None:
         """Let time pass as the loop would: everybody's next due moment, then a tick."""
         end_ns = self.clock.now_ns() + round(duration_s * NS_PER_S)
         while True:
+            meters = tuple(meter for meter in meters if not meter.closed)
             waits = [meter.due_ns() - meter.timeline.now_ns() for meter in meters]
             wait_ns = max(min(waits, default=10**15), 1000)
             if self.clock.now_ns() + wait_ns >= end_ns:
@@ -118,13 +164,23 @@ class Rig:
             for meter in meters:
                 meter.tick()
 
-    def stop(self, meter: NodeMeter, state: str = "completed", **more: Any) -> None:
-        meter.close({"cmd": "stop", "state": state, "mono_ns": self.clock.mono_ns(), **more})
-        meter.release()
+    def stop(
+        self, meter: JobMeter, state: str = "completed", pid: int | None = None, **more: Any
+    ) -> None:
+        """A process ends, and with the last one the job."""
+        self.send(meter, pid, cmd="stop", state=state, at_ns=self.clock.now_ns(), **more)
+        if meter.closed:
+            meter.release()
 
-    def kill(self, meter: NodeMeter) -> None:
+    def kill(self, meter: JobMeter) -> None:
         """As SIGKILL: nothing more is written, the kernel lets go of the locks."""
         meter.release()
+        if meter.devices is not None:
+            meter.devices._locks.release()
+
+    def die(self, pid: int = 100) -> None:
+        """As SIGKILL of a process of the job."""
+        del self.clients[pid]
 
     def folder(self) -> SpoolFolder:
         return SpoolFolder(next((self.home / "spool" / "job").iterdir()))

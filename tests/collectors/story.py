@@ -18,8 +18,7 @@ from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.common.launches import job_id
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import SpoolFolder, discard
-from gramwatt.collectors.meter.node_meter import NodeMeter
-from gramwatt.collectors.tracking.count_file import CountFile
+from gramwatt.collectors.meter.job_meter import JobMeter
 from tests.collectors.doubles.synthetic import SyntheticGpu
 from tests.collectors.mortal import Death, Disk, Rank
 from tests.collectors.rig import MACHINE, Rig, gpu
@@ -72,7 +71,6 @@ class Story(Rig):
 
     def __init__(self, home: Path, seed: int, step: int = 0) -> None:
         draw = self.draw = Random(seed)
-        self.arrivals = Random(~seed)  # whether a line or a reply arrives before a death
         self.syncs = Random(seed + 10**6)  # when `gramwatt sync` delivers the folder and deletes it
         self.delivering = self.syncs.random() < 0.5
         allocation = {"SLURM_JOB_ID": str(4242 + seed // 2), "SLURM_STEP_ID": str(step)}
@@ -94,7 +92,15 @@ class Story(Rig):
         self.uploads: list[list[bytes]] = []
         self.delivered: list[bytes] = []
         self.deletions = 0
-        self.sent = self.lost_counts = 0.0
+        self.sent = 0.0
+        self.meter: JobMeter | None = None
+        self.back_at_ns: int | None = None
+        self.doomed: int | None = None
+        self.died_ns = 0
+        """When the meter died that nobody has brought back yet [ns]."""
+        self.asleep: list[tuple[int, int]] = []
+        self.unseen: dict[str, float] = {}
+        """What was counted in runs of which the disk took no line yet, by their folder."""
         self.restarts = 0
         self.blind: list[tuple[int, int]] = []
         self.deaf: list[list[int]] = []
@@ -106,10 +112,8 @@ class Story(Rig):
             self._pass(self.zero_ns + round(at_s * NS_PER_S))
             action()
         for rank in self.ranks:
-            if rank.end_ns is None and rank.fate != "dead":
+            if rank.end_ns is None:
                 self._end(rank)
-        while any(rank.end_ns is None for rank in self.ranks):
-            self._pass(self.clock.now_ns() + NS_PER_S)
         self._room()
         for path in (self.home / "spool").rglob("*.jsonl"):
             if not path.stat().st_size:  # an hour later nobody takes it for a meter just starting
@@ -133,6 +137,12 @@ class Story(Rig):
                 found.append((rank.start_ns, end_ns))
         return found
 
+    @property
+    def asleep_s(self) -> float:
+        """How long the machine slept while devices were reserved [s]."""
+        both = [(max(a, c), min(b, d)) for a, b in self.asleep for c, d in self.spans()]
+        return sum(max(0, end - start) for start, end in both) / NS_PER_S
+
     def blind_spans(self, board: SyntheticGpu) -> list[tuple[int, int]]:
         """Spans whose energy nobody can know [ns]: the last seconds of whoever died with the job,
         and a board that could not be read until the job was over.
@@ -155,11 +165,11 @@ class Story(Rig):
             start_s = 0.0 if number == 0 else draw.uniform(0, length_s * 0.7)
             end_s = start_s + draw.uniform(0.2, 1.0) * (length_s - start_s)
             fate = draw.choice(["stop", "stop", "eof", "both"])
-            rank = Rank(number, (0, 0), 0, fate)
+            rank = Rank(number, fate)
             plan.append((start_s, lambda rank=rank: self._join(rank)))
             plan.append((end_s, lambda rank=rank: self._end(rank)))
             for _ in range(draw.choice([0, 1, 1, 2, 3]) if self.deadly else 0):
-                plan.append((draw.uniform(start_s, end_s), lambda rank=rank: self._doom(rank)))
+                plan.append((draw.uniform(start_s, end_s), self._doom))
             for _ in range(draw.randrange(12)):
                 plan.append((draw.uniform(start_s, end_s), lambda rank=rank: self._count(rank)))
         for _ in range(draw.choice([0, 1, 3])):
@@ -199,70 +209,57 @@ class Story(Rig):
         return found
 
     def _pass(self, until_ns: int) -> None:
-        """Let time pass as the loops would; wake who is due, bring back the dead."""
+        """Let time pass as the loop would; wake the meter, bring back one that died."""
         while True:
             now_ns = self.clock.now_ns()
-            alive = [rank for rank in self.ranks if rank.meter]
-            waits = [r.meter.due_ns() - r.meter.timeline.now_ns() for r in alive if r.meter]
-            back = [r.back_at_ns - now_ns for r in self.ranks if r.back_at_ns is not None]
-            wait_ns = max(min([*waits, *back], default=10**15), 1000)
+            waits = [self.back_at_ns - now_ns] if self.back_at_ns is not None else []
+            if self.meter:
+                waits.append(self.meter.due_ns() - self.meter.timeline.now_ns())
+            wait_ns = max(min(waits, default=10**15), 1000)
             if now_ns + wait_ns >= until_ns:
                 self.clock.advance_ns(max(0, until_ns - now_ns))
                 return
             self.clock.advance_ns(wait_ns + self.draw.randrange(2_000_000))
-            for rank in alive:
-                self._read(rank)
-                if rank.meter and self._mortal(rank, rank.meter.tick):
-                    self._confirm(rank, rank.meter)
-            for rank in self.ranks:
-                if rank.back_at_ns is not None and self.clock.now_ns() >= rank.back_at_ns:
-                    self._launch(rank, restart=1)
+            if self.meter:
+                self._tick()
+            if self.back_at_ns is not None and self.clock.now_ns() >= self.back_at_ns:
+                self._launch()
 
-    def _mortal(self, rank: Rank, act: Callable[[], Any]) -> bool:
-        """Do something in a meter that may die of it; whether it lives."""
-        self.disk.arm(rank.doomed)
+    def _tick(self) -> None:
+        """Let the meter act, which may die of it or close the job."""
+        meter = self.meter
+        assert meter is not None
+        self.disk.arm(self.doomed)
         try:
-            act()
+            meter.tick()
         except Death:
-            self._died(rank)
-            return False
+            self._died()
         finally:
-            rank.doomed = self.disk.deadly if rank.meter else None
+            self.doomed = self.disk.deadly if self.meter else None
             self.disk.arm(None)
-        return True
-
-    def _died(self, rank: Rank) -> None:
-        meter, rank.meter = rank.meter, None
-        if meter is not None:
+        if self.meter and meter.closed:
             meter.release()
-            if meter.devices is not None:  # the kernel lets go of the boards' locks too
-                meter.devices._locks.release()
-            self._confirm(rank, meter)  # its last reply may have been on the way
-        rank.doomed = None
-        rank.wire.clear()
-        now_ns = self.clock.now_ns()
-        if rank.fate == "dead":
-            self._gone(rank)
+            self.meter = None
+            for rank in self.ranks:
+                rank.closed_ns = rank.closed_ns or self.clock.now_ns()
+
+    def _died(self) -> None:
+        meter, self.meter, self.doomed = self.meter, None, None
+        if meter is not None:
+            self.kill(meter)
+        now_ns = self.died_ns = self.clock.now_ns()
+        if any(rank.end_ns is None for rank in self.ranks):
+            self.back_at_ns = now_ns + round(10 ** self.draw.uniform(-1, 1.5) * NS_PER_S)
         else:
-            rank.back_at_ns = now_ns + round(10 ** self.draw.uniform(-1, 1.5) * NS_PER_S)
+            self._all_gone()
 
-    def _confirm(self, rank: Rank, meter: NodeMeter) -> None:
-        """The meter's replies to counts, of which every second one is lost."""
-        if self.arrivals.random() < 0.5:
-            self.confirm_counts(meter)
-
-    def _forget(self, rank: Rank) -> None:
-        """What was counted since the last save of the open file may die with meter and client."""
-        since_ns = self._saved_ns(self.clock.now_ns())
-        self.lost_counts += sum(amount for at_ns, amount in rank.at_risk if at_ns >= since_ns)
-        rank.at_risk.clear()
-
-    def _gone(self, rank: Rank) -> None:
-        self._forget(rank)
-        rank.end_ns, rank.back_at_ns = self.clock.now_ns(), None
-        self.clients.pop(100 + rank.number, None)
-        if not any(other.meter or other.back_at_ns for other in self.ranks):
-            self.blind.append((self._saved_ns(rank.end_ns), rank.end_ns))
+    def _all_gone(self) -> None:
+        """The job's processes and its meter are dead: what was not saved is not known."""
+        ended_ns = max(rank.end_ns or 0 for rank in self.ranks)
+        self.back_at_ns = None
+        self.blind.append((self._saved_ns(min(ended_ns, self.died_ns or ended_ns)), ended_ns))
+        for rank in self.ranks:
+            rank.closed_ns = rank.closed_ns or ended_ns
 
     def _saved_ns(self, now_ns: int) -> int:
         """Since when at most nothing may be on disk: 10 s and the time of a write, and as much more
@@ -283,96 +280,73 @@ class Story(Rig):
 
     def _join(self, rank: Rank) -> None:
         rank.start_ns = self.now()
-        rank.mark = self.mark
-        self.clients[100 + rank.number] = rank.start_ns
         self.ranks.append(rank)
-        path = (
-            f"{self.home}-memory-{self.job_id}-{rank.number}"  # not in the home, which may be moved
-        )
-        rank.shared = CountFile(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        rank.shared.append({"job_id": "job"})
-        self._launch(rank)
+        was_closed = self.memory(self.job_id).closed
+        folder = self.enter(rank.pid, self.role, job_id=self.job_id)
+        if self.disk.full and was_closed:
+            self.unseen[folder.path] = 0.0
+        if self.meter is None and self.back_at_ns is None:
+            self._launch()
 
-    def _launch(self, rank: Rank, **more: Any) -> None:
-        given: dict[str, Any] = {"job_id": self.job_id, "role": self.role, "mark": rank.mark}
-        given["pid"] = 100 + rank.number
-        rank.back_at_ns = None
+    def _launch(self) -> None:
+        self.back_at_ns, self.died_ns = None, 0
         if not self.disk.full:
             self._heard()
-        more["counts_path"] = rank.shared.path if rank.shared else None
-        meter = rank.meter = self.start(**given, boot_ns=rank.start_ns, **more)
-        if meter.devices is not None:
-            self.restarts += "restart" in more
-        rank.wire.clear()
-        rank.lines = self._lines_of(meter)
-        rank.lines.resend()
-        self._tell(rank)
+        path = self.memory(self.job_id).path
+        pid = next(pid for at, pid in self.processes if at == path)
+        before = any(
+            rank.end_ns is None and rank.start_ns < self.clock.now_ns() for rank in self.ranks
+        )
+        self.restarts += before
+        self.meter = self.start(pid=pid, job_id=self.job_id, role=self.role)
 
     def _count(self, rank: Rank) -> None:
-        if rank.end_ns is not None or rank not in self.ranks or rank.fate == "dead":
+        if rank.end_ns is not None or rank not in self.ranks:
             return
         amount = float(self.draw.randrange(1, 100))
         self.sent += amount
-        rank.at_risk.append((self.clock.now_ns(), amount))
-        if self.role == "track" and self.by_children.random() < 0.5:
-            rank.count_in_child(amount, new=self.by_children.random() < 0.3)
-        else:
-            rank.lines.add(None, amount, None)
-        if rank.meter is not None:
-            self._tell(rank)
+        pid = rank.pid
+        if self.by_children.random() < 0.5:  # by a worker, perhaps a new one
+            if not rank.children or self.by_children.random() < 0.3:
+                rank.children += 1
+                self.enter(pid + rank.children, "worker", job_id=self.job_id)
+            pid += rank.children
+        if (path := self.memory(self.job_id).path) in self.unseen:
+            self.unseen[path] += amount
+        self.count(amount, pid=pid, job_id=self.job_id)
 
-    def _tell(self, rank: Rank) -> None:
-        """The client sends what it has, which the meter may read now, later, or not any more."""
-        rank.lines.add_up()
-        rank.lines.send(lambda line: rank.wire.append(line) is None)
-        if self.arrivals.random() < 0.5:
-            self._read(rank)
-
-    def _read(self, rank: Rank) -> None:
-        while rank.meter and rank.wire:
-            rank.meter.handle(rank.wire.pop(0))
-
-    def _doom(self, rank: Rank) -> None:
-        if rank.meter is None or rank.fate == "dead":
+    def _doom(self) -> None:
+        if self.meter is None:
             return
         if self.draw.random() < 0.4:
-            self._died(rank)
+            self._died()
         else:
-            rank.doomed = self.draw.randrange(6)
+            self.doomed = self.draw.randrange(6)
 
     def _end(self, rank: Rank) -> None:
         if rank.end_ns is not None:
             return
-        if rank.fate == "both" and rank.meter:
-            rank.fate = "dead"
-            rank.doomed = self.draw.randrange(4)
-            if self.draw.random() < 0.5:
-                self._died(rank)
-            return
-        if rank.meter is None:  # the client brings it back once, to read the counter's end
-            self._launch(rank, restart=1)
         rank.end_ns = self.clock.now_ns()
-        if self.disk.full:
+        for pid in range(rank.pid, rank.pid + rank.children + 1):
+            self.clients.pop(pid, None)
+        if rank.fate == "both" and self.meter:
+            self.doomed = self.draw.randrange(4)
+            if self.draw.random() < 0.5:
+                self._died()
+        if rank.fate == "stop":
+            line = {"cmd": "stop", "state": "completed", "at_ns": rank.end_ns}
+            self.processes[self.memory(self.job_id).path, rank.pid].append(line)
+        is_last = all(other.end_ns is not None for other in self.ranks)
+        if is_last and self.disk.full:
             self.blind.append((self._saved_ns(rank.end_ns), rank.end_ns))
-            self._forget(rank)
-        stop: dict[str, Any] = {"state": "completed", "mono_ns": self.clock.mono_ns()}
-        self._close(rank, {"state": "killed"} if rank.fate == "eof" else stop)
-        rank.meter = rank.back_at_ns = None
-        self.clients.pop(100 + rank.number, None)
-
-    def _close(self, rank: Rank, stop: dict[str, Any]) -> None:
-        for _ in range(2):
-            meter = rank.meter
-            assert meter is not None
-            self._read(rank)
-            if self._mortal(rank, lambda meter=meter: meter.close(stop)):
-                meter.release()
-                rank.closed_ns = self.clock.now_ns()
-                return
-            if rank.fate == "eof":  # nobody is left to bring it back
-                self._gone(rank)
-                return
-            self._launch(rank, restart=1)
+        for _ in range(3):  # the last one that stops brings the meter back
+            if is_last and rank.fate == "stop" and not (self.meter or rank.closed_ns):
+                self._launch()
+            if self.meter:
+                self.meter.wake()
+                self._tick()
+        if is_last and not (rank.closed_ns or self.meter):
+            self._all_gone()
 
     def _upload(self) -> None:
         if self.ranks:
@@ -385,6 +359,7 @@ class Story(Rig):
         before_ns = self.clock.now_ns()
         self.clock.suspend(self.draw.uniform(1, 900))
         self.deaf.append([before_ns, self.clock.now_ns()])
+        self.asleep.append((before_ns, self.clock.now_ns()))
         self._pass(self.clock.now_ns() + NS_PER_S // 10)
 
     def _fill(self) -> None:
@@ -395,4 +370,6 @@ class Story(Rig):
     def _room(self) -> None:
         if self.disk.full:
             self.disk.full = False
+            if self.meter:
+                self.unseen.pop(self.memory(self.job_id).path, None)
             self._heard()

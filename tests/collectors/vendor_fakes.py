@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.devices.board import DevicePort, SourceAbsent
 from gramwatt.collectors.devices.nvml import Nvml
-from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.node_meter import NodeMeter
 from tests.collectors.doubles.synthetic import SyntheticGpu, SyntheticNvml
-from tests.collectors.rig import MACHINE, Rig
+from tests.collectors.rig import Rig
 
 RESOLUTION_UJ = 15.259
 NO_NVML = {"gpus": [], "absent": "no NVIDIA driver here"}
@@ -40,24 +36,11 @@ class VendorRig(Rig):
     def now_s(self) -> float:
         return self.clock.now_ns() / NS_PER_S
 
-    def start(
-        self, *, pid: int = 100, environ: dict[str, str] | None = None, **more: Any
-    ) -> NodeMeter:
-        mono_ns, wall_ns = more.pop("mark", None) or self.mark
-        around = Dependencies(
-            environ=environ or {},
-            clock=self.clock,
-            random=Random(1),
-            boot=self.boot,
-            machine=lambda: MACHINE,
-            counters=lambda: NO_COUNTERS,
-            ports=lambda _: [*self.make(self), Nvml(SyntheticNvml(NO_NVML, self.clock))],
-        )
-        start = {"cmd": "start", "job_id": "job", "role": "command", "parent_pid": pid}
-        config = Config(home=self.home)
-        meter = NodeMeter(around, config, {**start, "mono_ns": mono_ns, "wall_ns": wall_ns, **more})
-        meter.start()
-        return meter
+    def dependencies(self, environ: dict[str, str]) -> Dependencies:
+        around = super().dependencies(environ)
+        nvml = Nvml(SyntheticNvml(NO_NVML, self.clock))
+        around.ports = lambda _: [*self.make(self), nvml]
+        return around
 
     def fault(self, place: int, call: str) -> str | None:
         """Which fault of the board's list holds now for a call."""

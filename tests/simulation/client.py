@@ -1,13 +1,14 @@
 """A process that is measured on a machine, its meters one after the other, and `gramwatt sync`.
 
-The meter here does what `collectors/meter/node_meter.py` does with journal, ledger, counts and
+The meter here does what `collectors/meter/job_meter.py` does with journal, ledger, counts and
 states, over devices whose energy is a known sum; that module has its own seeded tests.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -15,14 +16,21 @@ from typing import Any
 from gramwatt.collectors.common import files
 from gramwatt.collectors.common.clock import Timeline
 from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.journal.counts import CountedSoFar
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule, moment
-from gramwatt.collectors.journal.spool import LOCK, acquire, remember_server, spool_root
+from gramwatt.collectors.journal.spool import SpoolFolder, remember_server, spool_root
 from gramwatt.collectors.journal.writer import Journal
-from gramwatt.collectors.meter.count_buffer import CountBuffer
-from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.collectors.spool.send import SyncResult, sync
-from gramwatt.collectors.tracking.count_lines import CountLines
-from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord, JobRecord
+from gramwatt.collectors.tracking.counts import JobFolder, Totals
+from gramwatt.collectors.tracking.processes import Processes
+from gramwatt.sci.journal.records import (
+    CountRecord,
+    DeviceRecord,
+    EndRecord,
+    IntervalRecord,
+    JobRecord,
+)
+from tests.collectors.memory import file_of
 from tests.simulation.ledger import Job
 from tests.simulation.surroundings import WRITTEN_BACK_NS, wall_ns
 from tests.simulation.world import NS_PER_S, Machine, Process, World
@@ -81,8 +89,8 @@ class Client:
     config: Config
     state: str = "completed"
     exit_code: int | None = 0
-    lines: CountLines = field(init=False)
-    wire: list[dict[str, Any]] = field(default_factory=list)
+    totals: Totals = field(init=False)
+    memory: JobFolder = field(init=False)
     counted: float = 0.0
     writers: list[str] = field(default_factory=list)
     node: str = ""
@@ -98,6 +106,8 @@ class Client:
     saved_count: float = 0.0
     writing: tuple[dict[str, int], dict[str, int]] | None = None
     """First and last counters of a write in which a meter died: any part of it may be there."""
+    forgotten: bool = False
+    """Whether a power cut took from memory what it had counted, after its death."""
     cut_ns: int | None = None
     """When its machine first lost power [ns], so that it may have lost what was saved last."""
 
@@ -133,10 +143,13 @@ class Client:
         self.machine.alive[self.number] = boot_ns
         self.node = self.machine.node
         wall = wall_ns(self.machine)
-        self.start = {"parent_pid": self.number, "mono_ns": boot_ns, "wall_ns": wall}
-        self.start["client"] = f"{self.world.draw.getrandbits(48):012x}"
-        begun_ns = self.world.now_ns
-        self.lines = CountLines(lambda: wall + self.world.now_ns - begun_ns)
+        name = f"{self.number}-{boot_ns}-1"
+        self.memory = JobFolder(f"{self.machine.memory}/{self.job.job_id}.{name}")
+        os.makedirs(self.memory.path)
+        self.start = {"job_id": self.job.job_id, "role": self.role, "pid": self.number}
+        self.start |= {"began_ns": boot_ns, "at_ns": boot_ns, "wall_ns": wall}
+        self.totals = file_of(self.memory, name, self.start)
+        self.totals.add("image", None)
         self.job.clients.append(self)
         self.world.log(f"client {self.number} of {self.job.job_id} begins")
         self.launch()
@@ -148,15 +161,13 @@ class Client:
         meter = Meter(self)
         self.meter = meter
         self.meters.append(meter)
-        self.lines.resend()
         if self._survives(meter.begin):
             self._tick(meter)
 
     def count(self, amount: float) -> None:
-        """Count units; the meter reads it now, later or, when it dies first, from a later total."""
+        """Count units; the meter reads the total when it saves."""
         self.counted += amount
-        self.lines.add("image", amount, None)
-        self._tell()
+        self.totals.write(1, self.counted)
 
     def kill_meter(self) -> None:
         """Kill the meter; the client starts another one."""
@@ -182,6 +193,8 @@ class Client:
 
     def power_cut(self) -> None:
         """The machine lost power, perhaps before the end of the journal was on its disk."""
+        shutil.rmtree(self.memory.path, ignore_errors=True)
+        self.forgotten = self.forgotten or self.state == "lost"
         now_ns = self.world.now_ns
         if self.cut_ns is None and not (self.over and now_ns - self.ended_ns > WRITTEN_BACK_NS):
             self.cut_ns = now_ns
@@ -197,11 +210,10 @@ class Client:
             meter = self.meter
             if meter is None:
                 continue
-            self._tell()
-            self._read(meter)
             if self._survives(meter.close):
                 self.meter = None
                 meter.process.die()
+                self.memory.close()
                 self._gone("lost" if meter.unwritten else self.state)
                 return
         self._gone("lost")
@@ -224,28 +236,11 @@ class Client:
 
     def _meter_died(self) -> None:
         self.meter = None
-        self.wire.clear()
         self.world.after(self.world.draw.uniform(0.1, 30), self.launch)
-
-    def _tell(self) -> None:
-        self.lines.add_up()
-        if self.meter is not None:
-            self.lines.send(lambda line: self.wire.append(line) is None)
-
-    def _read(self, meter: Meter) -> None:
-        """The meter reads what the client sent, and its confirmations arrive, or do not."""
-        for line in self.wire:
-            meter.counts.add(line)
-        self.wire.clear()
-        meter.received = max(meter.received, self.counted)
-        if self.world.draw.random() < 0.5:
-            self.lines.saved(meter.counts.saved)
 
     def _tick(self, meter: Meter) -> None:
         if self.over or self.meter is not meter:
             return
-        self._tell()
-        self._read(meter)
         if self._survives(meter.tick):
             self.world.after(self.world.draw.uniform(2, 9), lambda: self._tick(meter))
 
@@ -260,18 +255,24 @@ class Meter:
         self.process = Process(f"meter of {client.number}")
         self.process.on_saved = self._saved
         self.received = 0.0
-        writer = f"{world.draw.getrandbits(48):012x}" if client.meters else client.start["client"]
-        client.writers.append(writer)
         self.folder = spool_root(machine.home) / job_id / client.node
+        before = client.writers[-1] if client.writers else ""
+        is_left = before and (self.folder / f"{before}.jsonl").exists()
+        writer = before if is_left else f"{world.draw.getrandbits(48):012x}"
+        self._replaces = before if before and not is_left else None
+        self.counter = client.writers[0] if client.writers else writer
+        if writer != before:
+            client.writers.append(writer)
+        state = (SpoolFolder(self.folder).state(writer) or {}) if is_left else {}
+        self._state_before = state if state.get("boot") == machine.boot else {}
         base = {"job_id": job_id, "node": client.node, "writer": writer}
         self.journal = Journal(self.folder, base, lambda text: world.log(f"journal: {text}"))
         clock = MachineClock(world, machine)
-        self.timeline = Timeline.from_mark(clock, client.start["mono_ns"], client.start["wall_ns"])
+        self.timeline = Timeline.from_mark(clock, client.start["at_ns"], client.start["wall_ns"])
         schedule = Schedule(self.timeline.start_ns)
-        self.counts = CountBuffer(client.start["client"], ("image",), lambda code, text: None)
-        self._earlier = EarlierMeters(
-            self.folder, client.start, machine.boot, lambda pid: machine.alive.get(pid)
-        )
+        start_ns = self.timeline.start_ns
+        self.counts = CountedSoFar(("image",), lambda code, text: None, start_ns)
+        self._processes = Processes(client.memory, lambda pid: machine.alive.get(pid))
         self._schedule = schedule
         self._ledgers: dict[str, Ledger] = {}
         self._at_ns: dict[str, int] = {}
@@ -301,13 +302,9 @@ class Meter:
     def begin(self) -> None:
         """Open the journal, take over from an earlier meter, and take the first reading."""
         files.folder(self.folder)
-        with suppress(OSError):  # no room: it leads without a lock
-            acquire(self.folder / LOCK)
         self.journal.open()
-        self.counts.restore(self._earlier.open_counts())
-        dead = self._earlier.to_resume()
-        self._put_job(dead.writer if dead else None)
-        self._continue(self._earlier.leader_state(self.timeline, relayed=False))
+        self._put_job(self._replaces)
+        self._continue(self._state_before)
         self.save()
 
     def tick(self) -> None:
@@ -327,15 +324,14 @@ class Meter:
         self._save_at_ns = (now_ns // SAVE_EVERY_NS + 1) * SAVE_EVERY_NS
         if self.client.config.server:
             remember_server(self.folder, self.client.config.server)
+        self._read_counts()
         if self._takes_lines:
-            self.counts.flush(self.journal.put)
+            self._put_counts()
         if not self._write_open():
             self._takes_lines = False
             self._save_at_ns = now_ns + NS_PER_S
             return
         self._takes_lines = self._flush()
-        if self._takes_lines:
-            self.counts.mark_saved()
 
     def close(self) -> None:
         """The last reading, the end record and whole files, when the disk has room."""
@@ -343,7 +339,8 @@ class Meter:
         self._read()
         for ledger in self._ledgers.values():
             ledger.close()
-        self.counts.flush(self.journal.put, ended=True)
+        self._read_counts()
+        self._put_counts(ended=True)
         client = self.client
         self.journal.put(
             EndRecord,
@@ -353,7 +350,6 @@ class Meter:
         )
         self._write_open()
         if self._flush():
-            self.counts.mark_saved()
             self._saved(False)
             self._write_open()
         else:
@@ -369,9 +365,26 @@ class Meter:
 
     def _write_open(self) -> bool:
         opened = [(name, ledger.open) for name, ledger in self._ledgers.items()]
-        fields = [iv.fields(name) for name, iv in opened if iv and iv.end_ns > iv.start_ns]
+        drafts: list[Any] = [
+            (IntervalRecord, iv.fields(name))
+            for name, iv in opened
+            if iv and iv.end_ns > iv.start_ns
+        ]
+        drafts += [(CountRecord, {"counter": self.counter, **f}) for f in self.counts.open()]
         self._saving = dict(self._uj), self.received
-        return self.journal.write_open(self._state(), fields)
+        return self.journal.write_open(self._state(), drafts)
+
+    def _read_counts(self) -> None:
+        self._processes.enter()
+        for process in self._processes:
+            list(process.messages())
+        totals = self._processes.totals()
+        self.counts.update(totals, self.timeline.now_ns())
+        self.received = sum(totals.values())
+
+    def _put_counts(self, *, ended: bool = False) -> None:
+        for fields in self.counts.final(ended=ended):
+            self.journal.put(CountRecord, counter=self.counter, **fields)
 
     def _saved(self, synced: bool) -> None:
         del synced
@@ -389,15 +402,13 @@ class Meter:
         return {
             "boot": machine.boot,
             "machine": machine.name,
-            "leader": True,
-            "parent_pid": client.number,
-            "parent_began_ns": machine.alive.get(client.number),
+            "memory": client.memory.path,
             "start_ns": self.timeline.start_ns,
             "offset_ns": self.timeline.offset_ns,
             "now_ns": self.timeline.now_ns(),
-            "client": client.start["client"],
+            "counter": self.counter,
+            "units": ["image"],
             "devices": devices,
-            "counts": self.counts.state(),
         }
 
     def _put_job(self, resumes: str | None) -> None:
@@ -414,13 +425,14 @@ class Meter:
             versions={"gramwatt": "0"},
         )
 
-    def _continue(self, state: dict[str, Any] | None) -> None:
-        """Take over the readings of the last meter, or begin."""
-        self.timeline = self._earlier.in_order(self.timeline)
-        known = (state or {}).get("devices", {})
+    def _continue(self, state: dict[str, Any]) -> None:
+        """Go on with the readings of the last meter, or begin."""
+        known = state.get("devices", {})
         if state:
             offset_ns, start_ns = int(state["offset_ns"]), int(state["start_ns"])
             self.timeline = Timeline(self.timeline.clock, offset_ns, start_ns)
+        else:
+            self._after_earlier_runs()
         for gpu in self.client.gpus:
             name = gpu.device_id
             ledger = self._ledgers[name] = Ledger(name, self._schedule, self._emit)
@@ -446,6 +458,16 @@ class Meter:
                     self.client.first_uj[name] = self._uj[name]
                     self.client.saved_uj[name] = self._uj[name]
             self._first_uj[name] = self._uj[name]
+
+    def _after_earlier_runs(self) -> None:
+        """Where the wall clock was set back since an earlier run, go on from that run's time."""
+        boot = self.client.machine.boot
+        states = [s for s in SpoolFolder(self.folder).states() if s.get("boot") == boot]
+        last = max(states, key=lambda s: int(s["now_ns"]) - int(s["offset_ns"]), default=None)
+        if last is not None and self.timeline.start_ns < int(last["now_ns"]):
+            offset_ns = int(last["offset_ns"])
+            start_ns = self.client.start["at_ns"] + offset_ns
+            self.timeline = Timeline(self.timeline.clock, offset_ns, start_ns)
 
     def _read(self) -> None:
         now_ns = self.timeline.now_ns()

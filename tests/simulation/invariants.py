@@ -289,13 +289,16 @@ def _by_day(fields: dict[str, Any]) -> list[tuple[str, float]]:
 
 def _may_be_more(job: Job) -> bool:
     """Whether more may be in the journals than is certain: a power cut, or death in a write."""
-    return any(client.cut or client.writing for client in job.clients)
+    clients = job.clients
+    return any(c.cut or c.writing or c.forgotten or not c.has_saved for c in clients)
 
 
 def _certain_count(client: Client) -> float:
+    """What is in memory counts, whoever dies, once a meter has said where that is."""
     if client.cut:
         return 0.0
-    return client.saved_count if client.state == "lost" else client.counted
+    kept = client.has_saved and not client.forgotten
+    return client.counted if kept else client.saved_count
 
 
 def _expected_end(job: Job, lines: dict[Any, Line]) -> tuple[str, int | None] | None:

@@ -16,8 +16,6 @@ import sqlalchemy as sa
 
 from gramwatt.collectors.journal import recovery, writer
 from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.collectors.meter import count_buffer
-from gramwatt.collectors.meter.resume import EarlierMeters
 from gramwatt.collectors.spool import send
 from gramwatt.service.jobs import journal
 from gramwatt.service.jobs import scoring as score_job
@@ -155,29 +153,35 @@ def answers_before_the_disk() -> Iterator[None]:
 
 def forgets_the_readings() -> AbstractContextManager[Any]:
     """A restarted meter does not continue from where the dead one had saved."""
-    return patch.object(EarlierMeters, "leader_state", lambda self, timeline, relayed: None)
+    return patch.object(SpoolFolder, "state", lambda self, writer: None)
 
 
-def counts_again_after_a_restart() -> AbstractContextManager[Any]:
-    """Each meter of a client numbers the client's lines anew, so that none is known."""
+def adds_up_totals() -> AbstractContextManager[Any]:
+    """A line with all that was counted so far counts as that much more."""
+    from gramwatt.sci.journal import merge
 
-    def patched(self: Any, *args: Any) -> None:
-        original(self, *args)
-        self._writer += f"-{_world().draw.getrandbits(32):08x}"
-
-    original = count_buffer.CountBuffer.__init__
-    return patch.object(count_buffer.CountBuffer, "__init__", patched)
+    return patch.object(merge, "increments", list)
 
 
-def counts_are_confirmed_before_the_disk() -> AbstractContextManager[Any]:
-    """A client forgets lines that its meter has, though the disk has not taken them."""
-    received = property(lambda self: self._closed.get(self._writer, 0))
-    return patch.object(count_buffer.CountBuffer, "saved", received)
+def replaces_what_was_about_to_be_appended() -> AbstractContextManager[Any]:
+    """A meter that goes on forgets the open file of the one that was killed."""
+    return patch.object(writer.Journal, "_go_on", _without_open(writer.Journal._go_on))
+
+
+def numbers_lines_anew() -> AbstractContextManager[Any]:
+    """A meter that goes on in a file uses its numbers again."""
+    original = writer.Journal._go_on
+
+    def patched(self: Any, descriptor: int) -> None:
+        original(self, descriptor)
+        self.seq = 0
+
+    return patch.object(writer.Journal, "_go_on", patched)
 
 
 def loses_counts_of_the_dead() -> AbstractContextManager[Any]:
     """Closing a dead job leaves out what it had counted and not journaled."""
-    return patch.object(recovery, "open_counts", lambda writers, client: [])
+    return patch.object(recovery, "_counted", lambda state, at: [])
 
 
 def heard_by_the_jobs_clock() -> AbstractContextManager[Any]:
@@ -310,6 +314,15 @@ def running_jobs_are_spent_twice() -> AbstractContextManager[Any]:
     return patch.object(spending, "_running", patched)
 
 
+def _without_open(go_on: Callable[..., None]) -> Callable[..., None]:
+    def patched(self: Any, descriptor: int) -> None:
+        path = self.path
+        with patch.object(type(self), "path", path.with_name("nothing.jsonl")):
+            go_on(self, descriptor)
+
+    return patched
+
+
 def _without_errors(action: Callable[..., Any]) -> Callable[..., bool]:
     def patched(*args: Any) -> bool:
         try:
@@ -348,8 +361,9 @@ BUGS = (
     Bug(2, never_syncs),
     Bug(13, answers_before_the_disk),
     Bug(2, forgets_the_readings),
-    Bug(2, counts_again_after_a_restart),
-    Bug(58, counts_are_confirmed_before_the_disk),
+    Bug(2, adds_up_totals),
+    Bug(2, replaces_what_was_about_to_be_appended),
+    Bug(2, numbers_lines_anew),
     Bug(16, loses_counts_of_the_dead),
     Bug(10, heard_by_the_jobs_clock),
     Bug(1, first_day_only),

@@ -64,6 +64,11 @@ class Machine:
     """Every `gramwatt sync` that ran there."""
 
     @property
+    def memory(self) -> Path:
+        """What stands for its memory: jobs' folders, which a power cut takes."""
+        return self.home.parent / f"{self.name}-memory"
+
+    @property
     def boot(self) -> str:
         """The kernel's id of this boot."""
         return f"boot-{self.name}-{self.boots}"

@@ -243,6 +243,7 @@ def _count_columns(count: CountRecord) -> dict[str, Any]:
         "unit": count.unit,
         "amount": count.amount,
         "phase": count.phase,
+        "counter": count.counter,
         "extra": to_text(count.extra) if count.extra else None,
     }
 

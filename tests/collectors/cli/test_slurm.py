@@ -94,7 +94,7 @@ def test_a_job_that_epilog_says_nothing_of_ends_after_its_last_step(
         def send_notice(self, text: str) -> None:
             sent.append(text)
 
-    monkeypatch.setattr(slurm.ChildClient, "find", lambda _pid: Client())
+    monkeypatch.setattr(slurm.Client, "find", lambda _pid: Client())
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     folder = tmp_path / "5.0"
     folder.mkdir()

@@ -19,7 +19,7 @@ from gramwatt.collectors.devices.shared_board import (
     shares,
 )
 from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, DeviceRecord, EndRecord, decode
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
@@ -133,7 +133,7 @@ def gpu_j(rig: Rig, job_id: str = "job", *kinds: str) -> float:
     return sum(energy_j(device.intervals, *kinds) for device in found)
 
 
-def run(rig: Rig, duration_s: float, environ: dict[str, str], pid: int = ME) -> NodeMeter:
+def run(rig: Rig, duration_s: float, environ: dict[str, str], pid: int = ME) -> JobMeter:
     meter = rig.start(pid=pid, environ=environ)
     rig.run(duration_s, meter)
     rig.stop(meter)

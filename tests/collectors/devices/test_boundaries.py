@@ -88,7 +88,7 @@ def test_a_boundary_whose_reads_fail_ends_and_holds_no_other_device_up(
     meter = rig.start()
     rig.run(fails_at_s, meter)
     for number in range(3):
-        meter.handle({"cmd": "window", "name": str(number), "start_ns": rig.clock.mono_ns()})
+        rig.send(meter, cmd="window", name=str(number), start_ns=rig.clock.now_ns())
     before = list(calls)
     rig.run(60, meter)
     assert calls[0] - before[0] <= 250 + 3 * 50 + 60 + 10

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.collectors.meter.test_node_meter import WAVES
+from tests.collectors.meter.test_job_meter import WAVES
 from tests.collectors.rig import Rig, energy_j, gpu
 
 ALIASED = {"type": "square", "low_w": 100, "high_w": 400, "period_s": 1.0, "duty": 0.7}

@@ -81,10 +81,10 @@ def test_a_window_of_a_training_is_billed_what_the_counter_counted(tmp_path: Pat
     for number in range(9):
         rig.run(draw.uniform(0.2, 0.5), meter)
         start_s, name = rig.moment_s, f"epoch-{number}"
-        line = {"cmd": "window", "name": name, "start_ns": rig.clock.mono_ns()}
-        meter.handle(line)
+        line = {"cmd": "window", "name": name, "start_ns": rig.clock.now_ns()}
+        rig.send(meter, **line)
         rig.run(draw.uniform(3, 6), meter)
-        meter.handle({**line, "mono_ns": rig.clock.mono_ns(), "counts": []})
+        rig.send(meter, **line, end_ns=rig.clock.now_ns(), counts=[])
         truths_j[name] = counted_j("training", start_s, rig.moment_s)
     rig.run(1, meter)
     rig.stop(meter)

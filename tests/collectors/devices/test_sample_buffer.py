@@ -10,7 +10,7 @@ import pytest
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.sample_buffer import SILENT_NS, SampleBuffer
 from gramwatt.sci.journal.records import DeviceRecord
-from tests.collectors.meter.test_node_meter import WAVES
+from tests.collectors.meter.test_job_meter import WAVES
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 BUFFER = {"period_s": 0.02, "length": 150}

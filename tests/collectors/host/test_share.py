@@ -8,7 +8,7 @@ import pytest
 
 from gramwatt.collectors.common import identity
 from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.sci.journal.merge import MergedDevice, MergedJob, merge
 from gramwatt.sci.journal.records import IntervalRecord, decode
 from tests.collectors.rig import Rig, energy_j, gpu
@@ -24,7 +24,7 @@ def memory(rig: Rig, job_id: str) -> MergedDevice:
     return found
 
 
-def started(rig: Rig, job_id: str, pid: int) -> NodeMeter:
+def started(rig: Rig, job_id: str, pid: int) -> JobMeter:
     return rig.start(job_id=job_id, pid=pid, mark=(rig.clock.mono_ns(), rig.clock.wall_ns()))
 
 

@@ -90,13 +90,13 @@ def test_two_runs_of_one_job_around_a_sync_are_both_delivered(
 def test_a_meter_whose_folder_goes_away_takes_its_lines_along(tmp_path: Path, how: str) -> None:
     rig = Rig(tmp_path, gpu())
     meter = rig.start(config={"server": "https://key:word@server"})
-    rig.count(meter, 4)
+    rig.count(4)
     rig.run(35, meter)
     if how == "deleted":
         shutil.rmtree(rig.folder().path)
     else:
         rig.folder().path.rename(tmp_path / "elsewhere")
-    rig.count(meter, 8)
+    rig.count(8)
     rig.run(35, meter)
     rig.stop(meter)
     assert rig.folder().server() == "https://server"
@@ -148,7 +148,7 @@ def test_a_run_that_begins_and_ends_while_its_folder_is_moved_away_is_delivered(
 
     def run(amount: int) -> None:
         meter = rig.start()
-        rig.count(meter, amount)
+        rig.count(amount)
         rig.stop(meter)
 
     second = Thread(target=run, args=(8,))
@@ -166,8 +166,7 @@ def test_a_run_that_begins_and_ends_while_its_folder_is_moved_away_is_delivered(
     sent = delivered_by_sync(rig, monkeypatch, refused)
     second.join(60)
     sent += delivered_by_sync(rig, monkeypatch, refused)
-    unique = {(r.writer, r.seq): r.amount for r in by_type(sent, CountRecord)}
-    assert sum(unique.values()) == 12
+    assert sum(count.amount for count in merge(sent).counts) == 12
     assert spool.folders(tmp_path) == []
 
 
@@ -180,7 +179,7 @@ def test_a_meter_does_not_wait_long_for_a_sync_that_was_stopped_while_it_held_th
     held = spool.lock_folder(rig.folder().path, fcntl.LOCK_EX)
     assert held is not None
     meter = rig.start()
-    rig.count(meter, 4)
+    rig.count(4)
     rig.stop(meter)
     assert delivered_by_sync(rig, monkeypatch)
     assert spool.folders(tmp_path)
@@ -197,7 +196,7 @@ def test_a_lost_reply_and_a_delivered_folder_together_double_no_count(
     rig = Rig(tmp_path)
     rig.clients[100] = rig.clock.now_ns()
     first = rig.start(pid=100)
-    rig.count(first, 4)
+    rig.count(4)
     rig.run(21, first)
     rig.kill(first)  # no reply arrives
     if not client_lives:
@@ -206,11 +205,10 @@ def test_a_lost_reply_and_a_delivered_folder_together_double_no_count(
     assert bool(spool.folders(tmp_path)) == client_lives
     if client_lives:
         second = rig.start(pid=100, restart=1)
-        rig.count(second, 8)
+        rig.count(8)
         rig.stop(second)
         sent += delivered_by_sync(rig, monkeypatch)
-    unique = {(r.writer, r.seq): r.amount for r in by_type(sent, CountRecord)}
-    assert sum(unique.values()) == (12 if client_lives else 4)
+    assert sum(count.amount for count in merge(sent).counts) == (12 if client_lives else 4)
     assert spool.folders(tmp_path) == []
 
 
@@ -222,7 +220,7 @@ def test_a_power_cut_after_an_upload_whose_answer_was_lost_doubles_no_count(
     rig = Rig(tmp_path)
     meter = rig.start()
     rig.run(1, meter)
-    rig.count(meter, 12)
+    rig.count(12)
     rig.stop(meter)
     (path,) = rig.folder().path.glob("*.jsonl")
     assert on_disk[path.stat().st_ino] < path.stat().st_size, "a power cut takes the last lines"
@@ -238,8 +236,7 @@ def test_a_power_cut_after_an_upload_whose_answer_was_lost_doubles_no_count(
     os.truncate(path, on_disk[path.stat().st_ino])
     rig.boot = "boot-2"
     stored += delivered_by_sync(rig, monkeypatch)
-    unique = {(r.writer, r.seq): r.amount for r in by_type(stored, CountRecord)}
-    assert sum(unique.values()) == 12
+    assert sum(count.amount for count in merge(stored).counts) == 12
 
 
 def sizes_on_disk(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.writer import Journal
-from gramwatt.sci.journal.records import CountRecord, EndRecord, IntervalRecord, JobRecord, decode
+from gramwatt.sci.journal.records import EndRecord, IntervalRecord, JobRecord, decode
 from tests.collectors.journal.test_writer import full_disk
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
@@ -61,9 +60,13 @@ def test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead(tmp_path: P
         job = rig.merged()
         assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * (lived_s + gap_s + 60))
         assert {i.kind for i in rig.gpu_intervals()} == {"measured"}
-        resumed = [record.resumes for record in by_type(rig.records(), JobRecord)]
-        assert resumed.count(first.journal.base["writer"]) == 1
-        assert (job.state, len(resumed)) == ("completed", 2)
+        assert {line.writer.removesuffix("-open") for line in rig.records()} == {
+            first.journal.base["writer"]
+        }
+        numbers = [line.seq for line in rig.records() if not line.writer.endswith("-open")]
+        assert sorted(numbers) == list(range(1, len(numbers) + 1))
+        assert job.state == "completed"
+        assert [notice.code for notice in job.notices].count("meter-replaced") == 1
         assert not any(notice.code == "overlap-removed" for notice in job.notices)
         assert close_dead(rig.folder())
         assert rig.merged().state == "completed"
@@ -119,12 +122,11 @@ def test_counts_survive_the_meter_once_each(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     first = rig.start()
     for _ in range(25):
-        rig.count(first, 4)
+        rig.count(4)
         rig.run(1, first)
     rig.kill(first)
-    # The last of them were in the meter's memory only, so the client sends its lines again.
     second = rig.start(restart=1)
-    rig.count(second, 1)
+    rig.count(1)
     rig.stop(second)
     assert sum(count.amount for count in rig.merged().counts) == 25 * 4 + 1
 
@@ -133,82 +135,24 @@ def test_counts_in_the_open_file_are_closed_by_the_recovery(tmp_path: Path) -> N
     rig = Rig(tmp_path)
     meter = rig.start()
     rig.run(400, meter)  # one-minute intervals now, so a count waits longer than the open file
-    rig.count(meter, 7)
+    rig.count(7)
     rig.run(10.5, meter)
-    rig.count(meter, 5)
+    rig.count(5)
     rig.run(10.5, meter)
     rig.kill(meter)
     assert close_dead(rig.folder())
-    assert sum(c.amount for c in by_type(rig.records(), CountRecord)) == 12
-
-
-def test_four_ranks_are_one_set_of_energy(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    ranks = [rig.start(pid=100 + n, role="track", environ={"LOCAL_RANK": str(n)}) for n in range(4)]
-    assert [meter.devices is not None for meter in ranks] == [True, False, False, False]
-    for meter in ranks:
-        rig.count(meter, 10)
-    start_ns = rig.clock.now_ns()
-    rig.run(60, *ranks)
-    for meter in ranks:
-        end_ns = rig.clock.now_ns()  # the devices are the job's until its last rank ends
-        rig.stop(meter)
-    job = rig.merged()
-    truth_j = rig.truth_j(start_ns, end_ns)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=POWER_W * 0.01)
-    assert sum(count.amount for count in job.counts) == 40
-    assert job.state == "completed"
-    assert {record.rank for record in by_type(rig.records(), JobRecord)} == {0, 1, 2, 3}
-
-
-@pytest.mark.parametrize("killed", [True, False])
-def test_a_relay_takes_over_without_a_gap(tmp_path: Path, killed: bool) -> None:
-    rig = Rig(tmp_path, gpu())
-    start_ns = rig.clock.now_ns()
-    leader, relay = (rig.start(pid=pid, role="track") for pid in (100, 101))
-    rig.run(47.5, leader, relay)
-    if killed:
-        rig.kill(leader)
-    else:
-        rig.stop(leader)
-    rig.run(30, relay)
-    assert relay.devices is not None
-    truth_j = rig.truth_j(start_ns, rig.clock.now_ns())
-    rig.stop(relay)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, rel=1e-6)
-    assert rig.merged().state == ("running" if killed else "completed")
-    assert close_dead(rig.folder())
-    # The dead rank's end was never seen; the others do not speak for it.
-    assert len(by_type(rig.records(), EndRecord)) == 2
-
-
-def test_a_meter_that_is_brought_back_to_end_its_job_leaves_no_gap(tmp_path: Path) -> None:
-    """It begins after its client's end; another rank's meter goes on from there."""
-    rig = Rig(tmp_path, gpu())
-    start_ns, mark = rig.clock.now_ns(), rig.mark
-    leader, relay = (rig.start(pid=pid, role="track") for pid in (100, 101))
-    rig.run(47.5, leader, relay)
-    ended_ns = rig.clock.mono_ns()
-    rig.kill(leader)
-    rig.run(3)
-    rig.stop(rig.start(pid=100, role="track", mark=mark), mono_ns=ended_ns)
-    rig.run(30, relay)
-    lasted_s = (rig.clock.now_ns() - start_ns) / 1e9
-    rig.stop(relay)
-    for device in rig.merged().devices:
-        spans = [(interval.start, interval.end) for interval in device.intervals]
-        assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
-        assert (spans[-1][1] - spans[0][0]).total_seconds() == pytest.approx(lasted_s, abs=1e-3)
+    assert sum(c.amount for c in rig.merged().counts) == 12
 
 
 def test_ranks_that_see_one_gpu_each_are_measured_together(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu(), gpu({"type": "constant", "power_w": 400.0}))
     first = rig.start(pid=100, environ={"CUDA_VISIBLE_DEVICES": "0"})
-    second = rig.start(pid=101, environ={"CUDA_VISIBLE_DEVICES": "1"})
-    rig.run(60, first, second)
-    rig.stop(second)
+    rig.enter(101, environ={"CUDA_VISIBLE_DEVICES": "1"})
+    rig.run(60, first)
+    rig.stop(first, pid=101)
+    assert not first.closed
     rig.stop(first)
-    assert energy_j(rig.gpu_intervals(0)) == pytest.approx(250 * 60, rel=1e-6)
+    assert energy_j(rig.gpu_intervals(0)) == pytest.approx(250 * 60, rel=1e-3)
     assert energy_j(rig.gpu_intervals(1)) == pytest.approx(400 * 60, rel=1e-3)
 
 
@@ -217,6 +161,7 @@ def test_a_later_job_under_the_same_id_does_not_pay_for_the_time_between(tmp_pat
     first = rig.start(pid=100)
     rig.run(20, first)
     rig.kill(first)
+    rig.die()
     rig.clock.sleep(3600)
     rig.now()
     second = rig.start(pid=200)
@@ -225,6 +170,58 @@ def test_a_later_job_under_the_same_id_does_not_pay_for_the_time_between(tmp_pat
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 40, abs=POWER_W * 10.1)
     assert close_dead(rig.folder())
     assert len(by_type(rig.records(), EndRecord)) == 2
+
+
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [
+        (["completed", "completed"], ("completed", 0)),
+        (["completed", "failed"], ("failed", 3)),
+        (["failed", "completed"], ("failed", 3)),
+        ([None, "completed"], ("killed", None)),
+    ],
+)
+def test_a_job_ends_with_its_last_rank_and_as_the_first_bad_one(
+    tmp_path: Path, ends: list[str | None], state: tuple[str, int | None]
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start(pid=100, role="track")
+    rig.enter(101, "track")
+    rig.enter(102, "worker")
+    rig.run(10, meter)
+    for pid, end in zip((100, 101), ends, strict=True):
+        assert not meter.closed
+        if end:
+            rig.stop(meter, end, pid=pid, exit_code=3 if end == "failed" else 0)
+        else:
+            rig.die(pid)
+            rig.run(2, meter)
+    assert meter.closed, "a worker that is still there does not hold it up"
+    merged = rig.merged()
+    assert (merged.state, merged.exit_code) == state
+    assert len(by_type(rig.records(), EndRecord)) == 1
+
+
+def test_who_enters_while_the_job_is_closed_keeps_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start(pid=100, role="track")
+    rig.run(5, meter)
+
+    def enter() -> None:
+        monkeypatch.undo()
+        rig.enter(101, "track")
+        meter.memory.close()
+
+    monkeypatch.setattr(meter.memory, "close", enter)
+    rig.stop(meter)
+    assert not meter.closed
+    assert not meter.memory.closed
+    rig.run(5, meter)
+    rig.stop(meter, pid=101)
+    assert meter.closed
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 10, rel=1e-3)
 
 
 def test_after_a_reboot_nothing_is_resumed(tmp_path: Path) -> None:
@@ -236,29 +233,7 @@ def test_after_a_reboot_nothing_is_resumed(tmp_path: Path) -> None:
     second = rig.start(restart=1)
     rig.run(5, second)
     rig.stop(second)
-    assert all(record.resumes is None for record in by_type(rig.records(), JobRecord))
-    assert len(rig.folder().unclosed()) == 1
-
-
-def test_a_rank_whose_meter_is_resumed_after_the_clock_was_set_back_ends_when_it_ends(
-    tmp_path: Path,
-) -> None:
-    """The second rank goes on in the first one's time, 2 h ahead of the clock that was set back."""
-    rig = Rig(tmp_path, gpu())
-    first = rig.start(pid=100, role="track")
-    rig.run(50, first)
-    rig.kill(first)
-    rig.clock.jump_wall(-7200)
-    rig.now()
-    second = rig.start(pid=101, role="track")
-    rig.run(50, second)
-    rig.kill(second)
-    third = rig.start(pid=101, role="track", restart=1)
-    rig.run(50, third)
-    rig.stop(third)
-    (end,) = by_type(rig.records(), EndRecord)
-    began = rig.gpu_intervals()[0].start
-    assert (end.ended_at - began).total_seconds() == pytest.approx(150, abs=1)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 25, abs=POWER_W * 10)
 
 
 def test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement(tmp_path: Path) -> None:
@@ -310,64 +285,6 @@ def test_recovery_of_a_meter_that_wrote_nothing_but_its_job(tmp_path: Path) -> N
     assert job.started_at.timestamp() == rig.mark[1] / NS_PER_S
 
 
-def test_a_rank_that_outlives_the_leader_by_a_moment_is_measured_to_its_end(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    start_ns = rig.clock.now_ns()
-    leader, relay = (rig.start(pid=pid, role="track") for pid in (100, 101))
-    rig.run(20.2, leader, relay)
-    rig.stop(leader)
-    rig.clock.sleep(0.4)  # less than the second between two tries for the lock
-    end_ns = rig.clock.now_ns()
-    rig.stop(relay)
-    truth_j = rig.truth_j(start_ns, end_ns)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=POWER_W * 0.01)
-
-
-def test_a_relay_goes_on_from_a_leader_that_died_before_it_saved_again(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    leader = rig.start(pid=100)
-    rig.run(13, leader)
-    relay = rig.start(pid=101)
-    rig.run(3, leader, relay)  # the leader's state is older than the relay's client
-    rig.kill(leader)
-    rig.run(10, relay)
-    rig.stop(relay)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 26, rel=1e-3)
-
-
-@pytest.mark.parametrize("lives", [True, False])
-def test_a_rank_that_joins_after_the_leaders_death_fills_the_gap_if_the_job_lived(
-    tmp_path: Path, lives: bool
-) -> None:
-    rig = Rig(tmp_path, gpu())
-    if lives:
-        rig.clients[100] = rig.clock.now_ns()
-    first = rig.start(pid=100)
-    rig.run(20.5, first)
-    rig.kill(first)
-    rig.clock.sleep(30)
-    rig.now()
-    second = rig.start(pid=101)
-    rig.run(10, second)
-    rig.stop(second)
-    gap_j = POWER_W * 30 if lives else 0.0
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 30.5 + gap_j, abs=POWER_W * 10)
-
-
-def test_a_process_with_the_same_number_is_not_the_client_of_then(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    first = rig.start(pid=100)
-    rig.run(20.5, first)
-    rig.kill(first)
-    rig.clock.sleep(3000)
-    rig.clients[100] = rig.clock.now_ns()
-    rig.now()
-    second = rig.start(pid=101)
-    rig.run(10, second)
-    rig.stop(second)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 30.5, abs=POWER_W * 10)
-
-
 def test_a_meter_brought_back_after_the_machine_slept_knows_its_client(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu())
     boot_ns = rig.clock.now_ns()
@@ -390,33 +307,12 @@ def test_a_job_of_one_reading_has_an_estimate_instead_of_nothing(tmp_path: Path)
     assert energy_j(rig.gpu_intervals(), "estimated") == pytest.approx(POWER_W * 0.2)
 
 
-def test_a_clock_set_between_two_ranks_does_not_bend_the_job(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    start_ns = rig.clock.now_ns()
-    leader = rig.start(pid=100, role="track")
-    rig.run(20, leader)
-    rig.clock.jump_wall(-3600)
-    rig.now()
-    relay = rig.start(pid=101, role="track")
-    rig.run(20, leader, relay)
-    rig.stop(leader)
-    rig.run(20, relay)
-    end_ns = rig.clock.now_ns()
-    rig.stop(relay)
-    job = rig.merged()
-    truth_j = rig.truth_j(start_ns, end_ns)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, rel=1e-3)
-    ram = next(d for d in job.devices if d.record.device_class == "ram")
-    assert energy_j(ram.intervals) == pytest.approx(64 * 0.19 * (end_ns - start_ns) / NS_PER_S)
-    ends = sorted(end.ended_at for end in by_type(rig.records(), EndRecord))
-    assert (ends[1] - ends[0]).total_seconds() == pytest.approx(20, abs=0.5)
-
-
 def test_a_clock_set_back_between_two_lives_of_a_job_hides_none_of_them(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu())
     first = rig.start(pid=100)
     rig.run(300, first)
     rig.stop(first, "failed")
+    rig.die()
     rig.clock.jump_wall(-200)
     rig.clock.sleep(5)
     rig.now()

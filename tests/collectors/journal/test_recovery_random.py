@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter.job_meter import JobMeter
 from tests.collectors.rig import Rig, energy_j, gpu
 
 pytestmark = pytest.mark.long
@@ -34,15 +34,14 @@ class Life:
         self.start_ns = self.rig.now()
         self.counted = 0
         ranks = self.draw.choice([1, 1, 2, 3])
-        self.meters: list[NodeMeter] = [self._start(rank) for rank in range(ranks)]
+        self.meters: list[JobMeter] = [self._start(rank) for rank in range(ranks)]
 
     def live(self) -> None:
         for _ in range(self.draw.randrange(1, 12)):
             most_s = self.draw.choice([0.05, 0.3, 2, 11, 45, 200, 900])
             self.rig.run(most_s * self.draw.random(), *self.meters)
-            for meter in self.meters:
-                self.rig.count(meter, 1)
-                self.counted += 1
+            self.rig.count(1)
+            self.counted += 1
             self._incident()
 
     def _incident(self) -> None:
@@ -59,7 +58,7 @@ class Life:
             self.rig.clock.suspend(self.draw.uniform(1, 5_000))
             self.rig.run(11, *self.meters)
 
-    def _start(self, rank: int, **more: int) -> NodeMeter:
+    def _start(self, rank: int, **more: int) -> JobMeter:
         return self.rig.start(pid=100 + rank, role="track", **more)
 
 

@@ -12,7 +12,7 @@ import pytest
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule, moment
 from gramwatt.collectors.journal.writer import Journal
-from gramwatt.collectors.meter import node_meter
+from gramwatt.collectors.meter import job_meter
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.sci.journal.records import CountRecord, IntervalRecord, decode
 from tests.collectors.rig import Rig, energy_j, gpu
@@ -120,13 +120,13 @@ def test_lines_are_numbered_from_one_and_decode(journal: Journal) -> None:
 
 def test_the_open_file_holds_what_is_about_to_be_appended(journal: Journal) -> None:
     journal.put(IntervalRecord, **fields(0, 10, 5))
-    assert journal.write_open({"boot": "b"}, [fields(10, 12, 1)])
+    assert journal.write_open({"boot": "b"}, [(IntervalRecord, fields(10, 12, 1))])
     state, *lines = journal.path.with_suffix(".open").read_bytes().splitlines()
-    assert json.loads(state) == {"state": {"boot": "b"}}
+    assert json.loads(state) == {"state": {"boot": "b", "open_seq": 2}}
     records = [decode(line) for line in lines]
     assert [(r.writer, r.seq) for r in records] == [("w-open", 1), ("w-open", 2)]
     journal.flush()
-    journal.write_open({}, [fields(10, 13, 2)])
+    journal.write_open({}, [(IntervalRecord, fields(10, 13, 2))])
     again = [decode(ln) for ln in journal.path.with_suffix(".open").read_bytes().splitlines()[1:]]
     assert [r.seq for r in again] == [3]
 
@@ -167,7 +167,7 @@ def test_a_full_disk_leaves_no_torn_line_and_nothing_out_later(
 def test_a_disk_full_for_long_costs_resolution_and_no_energy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_meter, "PENDING_MAX", 48)
+    monkeypatch.setattr(job_meter, "PENDING_MAX", 48)
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     rig.run(20, meter)

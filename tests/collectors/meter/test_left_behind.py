@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from gramwatt.collectors.journal.spool import folders
+from gramwatt.collectors.tracking.counts import JobFolder, clock_ns
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import decode
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.collectors.doubles.processes import with_gpus
+from tests.collectors.memory import file_of
 from tests.collectors.rig import energy_j
 
 POWER_W = 300.0
@@ -112,18 +114,17 @@ def test_a_meter_that_starts_after_its_wrapper_is_gone_measures_the_command(
     child = subprocess.Popen(["/bin/sh", "-c", script])
     gone = subprocess.Popen(["true"])
     gone.wait()
-    now = {"mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
-    start = {"cmd": "start", "job_id": "early", "role": "command", "parent_pid": gone.pid, **now}
-    lines = [json.dumps(line) for line in (start, {"cmd": "child", "pid": child.pid})]
-    meter = subprocess.Popen(
-        [sys.executable, "-m", "gramwatt.collectors.meter.main"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        env=environ(home, SPEC),
-    )
-    assert meter.stdin is not None
-    meter.stdin.write("\n".join([*lines, ""]).encode())
-    meter.stdin.close()
+    folder = JobFolder(str(tmp_path / "memory"))
+    os.mkdir(folder.path)
+    now = {"at_ns": clock_ns(), "wall_ns": time.time_ns()}
+    first = {"job_id": "early", "role": "command", "pid": gone.pid, "began_ns": 1, **now}
+    totals = file_of(folder, f"{gone.pid}-1-1", first)
+    totals.append({"cmd": "begin", "pid": child.pid, "at_ns": clock_ns()})
+    lock = folder.lock()
+    assert lock is not None
+    line = [sys.executable, "-m", "gramwatt.collectors.meter.main", folder.path]
+    meter = subprocess.Popen(line, stdin=lock, env=environ(home, SPEC))
+    os.close(lock)
     deadline = time.monotonic() + 60
     while not folders(home):
         assert time.monotonic() < deadline, "no journal was begun"

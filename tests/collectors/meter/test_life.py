@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common import identity
+from gramwatt.collectors.common import identity, proc
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.spool.send import NEIGHBOURS, sync
-from gramwatt.sci.journal.records import CountRecord, EndRecord, JobRecord
+from gramwatt.sci.journal.records import EndRecord, JobRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu, states
 
 DAY_S = 86_400
@@ -94,30 +94,13 @@ def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_locks")
-def test_without_locks_every_rank_measures_and_each_joule_counts_once(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    first = rig.start(pid=100)
-    rig.run(7, first)
-    second = rig.start(pid=101)
-    assert (first.devices is None, second.devices is None) == (False, False)
-    for meter in (first, second):
-        rig.count(meter, 5)
-    rig.run(50, first, second)
-    rig.stop(first)
-    rig.stop(second)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * 57, rel=2e-3)
-    assert sum(c.amount for c in rig.merged().counts) == 10
-    assert rig.merged().state == "completed"
-
-
-@pytest.mark.usefixtures("no_locks")
 def test_without_locks_a_folder_is_dead_after_a_quarter_of_an_hour_of_silence(
     tmp_path: Path,
 ) -> None:
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     rig.run(30, meter)
-    rig.count(meter, 5)
+    rig.count(5)
     meter.save_soon()
     rig.run(1, meter)
     rig.kill(meter)
@@ -138,8 +121,24 @@ def test_without_locks_a_folder_is_dead_after_a_quarter_of_an_hour_of_silence(
     assert close_dead(folder)
     assert sorted(path.name for path in folder.path.iterdir()) == before
     assert recovery.read_bytes() == said
-    assert sum(c.amount for c in by_type(rig.records(), CountRecord)) == 5
+    assert sum(c.amount for c in rig.merged().counts) == 5
     assert rig.merged().state == "lost"
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_a_home_without_locks_is_reported_at_once_and_its_ended_jobs_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.clients[os.getpid()] = 5
+    meter = rig.start()
+    assert any("cannot be locked" in text for text in meter.advice)
+    rig.run(3, meter)
+    monkeypatch.setattr(proc, "boot_id", lambda: rig.boot)
+    monkeypatch.setattr(proc, "process_start_ns", lambda _pid: 5)
+    assert rig.folder().is_live()
+    monkeypatch.setattr(proc, "process_start_ns", lambda _pid: None)
+    assert not rig.folder().is_live(), "the meter is known by its process"
 
 
 def test_neither_host_nor_user_is_named_in_any_file_unless_allowed(
@@ -192,7 +191,7 @@ def test_the_state_of_a_living_job_says_whose_it_is_and_ends_with_it(tmp_path: P
     meter = rig.start(pid=4242)
     rig.run(15, meter)
     (state,) = states(rig.folder()).values()
-    assert (state["parent_pid"], state["leader"], state["boot"]) == (4242, True, "boot-1")
+    assert (state["memory"], state["boot"]) == (meter.memory.path, "boot-1")
     rig.stop(meter)
     assert len(by_type(rig.records(), JobRecord)) == 1
     assert not rig.folder().is_live()

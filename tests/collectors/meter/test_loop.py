@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +17,7 @@ from tests.collectors.rig import Rig, gpu, states
 class Failing:
     """A meter whose every tick raises, and that is closed after `length_s`."""
 
-    role, devices, unreported = "command", None, ()
-    counts = SimpleNamespace(saved=0)
+    role = "command"
     config = SimpleNamespace(metrics=None, server=None)
     timeline = SimpleNamespace(now_ns=time.monotonic_ns)
 
@@ -31,6 +31,9 @@ class Failing:
     def closed(self) -> bool:
         return time.monotonic() > self._until
 
+    def running(self) -> list[int]:
+        return []
+
     def due_ns(self) -> int:
         return 0
 
@@ -41,8 +44,10 @@ class Failing:
 
 def test_a_tick_that_always_raises_does_not_spin() -> None:
     meter: Any = Failing(0.5)
-    channel: Any = SimpleNamespace(ended=False, commands=list)
-    Loop(meter, channel, None).run()
+    reading, writing = os.pipe()
+    Loop(meter, reading).run()
+    os.close(reading)
+    os.close(writing)
     assert 1 <= meter.ticks <= 2
     assert len(meter.lines) == meter.ticks
 

@@ -2,20 +2,19 @@
 
 Job killed, out of memory (SIGKILL both)
     collectors/tracking/test_end_to_end.py::test_a_killed_job_is_closed_by_its_meter
-    collectors/meter/test_meter_process.py::test_a_killed_job_is_noticed_though_its_channel_stays_open
+    collectors/meter/test_kills_real.py::test_kills_lose_and_double_nothing
 Forgotten stop
     collectors/tracking/test_track.py::test_a_forgotten_stop_completes_at_exit
     collectors/tracking/test_track.py::test_a_forgotten_stop_fails_when_the_script_does
 Meter killed
     collectors/tracking/test_end_to_end.py::test_a_killed_meter_loses_no_energy
     collectors/tracking/test_end_to_end.py::test_killed_meters_lose_no_count
-    collectors/meter/test_count_buffer.py::test_what_is_sent_again_counts_once_though_the_reply_was_lost
     collectors/journal/test_recovery.py::test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead
     collectors/journal/test_recovery.py::test_counts_survive_the_meter_once_each
     collectors/meter/test_windows.py::test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost
 Both killed, closed by sync, by the next run of the node, by the server
     collectors/tracking/test_end_to_end.py::test_killing_both_is_closed_by_sync_at_the_last_journaled_state
-    collectors/meter/test_meter_process.py::test_killing_both_loses_at_most_ten_seconds_and_is_closed_later
+    collectors/journal/test_recovery.py::test_killing_meter_and_job_loses_at_most_ten_seconds
     collectors/meter/test_life.py::test_the_next_jobs_sync_closes_what_others_have_left
     service/tasks/test_scheduler.py::test_the_scheduler_closes_a_silent_job_by_its_own_clock
 Power cut
@@ -31,7 +30,6 @@ SIGTERM to the wrapper
     collectors/cli/test_run.py::test_the_exit_code_is_the_commands_own
 Ranks on one node
     collectors/tracking/test_end_to_end.py::test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts
-    collectors/journal/test_recovery.py::test_a_relay_takes_over_without_a_gap
     collectors/journal/test_recovery.py::test_ranks_that_see_one_gpu_each_are_measured_together
     collectors/common/test_launches.py::test_ranks_of_a_launch_are_one_job
     collectors/meter/test_survival.py::test_processes_of_a_pool_join_the_job_that_started_them
@@ -46,14 +44,14 @@ Visible devices
     collectors/devices/test_visibility.py::test_nvidia_visible_devices
     collectors/devices/test_visibility.py::test_cuda_decides_before_slurm_and_the_container_runtime
     collectors/devices/test_visibility.py::test_slurm_numbers_beyond_the_list_are_said_and_not_billed
-    collectors/meter/test_node_meter.py::test_an_empty_visible_list_bills_no_gpu_and_asks_none
+    collectors/meter/test_job_meter.py::test_an_empty_visible_list_bills_no_gpu_and_asks_none
     collectors/meter/test_survival.py::test_what_a_kubernetes_device_plugin_hands_over_is_billed
 No counter; frozen, backwards, reset, spike
-    collectors/meter/test_node_meter.py::test_without_a_counter_power_is_integrated_ten_times_a_second
-    collectors/meter/test_node_meter.py::test_a_counter_that_lies_is_replaced_by_power_for_that_span_only
+    collectors/meter/test_job_meter.py::test_without_a_counter_power_is_integrated_ten_times_a_second
+    collectors/meter/test_job_meter.py::test_a_counter_that_lies_is_replaced_by_power_for_that_span_only
 GPU lost, NotSupported per call
-    collectors/meter/test_node_meter.py::test_a_lost_gpu_is_estimated_and_the_others_go_on
-    collectors/meter/test_node_meter.py::test_calls_that_are_not_supported_are_told_apart
+    collectors/meter/test_job_meter.py::test_a_lost_gpu_is_estimated_and_the_others_go_on
+    collectors/meter/test_job_meter.py::test_calls_that_are_not_supported_are_told_apart
     collectors/journal/test_recovery.py::test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement
 MIG, shared GPU
     collectors/devices/test_attribution.py::test_the_parts_are_at_most_the_whole_and_none_is_negative
@@ -61,21 +59,20 @@ MIG, shared GPU
     collectors/devices/test_attribution.py::test_a_time_shared_board_is_billed_by_use_and_memory
     collectors/devices/test_attribution.py::test_two_jobs_of_one_home_see_each_other_by_their_locks
 Grace-Hopper
-    collectors/meter/test_node_meter.py::test_grace_hopper_has_no_host_energy_on_top
+    collectors/meter/test_job_meter.py::test_grace_hopper_has_no_host_energy_on_top
 No GPU, no NVML, no RAPL, no network, no home that can be written
     collectors/tracking/test_end_to_end.py::test_a_broken_driver_never_changes_the_exit_code
     collectors/devices/test_nvml.py::test_a_machine_without_a_driver_says_so
-    collectors/meter/test_node_meter.py::test_a_device_nothing_can_be_read_of_has_no_energy_rather_than_zero
-    collectors/meter/test_node_meter.py::test_the_host_without_codecarbon_is_modelled_from_load_and_size
+    collectors/meter/test_job_meter.py::test_a_device_nothing_can_be_read_of_has_no_energy_rather_than_zero
+    collectors/meter/test_job_meter.py::test_the_host_without_codecarbon_is_modelled_from_load_and_size
     collectors/cli/test_app.py::test_sync_fails_and_keeps_the_journal_when_the_server_is_away
     collectors/cli/test_run.py::test_a_home_that_cannot_be_written_does_not_stop_the_command
-    collectors/meter/test_life.py::test_without_locks_every_rank_measures_and_each_joule_counts_once
+    collectors/meter/test_life.py::test_a_home_without_locks_is_reported_at_once_and_its_ended_jobs_are_closed
     service/store/test_store.py::test_no_wal_where_the_file_system_is_not_known_to_be_local
 Fork (data loaders)
-    collectors/tracking/test_track.py::test_forked_children_tell_the_meter_nothing
+    collectors/tracking/test_track.py::test_forked_children_count_and_end_nothing
     collectors/tracking/test_track.py::test_a_forked_child_starts_a_meter_only_when_the_job_has_ended
     collectors/tracking/test_children.py::test_what_a_fork_has_counted_is_kept_however_it_ends
-    collectors/meter/test_child_counts.py::test_meters_that_are_killed_at_any_moment_lose_and_double_nothing
 Notebooks
     collectors/meter/test_survival.py::test_a_notebook_ends_by_its_own_cell_or_with_its_kernel
 Re-entry

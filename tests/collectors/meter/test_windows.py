@@ -10,7 +10,7 @@ import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.meter.windows import WINDOWS_MAX
 from gramwatt.sci.journal.records import CountRecord, DeviceRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
@@ -23,17 +23,17 @@ STEPS = {"type": "steps", "low_w": 80, "high_w": 700, "step_s": 0.21, "seed": 3}
 class Windows:
     """A client's words for one meter."""
 
-    def __init__(self, rig: Rig, meter: NodeMeter) -> None:
+    def __init__(self, rig: Rig, meter: JobMeter) -> None:
         self.rig, self.meter = rig, meter
 
     def enter(self, name: str) -> dict[str, Any]:
-        line = {"cmd": "window", "name": name, "start_ns": self.rig.clock.mono_ns()}
-        self.meter.handle(line)
+        line = {"cmd": "window", "name": name, "start_ns": self.rig.clock.now_ns()}
+        self.rig.send(self.meter, **line)
         return line
 
     def leave(self, line: dict[str, Any], *counts: tuple[str | None, float]) -> None:
-        ended = {**line, "mono_ns": self.rig.clock.mono_ns(), "counts": list(counts)}
-        self.meter.handle(ended)
+        ended = {**line, "end_ns": self.rig.clock.now_ns(), "counts": list(counts)}
+        self.rig.send(self.meter, **ended)
 
 
 def lines(rig: Rig) -> list[CountRecord]:
@@ -181,13 +181,13 @@ def test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost(
     meter = rig.start()
     window = Windows(rig, meter).enter("epoch-1")
     rig.run(15, meter)
-    rig.count(meter, 5, None, "epoch-1")
+    rig.count(5, None, "epoch-1")
     rig.run(10, meter)
     rig.kill(meter)
     second = rig.start()
     rig.run(5, second)
     Windows(rig, second).leave(window, (None, 5.0))
-    rig.count(second, 3, None, "later")
+    rig.count(3, None, "later")
     rig.run(12, second)
     rig.kill(second)  # and nobody comes back: the recovery adds what waits
     assert close_dead(rig.folder())
@@ -202,12 +202,11 @@ def test_a_windows_line_is_no_reason_to_forget_a_count(tmp_path: Path) -> None:
     meter = rig.start()
     rig.run(30, meter)
     client = Windows(rig, meter)
-    rig.count(meter, 2)
-    meter.counts.flush(meter.journal.put)  # from here on counts wait for their schedule
+    rig.count(2)
     window = client.enter("w")
     rig.run(1, meter)
     client.leave(window)
-    rig.count(meter, 40)
+    rig.count(40)
     meter.save_soon()
     rig.run(0.5, meter)
     rig.kill(meter)
@@ -221,8 +220,8 @@ def test_a_line_without_a_meaning_is_ignored(tmp_path: Path) -> None:
     rig.run(1, meter)
     now_ns = rig.clock.mono_ns()
     bad = [("not a unit!", 1.0), ("image", 2.0)]
-    later = {"start_ns": now_ns, "mono_ns": now_ns - NS_PER_S, "counts": bad}
-    meter.handle({"cmd": "window", "name": "n" * 2_000, **later})
+    later = {"start_ns": now_ns, "end_ns": now_ns - NS_PER_S, "counts": bad}
+    rig.send(meter, cmd="window", name="n" * 2_000, **later)
     rig.stop(meter)
     (line,) = lines(rig)
     assert line.since == line.at

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.meter.count_buffer import CountBuffer
 from gramwatt.collectors.serving.counting import ServerCounts
 from gramwatt.collectors.serving.polling import START_TIME, Reading
 from gramwatt.collectors.serving.presets import PRESETS, names
@@ -25,14 +24,12 @@ class Counted:
         self.notices: list[str] = []
         self._given = servers([text], metrics)
         self._at_ns = START_NS
-        self._buffer = CountBuffer("c", (), self._note)
-        self._meters = 0
+        self._before: dict[tuple[str, str | None], float] = {}
+        """What a meter had counted whose state is lost: its lines are delivered."""
         self.counts = self._new()
 
     def _new(self) -> ServerCounts:
-        self._meters += 1
-        writer = f"c.{self._meters}-servers-count"
-        return ServerCounts(self._given, writer, self._buffer, self._note, START_NS)
+        return ServerCounts(self._given, self._note, START_NS)
 
     def _note(self, code: str, text: str) -> None:
         self.notices.append(f"{code}: {text}")
@@ -50,18 +47,19 @@ class Counted:
 
     def restart_meter(self, *, state: Any = ...) -> None:
         kept = self.counts.state() if state is ... else state
+        if kept is None:
+            self._before = self.amounts()
         self.counts = self._new()
         self.counts.resume(kept, self._at_ns)
 
     def _take(self, reading: Reading) -> None:
         self._at_ns += 5 * NS_PER_S
         self.counts.take(reading, self._at_ns)
-        self.counts._lines.send(self.counts._put)
 
     def amounts(self) -> dict[tuple[str, str | None], float]:
-        found: dict[tuple[str, str | None], float] = {}
-        for line in self._buffer.state():
-            found[line.unit, line.phase] = found.get((line.unit, line.phase), 0.0) + line.amount
+        found = dict(self._before)
+        for key, amount in self.counts.totals.items():
+            found[key] = found.get(key, 0.0) + amount
         return found
 
     @property
@@ -198,27 +196,23 @@ def test_a_server_that_never_answers_is_reported_once() -> None:
         counted.silent(down=True)
     assert counted.notices.count(counted.notices[0]) == 80
     assert "has not answered yet" in counted.notices[0]
-    assert Series("n_total") not in counted.counts.state()[0]["values"]
+    assert counted.counts.state()["servers"][0]["values"] == []
 
 
 def test_two_models_at_one_address_are_two_servers() -> None:
     """llama.cpp shows one model of several by the address's query, which no journal has."""
     notices: list[str] = []
     given = servers(["http://h/m?model=a=llamacpp", "http://h/m?model=b=llamacpp"], [])
-    buffer = CountBuffer("c", (), lambda _, text: notices.append(text))
-    counts = ServerCounts(given, "c.1", buffer, lambda _, text: notices.append(text), START_NS)
+    counts = ServerCounts(given, lambda _, text: notices.append(text), START_NS)
     for turn in range(8):
         if turn == 4:
             state = counts.state()
-            counts = ServerCounts(given, "c.2", buffer, lambda *_: None, START_NS)
+            counts = ServerCounts(given, lambda *_: None, START_NS)
             counts.resume(state, START_NS)
         for server, value in enumerate((1000.0 + turn, 10.0 + turn)):
             samples = {Series("llamacpp:tokens_predicted_total"): value}
             counts.take(Reading(server, 0, samples), START_NS + 5 * turn * NS_PER_S + server)
-        counts._lines.send(counts._put)
-    amounts = {(one.unit, one.phase): 0.0 for one in buffer.state()}
-    for one in buffer.state():
-        amounts[one.unit, one.phase] += one.amount
+    amounts = counts.totals
     assert amounts["token", "decode"] == 7.0 + 7.0
     assert amounts["service.busy_s", None] == pytest.approx(35.0, abs=1e-6)
     assert notices

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.meter import node_meter
-from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter import job_meter
+from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.sci.base.document import JobDoc, ServiceRowDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 from tests.collectors.rig import Rig, gpu
@@ -62,7 +62,7 @@ def document(rig: Rig) -> JobDoc:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            node_meter, "OPEN_EVERY_NS", 3_600 * NS_PER_S
+            job_meter, "OPEN_EVERY_NS", 3_600 * NS_PER_S
         )  # a kill takes more than it would
         yield serve(
             Rig(tmp_path_factory.mktemp("service"), gpu(WAVE), clock=VirtualClock(MIDNIGHT_S))
@@ -95,7 +95,7 @@ def serve(rig: Rig) -> Served:
     return Served(rig, server, len(deaths), early, document(rig))
 
 
-def start(rig: Rig) -> NodeMeter:
+def start(rig: Rig) -> JobMeter:
     config = {"zone": "FR", "tags": {"serving": "llamacpp"}, "kind": "inference"}
     return rig.start(servers=SERVERS, config=config)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gramwatt.collectors.journal import spool
-from gramwatt.collectors.tracking.count_file import FOLDERS, NAME
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import decode
+from tests.collectors.memory import files_of
 from tests.collectors.tracking.test_end_to_end import (  # noqa: F401
     environ,
     home,
@@ -45,8 +45,7 @@ def run(environ: dict[str, str], tmp_path: Path, body: str) -> subprocess.Comple
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     wait_until(lambda: not meters(environ), "the end of the meters")
-    own = f"{NAME}{os.geteuid()}-{process.pid}-"
-    assert not [n for place in FOLDERS for n in os.listdir(place) if n.startswith(own)]
+    assert files_of(process.pid) == []
     return subprocess.CompletedProcess(process.args, 0, out, err)
 
 

@@ -30,8 +30,15 @@ with gramwatt.track() as job:
 class NoMeter:
     """A client whose meter never comes."""
 
+    role = job_role = "track"
+    folder, see = None, ""
+
     def __init__(self, *_args: Any) -> None:
         self.ready = False
+
+    @staticmethod
+    def find() -> None:
+        """No process above this one runs a job."""
 
     def start(self) -> bool:
         return False
@@ -69,10 +76,11 @@ def test_a_system_that_cannot_measure_is_refused_at_the_start_too(
 
 
 def test_what_goes_wrong_at_the_start_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_args: Any) -> None:
-        raise OSError("no more files")
+    class Broken(NoMeter):
+        def __init__(self, *_args: Any) -> None:
+            raise OSError("no more files")
 
-    monkeypatch.setattr(session_module, "Client", broken)
+    monkeypatch.setattr(session_module, "Client", Broken)
     with pytest.raises(RuntimeError, match="could not start .*no more files"), track(strict=True):
         pytest.fail("the block must not run")
     with track() as job:

@@ -28,6 +28,7 @@ class FakeClient:
     def __init__(self, job_id: str, role: str, args: dict[str, Any]) -> None:
         self.job_id, self.role, self.args = job_id, role, args
         self.told: list[tuple[Any, ...]] = []
+        self.job_role, self.folder = role, "/dev/null"
         self.ready = True
         self.home: str | None = None
 
@@ -65,8 +66,15 @@ class FakeClient:
     def wait_ready(self) -> bool:
         return self.ready
 
-    def abandon(self) -> None:
-        self.told.append(("abandon",))
+    def in_child(self) -> FakeClient:
+        child = FakeClient(self.job_id, "worker", self.args)
+        child.told = self.told
+        self.told.append(("child",))
+        return child
+
+    @staticmethod
+    def find() -> None:
+        """No process above this one runs a job."""
 
     @property
     def counts(self) -> list[tuple[Any, ...]]:
@@ -82,13 +90,15 @@ class FakeClient:
 def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeClient]]:
     made: list[FakeClient] = []
 
-    def make(*args: Any) -> FakeClient:
-        made.append(FakeClient(*args))
-        return made[-1]
+    class Made(FakeClient):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args)
+            if not more:
+                made.append(self)
 
     for name in ("GRAMWATT_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "GRAMWATT_OFF"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(session_module, "Client", make)
+    monkeypatch.setattr(session_module, "Client", Made)
     monkeypatch.setattr(session_module, "_ended", 0)
     monkeypatch.setenv("GRAMWATT_QUIET", "1")
     monkeypatch.setattr(messages, "_reported", set())
@@ -662,10 +672,11 @@ def test_a_session_that_cannot_start_lets_the_job_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def broken(*_args: Any) -> None:
-        raise MemoryError("no memory for a client")
+    class Broken(FakeClient):
+        def __init__(self, *_args: Any) -> None:
+            raise MemoryError("no memory for a client")
 
-    monkeypatch.setattr(session_module, "Client", broken)
+    monkeypatch.setattr(session_module, "Client", Broken)
     with track() as job:
         job.count(1)
     assert job.id is None
@@ -716,13 +727,14 @@ def test_the_unit_pattern_is_the_records_own() -> None:
 
 SCRIPT = """
 import json, os, subprocess, sys
-import gramwatt.collectors.tracking.channel as channel
+from gramwatt.collectors.tracking import client
 
-def spawn(channel):
-    command = [sys.executable, sys.argv[1], sys.argv[2]]
-    subprocess.Popen(command, stdin=channel, stdout=channel, stderr=subprocess.DEVNULL)
+def spawn(lock, folder):
+    command = [sys.executable, sys.argv[1], folder, sys.argv[2]]
+    subprocess.Popen(command, stdin=lock, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-channel.spawn_meter = spawn
+client.CLOSE_TIMEOUT_S = 60.0
+client.spawn_meter = spawn
 from gramwatt import track
 """
 
@@ -732,6 +744,7 @@ def run_script(tmp_path: Path, body: str) -> tuple[list[dict[str, Any]], Any]:
     log = tmp_path / "told.jsonl"
     fake = Path(__file__).parents[1] / "fake_meter.py"
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GRAMWATT_")}
+    environ["GRAMWATT_HOME"] = str(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT + body, str(fake), str(log)],
         capture_output=True,
@@ -744,14 +757,21 @@ def run_script(tmp_path: Path, body: str) -> tuple[list[dict[str, Any]], Any]:
 
 
 def ends(told: list[dict[str, Any]]) -> list[tuple[str, int | None]]:
-    return [(item["state"], item["exit_code"]) for item in told if item["cmd"] == "stop"]
+    stops = [stop for item in told if item["cmd"] == "end" for stop in item["stops"]]
+    return [(stop["state"], stop["exit_code"]) if stop else ("killed", None) for stop in stops]
+
+
+def totals(told: list[dict[str, Any]]) -> list[float]:
+    """What each job had counted at its end."""
+    ended = [item["totals"] for item in told if item["cmd"] == "totals"]
+    return [sum(total for *_, total in found) for found in ended]
 
 
 def test_a_forgotten_stop_completes_at_exit(tmp_path: Path) -> None:
     told, done = run_script(tmp_path, "job = track(unit='image').start(); job.count(3)")
     assert done.returncode == 0
     assert ends(told) == [("completed", None)]
-    assert [item["amount"] for item in told if item["cmd"] == "count"] == [3.0]
+    assert totals(told) == [3.0]
 
 
 def test_a_forgotten_stop_fails_when_the_script_does(tmp_path: Path) -> None:
@@ -769,7 +789,7 @@ def test_an_error_that_was_handled_does_not_fail_the_job(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("way_out", ["sys.exit(0)", "os._exit(0)", "raise SystemExit"])
-def test_forked_children_tell_the_meter_nothing(tmp_path: Path, way_out: str) -> None:
+def test_forked_children_count_and_end_nothing(tmp_path: Path, way_out: str) -> None:
     body = f"""
 with track(unit="image") as job:
     job.count(1)
@@ -783,8 +803,8 @@ print("end")
 """
     told, done = run_script(tmp_path, body)
     assert (done.returncode, done.stdout) == (0, "end\n")
-    assert [item["amount"] for item in told if item["cmd"] == "count"][-1] == 11.0
-    assert [item["cmd"] for item in told].count("start") == 1
+    assert totals(told) == [1011.0]
+    assert [item["cmd"] for item in told].count("meter") == 1
     assert ends(told) == [("completed", None)]
 
 
@@ -807,9 +827,10 @@ os.waitpid(pid, 0)
 """
     told, _ = run_script(tmp_path, "import time\n" + body)
     starts = [item for item in told if item["cmd"] == "start"]
-    assert len({item["parent_pid"] for item in starts}) == 2
+    assert [item["cmd"] for item in told].count("meter") == 2
+    assert [item["role"] for item in starts] == ["track", "worker", "track"]
     assert len({item["job_id"] for item in starts}) == 1
-    assert [item["amount"] for item in told if item["cmd"] == "count"] == [7.0]
+    assert totals(told) == [5.0, 7.0]
     assert ends(told) == [("completed", None)] * 2
 
 

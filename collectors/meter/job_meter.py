@@ -1,0 +1,558 @@
+"""The meter of one job on one node: what its processes have written in, a journal out.
+
+It neither waits nor listens: `main` drives it with real time, the tests with a virtual clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gramwatt import __version__
+from gramwatt.collectors.common import identity
+from gramwatt.collectors.common.catalogs import place_problems
+from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.common.config import Config, resolve
+from gramwatt.collectors.common.files import first_notice_today
+from gramwatt.collectors.common.launches import REPORTER, scheduler_tags
+from gramwatt.collectors.devices.board import selecting_variables
+from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
+from gramwatt.collectors.journal.counts import CountedSoFar
+from gramwatt.collectors.journal.intervals import moment
+from gramwatt.collectors.journal.spool import (
+    LEAST_FREE_B,
+    SpoolFolder,
+    free_b,
+    locks_work,
+    remember_server,
+    size_b,
+    spool_root,
+    usable_home,
+)
+from gramwatt.collectors.journal.writer import Journal
+from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.device_manager import DeviceManager
+from gramwatt.collectors.meter.log import Log
+from gramwatt.collectors.meter.notices import NOTICES_MAX, is_for_user, joined_notice
+from gramwatt.collectors.meter.self_usage import own_usage
+from gramwatt.collectors.meter.windows import WindowRecorder
+from gramwatt.collectors.serving.counting import ServerCounts
+from gramwatt.collectors.serving.servers import from_start
+from gramwatt.collectors.spool.score import Requests
+from gramwatt.collectors.tracking.client import COMMAND
+from gramwatt.collectors.tracking.counts import JobFolder
+from gramwatt.collectors.tracking.processes import Process, Processes
+from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.base.unit_names import misspelt
+from gramwatt.sci.journal.records import (
+    REPORTERS,
+    CountRecord,
+    EndRecord,
+    IntervalRecord,
+    JobRecord,
+)
+
+OPEN_EVERY_NS = 10 * NS_PER_S
+SETTLE_NS = NS_PER_S * 3 // 10
+"""How long after a boundary its readings are complete [ns]: the search for a counter's update."""
+LOOK_EVERY_NS = RETRY_EVERY_NS = NS_PER_S
+SIZE_EVERY_NS = 600 * NS_PER_S
+PENDING_MAX = 256
+"""Lines that wait for a disk that does not take them before further ones are made coarser."""
+_SAME_NAME = (
+    "another machine of the job has this one's name, so that their processors count as one; "
+    "unset GRAMWATT_ALLOW_HOST_NAMES"
+)
+_NO_LOCKS = (
+    "files in {home} cannot be locked: jobs do not see each other there, and a board that several "
+    "use counts for each; set GRAMWATT_HOME to a folder on another file system."
+)
+
+
+class JobMeter:
+    """The meter of a job: `start` once, then `look` and `tick`, until it is `closed`.
+
+    It goes on where an earlier one, which was killed, had saved.
+    """
+
+    def __init__(self, dependencies: Dependencies, config: Config, memory: JobFolder) -> None:
+        """`memory` is the job's folder in memory, where a process has entered."""
+        self.dependencies = dependencies
+        self.config = config
+        self.memory = memory
+        self.processes = Processes(memory, dependencies.process_start_ns)
+        self._entered = self.processes.enter()
+        first = self.first = self.processes.deciding()[0].first
+        self.job_id = identity.safe_id(str(first["job_id"]))
+        self.node = identity.node_id(config.allow_host_names)
+        self.role = str(first["role"])
+        self.closed = False
+        self.wants_lines = False
+        self.devices: DeviceManager | None = None
+        self.notices: list[str] = []
+        self.advice: list[str] = []
+        """Notices for the user now."""
+        self.unwritten = ""
+        """Why the journal of a closed job is not whole; empty where it is."""
+        self.home, elsewhere = writable_home(config.home)
+        spooled = spool_root(self.home) / self.job_id / self.node
+        self.log = Log(spooled / "meter.log", dependencies.clock)
+        status = memory.status()
+        self._counter = str(status.get("counter") or os.urandom(6).hex())
+        """What the cumulative counts of the job on this node are known by."""
+        before = str(status.get("writer") or "")
+        is_left = before and (spooled / f"{before}.jsonl").exists()
+        writer = before if is_left else os.urandom(6).hex() if before else self._counter
+        self._replaces = before if before and not is_left else None
+        """The writer whose journal was delivered while no meter lived."""
+        base = {"job_id": self.job_id, "node": self.node, "writer": writer}
+        self._state = (SpoolFolder(spooled).state(writer) or {}) if is_left else {}
+        if self._state.get("boot") != dependencies.boot:
+            self._state = {}
+        self.timeline = self._timeline(spooled)
+        self.job_start_ns = int(self._state.get("begin_ns") or 0)
+        """When the job began on this node [ns]; 0 while a command waits for the first reading."""
+        if self.role != COMMAND:
+            self.job_start_ns = self.job_start_ns or self.timeline.start_ns
+        self._say(writer=writer, counter=self._counter, pid=os.getpid())
+        self.journal = Journal(spooled, base, self.log.write)
+        self._requests = Requests(spooled)
+        started_ns = self.timeline.start_ns
+        self.counts = CountedSoFar(config.units, self.notify, started_ns)
+        self.server_counts = ServerCounts(from_start(None), self.notify, started_ns)
+        self._of_servers = CountedSoFar(config.units, self.notify, started_ns)
+        self.windows = WindowRecorder(config.units, self._counter, self.journal.put, self.notify)
+        self._began_ns = dependencies.process_start_ns(os.getpid())
+        self._declared: list[dict[str, Any]] = [first.get("args") or {}]
+        self._adopted = {self._visible(first)}
+        self._disk_takes_lines = True
+        self._open_at_ns = self._look_at_ns = 0
+        self._size_at_ns = started_ns + 5 * NS_PER_S
+        self.place_unchecked = self.role != COMMAND and bool(config.zone or config.region)
+        if elsewhere:
+            self.notify("spool-elsewhere", elsewhere)
+        elif not locks_work(self.home):
+            self.notify("spool-elsewhere", _NO_LOCKS.format(home=self.home))
+
+    def start(self) -> None:
+        """Take the first reading, and let the job's processes know that the meter is ready."""
+        for notice in self.config.notices:
+            self.notify(notice.code, notice.message)
+        for text in filter(None, map(misspelt, self.config.units)):
+            self.notify("unit-misspelt", f"The unit {text}.")
+        self.journal.open()  # from here on nobody delivers and deletes what is read of the folder
+        if self._state:
+            self.notices += self._state.get("notices", ())
+            self.notify("meter-replaced", CODES["meter-replaced"])
+        self._look_for_same_name()
+        lines = [(process, line) for process in self.processes for line in process.messages()]
+        self._guarded("the first reading", self._begin_devices)
+        self.job_start_ns = self.job_start_ns or self.timeline.now_ns()
+        self._say(ready=True, home=str(self.home))
+        self._put_job()
+        for process, line in lines:
+            self._guarded("a line of a process", self.handle, process, line)
+        joined = joined_notice(self.job_id, self.home, self.dependencies.environ)
+        if joined and not self._state:
+            self._advise(joined)
+        self._welcome(self._entered)
+        self._save(settled=bool(self._state))
+        self.save_soon()  # with the reading that spans the gap after the last meter
+        self._look_at_ns = 0
+        self.log.write(f"measures {self.job_id} for process {self.first.get('pid')}")
+
+    def wake(self) -> None:
+        """Have the next tick look at what the processes have written."""
+        self._look_at_ns = 0
+
+    def save_soon(self) -> None:
+        """Journal everything at the next tick: the end may be near."""
+        self._open_at_ns = 0
+
+    def due_ns(self) -> int:
+        """Return when `tick` is due next, on the timeline [ns]."""
+        due_ns = min(self._look_at_ns, self._open_at_ns)
+        return min(due_ns, self.devices.due_ns()) if self.devices else due_ns
+
+    def tick(self) -> None:
+        """Do what is due: look, read, journal; the latter also after something that raises."""
+        now_ns = self.timeline.now_ns()
+        try:
+            if now_ns >= self._look_at_ns:
+                self._look(now_ns)
+            if not self.closed:
+                self._read_due(now_ns)
+        finally:
+            if now_ns >= self._open_at_ns and not self.closed:
+                self._watch_size(now_ns)
+                self._save()
+
+    def running(self) -> list[int]:
+        """Return the processes whose end is the job's, or their commands."""
+        deciding = [p for p in self.processes.deciding() if self.processes.runs(p)]
+        return [
+            p.first["pid"] if p.command is None or self.processes.lives(p) else p.command
+            for p in deciding
+        ]
+
+    def handle(self, process: Process, message: dict[str, Any]) -> None:
+        """Act on a line of a process; an unknown one is ignored, for newer clients."""
+        name = message.get("cmd")
+        if name == "window":
+            self._window(process, message)
+        elif name == "notice":
+            code, _, text = str(message.get("text", "")).partition(": ")
+            self.notify(code, text)
+        elif name == "settings":
+            self._declare(message)
+
+    def check_place(self) -> None:
+        """Report a zone or region that the catalog does not know, once.
+
+        `run` checks them before it starts a command; here it is done when there is time for it.
+        """
+        self.place_unchecked = False
+        for key, text in place_problems(self.config).items():
+            self.notify("argument-ignored", f"{key} is not used: {text}")
+
+    def close(self, stop: dict[str, Any]) -> None:
+        """End the job as `stop` says: final reading, end record, whole files."""
+        self.closed = True
+        stop_ns = self._at(stop.get("at_ns"))
+        if self.devices is not None:
+            self._guarded("the final reading", self._stop_devices, self.devices, stop_ns)
+        self.processes.end()
+        self._read_counts(stop_ns, last=True)
+        self._put_counts(ended=True)
+        self.windows.close(self._at, stop_ns)
+        if software := stop.get("software"):
+            self._guarded("the list of software", self._put_job, software)
+        if self.place_unchecked:
+            self._guarded("the check of the zone", self.check_place)
+        cpu_s, rss_b = own_usage()
+        self.journal.put(
+            EndRecord,
+            ended_at=moment(max(stop_ns, self.job_start_ns)),
+            state=stop.get("state", "killed"),
+            exit_code=stop.get("exit_code"),
+            signal=stop.get("signal"),
+            meter_cpu_s=cpu_s,
+            meter_rss_b=rss_b,
+            notices=tuple(self.notices),
+        )
+        self.journal.write_open(self._saved_state(), [])
+        if self.journal.flush():
+            self.journal.write_open(self._saved_state(), [])  # its intervals are final lines now
+        else:
+            self.unwritten = self.journal.failure
+        self.log.write(f"closed as {stop.get('state')}, {cpu_s:.3f} s of processor time")
+
+    def release(self) -> None:
+        """Give up the locks: the folder is no longer live."""
+        self.journal.close()
+
+    def notify(self, code: str, message: str) -> None:
+        """Leave a notice with the job, once; the user reads it now if it is advice."""
+        text = f"{code}: {message}"[:512]
+        if text not in self.notices and len(self.notices) < NOTICES_MAX:
+            self.notices.append(text)
+            self.log.write(text)
+            verbose = bool(self.first.get("verbose"))
+            if verbose or (is_for_user(text) and first_notice_today(self.home, text)):
+                self._advise(text)
+
+    def say_closed(self, **more: Any) -> None:
+        """Let whoever waits know that the job is closed."""
+        self._say(closed=True, unwritten=self.unwritten, **more)
+
+    def _advise(self, text: str) -> None:
+        self.advice.append(text)
+        self._say(notices=self.advice)
+
+    def _say(self, **more: Any) -> None:
+        with contextlib.suppress(OSError):
+            self.memory.say({**self.memory.status(), **more})
+
+    def _timeline(self, spooled: Path) -> Timeline:
+        """Return the job's time, as the meter before had it.
+
+        Where the wall clock was set back between two runs of the job on this node, it goes on
+        from the earlier one: their intervals must not overlap.
+        """
+        clock, state = self.dependencies.clock, self._state
+        if state:
+            return Timeline(clock, int(state["offset_ns"]), int(state["start_ns"]))
+        at_ns = int(self.first.get("at_ns") or clock.now_ns())
+        wall_ns = int(self.first.get("wall_ns") or clock.wall_ns())
+        timeline = Timeline.from_mark(clock, at_ns, wall_ns)
+        states = [
+            s for s in SpoolFolder(spooled).states() if s.get("boot") == self.dependencies.boot
+        ]
+        last = max(states, key=lambda s: int(s["now_ns"]) - int(s["offset_ns"]), default=None)
+        if last is None or timeline.start_ns >= int(last["now_ns"]):
+            return timeline
+        offset_ns = int(last["offset_ns"])
+        return Timeline(clock, offset_ns, at_ns + offset_ns)
+
+    def _look_for_same_name(self) -> None:
+        for state in SpoolFolder(self.journal.folder).live_states(but=self.journal.base["writer"]):
+            if state.get("boot") != self.dependencies.boot:
+                self.notify("energy-unmeasured", f"{_SAME_NAME}: {self.node}.")
+
+    def _begin_devices(self) -> None:
+        """Take the first readings; a command begins after them, or has begun meanwhile."""
+        devices = DeviceManager(
+            self.dependencies,
+            self.timeline,
+            self.node,
+            self.journal.put,
+            self.notify,
+            self.journal.folder,
+        )
+        if command_ns := self.processes.deciding()[0].begin_ns:
+            self.job_start_ns = self.job_start_ns or self._at(command_ns)
+        for process in self.processes.deciding():
+            devices.add_client({**process.first, "parent_pid": process.first["pid"]})
+        self.devices = devices
+        now_ns = self.timeline.now_ns()
+        # A journal that was delivered has no state: what was used since is not known.
+        mark_ns = now_ns if self._replaces else self.job_start_ns or now_ns
+        devices.begin(self._state or None, mark_ns)
+        if not self.job_start_ns:
+            self.job_start_ns = self.timeline.now_ns()
+            devices.schedule.begin_ns = self.job_start_ns
+
+    def _stop_devices(self, devices: DeviceManager, stop_ns: int) -> None:
+        devices.stop(stop_ns)
+        resolution_s = 2 * (devices.coarsest_period_s() or LONGEST_PERIOD_NS / NS_PER_S)
+        if devices.driver and (stop_ns - self.job_start_ns) / NS_PER_S < resolution_s:
+            self.notify("below-resolution", CODES["below-resolution"])
+
+    def _look(self, now_ns: int) -> None:
+        """Read what processes have written; the job ends with the last of those that decide."""
+        self._look_at_ns = now_ns + LOOK_EVERY_NS
+        self._read_lines()
+        if self.running():
+            return
+        self.memory.close()
+        self._read_lines()
+        if self.running():  # one has entered meanwhile
+            self.memory.reopen()
+            return
+        self._guarded("the end", self.close, self._end())
+
+    def _read_lines(self) -> None:
+        self._welcome(self.processes.enter())
+        for process in self.processes:
+            for message in process.messages():
+                self._guarded("a line of a process", self.handle, process, message)
+
+    def _end(self) -> dict[str, Any]:
+        """Return the end of the job: of those that decide, the first one that was bad.
+
+        One that is gone without a word was killed.
+        """
+        killed: dict[str, Any] = {"state": "killed"}
+        killed["at_ns"] = self.dependencies.clock.now_ns()
+        stops = [process.stop or killed for process in self.processes.deciding()]
+        stops.sort(key=lambda stop: int(stop["at_ns"]))
+        self.wants_lines = any(stop.get("lines") for stop in stops)
+        bad = [stop for stop in stops if stop["state"] != "completed"]
+        coded = [stop for stop in stops if stop.get("exit_code") is not None]
+        decides = (bad or coded[-1:] or stops[-1:])[0]
+        software = next((stop["software"] for stop in stops if stop.get("software")), None)
+        return {**decides, "at_ns": stops[-1]["at_ns"], "software": software}
+
+    def _welcome(self, entered: list[Process]) -> None:
+        """Measure the devices that a process sees and no earlier one of the job did."""
+        devices = self.devices
+        for process in entered:
+            first = process.first
+            if devices is None:
+                continue
+            if first.get("servers") and not self.server_counts.reads:
+                self._read_servers(first["servers"])
+            if process.decides:
+                devices.add_client({**first, "parent_pid": first["pid"]})
+                self._declare({"args": first.get("args") or {}})
+            seen = self._visible(first)
+            if seen not in self._adopted:
+                self._adopted.add(seen)
+                mark_ns = max(self.job_start_ns, self._at(first.get("at_ns")))
+                self._guarded("a process's first reading", devices.adopt, dict(seen), mark_ns)
+
+    def _read_servers(self, servers: dict[str, Any]) -> None:
+        """Read the servers that a process names, from where the meter before had left off."""
+        counts = ServerCounts(from_start(servers), self.notify, self.job_start_ns)
+        if self._state or self._replaces:
+            counts.resume(self._state.get("servers"), self.timeline.now_ns())
+        counts.begin(self.dependencies.polls)
+        self.server_counts = counts
+
+    def _visible(self, first: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted(selecting_variables(first.get("visible") or {}).items()))
+
+    def _declare(self, message: dict[str, Any]) -> None:
+        """Journal what another process of the job declares: a `track` in a command, or a rank."""
+        if message["args"] not in self._declared:
+            self._declared.append(message["args"])
+            self._put_job(message.get("software"), resolve(message["args"], {}, None))
+
+    def _window(self, process: Process, message: dict[str, Any]) -> None:
+        """Read the devices at a boundary of a window, and journal the window at its end."""
+        start_ns = self._at(message["start_ns"])
+        end_ns = self._at(message["end_ns"]) if "end_ns" in message else None
+        edge_ns = start_ns if end_ns is None else end_ns
+        is_new = self.timeline.now_ns() - edge_ns < LOOK_EVERY_NS
+        if self.devices and is_new and len(self.journal.pending) <= PENDING_MAX:
+            self.devices.add_boundary(edge_ns)
+        self.windows.record(process.name, message, start_ns, end_ns)
+
+    def _read_due(self, now_ns: int) -> None:
+        if self.devices is not None:
+            awaited = self.devices.awaits_start
+            self.devices.tick()
+            if awaited and not self.devices.awaits_start:
+                self.save_soon()  # the first reading is better known now
+        if self._requests.is_new():
+            if self.devices is not None:
+                self.devices.add_boundary(now_ns)
+            self._open_at_ns = min(self._open_at_ns, now_ns + SETTLE_NS)
+
+    def _put_job(
+        self, software: dict[str, Any] | None = None, declared: Config | None = None
+    ) -> None:
+        """Journal what is known of the job; at the end also the software its process had loaded.
+
+        `declared` is what another process says of it.
+        """
+        config, environ = declared or self.config, self.dependencies.environ
+        software = software or {}
+        versions = {"gramwatt": __version__, "python": sys.version.split()[0]}
+        versions |= {str(k)[:64]: str(v)[:64] for k, v in software.get("versions", {}).items()}
+        framework = str(software["framework"])[:64] if software.get("framework") else None
+        self.journal.put(
+            JobRecord,
+            started_at=moment(self.job_start_ns),
+            role="track" if declared else self.role,
+            reporter=name if (name := environ.get(REPORTER)) in REPORTERS else None,
+            resumes=self._replaces,
+            project=config.project,
+            name=config.name,
+            kind=config.kind,
+            units=tuple(config.units),
+            zone=config.zone,
+            region=config.region,
+            pue=config.pue,
+            model_id=config.model_id,
+            framework=framework,
+            rank=identity.rank(environ),
+            tags={**scheduler_tags(environ, config.allow_host_names), **config.tags},
+            versions=versions,
+            scheduler=identity.scheduler_ids(environ),
+        )
+
+    def _at(self, boot_ns: int | None) -> int:
+        """Return a mark by the boot clock on the timeline, now where there is none [ns]."""
+        now_ns = self.timeline.now_ns()
+        return now_ns if boot_ns is None else min(now_ns, self.timeline.at_boot(int(boot_ns)))
+
+    def _read_counts(self, now_ns: int, *, last: bool = False) -> None:
+        self._guarded("the reading of counts", self._read_totals, now_ns)
+        read = self.server_counts.read
+        self._guarded("the reading of servers' counters", read, self.timeline.at_mono, last)
+        self._of_servers.update(self.server_counts.totals, min(now_ns, self.timeline.now_ns()))
+
+    def _read_totals(self, now_ns: int) -> None:
+        self.counts.update(self.processes.totals(), now_ns)
+
+    def _counters(self) -> tuple[tuple[str, CountedSoFar], ...]:
+        # What servers have counted is known to the state alone, which is this writer's.
+        servers = f"{self.journal.base['writer']}-servers"
+        return (self._counter, self.counts), (servers, self._of_servers)
+
+    def _put_counts(self, *, ended: bool = False) -> None:
+        for counter, counts in self._counters():
+            for fields in counts.final(ended=ended):
+                self.journal.put(CountRecord, counter=counter, **fields)
+
+    def _save(self, *, settled: bool = True) -> None:
+        """Write the open file, then the final lines (docs/journal.md, "Order of writing").
+
+        Not `settled` leaves the energy so far to the next save: the job may have ended already.
+        """
+        now_ns = self.timeline.now_ns()
+        self._open_at_ns = (now_ns // OPEN_EVERY_NS + 1) * OPEN_EVERY_NS
+        if self.config.server:
+            remember_server(self.journal.folder, self.config.server)
+        opened = self.devices.open_intervals() if self.devices and settled else []
+        drafts: list[Any] = [(IntervalRecord, fields) for fields in opened]
+        self._read_counts(now_ns)
+        if self._disk_takes_lines:
+            self._put_counts()
+        for counter, counts in self._counters():
+            drafts += [(CountRecord, {"counter": counter, **fields}) for fields in counts.open()]
+        if not self.journal.write_open(self._saved_state(), drafts):
+            # The next meter must not continue from a state older than the final lines.
+            self._disk_takes_lines = False
+            self._open_at_ns = now_ns + RETRY_EVERY_NS
+            return
+        self._disk_takes_lines = self.journal.flush()
+
+    def _saved_state(self) -> dict[str, Any]:
+        state = {
+            "boot": self.dependencies.boot,
+            "machine": identity.machine_id(),
+            "memory": self.memory.path,
+            "pid": os.getpid(),
+            "began_ns": self._began_ns,
+            "start_ns": self.timeline.start_ns,
+            "offset_ns": self.timeline.offset_ns,
+            "now_ns": self.timeline.now_ns(),
+            "begin_ns": self.job_start_ns,
+            "counter": self._counter,
+            "units": self.config.units,
+            "notices": self.notices,
+            "servers": self.server_counts.state(),
+        }
+        return {**state, **self.devices.state()} if self.devices else state
+
+    def _watch_size(self, now_ns: int) -> None:
+        if self.devices is None or now_ns < self._size_at_ns:
+            return
+        self._size_at_ns = now_ns + SIZE_EVERY_NS
+        waits = len(self.journal.pending) > PENDING_MAX
+        if waits:
+            self.notify("spool-resolution", CODES["spool-resolution"])
+        full = size_b(self.home) > self.config.spool_limit_mb * 1e6
+        if full:
+            text = (
+                "the spool is over its size limit; run `gramwatt sync`. Intervals are 300 s long."
+            )
+            self.notify("spool-resolution", text)
+        self.devices.schedule.coarse = full or waits
+
+    def _guarded(self, what: str, action: Callable[..., object], *arguments: Any) -> None:
+        try:
+            action(*arguments)
+        except Exception as error:  # whatever a source or a disk does, the job goes on
+            self.log.write(f"{what} failed: {error!r}")
+            self.notify("meter-gap", f"{what} failed: {error}.")
+
+
+def writable_home(wanted: Path) -> tuple[Path, str | None]:
+    """Return the home to journal in, and a message when it is not the wanted one."""
+    try:
+        home = usable_home(wanted, LEAST_FREE_B)
+    except OSError as error:  # the journal stays in memory and tries again
+        return wanted, f"nothing can be journaled: {error}."
+    if home == wanted:
+        return home, None
+    why = "cannot be written"
+    with contextlib.suppress(OSError):
+        why = "is on a full disk" if free_b(wanted) < LEAST_FREE_B else why
+    return home, f"{wanted} {why}; the job is journaled in {home}."

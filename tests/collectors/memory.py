@@ -1,0 +1,36 @@
+"""What processes have left in memory (collectors/tracking/counts.py)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from gramwatt.collectors.common.json_lines import encoded
+from gramwatt.collectors.tracking import counts
+from gramwatt.collectors.tracking.counts import FIRST_B, JobFolder, Totals
+
+
+def folders() -> list[Path]:
+    """The folders of all jobs of this user that run, or have left something."""
+    roots = [Path(place) / f"gramwatt-{os.geteuid()}" for place in counts.FOLDERS]
+    return [folder for root in roots if root.is_dir() for folder in root.iterdir()]
+
+
+def files_of(pid: int) -> list[str]:
+    """The files of a process in any job's folder."""
+    found = []
+    for folder in folders():
+        try:
+            found += [name for name in os.listdir(folder) if name.startswith(f"{pid}-")]
+        except OSError:
+            continue
+    return found
+
+
+def file_of(folder: JobFolder, name: str, first: dict[str, Any]) -> Totals:
+    """The file of a made-up process that enters a job."""
+    totals = Totals(folder, name)
+    assert totals._grow(FIRST_B)
+    assert totals._enter(encoded(first))
+    return totals
