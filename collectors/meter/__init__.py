@@ -1,5 +1,5 @@
-"""The meter process: one for each client, of which one on a node measures; never inside the job.
+"""The meter process: one for a job and node, never inside the job.
 
-`main.main` runs the loop and `node_meter.NodeMeter` orders the work: `device_manager` knows the
-devices, `count_buffer` and `windows` the client's counts, `resume` what earlier meters left.
+`main.main` runs the loop and `job_meter.JobMeter` orders the work: `device_manager` knows the
+devices, `windows` the named parts of the job.
 """

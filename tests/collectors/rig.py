@@ -68,9 +68,13 @@ class Rig:
         *,
         environ: dict[str, str] | None = None,
         mark: tuple[int, int] | None = None,
+        waits: bool = False,
         **more: Any,
     ) -> JobFolder:
-        """A process of the job enters it; of a new run where the last one has ended."""
+        """A process of the job enters it; of a new run where the last one has ended.
+
+        A command has begun, unless it `waits` for the meter.
+        """
         job_id = more.setdefault("job_id", "job")
         folder = self.memory(job_id)
         if not any(int(name.split("-")[0]) in self.clients for name in folder.names()):
@@ -87,7 +91,7 @@ class Rig:
         first |= {"at_ns": at_ns, "wall_ns": wall_ns, "visible": environ or {}}
         totals = self.processes[folder.path, pid] = file_of(folder, f"{pid}-{began_ns}-1", first)
         self.sums = {key: value for key, value in self.sums.items() if key[0] != pid}
-        if role == "command":
+        if role == "command" and not waits:
             totals.append({"cmd": "begin", "pid": pid, "at_ns": at_ns})
         return folder
 

@@ -9,7 +9,7 @@ import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.meter.node_meter import NodeMeter
+from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.sci.journal.records import UNREAD_W, EndRecord, IntervalRecord
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
@@ -117,7 +117,7 @@ def test_a_pause_of_the_meter_is_bounded_and_not_filled(tmp_path: Path) -> None:
     assert most_j(rig.gpu_intervals()) == pytest.approx(60 * 700, rel=0.05)
 
 
-def suspended(rig: Rig) -> NodeMeter:
+def suspended(rig: Rig) -> JobMeter:
     """A minute of work around eight hours of sleep."""
     meter = rig.start()
     rig.run(30, meter)

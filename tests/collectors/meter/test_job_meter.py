@@ -433,3 +433,26 @@ def test_a_reading_that_was_interrupted_is_taken_once_more(tmp_path: Path) -> No
     # The value at the stop, read 0.3 s before the call returned, would lie in its middle: 75 J off.
     assert not waits
     assert energy_j(rig.gpu_intervals()) == pytest.approx(500 * (end_ns / NS_PER_S - 1_000), abs=5)
+
+
+@pytest.mark.parametrize("open_s", [0.0, 1.0, 4.0])
+def test_what_the_meter_takes_to_start_is_not_the_commands(tmp_path: Path, open_s: float) -> None:
+    rig = Rig(tmp_path, gpu())
+    count = rig.nvml.count
+
+    def slow() -> int:
+        rig.clock.sleep(open_s)
+        return count()
+
+    rig.nvml.count = slow  # type: ignore[method-assign]
+    rig.enter(100, waits=True)
+    meter = rig.start(pid=100)
+    began_ns = rig.clock.now_ns()
+    assert meter.memory.status()["ready"]
+    line = {"cmd": "begin", "pid": 100, "at_ns": began_ns}
+    rig.processes[meter.memory.path, 100].append(line)
+    rig.run(10, meter)
+    rig.stop(meter)
+    job = rig.merged()
+    assert job.duration_s == pytest.approx(10, abs=0.01)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * 10, rel=0.01)
