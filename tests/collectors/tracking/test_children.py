@@ -294,8 +294,8 @@ if __name__ == "__main__":
         out, _ = process.communicate(timeout=120)
     wait_until(lambda: not meters(environ), "the end of the meters")
     (folder,) = spool.folders(home(environ))
-    assert len(folder.writers()) > 1
     job = merge([decode(line) for line in folder.lines()])
+    assert any(notice.code == "meter-replaced" for notice in job.notices)
     assert counted(job) == {"image": float(out)}
 
 

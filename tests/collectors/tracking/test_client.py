@@ -48,6 +48,15 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
         process.wait()
 
 
+@pytest.fixture(autouse=True)
+def _leave_nothing() -> Iterator[None]:
+    """What a test's process runs from here on is no part of a job that a test has left."""
+    yield
+    for folder in folders():
+        if any(path.name.startswith(f"{os.getpid()}-") for path in folder.iterdir()):
+            JobFolder(str(folder)).remove()
+
+
 def totals(told: list[dict[str, Any]]) -> dict[tuple[str | None, str | None], float]:
     """What all processes had counted at the end."""
     (line,) = (line for line in told if line["cmd"] == "totals")
