@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SHORTEST_NS, LONGEST_NS, PARTS = 10 * NS_PER_S, 300 * NS_PER_S, 60
 """A line is written after a sixtieth of the job's time so far, in 10 s to 300 s."""
+EARLY_NS = NS_PER_S // 2
+"""A reading so long before a cut is of that moment: servers are read just before each 5 s."""
 PHASE_LENGTH = 512
 
 
@@ -51,10 +53,11 @@ class CountedSoFar:
 
     def final(self, *, ended: bool = False) -> Iterator[dict[str, Any]]:
         """Yield the fields of the lines that are due: all where the job has `ended`."""
-        if not ended and self._at_ns < self._cut_at_ns:
+        at_ns = self._at_ns + EARLY_NS
+        if not ended and at_ns < self._cut_at_ns:
             return
         step_ns = max((self._at_ns - self._start_ns) // PARTS, SHORTEST_NS)
-        boundary_ns = (self._at_ns // LONGEST_NS + 1) * LONGEST_NS  # a line is of one hour and day
+        boundary_ns = (at_ns // LONGEST_NS + 1) * LONGEST_NS  # a line is of one hour and day
         self._cut_at_ns = min(self._at_ns + step_ns, boundary_ns)
         yield from self.open()
         self._final |= self._totals

@@ -463,12 +463,17 @@ class JobMeter:
 
     def _read_counts(self, now_ns: int, *, last: bool = False) -> None:
         self._guarded("the reading of counts", self._read_totals, now_ns)
-        read = self.server_counts.read
-        self._guarded("the reading of servers' counters", read, self.timeline.at_mono, last)
-        self._of_servers.update(self.server_counts.totals, min(now_ns, self.timeline.now_ns()))
+        self._guarded("the reading of servers' counters", self._read_server_totals, now_ns, last)
 
     def _read_totals(self, now_ns: int) -> None:
         self.counts.update(self.processes.totals(), now_ns)
+
+    def _read_server_totals(self, now_ns: int, last: bool) -> None:
+        """Journal each reading of the servers at its own moment: energy is divided by these."""
+        for at_ns in self.server_counts.read(self.timeline.at_mono, last):
+            self._of_servers.update(self.server_counts.totals, min(at_ns, now_ns))
+            if self._disk_takes_lines:
+                self._put_counts()
 
     def _counters(self) -> tuple[tuple[str, CountedSoFar], ...]:
         # What servers have counted is known to the state alone, which is this writer's.

@@ -7,7 +7,7 @@ next meter goes on from there: a killed meter loses and doubles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,12 +97,18 @@ class ServerCounts:
             "servers": servers,
         }
 
-    def read(self, at_mono: Callable[[int], int], last: bool = False) -> None:
-        """Take what the polls have read; `at_mono` gives its time on the job's timeline [ns]."""
+    def read(self, at_mono: Callable[[int], int], last: bool = False) -> Iterator[int]:
+        """Take what the polls have read, and yield the moment of each reading that counts [ns].
+
+        `at_mono` gives a reading's time on the job's timeline [ns].
+        """
         if self._polls is None:
             return
         for reading in self._polls.last() if last else self._polls.take():
-            self.take(reading, at_mono(reading.mono_ns))
+            at_ns = at_mono(reading.mono_ns)
+            self.take(reading, at_ns)
+            if self._watched[reading.server].at_ns == at_ns:
+                yield at_ns
         for server, watched in zip(self._servers, self._watched, strict=True):
             if last and watched.at_ns == 0:
                 self._report(server, "has never answered, so nothing of it is counted")

@@ -230,8 +230,8 @@ def test_a_server_that_never_answered_is_told_at_the_end() -> None:
             return [Reading(0, 0, None, down=True, problem="nobody listens there")]
 
     counted.counts.begin(lambda _: Nothing())
-    counted.counts.read(lambda mono_ns: START_NS + mono_ns)
+    assert list(counted.counts.read(lambda mono_ns: START_NS + mono_ns)) == []
     assert counted.notices == []
-    counted.counts.read(lambda mono_ns: START_NS + mono_ns, last=True)
+    assert list(counted.counts.read(lambda mono_ns: START_NS + mono_ns, last=True)) == []
     expected = f"{OWN} has never answered, so nothing of it is counted."
     assert counted.notices == [f"server-counts: {expected}"]
