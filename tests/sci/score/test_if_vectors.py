@@ -263,7 +263,7 @@ def test_rows_of_other_months_do_not_land_in_each_others_steps():
 def test_negative_carbon_is_refused():
     """Carbon is energy times intensity here, and no line may hold a negative energy."""
     (row,) = rows("v33")
-    with pytest.raises(RecordError, match="energy_j.* is not an energy from 0 J on"):
+    with pytest.raises(RecordError, match="energy_j.* not an energy from 0 J on"):
         decode(encode(Writer().interval(0, row["duration"], row["carbon"])))
 
 

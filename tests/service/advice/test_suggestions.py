@@ -35,7 +35,7 @@ def test_every_candidate_is_judged_once(client: FlaskClient) -> None:
         ({"colour": "red"}, "invalid", None),
         ({"hours": "10"}, "invalid", None),
         ({"utilisation": 2}, "invalid", None),
-        ({"count": 1.5}, "unanswerable", "bad-field"),
+        ({"count": 1.5}, "invalid", None),
         ({"hardware": "A100"}, "unanswerable", "ambiguous-hardware"),
         ({"candidates": ["nvidia-l44"]}, "unanswerable", "unknown-hardware"),
         ({"hardware": None}, "unanswerable", "missing-field"),
