@@ -127,6 +127,7 @@ def story(seed: int, environ: dict[str, str], folder: Path) -> None:  # noqa: F8
         process.communicate(timeout=120)
     wait_until(lambda: not meters(environ), "the end of the meters")
     (spooled,) = spool.folders(home(environ))
+    wait_until(lambda: not spooled.is_live(), "the release of the locks")
     if spooled.unclosed():
         assert close_dead(spooled)
     counted = merge([decode(line) for line in spooled.lines()]).counts
