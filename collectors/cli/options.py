@@ -85,7 +85,7 @@ def ranged(name: str, text: str | None) -> float | dict[str, float] | None:
 
 def moment(text: str | None, now: str | None = None) -> str | None:
     """Return a time written as 90m, 12h or 2d after `now` (ISO 8601, default: the clock's) in
-    ISO 8601; any other text as it is: the engine refuses what is no time.
+    ISO 8601. Any other text is returned as it is: the engine refuses what is not a time.
     """
     if text is None or not (span := _SPAN.fullmatch(text)):
         return text

@@ -48,7 +48,7 @@ SENT_TIMEOUT_S, STORE_TIMEOUT_S, SCORE_TIMEOUT_S = 3.0, 10.0, 30.0
 along with it; for the score of a store that knows more than the spool; and for the score where a
 file or the whole summary was asked for."""
 BUDGET_LIMIT_S, BUDGET_STORE_LIMIT_S = 1.0, 10.0
-"""How long the answer of a server about the budget may take, and that of the store [s]: opening it
+"""How long a server, and the store, may take to answer about the budget [s]. Opening the store
 takes 0.5 s of processor time, and several times as long beside busy neighbours."""
 REFUSED = "server-refused"
 """Code of a server's refusal (spool/send.py)."""

@@ -34,7 +34,7 @@ LIMIT_S, STORE_LIMIT_S = 10.0, 60.0
 """How long all answers of a server, or of this machine's store, may take together [s]: the store
 takes long to open on a busy machine."""
 NEWEST = 20
-"""Earlier runs whose median duration stands for that of the next."""
+"""The next run is taken to last as long as the median of so many earlier runs."""
 SOON = timedelta(seconds=1)
 """A window that begins so soon has begun."""
 COUNT_S, LONGEST_S = 1.0, 30.0
@@ -279,8 +279,8 @@ def _read(plan: Mapping[str, Any], latest: datetime) -> tuple[datetime, str]:
     if plan["method"] != "annual" and min(start, latest) <= datetime.now(UTC) + SOON:
         raise StartNow("now is as green as any time until the deadline")
     if not plan["reliable"]:
-        found = [row["message"] for row in plan["notices"] if row["code"] == "no-reliable-gain"]
-        raise StartNow(f"waiting saves nothing reliable: {str(found[0])[:300]}")
+        messages = [row["message"] for row in plan["notices"] if row["code"] == "no-reliable-gain"]
+        raise StartNow(f"waiting saves nothing reliable: {str(messages[0])[:300]}")
     low, value, high = (round(100 * saving[name]) for name in ("low", "value", "high"))
     there, here = (
         formatting.plain(formatting.value_text(plan[name]))
@@ -326,13 +326,13 @@ def _signals() -> Iterator[Signals]:
     """Collect SIGINT and SIGTERM meanwhile, unless they are ignored, as behind `nohup` and `&`."""
     signals: Signals = SimpleQueue()  # its put may be called in a signal handler
     numbers = (signal.SIGINT, signal.SIGTERM)
-    kept = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) != signal.SIG_IGN}
-    for number in kept:
+    usual = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) != signal.SIG_IGN}
+    for number in usual:
         signal.signal(number, lambda came, _frame: signals.put(came))
     try:
         yield signals
     finally:
-        for number, handler in kept.items():
+        for number, handler in usual.items():
             signal.signal(number, handler)
     if not signals.empty():  # it came at the last moment
         raise _cancelled(signals.get())

@@ -376,8 +376,8 @@ def misspelt(
 ) -> Iterator[str]:
     """Yield a sentence for each variable with a name like one of a program's `own`, without PREFIX.
 
-    Nothing is said of `others`, nor of any that is like none: it may be another program's, or made
-    by Kubernetes for a service.
+    Variables of `others` are left out. So is a name that is like no own one: it may be another
+    program's, or Kubernetes made it for a service.
     """
     for name in environ:
         key = name.removeprefix(PREFIX)

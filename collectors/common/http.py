@@ -164,7 +164,7 @@ def exchange(
         raise Unanswered(str(error), late=True) from None
     except requests.exceptions.ChunkedEncodingError:
         raise Unanswered("its answer was cut off") from None
-    except (OSError, ValueError) as error:  # those of requests, and of an address that is none
+    except (OSError, ValueError) as error:  # of requests, or of text that is not an address
         silent = bool(error.args) and isinstance(error.args[0], ReadTimeoutError)
         if silent or isinstance(error, requests.Timeout):
             raise Unanswered(f"does not answer within {timeout[1]:g} s", late=True) from None

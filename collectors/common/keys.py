@@ -1,4 +1,6 @@
-"""Keys of servers, in files of this user alone: one of each home, and those of `gramwatt login`.
+"""Keys of servers: that of each home, and those of `gramwatt login`.
+
+Their files are of this user alone.
 
 `gramwatt serve` makes the home's key, which this user's commands read. `gramwatt login --server`
 stores one for a server in `keys.toml`, beside the user's settings.

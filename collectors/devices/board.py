@@ -173,7 +173,7 @@ class DevicePort:
     """A vendor's devices by index; a vendor's file overrides what its library offers.
 
     `vendor` names it in notices, `title` in lists. `sampled_kind` labels energy that comes from its
-    power readings, `counter_survives` says that its counter goes on when the meter is started anew,
+    power readings, `counter_survives` says that its counter outlives a meter,
     `variables` are the environment's that select a job's devices. Every method may raise any
     SourceError, also after earlier success.
     """

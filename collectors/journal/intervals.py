@@ -181,8 +181,8 @@ class Ledger:
         """
         begin_ns = self._schedule.begin_ns
         if start_ns < begin_ns:
-            kept = max(0, end_ns - begin_ns) / max(1, end_ns - start_ns)
-            energy_j, start_ns = energy_j * kept, begin_ns
+            inside = max(0, end_ns - begin_ns) / max(1, end_ns - start_ns)
+            energy_j, start_ns = energy_j * inside, begin_ns
         if self._kind and kind != "estimated":
             kind = self._kind
         before = self.open

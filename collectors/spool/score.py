@@ -252,11 +252,6 @@ def _remark(ended: Ended) -> str:
     return STORE_COUNTS if store and store.knows_more(ended.config.home, ended.job_id) else ""
 
 
-def runs_elsewhere(ended: Ended) -> bool:
-    """Tell whether another process of the job is measured still; raises OSError."""
-    return any(map(_runs, spool.folders(ended.home, ended.job_id)))
-
-
 def _runs(folder: SpoolFolder) -> bool:
     """Tell whether a meter of the job has not ended; a folder of another node is live for long."""
     if not folder.is_live():

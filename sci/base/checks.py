@@ -126,7 +126,7 @@ def checked(kind: Any, value: Any, *, strict: bool = True) -> Any:
 
 def _checked(kind: Any, value: Any, name: str, *, strict: bool) -> Any:
     """Return a value as its type has it, or a Problem."""
-    given = value
+    original = value
     try:
         if isinstance(value, str) and (reader := _reader_of(kind)):
             value = reader(value)
@@ -141,7 +141,7 @@ def _checked(kind: Any, value: Any, name: str, *, strict: bool) -> Any:
         hint = ""
         if isinstance(value, datetime) and value.tzinfo is None:
             hint = f"; write {value.isoformat(timespec='minutes')}Z"
-        return Problem(name, "bad-field", f"is {shown(given)}, not {meaning(kind)}{hint}")
+        return Problem(name, "bad-field", f"is {shown(original)}, not {meaning(kind)}{hint}")
 
 
 def in_utc(when: datetime) -> datetime:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 J_PER_KWH = 3_600_000.0
-KWH_PER_MWH = 1_000.0
 G_PER_KG = 1_000.0
-KG_PER_T = 1_000.0
 S_PER_HOUR = 3_600.0
-S_PER_DAY = 86_400.0
 HOURS_PER_YEAR = 8_760.0
 """One year of installed life, 365 days, as in the SCI guide (4 years = 35 040 h)."""
 S_PER_YEAR = HOURS_PER_YEAR * S_PER_HOUR

@@ -40,14 +40,14 @@ def remark(
 
     `annual` is the annual value of the zone, on the lifecycle basis. The values count as given.
     """
-    known = [value for value in values if value == value]
-    far = [value for value in known if not CLEANEST <= value <= DIRTIEST]
-    if basis != "lifecycle" or not known:
+    numbers = [value for value in values if value == value]
+    far = [value for value in numbers if not CLEANEST <= value <= DIRTIEST]
+    if basis != "lifecycle" or not numbers:
         return []
-    mean = f"{fmean(known):g}"
-    if 2 * len(far) > len(known):
+    mean = f"{fmean(numbers):g}"
+    if 2 * len(far) > len(numbers):
         text = f"{mean} gCO2e/kWh is what no grid has ({CLEANEST:g} to {DIRTIEST:g})"
-    elif annual and not annual / TIMES_ANNUAL <= fmean(known) <= annual * TIMES_ANNUAL:
+    elif annual and not annual / TIMES_ANNUAL <= fmean(numbers) <= annual * TIMES_ANNUAL:
         text = f"{mean} gCO2e/kWh on average, where the year of the zone has {annual:g}"
     else:
         return []

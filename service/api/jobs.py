@@ -318,13 +318,13 @@ def correct(path: JobPath, query: JobQuery, body: CorrectionBody) -> JobAnswer:
     What is given is kept apart from the journal, with who and when, and holds for lines that are
     sent again or late too. It makes a new revision, unless it changes nothing.
     """
-    given = {
+    changes = {
         name: value
         for name, value in asdict(body).items()
         if value is not UNSET and name != "reason"
     }
     about: dict[str, Any] = {"by": caller().name, "reason": body.reason, "expected": if_match()}
-    work = partial(correct_job, service(query.project), path.job_id, given, **about)
+    work = partial(correct_job, service(query.project), path.job_id, changes, **about)
     return once(body, lambda: _answer(work()))
 
 
