@@ -182,7 +182,9 @@ class JobMeter:
         """Do what is due: look, read, journal; the latter also after something that raises."""
         now_ns = self.timeline.now_ns()
         try:
-            if now_ns >= self._look_at_ns:
+            # A look goes along with a reading near it, so that the meter wakes once for both.
+            reads = self.devices is not None and now_ns >= self.devices.due_ns()
+            if now_ns >= self._look_at_ns - (LOOK_EVERY_NS // 2 if reads else 0):
                 self._look(now_ns)
             if not self.closed:
                 self._read_due(now_ns)
