@@ -93,6 +93,7 @@ class Story:
         self.local = host if local else None
         _clear(home)
         _clear(host.home)
+        shutil.rmtree(host.memory, ignore_errors=True)  # beside its home
         self.server = Server(self.world, self.ledger, stage.plant, host)
         self.network = Network(self.world, self.server)
         self.receiver = budgets.Receiver(self)

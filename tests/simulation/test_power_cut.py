@@ -112,7 +112,8 @@ for now_s in range(5, 121, 5):
     if now_s % 40 == 0:
         journal.put(IntervalRecord, **interval(began_s, now_s))
         began_s = now_s
-    journal.write_open({}, [interval(began_s, now_s)] if now_s > began_s else [])
+    drafts = [(IntervalRecord, interval(began_s, now_s))] if now_s > began_s else []
+    journal.write_open({}, drafts)
     journal.flush()
     os.write(1, f"{now_s} ".encode())
 os._exit(0)
