@@ -31,6 +31,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import (
     Expected,
     JobSummary,
+    find_job,
     locked_job,
     own_job,
     require_expected,
@@ -101,7 +102,8 @@ def correct_job(
     else:
         score_job(service, key, REASON)
     with service.store.read() as session:
-        return summaries(session, [session.get_one(Job, key)])[0]
+        job = session.get(Job, key) or find_job(session, job_id)  # deleted meanwhile, it says so
+        return summaries(session, [job])[0]
 
 
 def _checked(service: Service, changes: Mapping[str, Any], reason: str | None) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gramwatt.service.jobs import corrections
+from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from tests.journals import journal, lines
@@ -60,6 +62,14 @@ def test_a_correction_says_what_was_before_by_whom_and_when(client, bare, clock)
     page = client.get("/v1/jobs/job-1/report.html?full=1").text
     for text in ("Corrections", "forgotten", "2026-06-03 12:00", "not declared", "team"):
         assert text in page
+
+
+def test_a_job_that_is_deleted_while_it_is_corrected_is_gone(client, bare, monkeypatch):
+    monkeypatch.setattr(
+        corrections, "score_job", lambda *_: delete_job(bare, "job-1", by="somebody else")
+    )
+    answer = client.patch("/v1/jobs/job-1", json={"zone": "DE"})
+    assert (answer.status_code, answer.json["code"]) == (410, "deleted-job")
 
 
 def test_corrections_outlive_lines_that_are_sent_again_or_late(client, bare):
