@@ -99,7 +99,7 @@ def serving(kind: str, home: Path) -> Iterator[Server]:
     environ = {**os.environ, "GRAMWATT_HOME": str(home), "GRAMWATT_BIND": "127.0.0.1:0"}
     admin = ensure_home_key(home)
     service = Service.open(ServiceConfig(home=home, database_url=_database(home)))
-    key = create_key(service, f"reader-{kind}", "read")["key"]
+    key = create_key(service, f"reader-{kind}", "read").key
     service.store.close()
     with (home / f"log-{kind}").open("w") as log:
         process = subprocess.Popen([sys.executable, *COMMANDS[kind]], env=environ, stderr=log)

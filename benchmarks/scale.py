@@ -104,7 +104,7 @@ def ingested(service: Service, number: int, start: datetime) -> str:
     found = records(number, start)
     lines = [encode(record).encode() for record in found]
     answer = ingest(service, found[0].job_id, lines)
-    assert not answer["rejected"], answer
+    assert not answer.rejected, answer
     return found[0].job_id
 
 
@@ -158,7 +158,7 @@ def asker(service: Service, name: str) -> Callable[[str], Any]:
     key = create_key(service, f"{name}-{secrets.token_hex(4)}", "admin")
 
     def ask(address: str) -> Any:
-        answer = client.get(address, headers={"Authorization": f"Bearer {key['key']}"})
+        answer = client.get(address, headers={"Authorization": f"Bearer {key.key}"})
         if answer.status_code != 200:
             raise RuntimeError(f"{address}: {answer.text}")
         return json.loads(answer.data) if answer.mimetype == "application/json" else answer.text

@@ -37,19 +37,19 @@ HOW = (
 
 def build(document: RunsComparisonDoc, date: str) -> Document:
     """Return the report of a comparison, dated YYYY-MM-DD."""
-    names = " and ".join(_name(document[side]) for side in ("before", "after"))
+    names = " and ".join(_name(getattr(document, side)) for side in ("before", "after"))
     return Document(
-        f"Carbon per {document['unit']}: after against before",
+        f"Carbon per {document.unit}: after against before",
         f"Runs compared: {names}.",
         date,
         (
             Heading("Summary"),
-            Text(document["text"], strong=True),
+            Text(document.text, strong=True),
             Figures(
                 (
-                    headline(BEFORE, document["before"]["g_per_unit"]),
-                    headline(AFTER, document["after"]["g_per_unit"]),
-                    headline("After over before", document["ratio"]),
+                    headline(BEFORE, document.before.g_per_unit),
+                    headline(AFTER, document.after.g_per_unit),
+                    headline("After over before", document.ratio),
                 )
             ),
             Heading("What moved"),
@@ -58,28 +58,28 @@ def build(document: RunsComparisonDoc, date: str) -> Document:
             Heading("Runs"),
             _runs(document),
         ),
-        reference(document, f"comparison in {document['unit']}"),
-        names=(document["unit"],),
+        reference(document, f"comparison in {document.unit}"),
+        names=(document.unit,),
     )
 
 
 def _name(side: RunsDoc) -> str:
-    runs = side["runs"]
-    return runs[0]["job_id"] if len(runs) == 1 else f"{len(runs)} runs from {runs[0]['job_id']}"
+    runs = side.runs
+    return runs[0].job_id if len(runs) == 1 else f"{len(runs)} runs from {runs[0].job_id}"
 
 
 def _moved(document: RunsComparisonDoc) -> list[Block]:
     """Return the effects as a waterfall from before to after; a table where a bar would fall below
     0.
     """
-    before, after = document["before"]["g_per_unit"], document["after"]["g_per_unit"]
-    per = f"gCO2e/{document['unit']}"
+    before, after = document.before.g_per_unit, document.after.g_per_unit
+    per = f"gCO2e/{document.unit}"
     size, unit = prefix(max(before["value"], after["value"]), per)
     light = is_estimate(before) or is_estimate(after)
     rows = [_row(BEFORE, before["low"], before["high"], size, text(before))]
     bars = [bar(BEFORE, 0.0, before["value"], size, tip(BEFORE, before), estimated=light)]
     at = at_least = before["value"]
-    for term, effect in document["effects_g_per_unit"].items():
+    for term, effect in document.effects_g_per_unit.items():
         ends = sorted((at, at + effect))
         label = f"{'+' if effect > 0 else ''}{number(effect / size, 2)}"
         words = [TERMS[term], f"{label} {unit}"]
@@ -114,10 +114,10 @@ def _runs(document: RunsComparisonDoc) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     notes = []
-    for name, side in ((BEFORE, document["before"]), (AFTER, document["after"])):
-        for run in side["runs"]:
-            job = f"{run['job_id']}, revision {run['revision']}"
-            rows.append((name, job, count_text(run["count"]), cell(run["g_per_unit"])))
-        if side["scatter"] is not None:
-            notes.append(f"{name}: single runs lie {percent(side['scatter'])} apart.")
+    for name, side in ((BEFORE, document.before), (AFTER, document.after)):
+        for run in side.runs:
+            job = f"{run.job_id}, revision {run.revision}"
+            rows.append((name, job, count_text(run.count), cell(run.g_per_unit)))
+        if side.scatter is not None:
+            notes.append(f"{name}: single runs lie {percent(side.scatter)} apart.")
     return Table("The runs of each side", columns, tuple(rows), " ".join(notes))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from operator import mul
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gramwatt.reports.charts import HEIGHT, PALETTE, POINTER, TIP, WIDTH, data_table
 from gramwatt.reports.model import (
@@ -17,7 +17,11 @@ from gramwatt.reports.model import (
     NoticeBlock,
     Text,
 )
+from gramwatt.sci.base.document import IntensityDoc, IntensityPointDoc
 from gramwatt.sci.base.formatting import minute_text, number
+
+if TYPE_CHECKING:  # plans load numpy
+    from gramwatt.sci.planning.plan import PlanDoc, SlotDoc
 
 MOST = 200
 """Steps that are shown; finer ones are joined to means."""
@@ -38,30 +42,30 @@ class Step(NamedTuple):
 
 
 def build(
-    answer: Mapping[str, Any],
+    answer: IntensityDoc,
     now: datetime,
-    plan: Mapping[str, Any] | None = None,
+    plan: PlanDoc | None = None,
 ) -> Document:
     """Return the page of an answer of `GET /v1/intensity/{zone}`, with a plan if there is one."""
-    expected = list(map(_step, answer["forecast"]))
+    expected = list(map(_step, answer.forecast))
     after = expected[0].start if expected else None
-    past = [step for step in map(_step, answer["points"]) if after is None or step.start < after]
+    past = [step for step in map(_step, answer.points) if after is None or step.start < after]
     steps = _joined([*past, *expected])
-    slots = plan["plan"] if plan else []
-    title = f"Grid intensity of {answer['zone']}"
-    stored = f"No {answer['signal']} {answer['basis']} value of this time is stored."
+    slots = plan.plan if plan else []
+    title = f"Grid intensity of {answer.zone}"
+    stored = f"No {answer.signal} {answer.basis} value of this time is stored."
     if not steps:
         return Document(title, stored, f"{now:%Y-%m-%d}", tuple(_notices(answer)))
     blocks: list[Block] = [
         *_notices(answer),
         Facts(
             (
-                ("Signal", f"{answer['signal']}, location-based"),
-                ("Basis", {"lifecycle": "life cycle"}.get(answer["basis"], answer["basis"])),
+                ("Signal", f"{answer.signal}, location-based"),
+                ("Basis", {"lifecycle": "life cycle"}.get(answer.basis, answer.basis)),
                 ("Known", ", ".join(dict.fromkeys(_name(step.quality) for step in steps))),
             )
         ),
-        _chart(answer["zone"], steps, slots),
+        _chart(answer.zone, steps, slots),
         *(_plan_blocks(plan) if plan else []),
         Text(
             "Ranges hold eight times in ten. Hours that are not known have the annual value; plans "
@@ -73,14 +77,14 @@ def build(
     return Document(title, subtitle, f"{now:%Y-%m-%d}", tuple(blocks))
 
 
-def _notices(answer: Mapping[str, Any]) -> list[NoticeBlock]:
-    return [NoticeBlock("info", row["code"], row["message"]) for row in answer["notices"]]
+def _notices(answer: IntensityDoc) -> list[NoticeBlock]:
+    return [NoticeBlock("info", row.code, row.message) for row in answer.notices]
 
 
-def _step(point: Mapping[str, Any]) -> Step:
-    figure = point["intensity_g_per_kwh"]
-    start, end = (datetime.fromisoformat(point[name]) for name in ("start", "end"))
-    return Step(start, end, figure["value"], figure["low"], figure["high"], point["quality"])
+def _step(point: IntensityPointDoc) -> Step:
+    figure = point.intensity_g_per_kwh
+    start, end = (datetime.fromisoformat(text) for text in (point.start, point.end))
+    return Step(start, end, figure["value"], figure["low"], figure["high"], point.quality)
 
 
 def _joined(steps: Sequence[Step]) -> list[Step]:
@@ -108,7 +112,7 @@ def _name(quality: str) -> str:
     return _NAMES.get(quality, quality)
 
 
-def _chart(zone: str, steps: Sequence[Step], slots: Sequence[Mapping[str, str]]) -> Chart:
+def _chart(zone: str, steps: Sequence[Step], slots: Sequence[SlotDoc]) -> Chart:
     parts = list(dict.fromkeys(_name(step.quality) for step in steps))
     lines = [
         (
@@ -131,7 +135,7 @@ def _chart(zone: str, steps: Sequence[Step], slots: Sequence[Mapping[str, str]])
         }
         for step, line in zip(steps, lines, strict=True)
     ]
-    windows = [{"x": slot["start"], "x2": slot["end"]} for slot in slots]
+    windows = [{"x": slot.start, "x2": slot.end} for slot in slots]
     values = [step.value for step in steps]
     alt = (
         f"Intensity of {zone} between {number(min(values), 3)} and {number(max(values), 3)} g of "
@@ -184,13 +188,13 @@ def _stamp(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _plan_blocks(plan: Mapping[str, Any]) -> list[Block]:
+def _plan_blocks(plan: PlanDoc) -> list[Block]:
     slots = ", ".join(
-        f"{minute_text(slot['start'])} to {minute_text(slot['end'])} UTC" for slot in plan["plan"]
+        f"{minute_text(slot.start)} to {minute_text(slot.end)} UTC" for slot in plan.plan
     )
-    saving, gain = plan["saving_ratio"], "it starts at once: waiting saves nothing reliable"
-    if plan["reliable"] and saving is not None:
+    saving, gain = plan.saving_ratio, "it starts at once: waiting saves nothing reliable"
+    if plan.reliable and saving is not None:
         low, value, high = (round(100 * saving[end]) for end in ("low", "value", "high"))
         gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
     blocks: list[Block] = [Text(f"The plan, shaded: {slots}; {gain}.")]
-    return [*blocks, *(NoticeBlock("info", n["code"], n["message"]) for n in plan["notices"])]
+    return [*blocks, *(NoticeBlock("info", n.code, n.message) for n in plan.notices)]

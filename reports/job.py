@@ -78,32 +78,32 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
     blocks = [
         *_warnings(document),
         *summary_blocks(document, saving_sentence(found)),
-        *service_blocks(document["service"], full=full),
+        *service_blocks(document.service, full=full),
         *why_blocks(document),
         *advice_blocks(document, found),
         *uncertain_blocks(document, full=full),
         Heading("Where the energy went"),
         *timeseries_blocks(
-            document["series"],
-            document["windows"],
+            document.series,
+            document.windows,
         ),
-        *energy_blocks(document["devices"]),
-        *window_blocks(document["windows"], None if full else MAX_WINDOWS),
+        *energy_blocks(document.devices),
+        *window_blocks(document.windows, None if full else MAX_WINDOWS),
         *obtained_blocks(document),
         *(_details(document) if full else _more(document)),
     ]
     return Document(
-        f"Energy and carbon of {_short(document['name'])}",
+        f"Energy and carbon of {_short(document.name)}",
         _subtitle(document),
-        (document["ended_at"] or document["started_at"])[:10],
+        (document.ended_at or document.started_at)[:10],
         tuple(blocks),
-        reference(data, f"job {document['job_id']}, revision {document['revision']}"),
+        reference(data, f"job {document.job_id}, revision {document.revision}"),
         glossary=full,
         names=tuple(
             {
-                *(row["unit"] for row in document["sci"]),
-                *(device["node"] for device in document["devices"]),
-                *(window["name"] for window in document["windows"]),
+                *(row.unit for row in document.sci),
+                *(device.node for device in document.devices),
+                *(window.name for window in document.windows),
             }
         ),
     )
@@ -111,7 +111,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
 
 def _more(document: JobDoc) -> list[Block]:
     """Return what the full report has beside this, and how to get it."""
-    return [Text(MORE.format(job_id=document["job_id"]))]
+    return [Text(MORE.format(job_id=document.job_id))]
 
 
 def _details(document: JobDoc) -> list[Block]:
@@ -119,14 +119,14 @@ def _details(document: JobDoc) -> list[Block]:
     return [
         *_facts(document),
         *score_blocks(document),
-        *device_blocks(document["devices"]),
-        *quality_blocks(document["data_quality"], whole=document["energy_kwh"] is not None),
-        *correction_blocks(document["corrections"]),
+        *device_blocks(document.devices),
+        *quality_blocks(document.data_quality, whole=document.energy_kwh is not None),
+        *correction_blocks(document.corrections),
         Heading("Notices"),
-        *(notice_blocks(document["notices"]) or [Text("There are none.")]),
+        *(notice_blocks(document.notices) or [Text("There are none.")]),
         Heading("Sources"),
-        source_table((row["what"], row["figure"]) for row in document["method"]["inputs"]),
-        *method_blocks(document["method"]),
+        source_table((row.what, row.figure) for row in document.method.inputs),
+        *method_blocks(document.method),
         *_meter_cost(document),
     ]
 
@@ -136,22 +136,22 @@ def _short(name: str) -> str:
 
 
 def _subtitle(document: JobDoc) -> str:
-    state = document["state"]
-    if document["exit_code"]:
-        state = f"{state} with exit code {document['exit_code']}"
-    status = "provisional" if document["provisional"] else "final"
+    state = document.state
+    if document.exit_code:
+        state = f"{state} with exit code {document.exit_code}"
+    status = "provisional" if document.provisional else "final"
     what = "Service" if _serves(document) else "Job"
-    took = "running for" if document["state"] == "running" else "took"
+    took = "running for" if document.state == "running" else "took"
     return (
-        f"{what} {document['job_id']} in project {_short(document['project'])}, {state}; started "
-        f"{_moment(document['started_at'])}, {took} {duration(document['duration_s'])}. "
-        f"Revision {document['revision']}, {status}."
+        f"{what} {document.job_id} in project {_short(document.project)}, {state}; started "
+        f"{_moment(document.started_at)}, {took} {duration(document.duration_s)}. "
+        f"Revision {document.revision}, {status}."
     )
 
 
 def _serves(document: JobDoc) -> bool:
     """Return whether the job is a service, also before its server has counted anything."""
-    return document["service"] is not None or SERVING in document["tags"]
+    return document.service is not None or SERVING in document.tags
 
 
 def _moment(stamp: str) -> str:
@@ -160,35 +160,35 @@ def _moment(stamp: str) -> str:
 
 def _warnings(document: JobDoc) -> list[Block]:
     blocks: list[Block] = []
-    if document["zone"] is None:
+    if document.zone is None:
         blocks.append(NoticeBlock("warning", "zone-unknown", WORLD))
-    if document["provisional"]:
+    if document.provisional:
         running = SERVES if _serves(document) else PROVISIONAL
-        text = running if document["state"] == "running" else NOT_FINAL
+        text = running if document.state == "running" else NOT_FINAL
         blocks.append(NoticeBlock("warning", "", text))
-    if any(notice["code"] == "meter-synthetic" for notice in document["notices"]):
+    if any(notice.code == "meter-synthetic" for notice in document.notices):
         blocks.append(NoticeBlock("warning", "meter-synthetic", SYNTHETIC))
-    if document["excluded"] is not None:
-        blocks.append(NoticeBlock("warning", "", f"{EXCLUDED}: {document['excluded']}"))
+    if document.excluded is not None:
+        blocks.append(NoticeBlock("warning", "", f"{EXCLUDED}: {document.excluded}"))
     return blocks
 
 
 def _zones(document: JobDoc) -> str:
     """Return the grid zone of the job, or the zones of its nodes."""
-    zones = document["method"]["zones"]
+    zones = document.method.zones
     if len(zones) > 1:
         return f"{', '.join(zones)}: each node in its own"
-    return document["zone"] or f"{UNKNOWN}; the world average is used"
+    return document.zone or f"{UNKNOWN}; the world average is used"
 
 
 def _facts(document: JobDoc) -> list[Block]:
     facts = (
-        ("Name", document["name"]),
-        ("Project", document["project"]),
+        ("Name", document.name),
+        ("Project", document.project),
         ("Grid zone", _zones(document)),
-        ("Cloud region", document["region"] or "none given"),
-        ("Kind of work", document["kind"]),
-        ("Model", document["model_id"] or "none given"),
+        ("Cloud region", document.region or "none given"),
+        ("Kind of work", document.kind),
+        ("Model", document.model_id or "none given"),
         *ai_facts(document),
         *_tags(document),
     )
@@ -196,13 +196,13 @@ def _facts(document: JobDoc) -> list[Block]:
 
 
 def _tags(document: JobDoc) -> list[tuple[str, str]]:
-    tags = ", ".join(f"{name} = {value}" for name, value in sorted(document["tags"].items()))
+    tags = ", ".join(f"{name} = {value}" for name, value in sorted(document.tags.items()))
     return [("Tags", tags)] if tags else []
 
 
 def _meter_cost(document: JobDoc) -> list[Block]:
-    method, duration_s = document["method"], document["duration_s"]
-    cpu_s, rss_b, energy_j = method["meter_cpu_s"], method["meter_rss_b"], method["meter_energy_j"]
+    method, duration_s = document.method, document.duration_s
+    cpu_s, rss_b, energy_j = method.meter_cpu_s, method.meter_rss_b, method.meter_energy_j
     if cpu_s is None:
         return []
     share = f", {percent(cpu_s / duration_s)} of one core over the job" if duration_s else ""

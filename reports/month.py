@@ -97,13 +97,13 @@ OTHER_REASON = "months before it, budgets, suggestions or settings"
 
 def build(document: MonthDoc) -> Document:
     """Return the report of a month document."""
-    scope = f"Project {document['project']}" if document["project"] else "All projects"
-    jobs = document["totals"]["jobs"]
-    what = f"{document['month']}, {document['project'] or 'all projects'}"
-    if document["revision"] is not None:
-        what += f", revision {document['revision']}"
+    scope = f"Project {document.project}" if document.project else "All projects"
+    jobs = document.totals.jobs
+    what = f"{document.month}, {document.project or 'all projects'}"
+    if document.revision is not None:
+        what += f", revision {document.revision}"
     stamp = reference(document, what)
-    zone = document["method"].get("time_zone", "UTC") if document["method"] else "UTC"
+    zone = document.method.time_zone if document.method else "UTC"
     blocks: list[Block] = [*_warnings(document), *_first_page(document)]
     if jobs:
         blocks += _details(document)
@@ -111,9 +111,9 @@ def build(document: MonthDoc) -> Document:
         blocks += not_summed_blocks(document)
     blocks += _statement(document, stamp)
     return Document(
-        f"Energy and carbon of AI jobs, {month_name(document['month'])}",
+        f"Energy and carbon of AI jobs, {month_name(document.month)}",
         f"{scope}; {_jobs(document)}; days and months in {zone}. Issued: {_issued(document)}.",
-        (document["issued_at"] or "")[:10],
+        (document.issued_at or "")[:10],
         tuple(blocks),
         stamp,
         glossary=True,
@@ -126,13 +126,13 @@ def build_short(document: MonthDoc, whole: str) -> Document:
     `whole` is the address of the page that has them all.
     """
     report = build(document)
-    if not document["totals"]["jobs"]:
+    if not document.totals.jobs:
         return report
     short: list[Block] = [
         *_warnings(document),
         *_first_page(document),
         Heading("SCI by project"),
-        _projects(document["projects"], "SCI by project and unit"),
+        _projects(document.projects, "SCI by project and unit"),
         *not_summed_blocks(document),
     ]
     here = [block.text for block in short if isinstance(block, Heading)]
@@ -149,7 +149,7 @@ def build_short(document: MonthDoc, whole: str) -> Document:
 
 
 def _jobs(document: MonthDoc) -> str:
-    jobs, ended = document["totals"]["jobs"], document["totals"]["jobs_ended"]
+    jobs, ended = document.totals.jobs, document.totals.jobs_ended
     text = f"{jobs} {'job' if jobs == 1 else 'jobs'}"
     return text if ended == jobs else f"{text}, of which {ended} ended in this month"
 
@@ -158,22 +158,22 @@ def _details(document: MonthDoc) -> list[Block]:
     return [
         Heading("Against the previous month"),
         change_table(document),
-        *([Text(EFFECTS)] if document["change_parts"] else []),
+        *([Text(EFFECTS)] if document.change_parts else []),
         *not_summed_blocks(document),
         *boundary_section(document),
         *component_section(document),
         *factor_section(document),
         Heading("SCI by project"),
-        _projects(document["projects"], "SCI by project and unit"),
-        *_models(document["models"]),
-        *_top_jobs(document["top_jobs"]),
+        _projects(document.projects, "SCI by project and unit"),
+        *_models(document.models),
+        *_top_jobs(document.top_jobs),
         *ledger_section(document),
         *_outcomes(document),
         *trend_table(document),
-        *day_blocks(document["month"], document["days"]),
-        *_all_budgets(document["budgets"]),
+        *day_blocks(document.month, document.days),
+        *_all_budgets(document.budgets),
         *advice_section(document),
-        *quality_blocks(document["data_quality"], limits=document["grade_limits"]),
+        *quality_blocks(document.data_quality, limits=document.grade_limits),
         *_notices(document),
         *_method(document),
     ]
@@ -181,15 +181,15 @@ def _details(document: MonthDoc) -> list[Block]:
 
 def _warnings(document: MonthDoc) -> list[Block]:
     blocks = not_summed_warnings(document)
-    jobs = document["totals"]["jobs"]
-    without = document["notice_counts"].get("zone-unknown", 0)
+    jobs = document.totals.jobs
+    without = document.notice_counts.get("zone-unknown", 0)
     if without:
         text = (
             f"No grid zone is known of {without} of {jobs} jobs. The world average intensity is "
             "used for them, and their scores are not SCI scores."
         )
         blocks.append(NoticeBlock("warning", "zone-unknown", text))
-    unknown = document["totals"]["jobs_unknown"]
+    unknown = document.totals.jobs_unknown
     if unknown:
         text = (
             f"A term of {unknown} of {jobs} jobs is not known; the sums hold the known parts only."
@@ -200,14 +200,14 @@ def _warnings(document: MonthDoc) -> list[Block]:
 
 def _first_page(document: MonthDoc) -> list[Block]:
     """Totals, budgets, trend, what changed, and what to do."""
-    if not document["totals"]["jobs"]:
+    if not document.totals.jobs:
         return [Heading("Summary"), Text(_nil(document))]
     return [
         Heading("Summary"),
         *_replaces(document),
         *story(document),
         Figures(_figures(document)),
-        *_budgets(document["budgets"][:FIRST_BUDGETS], "Against budget"),
+        *_budgets(document.budgets[:FIRST_BUDGETS], "Against budget"),
         *trend_chart(document),
         *_change(document),
         *first_advice(document),
@@ -216,25 +216,25 @@ def _first_page(document: MonthDoc) -> list[Block]:
 
 def _nil(document: MonthDoc) -> str:
     """Return why the report of a month has no figure."""
-    if document["jobs_running"]["jobs"] or document["jobs_unscored"]["jobs"]:
+    if document.jobs_running.jobs or document.jobs_unscored.jobs:
         return "No job of this month is scored."
-    what = f" of project {document['project']}" if document["project"] else ""
-    so_far = "" if document["complete"] else " so far"
+    what = f" of project {document.project}" if document.project else ""
+    so_far = "" if document.complete else " so far"
     return (
-        f"Nil report: no job{what} was recorded in {month_name(document['month'])}{so_far}. What "
+        f"Nil report: no job{what} was recorded in {month_name(document.month)}{so_far}. What "
         "ran without gramwatt's meter is not known."
     )
 
 
 def _replaces(document: MonthDoc) -> list[Block]:
-    before = document["revised"]
+    before = document.revised
     if before is None:
         return []
-    old, new = before["total_g"], document["totals"]["total_g"]
-    why = ", ".join(REASONS[reason] for reason in before["reasons"]) or OTHER_REASON
-    if old == new and before["jobs"] == document["totals"]["jobs"]:
+    old, new = before.total_g, document.totals.total_g
+    why = ", ".join(REASONS[reason] for reason in before.reasons) or OTHER_REASON
+    if old == new and before.jobs == document.totals.jobs:
         said = (
-            f"This report replaces revision {before['revision']}. The month's total is the same. "
+            f"This report replaces revision {before.revision}. The month's total is the same. "
             f"What changed: {why}."
         )
         return [NoticeBlock("info", "", said)]
@@ -242,22 +242,22 @@ def _replaces(document: MonthDoc) -> list[Block]:
     if old and new and old["value"] > 0:
         change = marked(f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %") + "."
     said = (
-        f"This report replaces revision {before['revision']}, which had "
-        f"{jobs_text(before['jobs'])} and {text(old)}. What changed: {why}.{change}"
+        f"This report replaces revision {before.revision}, which had "
+        f"{jobs_text(before.jobs)} and {text(old)}. What changed: {why}.{change}"
     )
     return [NoticeBlock("info", "", said)]
 
 
 def _figures(document: MonthDoc) -> tuple[Figure, ...]:
-    totals, before = document["totals"], document["previous"]
+    totals, before = document.totals, document.previous
     figures = terms(totals)
     now = compared(document)
     if before is not None and now is not None:
-        ratio = document["changes"]["total_g"]
-        note = against(now["total_g"], before["total_g"], ratio, first_days(document))
+        ratio = document.changes["total_g"]
+        note = against(now.total_g, before.total_g, ratio, first_days(document))
         figures["total_g"] = replace(figures["total_g"], note=note)
-    grade = document["data_quality"]["grade"]
-    shares = document["data_quality"]["energy"]
+    grade = document.data_quality.grade
+    shares = document.data_quality.energy
     measured = f"{percent(shares.get('measured', 0.0))} of energy measured"
     quality = Figure(
         "Data quality",
@@ -271,12 +271,12 @@ def _figures(document: MonthDoc) -> tuple[Figure, ...]:
 def _provisional(document: MonthDoc) -> str:
     """Return the share of the month's energy that is in no sum yet, or whose carbon may change."""
     early = _not_final(document)
-    waiting = [document[name]["energy_kwh"] for name in ("jobs_running", "jobs_unscored")]
-    jobs = document["jobs_running"]["jobs"] + document["jobs_unscored"]["jobs"]
+    waiting = [of.energy_kwh for of in (document.jobs_running, document.jobs_unscored)]
+    jobs = document.jobs_running.jobs + document.jobs_unscored.jobs
     if not jobs:
-        nothing = "nothing provisional" if document["complete"] else "the month is not over"
+        nothing = "nothing provisional" if document.complete else "the month is not over"
         return early or nothing
-    energy = document["totals"]["energy_kwh"]
+    energy = document.totals.energy_kwh
     known = sum(figure["value"] for figure in waiting if figure)
     whole = known + (energy["value"] if energy else 0.0)
     share = f"{percent(known / whole)} of energy" if whole else jobs_text(jobs)
@@ -287,22 +287,22 @@ def _not_final(document: MonthDoc) -> str:
     """Return the share of the energy in the sums whose grid intensity is not final; empty for
     none.
     """
-    found, whole = document["provisional"], document["totals"]["energy_kwh"]
-    if not found["jobs"]:
+    found, whole = document.provisional, document.totals.energy_kwh
+    if not found.jobs:
         return ""
-    part = found["energy_kwh"]
-    share = jobs_text(found["jobs"])
+    part = found.energy_kwh
+    share = jobs_text(found.jobs)
     if part and whole and whole["value"] > 0:
         share = f"{percent(part['value'] / whole['value'])} of energy"
     return f"{share} provisional: its grid intensity is not final"
 
 
 def _change(document: MonthDoc) -> list[Block]:
-    if document["previous"] is None or compared(document) is None:
+    if document.previous is None or compared(document) is None:
         return [Text(nothing_compared(document))]
-    if document["change_parts"] is None:
+    if document.change_parts is None:
         return [Text("What changed is not known: a term of one of the months is not.")]
-    return [*change_parts(document["change_parts"]), *project_changes(document)]
+    return [*change_parts(document.change_parts), *project_changes(document)]
 
 
 def _all_budgets(rows: Sequence[BudgetUse]) -> list[Block]:
@@ -321,11 +321,11 @@ def _budgets(rows: Sequence[BudgetUse], caption: str) -> list[Block]:
     )
     lines = tuple(
         (
-            row["project"],
-            f"{number(row['limit_kg'], 4)} kg CO2e",
-            cell(grams(row["spent_kg"])),
-            percent(row["spent_share"]) if row["spent_share"] is not None else "",
-            BUDGET_STATUS[row["status"]] + _open(row),
+            row.project,
+            f"{number(row.limit_kg, 4)} kg CO2e",
+            cell(grams(row.spent_kg)),
+            percent(row.spent_share) if row.spent_share is not None else "",
+            BUDGET_STATUS[row.status] + _open(row),
         )
         for row in rows
     )
@@ -333,7 +333,7 @@ def _budgets(rows: Sequence[BudgetUse], caption: str) -> list[Block]:
 
 
 def _open(row: BudgetUse) -> str:
-    return "; its range holds the limit" if row["range_holds_limit"] else ""
+    return "; its range holds the limit" if row.range_holds_limit else ""
 
 
 def _projects(rows: Sequence[ProjectRow], caption: str) -> Table:
@@ -348,14 +348,14 @@ def _projects(rows: Sequence[ProjectRow], caption: str) -> Table:
     )
     lines = tuple(
         (
-            row["project"],
-            str(row["jobs"]),
+            row.project,
+            str(row.jobs),
             # Of jobs whose carbon is not known no unit is in the sum.
-            Pair(count_text(row["count"]), row["unit"]) if row["total_g"] else UNKNOWN,
-            cell(row["energy_kwh"]),
-            cell(row["total_g"]),
-            cell(row["g_per_unit"]),
-            status(row["conformance"]),
+            Pair(count_text(row.count), row.unit) if row.total_g else UNKNOWN,
+            cell(row.energy_kwh),
+            cell(row.total_g),
+            cell(row.g_per_unit),
+            status(row.conformance),
         )
         for row in rows
     )
@@ -380,11 +380,11 @@ def _models(rows: Sequence[ModelRow]) -> list[Block]:
     )
     lines = tuple(
         (
-            row["model_id"],
-            row["persona"],
-            str(row["jobs"]),
-            cell(row["energy_kwh"]),
-            cell(row["total_g"]),
+            row.model_id,
+            row.persona,
+            str(row.jobs),
+            cell(row.energy_kwh),
+            cell(row.total_g),
             _unfinished(row),
         )
         for row in rows
@@ -397,10 +397,10 @@ def _models(rows: Sequence[ModelRow]) -> list[Block]:
 
 
 def _unfinished(row: ModelRow) -> Cell:
-    if not row["unfinished"]:
+    if not row.unfinished:
         return "no run"
-    runs = f"{row['unfinished']} {'run' if row['unfinished'] == 1 else 'runs'}"
-    figure = row["unfinished_g"]
+    runs = f"{row.unfinished} {'run' if row.unfinished == 1 else 'runs'}"
+    figure = row.unfinished_g
     span = shown(figure).span if figure else ""
     return Pair(value_text(figure), ", ".join(filter(None, (span, runs))), is_estimate(figure))
 
@@ -417,11 +417,11 @@ def _top_jobs(jobs: Sequence[JobHead]) -> list[Block]:
     lines: tuple[tuple[Cell, ...], ...] = tuple(
         (
             job_cell(job),
-            Pair(job["project"], job["tags"].get("user", "")),
-            job["state"],
-            duration(job["duration_s"]),
-            cell(job["energy_kwh"]),
-            cell(job["total_g"]),
+            Pair(job.project, job.tags.get("user", "")),
+            job.state,
+            duration(job.duration_s),
+            cell(job.energy_kwh),
+            cell(job.total_g),
         )
         for job in jobs
     )
@@ -430,14 +430,14 @@ def _top_jobs(jobs: Sequence[JobHead]) -> list[Block]:
 
 
 def _outcomes(document: MonthDoc) -> list[Block]:
-    by_state = document["by_state"]
+    by_state = document.by_state
     order = [*STATES, *sorted(set(by_state) - set(STATES))]
     rows = tuple(
         (
             state,
-            str(by_state[state]["jobs"]),
-            cell(by_state[state]["energy_kwh"]),
-            cell(by_state[state]["total_g"]),
+            str(by_state[state].jobs),
+            cell(by_state[state].energy_kwh),
+            cell(by_state[state].total_g),
         )
         for state in order
         if state in by_state
@@ -448,7 +448,7 @@ def _outcomes(document: MonthDoc) -> list[Block]:
         Column("Energy", "right", 1.4),
         Column("Carbon", "right", 1.4),
     )
-    counts = document["conformance"]
+    counts = document.conformance
     known = [name for name in STATUS if name in counts]
     kinds = tuple((status(name), str(counts[name])) for name in known)
     note = "Failed, killed and lost jobs count in full."
@@ -460,10 +460,10 @@ def _outcomes(document: MonthDoc) -> list[Block]:
 
 
 def _notices(document: MonthDoc) -> list[Block]:
-    counts = sorted(document["notice_counts"].items(), key=lambda item: (-item[1], item[0]))
+    counts = sorted(document.notice_counts.items(), key=lambda item: (-item[1], item[0]))
     if not counts:
         return [Heading("Notices"), Text("There are none.")]
-    first = {notice["code"]: notice["message"] for notice in reversed(document["notices"])}
+    first = {notice.code: notice.message for notice in reversed(document.notices)}
     rows = tuple((Pair(CODES.get(code, first[code]), code), str(n)) for code, n in counts)
     columns = (Column("Notice", weight=6), Column("Jobs", "right"))
     note = "Each job's report has its own notices, with the figures they touch."
@@ -471,31 +471,30 @@ def _notices(document: MonthDoc) -> list[Block]:
 
 
 def _method(document: MonthDoc) -> list[Block]:
-    method = document["method"]
+    method = document.method
     blocks: list[Block] = [*method_blocks(method)] if method else []
     note = "Intensity and PUE are means over the month; each job's report has its own."
-    rows = tuple((source,) for source in document["sources"])
+    rows = tuple((source,) for source in document.sources)
     table = Table("Sources of the figures", (Column("Source"),), rows)
-    keys = source_keys(document["sources"])
+    keys = source_keys(document.sources)
     return [*blocks, Text(note), Heading("Sources"), table, *keys]
 
 
 def _statement(document: MonthDoc, stamp: str) -> list[Block]:
     """Return who answers for the report, and what it is."""
-    said = document["statement"]
-    revision = document["revision"]
-    before = document["revised"]
+    said = document.statement
+    revision = document.revision
+    before = document.revised
     which = "not final: the month may still change" if revision is None else f"{revision}"
     if before is not None:
         which += (
-            f"; revision {before['revision']} had {jobs_text(before['jobs'])} and "
-            f"{text(before['total_g'])}"
+            f"; revision {before.revision} had {jobs_text(before.jobs)} and {text(before.total_g)}"
         )
     facts = (
         ("Issued", _issued(document)),
-        ("Organisation", said["organisation"] or UNKNOWN),
-        ("Accountable", said["accountable"] or NOBODY),
-        ("Contact", said["contact"] or UNKNOWN),
+        ("Organisation", said.organisation or UNKNOWN),
+        ("Accountable", said.accountable or NOBODY),
+        ("Contact", said.contact or UNKNOWN),
         ("Prepared by", f"gramwatt {__version__}, from its meters' journals"),
         ("Report", stamp),
         ("Revision", which),
@@ -511,7 +510,7 @@ def _statement(document: MonthDoc, stamp: str) -> list[Block]:
 
 def _issued(document: MonthDoc) -> str:
     """Return when and by whom the report was issued."""
-    if document["issued_at"] is None:
+    if document.issued_at is None:
         return "not yet, as the month may still change"
-    by = document["statement"]["organisation"] or "an organisation that is not named"
-    return f"{minute_text(document['issued_at'])} UTC by {by}"
+    by = document.statement.organisation or "an organisation that is not named"
+    return f"{minute_text(document.issued_at)} UTC by {by}"

@@ -20,19 +20,19 @@ MET = {True: "met", False: "missed", None: "open"}
 
 def build(document: YearDoc) -> Document:
     """Return the report of a year document."""
-    year, project = document["year"], document["project"]
+    year, project = document.year, document.project
     stamp = reference(document, f"{year}, {project or 'all projects'}")
-    state = "complete" if document["complete"] else "not complete: its figures may still change"
+    state = "complete" if document.complete else "not complete: its figures may still change"
     blocks: list[Block] = [
         Heading("Summary"),
-        Figures(tuple(terms(document["totals"]).values())),
+        Figures(tuple(terms(document.totals).values())),
         *_held(document),
         Heading("Months"),
-        _months(document["months"]),
+        _months(document.months),
         Heading("Carbon per unit of work"),
-        *_per_unit("project", "By project and unit", document["projects"]),
-        *_per_unit("model_id", "By model and unit", document["models"]),
-        *_sources(document["sources"]),
+        *_per_unit("project", "By project and unit", document.projects),
+        *_per_unit("model_id", "By model and unit", document.models),
+        *_sources(document.sources),
         *_statement(document, stamp),
     ]
     return Document(
@@ -48,18 +48,18 @@ def build(document: YearDoc) -> Document:
 def _held(document: YearDoc) -> list[Block]:
     """Return the base year and the targets, where they are set."""
     rows: list[tuple[str, str]] = []
-    base = document["base_year"]
+    base = document.base_year
     if base is not None:
-        share = base["change_share"]
+        share = base.change_share
         change = UNKNOWN if share is None else marked(f"{100 * share:+.1f} %")
-        rows.append((f"Base year {base['year']}", f"{text(base['total_g'])}; since then {change}"))
-    rows += [(f"Target of {row['year']}", _target(row)) for row in document["targets"]]
+        rows.append((f"Base year {base.year}", f"{text(base.total_g)}; since then {change}"))
+    rows += [(f"Target of {row.year}", _target(row)) for row in document.targets]
     return [Facts(tuple(rows))] if rows else []
 
 
 def _target(row: TargetRow) -> str:
-    share = UNKNOWN if row["share"] is None else percent(row["share"])
-    return f"{number(row['limit_kg'], 4)} kg CO2e; this year is {share} of it; {MET[row['met']]}"
+    share = UNKNOWN if row.share is None else percent(row.share)
+    return f"{number(row.limit_kg, 4)} kg CO2e; this year is {share} of it; {MET[row.met]}"
 
 
 def _months(rows: Sequence[YearMonthRow]) -> Table:
@@ -74,15 +74,15 @@ def _months(rows: Sequence[YearMonthRow]) -> Table:
     )
     found: list[tuple[Cell, ...]] = [
         (
-            month_name(row["month"]),
-            str(row["jobs"]),
+            month_name(row.month),
+            str(row.jobs),
             *(
-                cell(figure) if row["jobs"] else ""
+                cell(figure) if row.jobs else ""
                 for figure in (
-                    row["energy_kwh"],
-                    row["operational_g"],
-                    row["embodied_g"],
-                    row["total_g"],
+                    row.energy_kwh,
+                    row.operational_g,
+                    row.embodied_g,
+                    row.total_g,
                 )
             ),
             _state(row),
@@ -93,10 +93,10 @@ def _months(rows: Sequence[YearMonthRow]) -> Table:
 
 
 def _state(row: YearMonthRow) -> str:
-    if not row["jobs"]:
-        return "no job" if row["complete"] else "not over"
-    kept = "" if row["revision"] is None else f"revision {row['revision']}"
-    state = "" if row["complete"] else "not complete"
+    if not row.jobs:
+        return "no job" if row.complete else "not over"
+    kept = "" if row.revision is None else f"revision {row.revision}"
+    state = "" if row.complete else "not complete"
     return ", ".join(filter(None, (kept, state)))
 
 
@@ -113,12 +113,12 @@ def _per_unit(of: str, title: str, rows: Sequence[Any]) -> list[Block]:
     )
     found = tuple(
         (
-            row[of],
-            row["unit"],
-            count_text(row["count"]),
-            cell(row["total_g"]),
-            cell(row["g_per_unit"]),
-            STATUS[row["conformance"]],
+            getattr(row, of),
+            row.unit,
+            count_text(row.count),
+            cell(row.total_g),
+            cell(row.g_per_unit),
+            STATUS[row.conformance],
         )
         for row in rows
     )
@@ -132,11 +132,11 @@ def _sources(sources: Sequence[str]) -> list[Block]:
 
 
 def _statement(document: YearDoc, stamp: str) -> list[Block]:
-    said = document["statement"]
+    said = document.statement
     facts = (
-        ("Organisation", said["organisation"] or UNKNOWN),
-        ("Accountable", said["accountable"] or UNKNOWN),
-        ("Contact", said["contact"] or UNKNOWN),
+        ("Organisation", said.organisation or UNKNOWN),
+        ("Accountable", said.accountable or UNKNOWN),
+        ("Contact", said.contact or UNKNOWN),
         ("Report", stamp),
         ("Assurance", "none: not assured by a third party"),
     )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any, TypedDict
+from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -57,7 +58,7 @@ OWN = (
 _log = logging.getLogger("gramwatt.service")
 
 
-class DeletedProject(TypedDict):
+class DeletedProject(Struct):
     """The record of a deleted project, and how many jobs went with it."""
 
     project: str
@@ -66,7 +67,7 @@ class DeletedProject(TypedDict):
     jobs_deleted: int
 
 
-class ErasedPerson(TypedDict):
+class ErasedPerson(Struct):
     """The record of an erased person: the alias, how many jobs had the name, how many went."""
 
     alias: str
@@ -104,7 +105,7 @@ def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
     deleted = service.store.transact(erase, large=True)
     _compact(service)
     at = text_from_us(service.now_us())
-    return {"project": project, "deleted_at": at, "deleted_by": by, "jobs_deleted": deleted}
+    return DeletedProject(project=project, deleted_at=at, deleted_by=by, jobs_deleted=deleted)
 
 
 def _leave(session: Session, project: str) -> None:
@@ -158,13 +159,13 @@ def erase_person(service: Service, name: str, *, by: str, jobs: bool = False) ->
 
     alias, number = service.store.transact(erase, large=True)
     _compact(service)
-    return {
-        "alias": alias,
-        "erased_at": text_from_us(service.now_us()),
-        "erased_by": by,
-        "jobs": number,
-        "jobs_deleted": deleted,
-    }
+    return ErasedPerson(
+        alias=alias,
+        erased_at=text_from_us(service.now_us()),
+        erased_by=by,
+        jobs=number,
+        jobs_deleted=deleted,
+    )
 
 
 def _delete_jobs(service: Service, name: str, by: str) -> int:

@@ -137,11 +137,11 @@ def _jobs(session: Session, span_us: tuple[int, int]) -> Iterator[list[tuple[Any
 
 def _job_row(job: Job) -> tuple[Any, ...]:
     head = read_head(job.head)
-    figures = (head["energy_kwh"], head["operational_g"], head["embodied_g"], head["total_g"])
+    figures = (head.energy_kwh, head.operational_g, head.embodied_g, head.total_g)
     return (
-        *(job.job_id, head["name"], job.project, job.model_id, head["kind"], head["state"]),
-        *(head["zone"], head["region"], job.grade, head["excluded"]),
-        *(job.started_us, job.ended_us, job.revision, head["provisional"]),
+        *(job.job_id, head.name, job.project, job.model_id, head.kind, head.state),
+        *(head.zone, head.region, job.grade, head.excluded),
+        *(job.started_us, job.ended_us, job.revision, head.provisional),
         *(of[end] if of else None for of in figures for end in ("value", "low", "high")),
     )
 

@@ -7,10 +7,12 @@ without it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from gramwatt.service.jobs.intake.local_spool import (
     has_journals,
@@ -19,9 +21,6 @@ from gramwatt.service.jobs.intake.local_spool import (
 )
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.document import JobDoc, JobHead
-    from gramwatt.sci.planning.plan import PlanDoc
-    from gramwatt.service.budgets.budgets import StandingAnswer
     from gramwatt.service.container import Service
 
 
@@ -68,7 +67,7 @@ def ingest(home: Path, job_id: str | None = None) -> list[str]:
         return scored
 
 
-def document(home: Path, job_id: str) -> JobDoc | None:
+def document(home: Path, job_id: str) -> Any:
     """Return a job's newest document; None when it is not stored or cannot be scored.
 
     Raises StoreError when the store cannot be used.
@@ -79,21 +78,21 @@ def document(home: Path, job_id: str) -> JobDoc | None:
 
     with opened(home) as service:
         try:
-            return job_document(service, job_id).document
+            return _as_json(job_document(service, job_id).document)
         except (UnknownJobError, ScoreError):
             return None
 
 
-def plan(home: Path, request: Mapping[str, Any]) -> PlanDoc:
+def plan(home: Path, request: Mapping[str, Any]) -> Any:
     """Return the plan that a request as of POST /v1/plans asks for; raises GramwattError."""
     from gramwatt.sci.planning.plan_request import parse_plan_request
     from gramwatt.service.jobs.advice import plan as planned
 
     with opened(home) as service:
-        return planned(service, parse_plan_request(request))
+        return _as_json(planned(service, parse_plan_request(request)))
 
 
-def newest_jobs(home: Path, project: str, name: str, most: int) -> Sequence[JobHead]:
+def newest_jobs(home: Path, project: str, name: str, most: int) -> Any:
     """Return the heads of the newest completed jobs of this name, with those just spooled.
 
     Raises StoreError.
@@ -103,15 +102,20 @@ def newest_jobs(home: Path, project: str, name: str, most: int) -> Sequence[JobH
     ingest(home)
     with opened(home) as service:
         page = jobs_page(service, most, None, project=project, name=name, state="completed")
-        return page["jobs"]
+        return _as_json(page.jobs)
 
 
-def budget(home: Path, project: str) -> StandingAnswer:
+def budget(home: Path, project: str) -> Any:
     """Return the budget of a project as it stands; raises StoreError."""
     from gramwatt.service.budgets.budgets import standing_for_job
 
     with opened(home) as service:
-        return standing_for_job(service, project)
+        return _as_json(standing_for_job(service, project))
+
+
+def _as_json(document: object) -> Any:
+    """Return a document as a server's answer comes."""
+    return to_builtins(document)
 
 
 @contextmanager

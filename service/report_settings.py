@@ -45,8 +45,8 @@ class ReportSettings:
 
     def statement(self) -> StatementDoc:
         """Return who answers for the report."""
-        return {
-            "organisation": self.organisation,
-            "accountable": self.accountable,
-            "contact": self.contact,
-        }
+        return StatementDoc(
+            organisation=self.organisation,
+            accountable=self.accountable,
+            contact=self.contact,
+        )

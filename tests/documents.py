@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.document import JobDoc
@@ -48,6 +50,15 @@ def irregular_grid(
     first = T0 - timedelta(minutes=40)
     values = (value * scale for value in IRREGULAR)
     return FakeGrid(*values, step_s=step_s, first=first, quality=quality, error=0.1)
+
+
+Changed = TypeVar("Changed", bound=msgspec.Struct)
+
+
+def changed(document: Changed, **fields: Any) -> Changed:
+    """The document with other fields; what is a struct in it may be given as a dictionary."""
+    data = {**msgspec.to_builtins(document), **msgspec.to_builtins(fields)}
+    return msgspec.convert(data, type(document))
 
 
 def scored(records: Iterable[AnyRecord], intensity: IntensityLookup | None = None) -> JobDoc:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 
+import msgspec
 import pytest
 
 from gramwatt.sci.advice.jobs import grouped, work_of
@@ -16,6 +17,7 @@ from gramwatt.sci.analysis.breakdown import (
     method_of,
     pue_of,
 )
+from gramwatt.sci.analysis.documents import SavingDoc
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import doc
@@ -61,33 +63,41 @@ class Accounts:
     def grade_limits(self, members):
         """What the next better grade asks for and the month lacks, with the jobs that lack most."""
         quality = self.quality(members)
-        better = {"B": "A", "C": "B", "D": "C"}.get(quality["grade"])
+        better = {"B": "A", "C": "B", "D": "C"}.get(quality.grade)
         rows = []
         for block, kinds, least in dict(GRADE_NEEDS).get(better, ()):
-            share = sum(quality[block].get(kind, 0.0) for kind in kinds)
-            if not quality[block] or share >= least:
+            share = sum(getattr(quality, block).get(kind, 0.0) for kind in kinds)
+            if not getattr(quality, block) or share >= least:
                 continue
             term = "embodied_g" if block == "embodied" else "energy_kwh"
             known = [(m, getattr(m.sums, term)) for m in members]
             lacking = [
-                (sum(v for k, v in m.job["data_quality"][block].items() if k not in kinds), m, f)
+                (
+                    sum(v for k, v in getattr(m.job.data_quality, block).items() if k not in kinds),
+                    m,
+                    f,
+                )
                 for m, f in known
                 if f
             ]
-            whole = sum(sum(m.job["data_quality"][block].values()) * f.value for m, f in known if f)
+            whole = sum(
+                sum(getattr(m.job.data_quality, block).values()) * f.value for m, f in known if f
+            )
             jobs = [(part * f.value / whole, m.job) for part, m, f in lacking if part * f.value > 0]
             jobs.sort(key=lambda row: -row[0])
             fields = ("job_id", "name", "project")
-            named = [{**{f: job[f] for f in fields}, "share": part} for part, job in jobs[:3]]
+            named = [
+                {**{f: getattr(job, f) for f in fields}, "share": part} for part, job in jobs[:3]
+            ]
             row = {"grade": better, "block": block, "kinds": list(kinds), "share": share}
             rows.append({**row, "needed": least, "jobs": named})
         return rows
 
     def _project_changes(self, members, before):
         rows = []
-        for project in sorted({m.job["project"] for m in (*members, *before)}):
+        for project in sorted({m.job.project for m in (*members, *before)}):
             new, old = (
-                self.sums([m for m in group if m.job["project"] == project]).total_g
+                self.sums([m for m in group if m.job.project == project]).total_g
                 for group in (members, before)
             )
             ratio = None
@@ -107,7 +117,7 @@ class Accounts:
 
     def unfinished_g(self, members):
         """Carbon of runs without a result."""
-        return doc(self.sums([m for m in members if m.job["state"] in UNFINISHED]).total_g)
+        return doc(self.sums([m for m in members if m.job.state in UNFINISHED]).total_g)
 
     def _trend(self, month, members, before, complete):
         rows = []
@@ -120,7 +130,7 @@ class Accounts:
             totals, methods = self.totals(group), _methods(group)
             terms = ("jobs", "energy_kwh", "operational_g", "embodied_g", "total_g")
             row = {"month": name, "complete": final, **{term: totals[term] for term in terms}}
-            row |= {"grade": self.quality(group)["grade"], "methods": methods}
+            row |= {"grade": self.quality(group).grade, "methods": methods}
             other = bool(rows) and rows[-1]["methods"] != methods
             other |= bool(rows) and other_sources(_intensities(before), _intensities(members))
             rows.append({**row, "method_break": other})
@@ -130,11 +140,10 @@ class Accounts:
         """Suggestions of `advise` for the jobs, and the same by hardware, work and action."""
         documents = [member.job for member in members]
         savings = advise(documents) if advise else []
+        savings = msgspec.convert(msgspec.to_builtins(savings), list[SavingDoc])
         counts = Counter(work_of(job) for job in documents)
-        shares = {m.job["job_id"]: _part_of_total(m) for m in members}
-        real = [
-            j for j in documents if not any(n["code"] == "meter-synthetic" for n in j["notices"])
-        ]
+        shares = {m.job.job_id: _part_of_total(m) for m in members}
+        real = [j for j in documents if not any(n.code == "meter-synthetic" for n in j.notices)]
         return {
             "suggestions": savings,
             "advice": grouped(savings, shares, counts),
@@ -146,8 +155,8 @@ class Accounts:
         works = {}
         for place, group in enumerate((before, members)):
             for m in group:
-                unit = m.job["sci"][0]["unit"] if m.job["sci"] else "job"
-                cell = works.setdefault((m.job["project"], unit), [None, None])
+                unit = m.job.sci[0].unit if m.job.sci else "job"
+                cell = works.setdefault((m.job.project, unit), [None, None])
                 cell[place] = cell[place] or [0.0, 0.0, 0.0, 0.0, set(), set()]
                 cell[place][5] |= _intensities([m])
                 sums = m.sums
@@ -187,10 +196,8 @@ class Accounts:
             "method": _method(members, sums),
             "ledger": ledger,
             "idle_not_seen_kwh": _share_of(sums.energy_kwh, _weighted(members, "idle", "not seen")),
-            "chargeback": self._by(
-                members, lambda j: (j["project"], j["tags"].get("user", "")), "owner"
-            ),
-            "by_project": self._by(members, lambda j: (j["project"],), None),
+            "chargeback": self._by(members, lambda j: (j.project, j.tags.get("user", "")), "owner"),
+            "by_project": self._by(members, lambda j: (j.project,), None),
             "work": self._by(members, work_of, "work"),
             "market_based": [],
         }
@@ -198,8 +205,8 @@ class Accounts:
     def _ledger(self, members):
         groups = defaultdict(list)
         for m in members:
-            swept = "sweep" in m.job["tags"] and m.job["state"] == "completed"
-            groups["sweep" if swept else m.job["state"]].append(m)
+            swept = "sweep" in m.job.tags and m.job.state == "completed"
+            groups["sweep" if swept else m.job.state].append(m)
         rows = {}
         for name, group in groups.items():
             sums = self.sums(group)
@@ -233,7 +240,7 @@ class Accounts:
             terms = ["jobs", "energy_kwh", "total_g"]
             terms += ["operational_g", "embodied_g"] if second != "work" else []
             if second == "work":
-                row["regions"] = dict(Counter(m.job["region"] for m in group if m.job["region"]))
+                row["regions"] = dict(Counter(m.job.region for m in group if m.job.region))
             rows.append(row | {term: totals[term] for term in terms})
         return sorted(rows, key=lambda row: -(row["total_g"]["value"] if row["total_g"] else 0.0))
 
@@ -247,7 +254,7 @@ def _methods(members):
 
 
 def _part_of_total(member):
-    part, whole = member.sums.total_g, member.job["total_g"]
+    part, whole = member.sums.total_g, member.job.total_g
     return part.value / whole["value"] if part and whole and whole["value"] > 0 else 1.0
 
 
@@ -308,7 +315,7 @@ def _components(members, sums):
             continue
         found = defaultdict(list)
         for m in members:
-            of_month, of_job = getattr(m.sums, f"{part}_g"), m.job[f"{part}_g"]
+            of_month, of_job = getattr(m.sums, f"{part}_g"), getattr(m.job, f"{part}_g")
             for (of, key), figure in components(m.job).items():
                 if of == part and of_month and of_job and of_job["value"] > 0:
                     found[key].append(figure.scaled(of_month.value / of_job["value"]))
@@ -337,7 +344,7 @@ def _pue(members, sums):
         return None
     sources = sorted({source for m in members for source in pue_of(m.job)[1]})
     ids = {id_ for m in members for id_ in pue_of(m.job)[2]}
-    kind = weakest(m.job["method"]["pue"]["kind"] for m in members)
+    kind = weakest(m.job.method.pue["kind"] for m in members)
     found = Quantity.exact(kwh / energy.value, "1", kind, "all").sourced(*sources)
     if not (_above(grams) and grams.relative and energy.relative):
         return found
@@ -355,7 +362,7 @@ def facility(members, sums):
 def _method(members, sums):
     if not members:
         return None
-    methods = [m.job["method"] for m in members]
+    methods = [m.job.method for m in members]
     pue, intensity = _pue(members, sums), None
     if pue and sums.operational_g:
         ratio = sums.operational_g.over(sums.energy_kwh, "gCO2e/kWh")
@@ -367,16 +374,20 @@ def _method(members, sums):
         intensity = Quantity.exact(value, unit, kind, "all")
         intensity = intensity.sourced(*(sorted(texts) or sums.operational_g.sources))
         intensity = intensity.ranged(*map(math.exp, ends))
-    excluded = {text for method in methods for text in method["boundary_excluded"]}
-    lives = [method["lifetime_years"] for method in methods]
+    excluded = {text for method in methods for text in method.boundary_excluded}
+    lives = [method.lifetime_years for method in methods]
     same = ("standard", "formula", "boundary_included", "intensity_approach")
     joined = ("engine_version", "catalog_version", "intensity_signal", "intensity_basis", "supply")
     return {
-        **{name: methods[0][name] for name in same},
-        **{name: "; ".join(sorted({method[name] for method in methods})) for name in joined},
+        **{name: getattr(methods[0], name) for name in same},
+        **{
+            name: "; ".join(sorted({getattr(method, name) for method in methods}))
+            for name in joined
+        },
         "boundary_excluded": sorted(excluded),
-        "supplies": sorted({name for method in methods for name in method["supplies"]}),
-        "zones": sorted({zone for method in methods for zone in method["zones"]}),
+        "supplies": sorted({name for method in methods for name in method.supplies}),
+        "zones": sorted({zone for method in methods for zone in method.zones}),
+        "time_zone": "UTC",
         "lifetime_years": lives[0] if all(life == lives[0] for life in lives) else None,
         "pue": doc(pue),
         "intensity_g_per_kwh": doc(intensity),

@@ -9,16 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import get_args
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from gramwatt.sci.analysis.documents import (
     ExcludedDoc,
-    ModelRow,
     MonthDoc,
-    MonthTotals,
-    ProjectRow,
     SavingDoc,
 )
 from gramwatt.sci.analysis.model_totals import OTHER, UNFINISHED
@@ -28,11 +26,10 @@ from gramwatt.sci.base.document import (
     JobDoc,
     JobHead,
     QualityDoc,
-    SciDoc,
     Term,
     doc,
 )
-from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import (
     Kind,
     Quantity,
@@ -49,7 +46,7 @@ from tests.month_accounts import Accounts, facility
 
 TOP = 10
 TERMS: tuple[Term, ...] = get_args(Term)
-HEAD_FIELDS = tuple(JobHead.__annotations__)
+HEAD_FIELDS = JobHead.__struct_fields__
 Advise = Callable[[Sequence[JobDoc]], list[SavingDoc]]
 """What would save most in these jobs (`gramwatt.sci.advice.jobs.for_month`)."""
 
@@ -83,7 +80,7 @@ def month_document(
     sums = _Sums.of(members)
     first, first_before = _until(members, days), _until(before, days)
     now, then = _Sums.of(first), _Sums.of(first_before)
-    return {
+    fields = {
         "month": month,
         "project": project,
         "complete": ended and not running and not unscored,
@@ -104,8 +101,8 @@ def month_document(
         "days": _calendar(members),
         "data_quality": _quality(members),
         "grade_limits": ACCOUNTS.grade_limits(members),
-        "conformance": dict(Counter(job["conformance"] for job in documents)),
-        "states": dict(Counter(job["state"] for job in documents)),
+        "conformance": dict(Counter(job.conformance for job in documents)),
+        "states": dict(Counter(job.state for job in documents)),
         "by_state": _by_state(members),
         "notices": _notices(documents),
         "notice_counts": _notice_counts(documents),
@@ -119,11 +116,12 @@ def month_document(
             {
                 source
                 for job in documents
-                for row in job["method"]["inputs"]
-                for source in sources_of(row["figure"])
+                for row in job.method.inputs
+                for source in sources_of(row.figure)
             }
         ),
     }
+    return msgspec.convert(msgspec.to_builtins(fields), MonthDoc)
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ class _Member:
     @property
     def ended(self) -> bool:
         """Whether the job's last day lies in the month."""
-        return self.days[-1]["day"] == self.job["days"][-1]["day"]
+        return self.days[-1].day == self.job.days[-1].day
 
     @cached_property
     def sums(self) -> _Sums:
@@ -153,10 +151,10 @@ def _members(
     month: str, jobs: Iterable[JobDoc], project: str | None, *, excluded: bool = False
 ) -> list[_Member]:
     found = []
-    for job in sorted(jobs, key=lambda job: (job["started_at"], job["job_id"])):
-        days = [day for day in job["days"] if day["day"].startswith(month)]
-        chosen = excluded is (job["excluded"] is not None)
-        if days and chosen and project in (None, job["project"]):
+    for job in sorted(jobs, key=lambda job: (job.started_at, job.job_id)):
+        days = [day for day in job.days if day.day.startswith(month)]
+        chosen = excluded is (job.excluded is not None)
+        if days and chosen and project in (None, job.project):
             found.append(_Member(job, days))
     return found
 
@@ -191,7 +189,7 @@ def _energy(parts: Sequence[tuple[_Member, Quantity | None]]) -> Quantity | None
     whole = total(read for _, read in parts if read)
     amounts: dict[Kind, float] = defaultdict(float)
     for member, read in parts:
-        shares = member.job["data_quality"]["energy"]
+        shares = member.job.data_quality.energy
         if read and shares and kind_of_sum(shares) != read.kind:  # other days are of another kind
             shares = {read.kind: 1.0}
         for kind, share in shares.items():
@@ -204,7 +202,7 @@ def _energy(parts: Sequence[tuple[_Member, Quantity | None]]) -> Quantity | None
 def _until(members: Sequence[_Member], days: int | None) -> list[_Member]:
     """The members with the first so many days of their month; all of them for None."""
     kept = (
-        _Member(m.job, [d for d in m.days if days is None or int(d["day"][8:]) <= days])
+        _Member(m.job, [d for d in m.days if days is None or int(d.day[8:]) <= days])
         for m in members
     )
     return [member for member in kept if member.days]
@@ -222,11 +220,11 @@ def _changes(now: _Sums, before: _Sums) -> dict[str, QuantityDoc | None]:
     return changes
 
 
-def _totals(members: Sequence[_Member], sums: _Sums) -> MonthTotals:
+def _totals(members: Sequence[_Member], sums: _Sums) -> dict[str, Any]:
     return {
         "jobs": len(members),
         "jobs_ended": sum(member.ended for member in members),
-        "jobs_unknown": sum(member.job["total_g"] is None for member in members),
+        "jobs_unknown": sum(member.job.total_g is None for member in members),
         "energy_kwh": doc(sums.energy_kwh),
         "operational_g": doc(sums.operational_g),
         "embodied_g": doc(sums.embodied_g),
@@ -234,31 +232,31 @@ def _totals(members: Sequence[_Member], sums: _Sums) -> MonthTotals:
     }
 
 
-def _provisional(members: Iterable[_Member]) -> MonthTotals:
+def _provisional(members: Iterable[_Member]) -> dict[str, Any]:
     """Totals of the jobs whose intensity is not final."""
-    group = [member for member in members if member.job["provisional"]]
+    group = [member for member in members if member.job.provisional]
     return _totals(group, _Sums.of(group))
 
 
-def _by_state(members: Iterable[_Member]) -> dict[str, MonthTotals]:
+def _by_state(members: Iterable[_Member]) -> dict[str, Any]:
     """Totals of the jobs that ended in each state: what failed and killed jobs used counts too."""
     groups: dict[str, list[_Member]] = defaultdict(list)
     for member in members:
-        groups[member.job["state"]].append(member)
+        groups[member.job.state].append(member)
     return {state: _totals(group, _Sums.of(group)) for state, group in sorted(groups.items())}
 
 
-def _projects(members: Iterable[_Member]) -> list[ProjectRow]:
+def _projects(members: Iterable[_Member]) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str], list[_Member]] = defaultdict(list)
     for member in members:
-        for row in member.job["sci"]:
-            groups[member.job["project"], row["unit"]].append(member)
+        for row in member.job.sci:
+            groups[member.job.project, row.unit].append(member)
     return [_project(*key, group) for key, group in sorted(groups.items())]
 
 
-def _project(project: str, unit: str, members: Sequence[_Member]) -> ProjectRow:
+def _project(project: str, unit: str, members: Sequence[_Member]) -> dict[str, Any]:
     """sum(C) / sum(R): parts of jobs with an unknown total are left out of both sums."""
-    known = [member for member in members if member.job["total_g"] is not None]
+    known = [member for member in members if member.job.total_g is not None]
     total_g = _Sums.of(known).total_g
     return {
         "project": project,
@@ -266,25 +264,25 @@ def _project(project: str, unit: str, members: Sequence[_Member]) -> ProjectRow:
         "jobs": len(members),
         "energy_kwh": doc(_Sums.of(members).energy_kwh),
         "total_g": doc(total_g),
-        "conformance": worst_status(member.job["conformance"] for member in members),
+        "conformance": worst_status(member.job.conformance for member in members),
     }
 
 
-def _models(members: Iterable[_Member]) -> list[ModelRow]:
+def _models(members: Iterable[_Member]) -> list[dict[str, Any]]:
     """Every model's runs; those that make it and those that use it are separate rows."""
     groups: dict[tuple[str, str], list[_Member]] = defaultdict(list)
     for member in members:
-        if member.job["model_id"]:
-            persona_of = persona(member.job["kind"]) or OTHER
-            groups[member.job["model_id"], persona_of].append(member)
-    rows: list[ModelRow] = []
+        if member.job.model_id:
+            persona_of = persona(member.job.kind) or OTHER
+            groups[member.job.model_id, persona_of].append(member)
+    rows: list[dict[str, Any]] = []
     for (model_id, whose), group in sorted(groups.items()):
         sums = _Sums.of(group)
-        row: ModelRow = {
+        row = {
             "model_id": model_id,
             "persona": whose,
             "jobs": len(group),
-            "unfinished": sum(member.job["state"] in UNFINISHED for member in group),
+            "unfinished": sum(member.job.state in UNFINISHED for member in group),
             "energy_kwh": doc(sums.energy_kwh),
             "facility_kwh": doc(facility(group, sums)),
             "total_g": doc(sums.total_g),
@@ -296,10 +294,10 @@ def _models(members: Iterable[_Member]) -> list[ModelRow]:
 
 def _count(member: _Member, unit: str) -> float:
     """R of a job in this unit, of its days in the month."""
-    return sum(day["counts"].get(unit, 0.0) for day in member.days)
+    return sum(day.counts.get(unit, 0.0) for day in member.days)
 
 
-def _top(members: Iterable[_Member]) -> list[JobHead]:
+def _top(members: Iterable[_Member]) -> list[dict[str, Any]]:
     """Heads of the jobs with the most carbon in the month, with their part's figures and R."""
     parts = [(member, member.sums) for member in members]
 
@@ -310,39 +308,36 @@ def _top(members: Iterable[_Member]) -> list[JobHead]:
     return [_head(*part) for part in sorted(parts, key=total_g, reverse=True)[:TOP]]
 
 
-def _head(member: _Member, sums: _Sums) -> JobHead:
-    head: JobHead = {name: member.job[name] for name in HEAD_FIELDS}  # type: ignore[assignment,literal-required]
+def _head(member: _Member, sums: _Sums) -> dict[str, Any]:
+    head = {name: getattr(member.job, name) for name in HEAD_FIELDS}
     return {
         **head,
         "energy_kwh": doc(sums.energy_kwh),
         "operational_g": doc(sums.operational_g),
         "embodied_g": doc(sums.embodied_g),
         "total_g": doc(sums.total_g),
-        "sci": [
-            _score(row["unit"], _count(member, row["unit"]), sums.total_g)
-            for row in member.job["sci"]
-        ],
+        "sci": [_score(row.unit, _count(member, row.unit), sums.total_g) for row in member.job.sci],
     }
 
 
-def _score(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
+def _score(unit: str, count: float, total_g: Quantity | None) -> dict[str, Any]:
     score = per_unit(total_g, count, unit) if total_g and count > 0 else None
     return {"unit": unit, "count": count, "g_per_unit": doc(score)}
 
 
-def _calendar(members: Iterable[_Member]) -> list[DayDoc]:
+def _calendar(members: Iterable[_Member]) -> list[dict[str, Any]]:
     by_day: dict[str, list[_Member]] = defaultdict(list)
     for member in members:
         for day in member.days:
-            by_day[day["day"]].append(_Member(member.job, [day]))
+            by_day[day.day].append(_Member(member.job, [day]))
     return [_day(day, rows) for day, rows in sorted(by_day.items())]
 
 
-def _day(day: str, parts: Sequence[_Member]) -> DayDoc:
+def _day(day: str, parts: Sequence[_Member]) -> dict[str, Any]:
     sums = _Sums.of(parts)
     counts: dict[str, float] = defaultdict(float)
     for row in (row for part in parts for row in part.days):
-        for unit, amount in row["counts"].items():
+        for unit, amount in row.counts.items():
             counts[unit] += amount
     return {
         "day": day,
@@ -357,28 +352,30 @@ def _quality(members: Iterable[_Member]) -> QualityDoc:
     """Shares over the month: those of each job, weighted by its energy or embodied carbon."""
     energy, intensity, embodied = (defaultdict[str, float](float) for _ in range(3))
     for member in members:
-        sums, known = member.sums, member.job["data_quality"]
+        sums, known = member.sums, member.job.data_quality
         for amounts, shares_of, weight in (
-            (energy, known["energy"], sums.energy_kwh),
-            (intensity, known["intensity"], sums.energy_kwh),
-            (embodied, known["embodied"], sums.embodied_g),
+            (energy, known.energy, sums.energy_kwh),
+            (intensity, known.intensity, sums.energy_kwh),
+            (embodied, known.embodied, sums.embodied_g),
         ):
             for key, share in shares_of.items():
                 amounts[key] += share * (weight.value if weight else 0.0)
     return quality(energy, intensity, embodied)
 
 
-def _notices(documents: Sequence[JobDoc]) -> list[NoticeDoc]:
-    unique: dict[tuple[str, str], NoticeDoc] = {}
+def _notices(documents: Sequence[JobDoc]) -> list[Notice]:
+    unique: dict[tuple[str, str], Notice] = {}
     for job in documents:
-        for notice in job["notices"]:
-            unique.setdefault((notice["code"], notice["message"]), {**notice, "field": None})
+        for notice in job.notices:
+            unique.setdefault(
+                (notice.code, notice.message), msgspec.structs.replace(notice, field=None)
+            )
     return [unique[key] for key in sorted(unique)]
 
 
 def _notice_counts(documents: Iterable[JobDoc]) -> dict[str, int]:
     """How many jobs have each notice, by code."""
-    codes = Counter(code for job in documents for code in {n["code"] for n in job["notices"]})
+    codes = Counter(code for job in documents for code in {n.code for n in job.notices})
     return dict(sorted(codes.items()))
 
 
@@ -390,6 +387,7 @@ def alike(found, wanted, path=""):
 
     Changes are differences of two sums, of which the last digits cancel: theirs to 1e-8.
     """
+    found, wanted = (msgspec.to_builtins(value) for value in (found, wanted))
     if isinstance(wanted, dict):
         assert found.keys() == wanted.keys(), path
         for key, value in wanted.items():

@@ -94,11 +94,11 @@ def report(draws: int = DRAWS) -> Iterator[dict[str, Any]]:
     for number, kind in enumerate(KINDS):
         document = score(merge(list(_journal(kind))), context)
         end = START + timedelta(hours=kind.hours)
-        [point] = context.intensity.points(document["zone"], START, end)
+        [point] = context.intensity.points(document.zone, START, end)
         grid = point.intensity.inputs.values()
         truths = _truths(document, grid, np.random.default_rng(number), draws)
-        published = {term: document.get(term) for term in TERMS[:-1]}
-        published["sci"] = document["sci"][0]["g_per_unit"]
+        published = {term: getattr(document, term) for term in TERMS[:-1]}
+        published["sci"] = document.sci[0].g_per_unit
         covered = {term: _covered(published[term], truths[term]) for term in TERMS}
         yield {"job": kind.name, **covered}
 
@@ -166,25 +166,25 @@ def _truths(
         return drawn[name]
 
     energy_kwh = np.zeros(draws)
-    for device in document["devices"]:
-        for kind, joules in device["kinds"].items():
-            figure = energy(joules, kind, device["meter"]).to_doc()  # type: ignore[arg-type]
+    for device in document.devices:
+        for kind, joules in device.kinds.items():
+            figure = energy(joules, kind, device.meter).to_doc()  # type: ignore[arg-type]
             factor = np.ones(draws)
             for of, share in _sharing(device, kind):
-                factor *= one(f"{device['meter']} {kind} {of}", figure) ** math.sqrt(share)
+                factor *= one(f"{device.meter} {kind} {of}", figure) ** math.sqrt(share)
             energy_kwh += joules / J_PER_KWH * factor
-    method = document["method"]
-    grid, pue, life = method["intensity_g_per_kwh"], method["pue"], method["lifetime_years"]
+    method = document.method
+    grid, pue, life = method.intensity_g_per_kwh, method.pue, method.lifetime_years
     of_hours = _product(hours, source, draws)
     operational = energy_kwh * grid["value"] * of_hours * pue["value"] * one("PUE", pue)
     embodied = np.zeros(draws)
-    for share in document["embodied_terms"]:
-        te_g, years = share["te_g"], share["lifetime_years"] * one("life", life)
-        part = share["resources_reserved"] / share["resources_total"]
-        reserved_years = share["time_reserved_s"] / S_PER_YEAR
+    for share in document.embodied_terms:
+        te_g, years = share.te_g, share.lifetime_years * one("life", life)
+        part = share.resources_reserved / share.resources_total
+        reserved_years = share.time_reserved_s / S_PER_YEAR
         embodied += te_g["value"] * one(te_g["source"], te_g) * part * reserved_years / years
     total = operational + embodied
-    count = document["sci"][0]["count"]
+    count = document.sci[0].count
     return dict(zip(TERMS, (energy_kwh, operational, embodied, total, total / count), strict=True))
 
 
@@ -194,7 +194,7 @@ def _sharing(device: DeviceDoc, kind: str) -> list[tuple[str, float]]:
         return [("", 1.0)]
     by_type, by_load = SHARED[kind]  # type: ignore[index]
     own = 1 - by_type - by_load
-    return [(device["device_id"], own), (device["name"], by_type), ("load", by_load)]
+    return [(device.device_id, own), (device.name, by_type), ("load", by_load)]
 
 
 def _draw(figure: QuantityDoc, source: np.random.Generator, draws: int) -> Values:

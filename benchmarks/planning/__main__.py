@@ -122,8 +122,8 @@ def _came(zone: str, data: ZoneData, kind: Kind, hours: Hours, now: int) -> Came
     )
     answer = make_plan(request, {zone: data}, moment_of(now))
     slots = [
-        (exact_hour(parse_time(slot["start"])), exact_hour(parse_time(slot["end"])))
-        for slot in answer["plan"]
+        (exact_hour(parse_time(slot.start)), exact_hour(parse_time(slot.end)))
+        for slot in answer.plan
     ]
     values = hours.values[now - hours.first : now - hours.first + span]
     grid = Grid(now + np.arange(span + 1.0), values)
@@ -133,13 +133,13 @@ def _came(zone: str, data: ZoneData, kind: Kind, hours: Hours, now: int) -> Came
     else:
         start = best_window(grid, profile, now, now + span)
         best = [(start, start + kind.hours)]
-    saving = answer["saving_ratio"]
+    saving = answer.saving_ratio
     assert saving is not None
     return Came(
         float(values[: kind.hours].mean()),
         cost(grid, profile, slots, slots[0][0]),
         cost(grid, profile, best, best[0][0]),
-        answer["reliable"],
+        answer.reliable,
         saving["low"],
         saving["high"],
     )

@@ -61,7 +61,7 @@ def cold(home: Path) -> None:
     found = {"sums_s": sums_s, "html_s": html_s, "pdf_s": pdf_s, "wall_s": wall}
     found["mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     found |= {"typst_s": typst_alone(built), **job_times(service), "page_ms": page_ms(service)}
-    print(json.dumps({**found, "jobs": document["totals"]["jobs"]}))
+    print(json.dumps({**found, "jobs": document.totals.jobs}))
 
 
 def typst_alone(document: Document) -> float:
@@ -105,7 +105,7 @@ def page_ms(service: Service) -> float:
     for month_name in months_with_data(service):
         sum_month(service, month_name)
     client, key = create_app(service=service).test_client(), create_key(service, "page", "admin")
-    headers = {"Authorization": f"Bearer {key['key']}"}
+    headers = {"Authorization": f"Bearer {key.key}"}
     address = f"/v1/reports/monthly/{MONTH}.html"
     headers["If-None-Match"] = client.get(address, headers=headers).headers["ETag"]
     found = []

@@ -78,7 +78,7 @@ def main() -> int:
         for form in MONTH_FORMATS:
             (folder / f"month-{MONTH}.{form}").write_bytes(render_month(document, form))
         (folder / f"month-{MONTH}.png").write_bytes(first_page(document))
-        job_doc = job_document(service, document["top_jobs"][0]["job_id"]).document
+        job_doc = job_document(service, document.top_jobs[0].job_id).document
         for kind in ("html", "pdf"):
             (folder / f"job.{kind}").write_bytes(render_job(job_doc, kind))  # type: ignore[arg-type]
             year = render_year(year_report(service, MONTH[:4]), kind)  # type: ignore[arg-type]

@@ -167,19 +167,19 @@ def _verdict(pair: Pair, catalog: Catalog) -> Verdict:
         "pue": 1.2,
         "candidates": [target.hardware],
     }
-    found = suggest(parse_suggest_request(asked), catalog)["suggestions"]
+    found = suggest(parse_suggest_request(asked), catalog).suggestions
     [answer] = [one for one in found if _is_of(one, target.hardware, now.count)]
     measured = math.exp(pair.log_energy or 0.0)
     whole = _with_hosts(pair, catalog) if board else measured
-    ratio = answer["energy_ratio"]
+    ratio = answer.energy_ratio
     inside = ratio["low"] <= whole <= ratio["high"] if ratio else None
-    lower = answer["verdict"] == "lower"
+    lower = answer.verdict == "lower"
     error = abs(ratio["value"] / whole - 1) if ratio else None
-    return Verdict(now.source, now.workload_class, measured, error, lower, answer["likely"], inside)
+    return Verdict(now.source, now.workload_class, measured, error, lower, answer.likely, inside)
 
 
 def _is_of(one: SuggestionDoc, target: str, count: int) -> bool:
-    return one["action"] == "change-hardware" and (one["target"], one["count"]) == (target, count)
+    return one.action == "change-hardware" and (one.target, one.count) == (target, count)
 
 
 def _with_hosts(pair: Pair, catalog: Catalog) -> float:

@@ -6,6 +6,7 @@ import json
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
 from gramwatt.collectors.cli.options import (
     AsJson,
@@ -80,7 +81,7 @@ def command(
     flags |= {"intensity_g_per_kwh": intensity, "units": counts(unit)}
     flags["power_w"] = ranged("--power-w", power)
     answer = _answer(with_flags(read_document(source), flags), as_json=as_json)
-    typer.echo(json.dumps(answer, indent=2) if as_json else "\n".join(lines(answer)))
+    typer.echo(json.dumps(to_builtins(answer), indent=2) if as_json else "\n".join(lines(answer)))
 
 
 def _answer(document: dict[str, Any], *, as_json: bool) -> EstimateDoc:
@@ -93,25 +94,25 @@ def _answer(document: dict[str, Any], *, as_json: bool) -> EstimateDoc:
 
 def lines(answer: EstimateDoc) -> list[str]:
     """Return the answer as aligned lines for a terminal."""
-    hours = answer["device_hours"]
+    hours = answer.device_hours
     rows = [
         ("Device hours", f"{significant(hours['value'], 3)} h" if hours else "unknown"),
-        ("Energy", quantity_text(answer["energy_kwh"])),
-        ("Operational O", quantity_text(answer["operational_g"])),
-        ("Embodied M", quantity_text(answer["embodied_g"])),
-        ("Total O + M", quantity_text(answer["total_g"])),
+        ("Energy", quantity_text(answer.energy_kwh)),
+        ("Operational O", quantity_text(answer.operational_g)),
+        ("Embodied M", quantity_text(answer.embodied_g)),
+        ("Total O + M", quantity_text(answer.total_g)),
     ]
-    rows += [(f"SCI per {row['unit']}", quantity_text(row["g_per_unit"])) for row in answer["sci"]]
-    rows.append(("Conformance", answer["conformance"]))
-    rows += [("", f"- {text}") for text in answer["deviations"]]
-    rows += [("Notice", notice["message"]) for notice in answer["notices"]]
-    rows += [("From", _input(row)) for row in answer["method"]["inputs"]]
+    rows += [(f"SCI per {row.unit}", quantity_text(row.g_per_unit)) for row in answer.sci]
+    rows.append(("Conformance", answer.conformance))
+    rows += [("", f"- {text}") for text in answer.deviations]
+    rows += [("Notice", notice.message) for notice in answer.notices]
+    rows += [("From", _input(row)) for row in answer.method.inputs]
     width = max(len(label) for label, _ in rows)
     return [f"{label:<{width}}  {text}" for label, text in rows]
 
 
 def _input(row: SourceDoc) -> str:
-    figure = row["figure"]
+    figure = row.figure
     unit = "" if figure["unit"] == "1" else f" {figure['unit']}"
-    text = f"{row['what']}: {significant(figure['value'], 4)}{unit}"
+    text = f"{row.what}: {significant(figure['value'], 4)}{unit}"
     return f"{text}, {figure['source']}" if figure["unit"] == "gCO2e/kWh" else text

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from msgspec import to_builtins
 
 from gramwatt.collectors.cli.options import (
     AsJson,
@@ -85,7 +86,7 @@ def command(
     flags |= {"candidates": candidate or None, "units": counts(unit)}
     document = with_flags(read_document(source), flags)
     answer = _answer(document, as_json=as_json)
-    typer.echo(json.dumps(answer, indent=2) if as_json else "\n".join(lines(answer)))
+    typer.echo(json.dumps(to_builtins(answer), indent=2) if as_json else "\n".join(lines(answer)))
 
 
 def _answer(document: dict[str, Any], *, as_json: bool) -> AdviceDoc:
@@ -101,45 +102,45 @@ def _answer(document: dict[str, Any], *, as_json: bool) -> AdviceDoc:
 
 def lines(answer: AdviceDoc) -> list[str]:
     """Return the answer for people: verdict first, then the figures and the reasons."""
-    first = [notice for notice in answer["notices"] if notice["code"] in FIRST]
-    shown = [notice["message"] for notice in first]
-    for suggestion in answer["suggestions"]:
+    first = [notice for notice in answer.notices if notice.code in FIRST]
+    shown = [notice.message for notice in first]
+    for suggestion in answer.suggestions:
         shown += _suggestion(suggestion)
-    later = [notice for notice in answer["notices"] if notice not in first]
-    shown += [f"Notice: {notice['message']}" for notice in later]
+    later = [notice for notice in answer.notices if notice not in first]
+    shown += [f"Notice: {notice.message}" for notice in later]
     return shown or ["No suggestion."]
 
 
 def _suggestion(suggestion: SuggestionDoc) -> list[str]:
-    name = suggestion["action"].replace("-", " ")
-    target = f" to {suggestion['target']}" if suggestion["target"] else ""
-    devices = "device" if suggestion["count"] == 1 else "devices"
-    shown = [f"{suggestion['verdict']}: {name}{target}, {suggestion['count']} {devices}"]
+    name = suggestion.action.replace("-", " ")
+    target = f" to {suggestion.target}" if suggestion.target else ""
+    devices = "device" if suggestion.count == 1 else "devices"
+    shown = [f"{suggestion.verdict}: {name}{target}, {suggestion.count} {devices}"]
     figures = [
-        f"{label} x {_ratio(suggestion[key])}"  # type: ignore[literal-required]
+        f"{label} x {_ratio(getattr(suggestion, key))}"
         for label, key in (
             ("time", "time_ratio"),
             ("energy", "energy_ratio"),
             ("carbon", "carbon_ratio"),
         )
-        if suggestion[key] is not None  # type: ignore[literal-required]
+        if getattr(suggestion, key) is not None
     ]
-    if suggestion["saved_g"] is not None and suggestion["verdict"] == "lower":
-        figures.append(f"saves {quantity_text(suggestion['saved_g'])}")
-        if suggestion["yearly_kg"] is not None:
-            yearly = Quantity.from_doc(suggestion["yearly_kg"]).scaled(G_PER_KG, "gCO2e")
+    if suggestion.saved_g is not None and suggestion.verdict == "lower":
+        figures.append(f"saves {quantity_text(suggestion.saved_g)}")
+        if suggestion.yearly_kg is not None:
+            yearly = Quantity.from_doc(suggestion.yearly_kg).scaled(G_PER_KG, "gCO2e")
             figures.append(f"{quantity_text(yearly.to_doc())} a year")
     if figures:
-        shown.append(f"    {'; '.join(figures)} [{suggestion['basis']}]")
-    effort = suggestion["effort"]
-    if effort is not None and suggestion["verdict"] == "lower":
-        shown.append(f"    effort {effort['level']}: {effort['reason']}")
-    by_ownership = suggestion["by_ownership"]
+        shown.append(f"    {'; '.join(figures)} [{suggestion.basis}]")
+    effort = suggestion.effort
+    if effort is not None and suggestion.verdict == "lower":
+        shown.append(f"    effort {effort.level}: {effort.reason}")
+    by_ownership = suggestion.by_ownership
     if len(set(by_ownership.values())) > 1:
         shown.append("    " + "; ".join(f"{had}: {said}" for had, said in by_ownership.items()))
-    if suggestion["likely"] and suggestion["verdict"] != "lower":
+    if suggestion.likely and suggestion.verdict != "lower":
         shown.append("    likely lower (4 in 5), not certain")
-    reasons = [reason for reason in suggestion["reasons"] if " times as long (" not in reason]
+    reasons = [reason for reason in suggestion.reasons if " times as long (" not in reason]
     return shown + [f"    - {reason}" for reason in reasons]
 
 

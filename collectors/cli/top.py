@@ -12,9 +12,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import convert
 
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.cli.options import AsJson
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from gramwatt.collectors.spool.live import LiveJob
-    from gramwatt.sci.base.document import JobDoc
 
 NONE = "No job runs on this machine. Run one under the meter: gramwatt run -- python train.py"
 NONE_THERE = "No job runs that this server knows and the key may read."
@@ -108,6 +108,7 @@ def _server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
     from gramwatt.collectors import client
     from gramwatt.collectors.common.config import plain_address
     from gramwatt.collectors.spool.live import live_job_of
+    from gramwatt.sci.base.document import JobDoc
 
     shown, jobs = plain_address(server), []
     unscored = client.NotFoundError, client.ConflictError, client.InvalidError
@@ -115,7 +116,7 @@ def _server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
         with client.Client(server, key or "", TIMEOUT_S) as asked:
             for head in islice(asked.jobs(state="running", limit=JOBS_MOST), JOBS_MOST):
                 with suppress(*unscored):
-                    jobs.append(live_job_of(cast("JobDoc", asked.report(head["job_id"])), now))
+                    jobs.append(live_job_of(convert(asked.report(head["job_id"]), JobDoc), now))
     except client.NotAllowedError:
         raise ServerError(f"{shown} needs a key of scope read: set GRAMWATT_API_KEY") from None
     except client.ApiError as error:

@@ -98,7 +98,7 @@ class JobFigures:
                 name = f"gramwatt_co2e{end}_grams_per_hour"
                 yield Instrument(name, False, text + said, {(): value})
         if self._names:
-            names = (("project", document["project"]), ("name", document["name"]))
+            names = (("project", document.project), ("name", document.name))
             yield Instrument("gramwatt_job_info", False, "The job's names", {names: 1.0})
 
     def _counter(self, name: str, text: str, values: Mapping[Labels, float]) -> Instrument:

@@ -68,7 +68,7 @@ def _live_job(
     unit, rate = _work(job.counts, now)
     return LiveJob(
         job_id,
-        document["name"],
+        document.name,
         (now - job.started_at).total_seconds(),
         (now - max(read)).total_seconds() if read else None,
         power_w,
@@ -76,7 +76,7 @@ def _live_job(
         unit,
         rate,
         _utilisation(job, max(read)) if read else None,
-        document["conformance"] != "not-sci",
+        document.conformance != "not-sci",
     )
 
 
@@ -105,7 +105,7 @@ def _mean_watts(intervals: Sequence[IntervalRecord]) -> float | None:
 
 def power_now(document: JobDoc, watts: float) -> Quantity | None:
     """Return this power [W], as uncertain as the job's energy; None where that is not known."""
-    energy = document["energy_kwh"]
+    energy = document.energy_kwh
     if energy is None or not energy["value"]:
         return None
     whole = Quantity(watts, watts, watts, "W", energy["kind"], energy["source"])
@@ -114,13 +114,13 @@ def power_now(document: JobDoc, watts: float) -> Quantity | None:
 
 def carbon_now(document: JobDoc, power_w: Quantity | None) -> Quantity | None:
     """Return the power now times I and PUE, and the embodied carbon of an hour [gCO2e/h]."""
-    embodied, duration_s = figure(document, "embodied_g"), document["duration_s"]
+    embodied, duration_s = figure(document, "embodied_g"), document.duration_s
     if power_w is None or embodied is None or not duration_s:
         return None
-    method = document["method"]
+    method = document.method
     per_h = "gCO2e/h"
-    intensity = Quantity.from_doc(method["intensity_g_per_kwh"])
-    pue = Quantity.from_doc(method["pue"])
+    intensity = Quantity.from_doc(method.intensity_g_per_kwh)
+    pue = Quantity.from_doc(method.pue)
     used = power_w.scaled(1 / WATTS_PER_KW, "kW").times(intensity, per_h).times(pue, per_h)
     return used + embodied.scaled(1 / h_from_s(duration_s), per_h)
 
@@ -172,30 +172,30 @@ def live_job_of(document: JobDoc, now: datetime) -> LiveJob:
     """Return the job of a provisional document by its newest step of time; work is the mean since
     it began.
     """
-    newest = {point["class"]: point for point in document["series"]}
-    ends = [parse_time(point["end"]) for point in newest.values()]
+    newest = {point.device_class: point for point in document.series}
+    ends = [parse_time(point.end) for point in newest.values()]
     power_w, age_s = None, None
     if ends:
         last = max(ends)
         age_s = (now - last).total_seconds()
-        fresh = [p for p in newest.values() if last - parse_time(p["end"]) <= RECENT]
+        fresh = [p for p in newest.values() if last - parse_time(p.end) <= RECENT]
         power_w = power_now(document, math.fsum(map(_step_watts, fresh)))
-    row, duration_s = document["sci"][0], document["duration_s"]
-    rate = row["count"] / duration_s if duration_s and row["unit"] != "job" else None
+    row, duration_s = document.sci[0], document.duration_s
+    rate = row.count / duration_s if duration_s and row.unit != "job" else None
     return LiveJob(
-        document["job_id"],
-        document["name"],
-        (now - parse_time(document["started_at"])).total_seconds(),
+        document.job_id,
+        document.name,
+        (now - parse_time(document.started_at)).total_seconds(),
         age_s,
         power_w,
         carbon_now(document, power_w),
-        row["unit"] if rate is not None else None,
+        row.unit if rate is not None else None,
         rate,
-        mean_utilisation((name, point["utilisation"]) for name, point in newest.items()),
-        document["conformance"] != "not-sci",
+        mean_utilisation((name, point.utilisation) for name, point in newest.items()),
+        document.conformance != "not-sci",
     )
 
 
 def _step_watts(point: SeriesPoint) -> float:
-    seconds = (parse_time(point["end"]) - parse_time(point["start"])).total_seconds()
-    return point["energy_j"] / seconds if seconds > 0 else 0.0
+    seconds = (parse_time(point.end) - parse_time(point.start)).total_seconds()
+    return point.energy_j / seconds if seconds > 0 else 0.0

@@ -15,6 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import to_builtins
+
 from gramwatt.collectors.common.config import Config, plain_address
 from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.installation import (
@@ -71,7 +73,7 @@ def job_document(job_id: str, config: Config, where: str | LocalStore | None) ->
     if not folders or any(folder.is_live() for folder in folders):
         return None
     scored = scored_here(folders, config)
-    return dict(scored[1]) if scored else None
+    return _as_json(scored[1]) if scored else None
 
 
 def _of_server(job_id: str, config: Config, server: str) -> Document | None:
@@ -150,7 +152,13 @@ def document_so_far(job_id: str, config: Config) -> Document | None:
         scored = scored_here(folders, config)
     except OSError:
         return None
-    return dict(scored[1]) if scored else None
+    return _as_json(scored[1]) if scored else None
+
+
+def _as_json(document: JobDoc) -> Document:
+    """Return a document as those of servers and of other releases come."""
+    data: Document = to_builtins(document)
+    return data
 
 
 class Requests:
@@ -241,7 +249,8 @@ def lines(ended: Ended, document: Document | None = None) -> list[str]:
     scored = scored_here(folders, ended.config)
     if scored is None:
         return [f"{ended.job_id} makes no score; see {see}"]
-    return [result_line(scored[1], see, _remark(ended)), *_remedies(ended, scored[1])]
+    document = _as_json(scored[1])
+    return [result_line(document, see, _remark(ended)), *_remedies(ended, document)]
 
 
 def _remark(ended: Ended) -> str:

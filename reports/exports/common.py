@@ -42,7 +42,7 @@ class ExportError(GramwattError, ValueError):
 
 def category(document: JobDoc) -> str:
     """Return the category of the manifest for the job's kind."""
-    return CATEGORIES.get(document["kind"], "other")
+    return CATEGORIES.get(document.kind, "other")
 
 
 def kebab(text: str) -> str:
@@ -55,7 +55,7 @@ def kebab(text: str) -> str:
 
 def scored_unit(document: JobDoc) -> SciDoc:
     """Return the first functional unit: the declared one, or the job itself."""
-    return document["sci"][0]
+    return document.sci[0]
 
 
 def require_terms(document: JobDoc) -> None:
@@ -63,23 +63,23 @@ def require_terms(document: JobDoc) -> None:
     unknown = [
         name
         for name, figure in (
-            ("energy", document["energy_kwh"]),
-            ("embodied carbon", document["embodied_g"]),
+            ("energy", document.energy_kwh),
+            ("embodied carbon", document.embodied_g),
         )
         if figure is None
     ]
     if unknown:
         raise ExportError(
-            f"job {document['job_id']!r} has no score to export: {' and '.join(unknown)} not known"
+            f"job {document.job_id!r} has no score to export: {' and '.join(unknown)} not known"
         )
 
 
 def hardware_used(devices: Iterable[DeviceDoc]) -> str:
     """Return the accelerators as `8 x NVIDIA H100`, or the CPUs of a job without accelerators."""
-    known = [d for d in devices if d["class"] in ("gpu", "accelerator", "module")]
-    chosen = known or [d for d in devices if d["class"] == "cpu"]
-    names = dict.fromkeys(device["name"] for device in chosen)
-    counts = {name: sum(d["name"] == name for d in chosen) for name in names}
+    known = [d for d in devices if d.device_class in ("gpu", "accelerator", "module")]
+    chosen = known or [d for d in devices if d.device_class == "cpu"]
+    names = dict.fromkeys(device.name for device in chosen)
+    counts = {name: sum(d.name == name for d in chosen) for name in names}
     return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
@@ -87,7 +87,7 @@ def caution(document: JobDoc) -> str:
     """Return a warning for readings of a synthetic meter, empty for readings of
     hardware.
     """
-    synthetic = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
+    synthetic = any(notice.code == "meter-synthetic" for notice in document.notices)
     return CODES["meter-synthetic"] if synthetic else ""
 
 

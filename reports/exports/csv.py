@@ -38,7 +38,7 @@ def scicsv(*documents: JobDoc, mark: str = ".") -> str:
     An unknown figure is an empty cell, never 0. `mark` is the decimal mark.
     """
     rows = (
-        {"job_id": document["job_id"], "revision": document["revision"], **row}
+        {"job_id": document.job_id, "revision": document.revision, **row}
         for document in documents
         for row in _rows(document)
     )
@@ -47,42 +47,42 @@ def scicsv(*documents: JobDoc, mark: str = ".") -> str:
 
 
 def _rows(document: JobDoc) -> Iterator[Row]:
-    span = {"start": document["started_at"], "end": document["ended_at"]}
+    span = {"start": document.started_at, "end": document.ended_at}
     for row in _job(document):
-        yield {"level": "job", "name": document["name"], **span, **row}
-    for device in document["devices"]:
+        yield {"level": "job", "name": document.name, **span, **row}
+    for device in document.devices:
         for row in _device(device):
             yield {"level": "device", **_identity(device), **span, **row}
     yield from _steps(document)
 
 
 def _job(document: JobDoc) -> Iterable[Row]:
-    method = document["method"]
-    yield _figure("energy", document["energy_kwh"])
-    yield _figure("operational", document["operational_g"])
-    yield _figure("embodied", document["embodied_g"])
-    yield _figure("total", document["total_g"])
-    yield _figure("pue", method["pue"])
-    yield _figure("intensity", method["intensity_g_per_kwh"])
-    yield _figure("lifetime", method["lifetime_years"])
-    for row in document["sci"]:
-        count = row["count"]
-        yield {"figure": "count", "value": count, "low": count, "high": count, "unit": row["unit"]}
-        yield _figure("sci", row["g_per_unit"])
+    method = document.method
+    yield _figure("energy", document.energy_kwh)
+    yield _figure("operational", document.operational_g)
+    yield _figure("embodied", document.embodied_g)
+    yield _figure("total", document.total_g)
+    yield _figure("pue", method.pue)
+    yield _figure("intensity", method.intensity_g_per_kwh)
+    yield _figure("lifetime", method.lifetime_years)
+    for row in document.sci:
+        count = row.count
+        yield {"figure": "count", "value": count, "low": count, "high": count, "unit": row.unit}
+        yield _figure("sci", row.g_per_unit)
 
 
 def _device(device: DeviceDoc) -> Iterable[Row]:
-    yield _figure("energy", device["energy_j"])
-    yield _figure("embodied", device["embodied_g"])
+    yield _figure("energy", device.energy_j)
+    yield _figure("embodied", device.embodied_g)
 
 
 def _steps(document: JobDoc) -> Iterator[Row]:
-    steps = document["steps"]
-    spans = list(zip(steps["edges"], steps["edges"][1:], strict=False))
-    known = {(device["node"], device["device_id"]): device for device in document["devices"]}
-    for device in steps["devices"]:
-        identity = _identity(known[device["node"], device["device_id"]])
-        figures = zip(spans, device["energy_j"], device["intensity_g_per_kwh"], strict=True)
+    steps = document.steps
+    spans = list(zip(steps.edges, steps.edges[1:], strict=False))
+    known = {(device.node, device.device_id): device for device in document.devices}
+    for device in steps.devices:
+        identity = _identity(known[device.node, device.device_id])
+        figures = zip(spans, device.energy_j, device.intensity_g_per_kwh, strict=True)
         for (start, end), joules, intensity in figures:
             common = {"level": "step", **identity, "start": start, "end": end}
             common |= {"kind": STEP_KIND, "source": STEP_SOURCE}
@@ -92,10 +92,10 @@ def _steps(document: JobDoc) -> Iterator[Row]:
 
 def _identity(device: DeviceDoc) -> Row:
     return {
-        "device_id": device["device_id"],
-        "node": device["node"],
-        "class": device["class"],
-        "name": device["name"],
+        "device_id": device.device_id,
+        "node": device.node,
+        "class": device.device_class,
+        "name": device.name,
     }
 
 

@@ -56,11 +56,11 @@ def manifest(document: JobDoc) -> str:
     require_terms(document)
     unit = scored_unit(document)
     head: dict[str, Data] = {
-        "name": kebab(f"{document['project']}-{document['name']}-sci"),
+        "name": kebab(f"{document.project}-{document.name}-sci"),
         "description": _description(document),
         "tags": {"kind": "sci", "complexity": "moderate", "category": category(document)},
         "aggregation": {"metrics": list(METRICS), "type": "both"},
-        "initialize": {"plugins": _plugins(unit["unit"])},
+        "initialize": {"plugins": _plugins(unit.unit)},
         "tree": {"children": _tree(document)},
     }
     return to_yaml(head)
@@ -69,19 +69,19 @@ def manifest(document: JobDoc) -> str:
 def expected(document: JobDoc) -> dict[str, float]:
     """Return the totals that a run of the manifest must reach, by metric."""
     require_terms(document)
-    carbon = _value(document["total_g"])
+    carbon = _value(document.total_g)
     return {
-        "energy": _value(document["energy_kwh"]),
-        "carbon-operational": _value(document["operational_g"]),
-        "carbon-embodied": _value(document["embodied_g"]),
+        "energy": _value(document.energy_kwh),
+        "carbon-operational": _value(document.operational_g),
+        "carbon-embodied": _value(document.embodied_g),
         "carbon": carbon,
-        "sci": carbon / scored_unit(document)["count"],
+        "sci": carbon / scored_unit(document).count,
     }
 
 
 def _description(document: JobDoc) -> str:
     summary = (
-        f"Job {document['job_id']}, revision {document['revision']}: measured components with "
+        f"Job {document.job_id}, revision {document.revision}: measured components with "
         "time-matched, location-based intensity. Embodied carbon of processors and memory is in "
         "each node's host component. Energy is IT energy; PUE is applied once."
     )
@@ -154,14 +154,14 @@ def _meta(unit: str, description: str, aggregation: dict[str, str]) -> dict[str,
 
 
 def _tree(document: JobDoc) -> dict[str, Data]:
-    steps = {(row["node"], row["device_id"]): row for row in document["steps"]["devices"]}
-    terms = {(term["node"], term["device_id"]): term for term in document["embodied_terms"]}
+    steps = {(row.node, row.device_id): row for row in document.steps.devices}
+    terms = {(term.node, term.device_id): term for term in document.embodied_terms}
     timeline = _timeline(document)
     nodes: dict[str, dict[str, Data]] = {}
-    for device in document["devices"]:
-        key = device["node"], device["device_id"]
-        children = nodes.setdefault(device["node"], {})
-        children[device["device_id"]] = {
+    for device in document.devices:
+        key = device.node, device.device_id
+        children = nodes.setdefault(device.node, {})
+        children[device.device_id] = {
             "pipeline": {"compute": PIPELINE},
             "defaults": _defaults(document, terms.get(key), steps.get(key)),
             "inputs": _inputs(document, timeline, terms.get(key), steps.get(key)),
@@ -172,14 +172,14 @@ def _tree(document: JobDoc) -> dict[str, Data]:
 def _defaults(
     document: JobDoc, term: EmbodiedTermDoc | None, steps: DeviceStepsDoc | None
 ) -> dict[str, Data]:
-    years = term["lifetime_years"] if term else document["method"]["lifetime_years"]["value"]
+    years = term.lifetime_years if term else document.method.lifetime_years["value"]
     return {
-        "facility/pue": steps["pue"] if steps else document["method"]["pue"]["value"],
-        "device/emissions-embodied": term["te_g"]["value"] if term else 0.0,
+        "facility/pue": steps.pue if steps else document.method.pue["value"],
+        "device/emissions-embodied": term.te_g["value"] if term else 0.0,
         "device/expected-lifespan": s_from_years(years),
-        "resources-reserved": term["resources_reserved"] if term else 1.0,
-        "resources-total": term["resources_total"] if term else 1.0,
-        "job/functional-units": scored_unit(document)["count"],
+        "resources-reserved": term.resources_reserved if term else 1.0,
+        "resources-total": term.resources_total if term else 1.0,
+        "job/functional-units": scored_unit(document).count,
     }
 
 
@@ -189,10 +189,10 @@ def _inputs(
     term: EmbodiedTermDoc | None,
     steps: DeviceStepsDoc | None,
 ) -> list[Data]:
-    reserved_s = document["steps"]["reserved_s"]
+    reserved_s = document.steps.reserved_s
     # A node's own time is spread evenly over the job's: the document has only its length.
     whole_s = math.fsum(reserved_s)
-    part = term["time_reserved_s"] / whole_s if term and whole_s else 1.0
+    part = term.time_reserved_s / whole_s if term and whole_s else 1.0
     inputs: list[Data] = []
     for row in timeline:
         joules, intensity = _row_energy(document, steps, row.steps)
@@ -213,8 +213,8 @@ def _row_energy(
 ) -> tuple[float, float]:
     """Energy [J] of a row and its intensity [gCO2e/kWh]; a host has embodied carbon only."""
     if steps is None:
-        return 0.0, document["method"]["intensity_g_per_kwh"]["value"]
-    energy, grams = steps["energy_j"], steps["intensity_g_per_kwh"]
+        return 0.0, document.method.intensity_g_per_kwh["value"]
+    energy, grams = steps.energy_j, steps.intensity_g_per_kwh
     joules = math.fsum(energy[n] for n in members)
     if not joules:
         return 0.0, grams[members[0]]
@@ -223,7 +223,7 @@ def _row_energy(
 
 def _timeline(document: JobDoc) -> list[_Row]:
     """Return the document's steps as rows of whole seconds, each at least one second long."""
-    edges = [parse_time(text) for text in document["steps"]["edges"]]
+    edges = [parse_time(text) for text in document.steps.edges]
     rows: list[_Row] = []
     start = _floor(edges[0])
     steps: list[int] = []

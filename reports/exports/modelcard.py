@@ -17,12 +17,12 @@ _FENCE = "---"
 
 def block(document: JobDoc) -> str:
     """Return the block as YAML; raises ExportError if the job's total is unknown."""
-    total = document["total_g"]
+    total = document.total_g
     if total is None:
-        raise ExportError(f"job {document['job_id']!r} has no total to put into a model card")
+        raise ExportError(f"job {document.job_id!r} has no total to put into a model card")
     source = (
         f"gramwatt, SCI (ISO/IEC 21031): operational and embodied emissions of job "
-        f"{document['job_id']}, {total['low']:.4g} to {total['high']:.4g} g"
+        f"{document.job_id}, {total['low']:.4g} to {total['high']:.4g} g"
     )
     fields: dict[str, Data] = {
         # Six significant digits, more than any range here justifies.
@@ -30,9 +30,9 @@ def block(document: JobDoc) -> str:
         "source": " ".join(filter(None, (f"{source}.", caution(document)))),
     }
     optional = {
-        "training_type": TRAINING_TYPES.get(document["kind"]),
-        "geographical_location": document["region"] or document["zone"],
-        "hardware_used": hardware_used(document["devices"]),
+        "training_type": TRAINING_TYPES.get(document.kind),
+        "geographical_location": document.region or document.zone,
+        "hardware_used": hardware_used(document.devices),
     }
     fields.update({key: value for key, value in optional.items() if value})
     return to_yaml({KEY: fields})

@@ -32,16 +32,16 @@ NOTE = "Ranges hold eight times in ten; a saving is named only where the whole r
 def advice_blocks(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
     """Return what to do: the suggestions for a job, or that none is known."""
     blocks: list[Block] = [Heading("What to do")]
-    if document["zone"] is None:
-        blocks.append(Text(PLACE.format(job_id=document["job_id"])))
+    if document.zone is None:
+        blocks.append(Text(PLACE.format(job_id=document.job_id)))
     suggestions = report_lines(advice) if advice else []
-    notices = advice["notices"] if advice else []
-    flags = [notice["message"] for notice in notices if notice["code"].startswith("flag-")]
+    notices = advice.notices if advice else []
+    flags = [notice.message for notice in notices if notice.code.startswith("flag-")]
     if not suggestions and not flags:
         return [*blocks, Text(NOTHING)]
     blocks += [Text(line) for line in (*flags, *_software(document))]
-    if suggestions and suggestions[0]["action"] == "keep":
-        return [*blocks, Text(_sentence(suggestions[0]["reasons"][0]))]
+    if suggestions and suggestions[0].action == "keep":
+        return [*blocks, Text(_sentence(suggestions[0].reasons[0]))]
     rows = tuple(_row(suggestion) for suggestion in suggestions)
     return [*blocks, Table("What would emit less for the same work", COLUMNS, rows, NOTE)]
 
@@ -49,9 +49,9 @@ def advice_blocks(document: JobDoc, advice: AdviceDoc | None) -> list[Block]:
 def saving_sentence(advice: AdviceDoc | None) -> str:
     """Return the largest certain saving of a job as a sentence; that none is known without one."""
     first = next(iter(report_lines(advice) if advice else []), None)
-    if first is None or first["action"] == "keep":
+    if first is None or first.action == "keep":
         return NOTHING
-    what, saved = _action(first["action"], first["target"]), text(first["saved_g"])
+    what, saved = _action(first.action, first.target), text(first.saved_g)
     return f"What would help most: {what[:1].lower()}{what[1:]}, which saves {saved}."
 
 
@@ -65,7 +65,7 @@ def packaged_advice(document: JobDoc) -> AdviceDoc | None:
 
 def _software(document: JobDoc) -> list[str]:
     """Return the software that the suggestions assume, with where it is known from."""
-    tags = document["tags"]
+    tags = document.tags
     known = [
         f"{name} {value} ({'a tag' if name in tags else 'recorded by the job'})"
         for name, value in software_of(document).items()
@@ -74,9 +74,9 @@ def _software(document: JobDoc) -> list[str]:
 
 
 def _row(row: SuggestionDoc) -> tuple[Cell, ...]:
-    reason = row["reasons"][0] if row["reasons"] else row["operating_point"]
-    action = _action(row["action"], row["target"])
-    return (action, _ratio(row["carbon_ratio"]), cell(row["saved_g"]), reason)
+    reason = row.reasons[0] if row.reasons else row.operating_point
+    action = _action(row.action, row.target)
+    return (action, _ratio(row.carbon_ratio), cell(row.saved_g), reason)
 
 
 def _action(action: str, target: str | None) -> str:

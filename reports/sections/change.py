@@ -21,7 +21,7 @@ def change_table(document: MonthDoc) -> Block:
     """Return a table of the terms of both months with their changes; a text without a previous
     month.
     """
-    now, before = compared(document), document["previous"]
+    now, before = compared(document), document.previous
     if before is None or now is None:
         return Text(nothing_compared(document))
     names: dict[str, Totalled] = {
@@ -33,14 +33,14 @@ def change_table(document: MonthDoc) -> Block:
     rows: list[tuple[Cell, ...]] = [
         (
             name,
-            cell(now[term]),
-            cell(before[term]),
-            change(now[term], before[term], document["changes"][term]),
+            cell(getattr(now, term)),
+            cell(getattr(before, term)),
+            change(getattr(now, term), getattr(before, term), document.changes[term]),
         )
         for name, term in names.items()
     ]
-    more = now["jobs"] - before["jobs"]
-    rows.append(("Jobs", str(now["jobs"]), str(before["jobs"]), _signed(more, f"{abs(more)}")))
+    more = now.jobs - before.jobs
+    rows.append(("Jobs", str(now.jobs), str(before.jobs), _signed(more, f"{abs(more)}")))
     columns = (
         Column("What", weight=1.2),
         Column(f"This month{first_days(document)}", "right", 1.2),
@@ -60,18 +60,18 @@ def compared(document: MonthDoc) -> MonthTotals | None:
 
     None where no job ran in those.
     """
-    return document["totals"] if document["compared_days"] is None else document["compared"]
+    return document.totals if document.compared_days is None else document.compared
 
 
 def first_days(document: MonthDoc) -> str:
     """Return which days of both months are compared, as an addition; empty for whole months."""
-    days = document["compared_days"]
+    days = document.compared_days
     return f", days 1 to {days}" if days else ""
 
 
 def nothing_compared(document: MonthDoc) -> str:
     """Return why the month is compared with nothing."""
-    if document["compared_days"] == 0:
+    if document.compared_days == 0:
         return "No day of this month is over yet, so it is compared with none."
     days = first_days(document)
     if compared(document) is None:

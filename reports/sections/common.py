@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+from msgspec import to_builtins
+
 from gramwatt import __version__
 from gramwatt.reports.charts import data_table, ranked
 from gramwatt.reports.model import (
@@ -35,7 +37,7 @@ from gramwatt.sci.base.document import (
     QualityDoc,
 )
 from gramwatt.sci.base.formatting import UNKNOWN, percent, shown, text, value_text
-from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
 _LISTED = re.compile(r"\(([^()]*)\)|, ([\w-]+)$")
@@ -108,10 +110,10 @@ def terms(document: JobHead | TermsDoc) -> dict[str, Figure]:
     one.
     """
     return {
-        "energy_kwh": headline("Energy (E)", document["energy_kwh"]),
-        "operational_g": headline("Operational carbon (O)", document["operational_g"]),
-        "embodied_g": headline("Embodied carbon (M)", document["embodied_g"]),
-        "total_g": headline("Total carbon (O + M)", document["total_g"], lead=True),
+        "energy_kwh": headline("Energy (E)", document.energy_kwh),
+        "operational_g": headline("Operational carbon (O)", document.operational_g),
+        "embodied_g": headline("Embodied carbon (M)", document.embodied_g),
+        "total_g": headline("Total carbon (O + M)", document.total_g, lead=True),
     }
 
 
@@ -123,7 +125,7 @@ def cell(figure: QuantityDoc | None) -> Cell:
 
 def job_cell(row: JobHead | PendingJobRow | ExcludedDoc | SavingDoc) -> Pair:
     """Return a table cell: the job's name, its id below it."""
-    name, job_id = row["name"], row["job_id"]
+    name, job_id = row.name, row.job_id
     return Pair(name, job_id if name != job_id else "")
 
 
@@ -143,19 +145,19 @@ def reference(document: object, what: str) -> str:
     """Return the line on every page: version, subject, and the start of the data's SHA-256
     digest.
     """
-    data = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    data = json.dumps(to_builtins(document), sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(data.encode("utf-8", "backslashreplace")).hexdigest()
     return f"gramwatt {__version__} · {what} · data {digest[:12]}"
 
 
-def notice_blocks(notices: Iterable[NoticeDoc]) -> list[Block]:
+def notice_blocks(notices: Iterable[Notice]) -> list[Block]:
     """Return a block for each notice, warnings first."""
-    ordered = sorted(notices, key=lambda notice: notice["code"] not in WARNING_CODES)
+    ordered = sorted(notices, key=lambda notice: notice.code not in WARNING_CODES)
     return [
         NoticeBlock(
-            "warning" if notice["code"] in WARNING_CODES else "info",
-            notice["code"],
-            notice["message"],
+            "warning" if notice.code in WARNING_CODES else "info",
+            notice.code,
+            notice.message,
         )
         for notice in ordered
     ]
@@ -169,22 +171,22 @@ def quality_blocks(
     `whole` is false if the energy of part of the job is unknown; shares are then of the rest.
     """
     named = {
-        "Energy" if whole else "Energy that was read": quality["energy"],
-        "Intensity": quality["intensity"],
-        "Embodied carbon": {f"tier {tier}": s for tier, s in quality["embodied"].items()},
+        "Energy" if whole else "Energy that was read": quality.energy,
+        "Intensity": quality.intensity,
+        "Embodied carbon": {f"tier {tier}": s for tier, s in quality.embodied.items()},
     }
     rows = [
         (what, part, share)
         for what, parts in named.items()
         for part, share in sorted(parts.items(), key=lambda item: -item[1])
     ]
-    grade = quality["grade"]
+    grade = quality.grade
     blocks: list[Block] = [
         Heading("Data quality"),
         Text(f"Grade {grade}: {GRADES.get(grade, 'no description')}. A is best, D is worst."),
     ]
     blocks += [Text(_limit(limit)) for limit in limits]
-    blocks += [] if whole else [Text(PARTLY_READ if quality["energy"] else UNREAD)]
+    blocks += [] if whole else [Text(PARTLY_READ if quality.energy else UNREAD)]
     if not rows:
         return blocks
     caption = "How the energy, the intensity and the embodied carbon are known; striped: by a model"
@@ -201,13 +203,11 @@ def quality_blocks(
 def _limit(limit: GradeLimit) -> str:
     """Return what a better grade asks for, and which jobs cost it."""
     what = {"energy": "of the energy", "intensity": "of the energy with intensity"}
-    block = what.get(limit["block"], "of the embodied carbon of tiers")
-    jobs = ", ".join(
-        f"{row['name']} ({row['project']}) {percent(row['share'])}" for row in limit["jobs"]
-    )
+    block = what.get(limit.block, "of the embodied carbon of tiers")
+    jobs = ", ".join(f"{row.name} ({row.project}) {percent(row.share)}" for row in limit.jobs)
     return (
-        f"Grade {limit['grade']} asks for {percent(limit['needed'])} {block} "
-        f"{', '.join(limit['kinds'])}; it is {percent(limit['share'])}. Most is lacking for {jobs}."
+        f"Grade {limit.grade} asks for {percent(limit.needed)} {block} "
+        f"{', '.join(limit.kinds)}; it is {percent(limit.share)}. Most is lacking for {jobs}."
     )
 
 
@@ -237,30 +237,30 @@ def share_chart(
 
 def method_blocks(method: MethodDoc | MonthMethodDoc) -> list[Block]:
     """Method and boundary: what a reader needs to reproduce the score."""
-    intensity, pue = method["intensity_g_per_kwh"], method["pue"]
-    life = method["lifetime_years"]
+    intensity, pue = method.intensity_g_per_kwh, method.pue
+    life = method.lifetime_years
     facts = (
-        ("Standard", method["standard"]),
-        ("Formula", method["formula"]),
+        ("Standard", method.standard),
+        ("Formula", method.formula),
         (
             "Grid intensity",
             f"{text(intensity)}, the mean weighted by energy" if intensity else UNKNOWN,
         ),
-        ("Signal and basis", f"{method['intensity_signal']}, {method['intensity_basis']}"),
-        ("Approach", method["intensity_approach"]),
-        ("Supply", "; ".join(SUPPLIES[name] for name in method["supplies"])),
+        ("Signal and basis", f"{method.intensity_signal}, {method.intensity_basis}"),
+        ("Approach", method.intensity_approach),
+        ("Supply", "; ".join(SUPPLIES[name] for name in method.supplies)),
         ("PUE", f"{text(pue)}: {pue['source']}" if pue else UNKNOWN),
         ("Hardware lifetime", text(life) if life else "several: each job's report has its own"),
-        ("Engine", f"gramwatt {__version__}, method version {method['engine_version']}"),
-        ("Catalog", method["catalog_version"]),
+        ("Engine", f"gramwatt {__version__}, method version {method.engine_version}"),
+        ("Catalog", method.catalog_version),
     )
     return [
         Heading("Method and boundary"),
         Facts(facts),
         Heading("Inside the boundary", 2),
-        Listing(tuple(method["boundary_included"])),
+        Listing(tuple(method.boundary_included)),
         Heading("Outside the boundary", 2),
-        Listing(tuple(method["boundary_excluded"])),
+        Listing(tuple(method.boundary_excluded)),
         Heading("Ranges and digits", 2),
         Text(RANGES),
     ]

@@ -35,18 +35,18 @@ def correction_blocks(corrections: Sequence[CorrectionDoc]) -> list[Block]:
 
 def value_of(correction: CorrectionDoc, which: str) -> str:
     """Return the `value` or the `old` value of a correction as text."""
-    value = correction["value"] if which == "value" else correction["old"]
+    value = correction.value if which == "value" else correction.old
     if value is None:
-        return INCLUDED if correction["field"] == "excluded" else UNDECLARED
+        return INCLUDED if correction.field == "excluded" else UNDECLARED
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _row(correction: CorrectionDoc) -> tuple[Cell, ...]:
     return (
-        correction["field"],
+        correction.field,
         value_of(correction, "value"),
         value_of(correction, "old"),
-        correction["by"],
-        minute_text(correction["at"]),
-        correction["reason"] or "",
+        correction.by,
+        minute_text(correction.at),
+        correction.reason or "",
     )

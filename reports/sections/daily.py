@@ -48,15 +48,15 @@ def day_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
     size, unit = prefix(_grams(most), "gCO2e")
     rows = [
         {
-            "name": str(int(day["day"][8:])),
+            "name": str(int(day.day[8:])),
             "part": part,
             "rank": PARTS.index(part),
             "value": figure["value"] / size,
-            "tip": tip(f"{day['day']}, {part}", figure),
+            "tip": tip(f"{day.day}, {part}", figure),
             "estimated": is_estimate(figure),
         }
         for day in days
-        for part, figure in zip(PARTS, (day["operational_g"], day["embodied_g"]), strict=True)
+        for part, figure in zip(PARTS, (day.operational_g, day.embodied_g), strict=True)
         if figure is not None
     ]
     striped = "; striped: estimated" if any(row["estimated"] for row in rows) else ""
@@ -67,7 +67,7 @@ def day_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
     )
     alt = (
         f"Stacked columns of operational and embodied carbon on {len(days)} days with jobs; most "
-        f"on {most['day']}."
+        f"on {most.day}."
     )
     return [heading, Chart(caption, alt, spec, table)]
 
@@ -75,14 +75,14 @@ def day_blocks(month: str, days: Sequence[DayDoc]) -> list[Block]:
 def _lines(days: Sequence[DayDoc]) -> list[tuple[Cell, ...]]:
     return [
         (
-            day["day"],
-            cell(day["energy_kwh"]),
-            cell(day["operational_g"]),
-            cell(day["embodied_g"]),
+            day.day,
+            cell(day.energy_kwh),
+            cell(day.operational_g),
+            cell(day.embodied_g),
         )
         for day in days
     ]
 
 
 def _grams(day: DayDoc) -> float:
-    return sum(figure["value"] for figure in (day["operational_g"], day["embodied_g"]) if figure)
+    return sum(figure["value"] for figure in (day.operational_g, day.embodied_g) if figure)

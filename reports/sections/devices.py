@@ -34,7 +34,7 @@ _PROFILE_NOTE = (
 
 def device_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
     """Return a chart of the shares of energy, and tables of the devices and how they ran."""
-    whole_j = sum(device["energy_j"]["value"] for device in devices if device["energy_j"])
+    whole_j = sum(device.energy_j["value"] for device in devices if device.energy_j)
     blocks: list[Block] = [
         Heading("Devices"),
         *_shares(devices, whole_j),
@@ -42,13 +42,13 @@ def device_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
     ]
     rows = tuple(row for device in devices if (row := _profile(device)))
     if rows:
-        note = _PROFILE_NOTE if any(device["profile"] for device in devices) else ""
+        note = _PROFILE_NOTE if any(device.profile for device in devices) else ""
         blocks.append(Table("How the devices ran", _PROFILE, rows, note))
     return blocks
 
 
 def _shares(devices: Sequence[DeviceDoc], whole_j: float) -> list[Block]:
-    used = [(_label(d, devices), d["energy_j"]["value"]) for d in devices if d["energy_j"]]
+    used = [(_label(d, devices), d.energy_j["value"]) for d in devices if d.energy_j]
     if len(used) < 2 or not whole_j:
         return []
     used.sort(key=lambda row: -row[1])
@@ -63,10 +63,10 @@ def _shares(devices: Sequence[DeviceDoc], whole_j: float) -> list[Block]:
 
 def _label(device: DeviceDoc, devices: Sequence[DeviceDoc]) -> str:
     """Return the name, with a number if several devices have it."""
-    alike = [other for other in devices if other["name"] == device["name"]]
+    alike = [other for other in devices if other.name == device.name]
     if len(alike) == 1:
-        return device["name"]
-    return f"{device['name']}, no. {alike.index(device) + 1}"
+        return device.name
+    return f"{device.name}, no. {alike.index(device) + 1}"
 
 
 def _table(devices: Sequence[DeviceDoc], whole_j: float) -> Table:
@@ -84,16 +84,16 @@ def _table(devices: Sequence[DeviceDoc], whole_j: float) -> Table:
 
 
 def _device(device: DeviceDoc, whole_j: float) -> tuple[Cell, ...]:
-    energy = device["energy_j"]
-    known = [(kind, joules) for kind, joules in device["kinds"].items() if joules]
-    hosted = device["class"] in ("cpu", "ram")
+    energy = device.energy_j
+    known = [(kind, joules) for kind, joules in device.kinds.items() if joules]
+    hosted = device.device_class in ("cpu", "ram")
     return (
-        Pair(device["name"], f"{device['class']} on {device['node']}"),
-        percent(device["share"]),
-        cell(energy) if device["class"] != "host" else "see CPU and memory",
+        Pair(device.name, f"{device.device_class} on {device.node}"),
+        percent(device.share),
+        cell(energy) if device.device_class != "host" else "see CPU and memory",
         percent(energy["value"] / whole_j) if energy and whole_j else "",
-        Pair(_kinds(known), device["meter"]) if known else device["meter"],
-        "in the host's row" if hosted else cell(device["embodied_g"]),
+        Pair(_kinds(known), device.meter) if known else device.meter,
+        "in the host's row" if hosted else cell(device.embodied_g),
     )
 
 
@@ -105,14 +105,14 @@ def _kinds(known: Sequence[tuple[str, float]]) -> str:
 
 
 def _profile(device: DeviceDoc) -> tuple[Cell, ...] | None:
-    utilisation, memory_b = device["mean_utilisation"], device["peak_memory_b"]
-    power_w, profile = device["max_power_w"], device["profile"]
+    utilisation, memory_b = device.mean_utilisation, device.peak_memory_b
+    power_w, profile = device.max_power_w, device.profile
     if utilisation is None and memory_b is None and power_w is None and not profile:
         return None
     encoder = profile.get("encoder_busy")
     busy = "" if utilisation is None else percent(utilisation)
     return (
-        Pair(device["name"], device["device_id"]),
+        Pair(device.name, device.device_id),
         Pair(busy, f"encoder {percent(encoder)}") if encoder else busy,
         "" if memory_b is None else f"{number(gib_from_bytes(memory_b), 3)} GiB",
         percent(profile["memory_busy"]) if "memory_busy" in profile else "",

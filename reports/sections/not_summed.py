@@ -20,13 +20,13 @@ NOT_OVER = "The month is not over: its figures will grow."
 
 def incomplete(document: MonthDoc) -> list[str]:
     """Sentences on why the month is not complete; empty for a complete one."""
-    running, unscored = document["jobs_running"], document["jobs_unscored"]
+    running, unscored = document.jobs_running, document.jobs_unscored
     found = []
-    if running["jobs"]:
+    if running.jobs:
         found.append(_sentence(running, "still runs", "still run"))
-    if unscored["jobs"]:
+    if unscored.jobs:
         found.append(_sentence(unscored, "is not scored", "are not scored"))
-    if waiting := document["jobs_to_rescore"]:
+    if waiting := document.jobs_to_rescore:
         one = waiting == 1
         jobs = (
             f"{waiting} {'job' if one else 'jobs'} of it or its trend {'waits' if one else 'wait'}"
@@ -34,14 +34,14 @@ def incomplete(document: MonthDoc) -> list[str]:
         found.append(
             f"{jobs} to be scored again, by a server within minutes; till then it is mixed."
         )
-    return found if found or document["complete"] else [NOT_OVER]
+    return found if found or document.complete else [NOT_OVER]
 
 
 def not_summed_warnings(document: MonthDoc) -> list[Block]:
     """Return a warning for each reason why the month is not complete, and one for what people took
     out.
     """
-    counts = {"left out by hand": len(document["excluded"]), "deleted": document["deleted"]}
+    counts = {"left out by hand": len(document.excluded), "deleted": document.deleted}
     taken = [f"{n} {'job was' if n == 1 else 'jobs were'} {how}" for how, n in counts.items() if n]
     sentences = incomplete(document)
     if taken:
@@ -51,23 +51,23 @@ def not_summed_warnings(document: MonthDoc) -> list[Block]:
 
 def not_summed_blocks(document: MonthDoc) -> list[Block]:
     """Tables of the jobs that no sum holds, with why; empty where there are none."""
-    tables = [*_pending(document), *_excluded(document["excluded"])]
-    if document["deletions"]:
-        tables.append(_deletions(document["deletions"]))
+    tables = [*_pending(document), *_excluded(document.excluded)]
+    if document.deletions:
+        tables.append(_deletions(document.deletions))
     return [Heading("Not in the sums"), *tables] if tables else []
 
 
 def _pending(document: MonthDoc) -> list[Block]:
-    kinds = (("running", document["jobs_running"]), ("not scored", document["jobs_unscored"]))
+    kinds = (("running", document.jobs_running), ("not scored", document.jobs_unscored))
     rows: list[tuple[Cell, ...]] = [
-        (job_cell(row), row["project"], state, cell(row["energy_kwh"]))
+        (job_cell(row), row.project, state, cell(row.energy_kwh))
         for state, jobs in kinds
-        for row in jobs["named"]
+        for row in jobs.named
     ]
     if not rows:
         return []
     columns = (*WHOSE, Column("State", weight=0.9), Column("Energy so far", "right", 1.2))
-    more = sum(jobs["jobs"] for _, jobs in kinds) - len(rows)
+    more = sum(jobs.jobs for _, jobs in kinds) - len(rows)
     note = f"And {more} more with less energy." if more else ""
     return [Table("Running and unscored jobs", columns, tuple(rows), note)]
 
@@ -76,7 +76,7 @@ def _excluded(excluded: Sequence[ExcludedDoc]) -> list[Block]:
     if not excluded:
         return []
     columns = (*WHOSE, Column("Reason", weight=2.1))
-    rows = tuple((job_cell(row), row["project"], row["reason"]) for row in excluded[:MAX_ROWS])
+    rows = tuple((job_cell(row), row.project, row.reason) for row in excluded[:MAX_ROWS])
     left = len(excluded) - len(rows)
     note = f"The first {MAX_ROWS} of {len(excluded)}; the month's JSON has all." if left else ""
     return [Table("Jobs left out of the month", columns, rows, note)]
@@ -93,12 +93,12 @@ def _deletions(deletions: Sequence[DeletedRow]) -> Table:
     )
     rows = tuple(
         (
-            row["job_id"],
-            row["project"],
-            cell(row["total_g"]),
-            row["deleted_by"],
-            minute_text(row["deleted_at"]),
-            row["reason"] or "",
+            row.job_id,
+            row.project,
+            cell(row.total_g),
+            row.deleted_by,
+            minute_text(row.deleted_at),
+            row.reason or "",
         )
         for row in deletions[:MAX_ROWS]
     )
@@ -108,8 +108,8 @@ def _deletions(deletions: Sequence[DeletedRow]) -> Table:
 
 
 def _sentence(jobs: PendingDoc, one: str, several: str) -> str:
-    count, energy_kwh = jobs["jobs"], jobs["energy_kwh"]
-    ids = [row["job_id"] for row in jobs["named"][:IDS_SAID]]
+    count, energy_kwh = jobs.jobs, jobs.energy_kwh
+    ids = [row.job_id for row in jobs.named[:IDS_SAID]]
     ids += [f"{count - len(ids)} more"] if count > len(ids) else []
     verb = f"1 job {one}" if count == 1 else f"{count} jobs {several}"
     known = "not known" if energy_kwh is None else text(energy_kwh)

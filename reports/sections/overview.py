@@ -62,17 +62,17 @@ TERMS_OF_TOTAL = (
 
 def summary_blocks(document: JobDoc, saving: str) -> list[Block]:
     """Return the score and the total, what they are made of in a sentence, and `saving`."""
-    score = "Carbon" if document["conformance"] == "not-sci" else "SCI"
+    score = "Carbon" if document.conformance == "not-sci" else "SCI"
     scores = [
         headline(
-            f"{score} per {row['unit']}",
-            row["g_per_unit"],
-            f"R = {count_text(row['count'])} {row['unit']}",
+            f"{score} per {row.unit}",
+            row.g_per_unit,
+            f"R = {count_text(row.count)} {row.unit}",
             lead=True,
         )
-        for row in document["sci"]
+        for row in document.sci
     ]
-    whole = headline("Total carbon (O + M)", document["total_g"], lead=True)
+    whole = headline("Total carbon (O + M)", document.total_g, lead=True)
     sentences = " ".join(words for words in (_halves(document), saving) if words)
     return [
         Heading("Summary"),
@@ -84,9 +84,9 @@ def summary_blocks(document: JobDoc, saving: str) -> list[Block]:
 
 def _halves(document: JobDoc) -> str:
     """Return how much of the total is electricity."""
-    whole, operational = document["total_g"], document["operational_g"]
+    whole, operational = document.total_g, document.operational_g
     if whole is None or operational is None:
-        missing = [name for name, term in TERMS_OF_TOTAL[:2] if document[term] is None]  # type: ignore[literal-required]
+        missing = [name for name, term in TERMS_OF_TOTAL[:2] if getattr(document, term) is None]
         return f"The total is not known, because a term is not: {', '.join(missing)}."
     if not whole["value"]:
         return "No carbon was emitted, as far as is known."
@@ -96,13 +96,13 @@ def _halves(document: JobDoc) -> str:
 
 
 def _factors(document: JobDoc) -> tuple[Figure, ...]:
-    method = document["method"]
-    intensity = None if document["energy_kwh"] is None else method["intensity_g_per_kwh"]
+    method = document.method
+    intensity = None if document.energy_kwh is None else method.intensity_g_per_kwh
     return (
-        headline("Energy (E)", document["energy_kwh"]),
+        headline("Energy (E)", document.energy_kwh),
         headline("Grid intensity (I)", intensity),
-        headline("Site overhead (PUE)", method["pue"]),
-        headline("Embodied carbon (M)", document["embodied_g"]),
+        headline("Site overhead (PUE)", method.pue),
+        headline("Embodied carbon (M)", document.embodied_g),
     )
 
 
@@ -110,12 +110,12 @@ def why_blocks(document: JobDoc) -> list[Block]:
     """Return the total as a waterfall of its terms, with their ranges; empty where none is
     known.
     """
-    known = [(name, document[term]) for name, term in TERMS_OF_TOTAL]  # type: ignore[literal-required]
+    known = [(name, getattr(document, term)) for name, term in TERMS_OF_TOTAL]
     if any(figure is None for _, figure in known) or not known[-1][1]["value"]:
         return []
     size, unit = prefix(known[-1][1]["value"], "gCO2e")
     (operational_name, operational), (embodied_name, embodied), (total_name, whole) = known
-    metered = sum(document["data_quality"]["energy"].get(kind, 0.0) for kind in METERED)
+    metered = sum(document.data_quality.energy.get(kind, 0.0) for kind in METERED)
     read_g = operational["value"] * metered
     ends = operational["value"], whole["value"]
     tips = [tip(name, figure) for name, figure in known]
@@ -159,21 +159,21 @@ def uncertain_blocks(document: JobDoc, *, full: bool) -> list[Block]:
 
     The `full` report has all notices further below.
     """
-    grade = document["data_quality"]["grade"]
+    grade = document.data_quality.grade
     facts = [
         ("Data quality", f"grade {grade} of A to D: {GRADES.get(grade, 'no description')}"),
-        ("Widest uncertainty", document["method"]["largest_uncertainty"] or UNKNOWN),
-        ("Conformance", declared(document["conformance"])),
+        ("Widest uncertainty", document.method.largest_uncertainty or UNKNOWN),
+        ("Conformance", declared(document.conformance)),
     ]
-    if document["corrections"]:
-        fields = dict.fromkeys(row["field"] for row in document["corrections"])
+    if document.corrections:
+        fields = dict.fromkeys(row.field for row in document.corrections)
         facts.append(("Declared afterwards", ", ".join(fields)))
     blocks: list[Block] = [Heading("What is uncertain"), Facts(tuple(facts))]
-    if document["deviations"]:
-        blocks += [Heading("Deviations", 2), Listing(tuple(document["deviations"]))]
-    warnings = [n for n in document["notices"] if n["code"] in WARNING_CODES]
+    if document.deviations:
+        blocks += [Heading("Deviations", 2), Listing(tuple(document.deviations))]
+    warnings = [n for n in document.notices if n.code in WARNING_CODES]
     blocks += notice_blocks(warnings[:MAX_NOTICES])
-    left = 0 if full else len(document["notices"]) - len(warnings[:MAX_NOTICES])
+    left = 0 if full else len(document.notices) - len(warnings[:MAX_NOTICES])
     return [*blocks, *([Text(f"{left} more notices are in the full report.")] if left else [])]
 
 
@@ -182,8 +182,8 @@ def energy_blocks(devices: Sequence[DeviceDoc]) -> list[Block]:
     kinds: dict[str, list[DeviceDoc]] = defaultdict(list)
     nodes: dict[str, list[DeviceDoc]] = defaultdict(list)
     for device in devices:
-        kinds[f"{device['class']} {device['name']}"].append(device)
-        nodes[device["node"]].append(device)
+        kinds[f"{device.device_class} {device.name}"].append(device)
+        nodes[device.node].append(device)
     if not kinds:
         return []
     note = "CPU and memory share the embodied carbon of their host."
@@ -215,7 +215,7 @@ def _nodes(nodes: Sequence[tuple[str, list[DeviceDoc]]]) -> list[Block]:
 
 def _energy(devices: Sequence[DeviceDoc]) -> QuantityDoc | None:
     """Return the sum [kWh]; the errors of meters are each one's own."""
-    figures = [device["energy_j"] for device in devices if device["class"] != "host"]
+    figures = [device.energy_j for device in devices if device.device_class != "host"]
     known = [Quantity.from_doc(figure) for figure in figures if figure is not None]
     whole = total(figure.as_input(f"meter {n}") for n, figure in enumerate(known))
     if whole is None or len(known) < len(figures):
@@ -224,21 +224,21 @@ def _energy(devices: Sequence[DeviceDoc]) -> QuantityDoc | None:
 
 
 def _joules(devices: Sequence[DeviceDoc]) -> float:
-    return sum(device["energy_j"]["value"] for device in devices if device["energy_j"])
+    return sum(device.energy_j["value"] for device in devices if device.energy_j)
 
 
 def _alike(devices: Sequence[DeviceDoc]) -> tuple[Cell, ...]:
     """Return the row of devices of one name."""
     first, n = devices[0], len(devices)
-    nodes = list(dict.fromkeys(device["node"] for device in devices))
+    nodes = list(dict.fromkeys(device.node for device in devices))
     where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
     energy: Cell = ""
-    if first["class"] != "host":
+    if first.device_class != "host":
         energy = cell(_energy(devices))
     embodied: Cell = ""
-    if first["class"] not in ("cpu", "ram"):
-        embodied = cell(_sum([device["embodied_g"] for device in devices]))
-    name = f"{n} × {first['name']}" if n > 1 else first["name"]
+    if first.device_class not in ("cpu", "ram"):
+        embodied = cell(_sum([device.embodied_g for device in devices]))
+    name = f"{n} × {first.name}" if n > 1 else first.name
     return Pair(name, f"on {where}"), energy, _main_kind(devices), _mean_use(devices), embodied
 
 
@@ -246,13 +246,13 @@ def _main_kind(devices: Sequence[DeviceDoc]) -> str:
     """Return the kind of most of their energy."""
     joules: dict[str, float] = defaultdict(float)
     for device in devices:
-        for kind, amount in device["kinds"].items():
+        for kind, amount in device.kinds.items():
             joules[kind] += amount
     return max(joules, key=joules.__getitem__) if joules else ""
 
 
 def _mean_use(devices: Sequence[DeviceDoc]) -> str:
-    used = [d["mean_utilisation"] for d in devices if d["mean_utilisation"] is not None]
+    used = [d.mean_utilisation for d in devices if d.mean_utilisation is not None]
     return percent(sum(used) / len(used)) if used else ""
 
 
@@ -265,26 +265,26 @@ def _sum(figures: Sequence[QuantityDoc | None]) -> QuantityDoc | None:
 
 def obtained_blocks(document: JobDoc) -> list[Block]:
     """Return how each figure of the score was obtained: its value, kind and sources."""
-    method = document["method"]
+    method = document.method
     columns = (
         Column("Figure", weight=1.3),
         Column("Kind", weight=0.8),
         Column("Source", weight=3.6),
     )
     figures = (
-        ("E, energy", document["energy_kwh"]),
-        ("I, grid intensity", method["intensity_g_per_kwh"]),
-        ("PUE", method["pue"]),
-        ("M, embodied carbon", document["embodied_g"]),
+        ("E, energy", document.energy_kwh),
+        ("I, grid intensity", method.intensity_g_per_kwh),
+        ("PUE", method.pue),
+        ("M, embodied carbon", document.embodied_g),
     )
     rows: list[tuple[Cell, ...]] = [
         (name, figure["kind"] if figure else UNKNOWN, _sources(figure)) for name, figure in figures
     ]
-    stated = declared_counts((row["field"], row["value"]) for row in document["corrections"])
-    for row in document["sci"]:
-        source = "one job" if row["unit"] == "job" else "counted by the job"
-        kind, source = ("declared", "afterwards") if row["unit"] in stated else ("exact", source)
-        rows.append((f"R, {count_text(row['count'])} {row['unit']}", kind, source))
+    stated = declared_counts((row.field, row.value) for row in document.corrections)
+    for row in document.sci:
+        source = "one job" if row.unit == "job" else "counted by the job"
+        kind, source = ("declared", "afterwards") if row.unit in stated else ("exact", source)
+        rows.append((f"R, {count_text(row.count)} {row.unit}", kind, source))
     return [Table("How each figure was obtained", columns, tuple(rows))]
 
 

@@ -21,28 +21,26 @@ SYMBOLS = "SCI = ((E × I) + M) per R, with E × I summed over every interval, t
 def score_blocks(document: JobDoc) -> list[Block]:
     """Return the calculation of the score, from the formula to the result."""
     formula = Formula(
-        (SYMBOLS, *(line for row in document["sci"] for line in _in_numbers(document, row)))
+        (SYMBOLS, *(line for row in document.sci for line in _in_numbers(document, row)))
     )
     return [
         Heading("The score and its terms"),
         formula,
         _terms(document),
         Text(_largest_uncertainty(document)),
-        *conversion_blocks(document["method"]["conversions"]),
-        *_embodied(document["embodied_terms"]),
-        *sensitivity_blocks(document["lifetime_sensitivity"]),
+        *conversion_blocks(document.method.conversions),
+        *_embodied(document.embodied_terms),
+        *sensitivity_blocks(document.lifetime_sensitivity),
     ]
 
 
 def _in_numbers(document: JobDoc, row: SciDoc) -> list[str]:
     """Return the formula with numbers, and the result, for one functional unit."""
-    method = document["method"]
-    energy, embodied = value_text(document["energy_kwh"]), value_text(document["embodied_g"])
-    intensity, pue = value_text(method["intensity_g_per_kwh"]), value_text(method["pue"])
-    result = row["g_per_unit"]
-    numbers = (
-        f"({energy} × {intensity} × {pue} + {embodied}) / {count_text(row['count'])} {row['unit']}"
-    )
+    method = document.method
+    energy, embodied = value_text(document.energy_kwh), value_text(document.embodied_g)
+    intensity, pue = value_text(method.intensity_g_per_kwh), value_text(method.pue)
+    result = row.g_per_unit
+    numbers = f"({energy} × {intensity} × {pue} + {embodied}) / {count_text(row.count)} {row.unit}"
     if result is None:
         return [f"= {numbers}", f"= {UNKNOWN}: a term is missing"]
     printed = shown(result)
@@ -51,19 +49,19 @@ def _in_numbers(document: JobDoc, row: SciDoc) -> list[str]:
 
 
 def _terms(document: JobDoc) -> Table:
-    method = document["method"]
+    method = document.method
     rows = [
-        _row("E", "energy of the IT equipment", document["energy_kwh"]),
-        _row("I", "grid intensity, the mean weighted by energy", method["intensity_g_per_kwh"]),
-        _row("PUE", "facility over IT energy, applied once", method["pue"]),
-        _row("O", "operational: sum of E × I, times PUE", document["operational_g"]),
-        _row("M", "embodied: sum of TE × TiR/EL × RR/ToR", document["embodied_g"]),
-        _row("C", "O + M", document["total_g"]),
+        _row("E", "energy of the IT equipment", document.energy_kwh),
+        _row("I", "grid intensity, the mean weighted by energy", method.intensity_g_per_kwh),
+        _row("PUE", "facility over IT energy, applied once", method.pue),
+        _row("O", "operational: sum of E × I, times PUE", document.operational_g),
+        _row("M", "embodied: sum of TE × TiR/EL × RR/ToR", document.embodied_g),
+        _row("C", "O + M", document.total_g),
     ]
-    symbol = "C / R" if document["conformance"] == "not-sci" else "SCI"
-    for row in document["sci"]:
-        rows.append(("R", f"{row['unit']}: how many", count_text(row["count"]), "exact"))
-        rows.append(_row(symbol, f"carbon per {row['unit']}", row["g_per_unit"]))
+    symbol = "C / R" if document.conformance == "not-sci" else "SCI"
+    for row in document.sci:
+        rows.append(("R", f"{row.unit}: how many", count_text(row.count), "exact"))
+        rows.append(_row(symbol, f"carbon per {row.unit}", row.g_per_unit))
     heads = (
         Column("Term", weight=0.5),
         Column("What", weight=2.2),
@@ -79,7 +77,7 @@ def _row(symbol: str, what: str, figure: QuantityDoc | None) -> tuple[Cell, ...]
 
 
 def _largest_uncertainty(document: JobDoc) -> str:
-    widest = document["method"]["largest_uncertainty"]
+    widest = document.method.largest_uncertainty
     if widest is None:
         return "What widens the range is not known, because a term is not known."
     return f"What widens the range most: {widest}."
@@ -112,28 +110,28 @@ def _embodied(rows: Sequence[EmbodiedTermDoc]) -> list[Block]:
 
 
 def _likeness(row: EmbodiedTermDoc) -> tuple[object, ...]:
-    te = row["te_g"]
+    te = row.te_g
     return (
-        row["label"],
-        row["tier"],
+        row.label,
+        row.tier,
         te["value"],
         te["source"],
-        row["time_reserved_s"],
-        row["lifetime_years"],
-        row["resources_reserved"],
-        row["resources_total"],
+        row.time_reserved_s,
+        row.lifetime_years,
+        row.resources_reserved,
+        row.resources_total,
     )
 
 
 def _part(members: Sequence[EmbodiedTermDoc]) -> tuple[Cell, ...]:
     first, n = members[0], len(members)
-    together = total(Quantity.from_doc(row["embodied_g"]) for row in members)
-    name = first["label"] if n == 1 else f"{first['label']} ({n} alike)"
+    together = total(Quantity.from_doc(row.embodied_g) for row in members)
+    name = first.label if n == 1 else f"{first.label} ({n} alike)"
     return (
-        Pair(name, first["stages"]),
-        cell(first["te_g"]),
-        first["tier"],
-        Pair(duration(first["time_reserved_s"]), f"of {number(first['lifetime_years'], 4)} years"),
-        f"{number(first['resources_reserved'], 4)} / {number(first['resources_total'], 4)}",
+        Pair(name, first.stages),
+        cell(first.te_g),
+        first.tier,
+        Pair(duration(first.time_reserved_s), f"of {number(first.lifetime_years, 4)} years"),
+        f"{number(first.resources_reserved, 4)} / {number(first.resources_total, 4)}",
         cell(together.to_doc() if together else None),
     )

@@ -34,12 +34,12 @@ def service_blocks(service: ServiceDoc | None, *, full: bool = False) -> list[Bl
     """
     if service is None:
         return []
-    total = service["total"]
+    total = service.total
     blocks: list[Block] = [Heading("The service"), Text(f"{EXPLAINED} {_known(total)}")]
-    if total["energy_j_per_unit"]:
+    if total.energy_j_per_unit:
         blocks.append(_per_unit(total))
     blocks.append(_parts(total))
-    days, hours = service["days"], service["hours"]
+    days, hours = service.days, service.hours
     blocks.append(_over_time("By day", "Day", days if full else days[-SHOWN_DAYS:], len(days)))
     if len(hours) > 1 and (full or len(days) <= SHOWN_DAYS):
         some = hours if full else hours[-SHOWN_HOURS:]
@@ -48,9 +48,9 @@ def service_blocks(service: ServiceDoc | None, *, full: bool = False) -> list[Bl
 
 
 def _known(row: ServiceRowDoc) -> str:
-    length_s = (parse_time(row["end"]) - parse_time(row["start"])).total_seconds()
-    known = percent(min(1.0, row["known_s"] / length_s)) if length_s else UNKNOWN
-    cached = count_text(row["cached_tokens"])
+    length_s = (parse_time(row.end) - parse_time(row.start)).total_seconds()
+    known = percent(min(1.0, row.known_s / length_s)) if length_s else UNKNOWN
+    cached = count_text(row.cached_tokens)
     return f"Its counters are known for {known} of the time; {cached} prompt tokens were cached."
 
 
@@ -62,8 +62,8 @@ def _per_unit(row: ServiceRowDoc) -> Table:
         Column("Carbon", "right", 1.4),
     )
     rows = tuple(
-        (unit, count_text(row["counts"][unit]), cell(energy), cell(row["total_g_per_unit"][unit]))
-        for unit, energy in row["energy_j_per_unit"].items()
+        (unit, count_text(row.counts[unit]), cell(energy), cell(row.total_g_per_unit[unit]))
+        for unit, energy in row.energy_j_per_unit.items()
     )
     return Table("Per request and token, idle time included", columns, rows)
 
@@ -77,11 +77,11 @@ def _parts(row: ServiceRowDoc) -> Table:
         Column("Known by", weight=1.8),
     )
     rows: list[tuple[Cell, ...]] = []
-    for part in row["parts"]:
-        energy, per_token = part["energy_j"], part["energy_j_per_token"]
+    for part in row.parts:
+        energy, per_token = part.energy_j, part.energy_j_per_token
         how = f"{energy['kind']}: {energy['source']}" if energy else UNKNOWN
         each = cell(per_token) if per_token else ""
-        rows.append((PARTS[part["part"]], cell(kwh(energy)), cell(part["total_g"]), each, how))
+        rows.append((PARTS[part.part], cell(kwh(energy)), cell(part.total_g), each, how))
     note = "The parts add up to the energy of all devices of the job."
     return Table("What the energy was for", columns, tuple(rows), note)
 
@@ -102,15 +102,15 @@ def _over_time(caption: str, first: str, rows: Sequence[ServiceRowDoc], of: int)
 
 
 def _line(row: ServiceRowDoc) -> tuple[Cell, ...]:
-    name = row["day"] or f"{row['start'][:10]} {row['start'][11:16]}"
-    counts = [row["counts"].get(unit) for unit in ("request", "token")]
-    per_token = row["energy_j_per_unit"].get("token")
+    name = row.day or f"{row.start[:10]} {row.start[11:16]}"
+    counts = [row.counts.get(unit) for unit in ("request", "token")]
+    per_token = row.energy_j_per_unit.get("token")
     return (
-        name if row["closed"] else f"{name}, so far",
+        name if row.closed else f"{name}, so far",
         *(count_text(count) if count else "" for count in counts),
-        cell(kwh(row["energy_j"])),
+        cell(kwh(row.energy_j)),
         _idle(row),
-        cell(row["total_g"]),
+        cell(row.total_g),
         cell(per_token) if per_token else "",
     )
 
@@ -121,6 +121,6 @@ def kwh(joules: QuantityDoc | None) -> QuantityDoc | None:
 
 
 def _idle(row: ServiceRowDoc) -> str:
-    idle = next((part["energy_j"] for part in row["parts"] if part["part"] == "idle"), None)
-    whole = row["energy_j"]
+    idle = next((part.energy_j for part in row.parts if part.part == "idle"), None)
+    whole = row.energy_j
     return percent(idle["value"] / whole["value"]) if idle and whole and whole["value"] else ""

@@ -26,9 +26,9 @@ def conversion_blocks(rows: Sequence[ConversionDoc]) -> list[Block]:
     columns = (Column("Factor", weight=1.6), Column("Counted", "right"), Column("Source", weight=2))
     lines = tuple(
         (
-            f"1 {row['unit']} = {number(row['factor'], 6)} {row['to']}",
-            f"{count_text(row['counted'])} {row['unit']}",
-            Pair(row["source"], row["date"]),
+            f"1 {row.unit} = {number(row.factor, 6)} {row.to}",
+            f"{count_text(row.counted)} {row.unit}",
+            Pair(row.source, row.date),
         )
         for row in rows
     )
@@ -43,7 +43,7 @@ def sensitivity_blocks(rows: Sequence[SensitivityDoc]) -> list[Block]:
     """M, C and C per R for other lifetimes of the hardware."""
     if not rows:
         return []
-    units = list(rows[0]["g_per_unit"])
+    units = list(rows[0].g_per_unit)
     columns = (
         Column("EL", "right", 0.8),
         Column("M", "right"),
@@ -52,10 +52,10 @@ def sensitivity_blocks(rows: Sequence[SensitivityDoc]) -> list[Block]:
     )
     lines = tuple(
         (
-            f"{row['lifetime_years']:g} years",
-            _grams(row["embodied_g"]),
-            _grams(row["total_g"]),
-            *(_grams(row["g_per_unit"][unit], f"/{unit}") for unit in units),
+            f"{row.lifetime_years:g} years",
+            _grams(row.embodied_g),
+            _grams(row.total_g),
+            *(_grams(row.g_per_unit[unit], f"/{unit}") for unit in units),
         )
         for row in rows
     )
@@ -68,12 +68,12 @@ def sensitivity_blocks(rows: Sequence[SensitivityDoc]) -> list[Block]:
 
 def ai_facts(document: JobDoc) -> list[tuple[str, str]]:
     """Disclosures of SCI for AI: persona and unit, its reason, values and tokeniser."""
-    stated = document["method"]["sci_for_ai"]
+    stated = document.method.sci_for_ai
     rows = [
-        ("SCI for AI", stated["statement"]),
-        ("Why this unit", stated["unit_rationale"]),
-        ("Values", stated["unit_values"]),
-        ("Tokeniser", stated["tokeniser"]),
+        ("SCI for AI", stated.statement),
+        ("Why this unit", stated.unit_rationale),
+        ("Values", stated.unit_values),
+        ("Tokeniser", stated.tokeniser),
     ]
     return [(name, value) for name, value in rows if value]
 

@@ -44,8 +44,8 @@ def timeseries_blocks(
     """
     if not series:
         return [Text("No energy was read.")]
-    begin = min(datetime.fromisoformat(point["start"]) for point in series)
-    length = max(datetime.fromisoformat(p["end"]) for p in series) - begin
+    begin = min(datetime.fromisoformat(point.start) for point in series)
+    length = max(datetime.fromisoformat(p.end) for p in series) - begin
     per_s, unit = _axis(length.total_seconds())
     steps = [_step(point, begin, per_s) for point in series]
     marked = _marked(windows, begin, per_s)
@@ -60,11 +60,11 @@ def _axis(length_s: float) -> tuple[float, str]:
 
 
 def _step(point: SeriesPoint, begin: datetime, per_s: float) -> _Step:
-    start = (datetime.fromisoformat(point["start"]) - begin).total_seconds()
-    end = (datetime.fromisoformat(point["end"]) - begin).total_seconds()
-    grid, busy = point["intensity_g_per_kwh"], point["utilisation"]
-    power_w = point["energy_j"] / (end - start)
-    return _Step(start / per_s, end / per_s, point["class"], power_w, point["kind"], grid, busy)
+    start = (datetime.fromisoformat(point.start) - begin).total_seconds()
+    end = (datetime.fromisoformat(point.end) - begin).total_seconds()
+    grid, busy = point.intensity_g_per_kwh, point.utilisation
+    power_w = point.energy_j / (end - start)
+    return _Step(start / per_s, end / per_s, point.device_class, power_w, point.kind, grid, busy)
 
 
 def _marked(windows: Sequence[WindowDoc], begin: datetime, per_s: float) -> list[dict[str, Any]]:
@@ -74,9 +74,9 @@ def _marked(windows: Sequence[WindowDoc], begin: datetime, per_s: float) -> list
     labelled = len(windows) <= MAX_LABELLED
     return [
         {
-            "x": (datetime.fromisoformat(window["start"]) - begin).total_seconds() / per_s,
-            "x2": (datetime.fromisoformat(window["end"]) - begin).total_seconds() / per_s,
-            "name": window["name"] if labelled else "",
+            "x": (datetime.fromisoformat(window.start) - begin).total_seconds() / per_s,
+            "x2": (datetime.fromisoformat(window.end) - begin).total_seconds() / per_s,
+            "name": window.name if labelled else "",
             "shade": n % 2,
         }
         for n, window in enumerate(windows)

@@ -32,16 +32,16 @@ def window_blocks(windows: Sequence[WindowDoc], most: int | None = None) -> list
 
 
 def _row(window: WindowDoc) -> tuple[Cell, ...]:
-    duration_s = (parse_time(window["end"]) - parse_time(window["start"])).total_seconds()
-    counts = ", ".join(f"{count_text(n)} {unit}" for unit, n in window["counts"].items())
-    if window["energy_j"] is None:
-        missing = SHORT if window["below_resolution"] else UNKNOWN
-        return window["name"], duration(duration_s), missing, counts, ""
-    per_unit = next((figure for figure in window["energy_j_per_unit"].values() if figure), None)
+    duration_s = (parse_time(window.end) - parse_time(window.start)).total_seconds()
+    counts = ", ".join(f"{count_text(n)} {unit}" for unit, n in window.counts.items())
+    if window.energy_j is None:
+        missing = SHORT if window.below_resolution else UNKNOWN
+        return window.name, duration(duration_s), missing, counts, ""
+    per_unit = next((figure for figure in window.energy_j_per_unit.values() if figure), None)
     return (
-        window["name"],
+        window.name,
         duration(duration_s),
-        cell(window["energy_kwh"] or window["energy_j"]),
+        cell(window.energy_kwh or window.energy_j),
         counts,
         cell(per_unit) if per_unit else "",
     )

@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal, TypedDict, cast
+from typing import Literal
+
+from msgspec import Struct
 
 from gramwatt.sci.advice.suggest_request import OWNERSHIPS, Ownership
-from gramwatt.sci.base.document import to_json
-from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.document import doc
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import Slice
@@ -43,14 +45,14 @@ LIKELY_DEVIATIONS = NormalDist().inv_cdf(0.8) / NormalDist().inv_cdf(0.9)
 EffortLevel = Literal["low", "medium", "high"]
 
 
-class EffortDoc(TypedDict):
+class EffortDoc(Struct):
     """How much work a change is, and what has to be done."""
 
     level: EffortLevel
     reason: str
 
 
-class SuggestionDoc(TypedDict):
+class SuggestionDoc(Struct):
     """One suggestion. Ratios are new over present, for the same work; null where not known.
 
     `yearly_kg` is what the change saves in a year [kgCO2e], null where it is not known how often
@@ -77,12 +79,12 @@ class SuggestionDoc(TypedDict):
     sources: list[str]
 
 
-class AdviceDoc(TypedDict):
+class AdviceDoc(Struct):
     """The answer: suggestions by expected saving, an estimate where the request allows one."""
 
     suggestions: list[SuggestionDoc]
     estimate: EstimateDoc | None
-    notices: list[NoticeDoc]
+    notices: list[Notice]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +121,25 @@ class Suggestion:
 
     def to_doc(self) -> SuggestionDoc:
         """Return this suggestion as JSON-ready data."""
-        doc = to_json(self) | {
-            "count": int(self.count),
-            "likely": self.verdict not in UNJUDGED and is_likely(self.carbon_ratio),
-            "by_ownership": dict(self.by_ownership or dict.fromkeys(OWNERSHIPS, self.verdict)),
-            "reasons": list(self.reasons),
-            "sources": list(dict.fromkeys(self.sources)),
-        }
-        return cast(SuggestionDoc, {name: doc[name] for name in SuggestionDoc.__annotations__})
+        return SuggestionDoc(
+            action=self.action,
+            target=self.target,
+            count=int(self.count),
+            verdict=self.verdict,
+            time_ratio=doc(self.time_ratio),
+            energy_ratio=doc(self.energy_ratio),
+            carbon_ratio=doc(self.carbon_ratio),
+            saved_g=doc(self.saved_g),
+            yearly_kg=doc(self.yearly_kg),
+            effort=self.effort,
+            break_even_hours=doc(self.break_even_hours),
+            likely=self.verdict not in UNJUDGED and is_likely(self.carbon_ratio),
+            by_ownership=dict(self.by_ownership or dict.fromkeys(OWNERSHIPS, self.verdict)),
+            basis=self.basis,
+            operating_point=self.operating_point,
+            reasons=list(self.reasons),
+            sources=list(dict.fromkeys(self.sources)),
+        )
 
 
 UNJUDGED: tuple[Verdict, ...] = ("unknown", "not-feasible")

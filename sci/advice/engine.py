@@ -87,8 +87,8 @@ def suggest(
     except ScoreError as error:
         found.append(Notice("estimate-unavailable", error.message, "estimate"))
     found += _implausible(score)
-    if work.hours is None and score is not None and score["device_hours"] is not None:
-        work = replace(work, hours=score["device_hours"]["value"] / work.count)
+    if work.hours is None and score is not None and score.device_hours is not None:
+        work = replace(work, hours=score.device_hours["value"] / work.count)
     if work.emitted is None and score is not None:
         work = replace(work, emitted=Emitted.of(score))
     compared = [compare(work, one) for one in _candidates(work)]
@@ -100,20 +100,20 @@ def suggest(
         for one in sorted(every, key=partial(_rank, work))
     ]
     found += [*shortened, *notices(work)]
-    return {
-        "suggestions": [one.to_doc() for one in suggestions],
-        "estimate": score,
-        "notices": [notice.to_doc() for notice in found],
-    }
+    return AdviceDoc(
+        suggestions=[one.to_doc() for one in suggestions],
+        estimate=score,
+        notices=list(found),
+    )
 
 
 def _implausible(score: EstimateDoc | None) -> list[Notice]:
     """Return what the estimate finds implausible in the request."""
-    told = score["notices"] if score else []
+    told = score.notices if score else []
     return [
-        Notice(one["code"], one["message"], one["field"])
+        Notice(one.code, one.message, one.field)
         for one in told
-        if one["code"] in ("input-implausible", "lifetime-exceeded")
+        if one.code in ("input-implausible", "lifetime-exceeded")
     ]
 
 

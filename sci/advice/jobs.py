@@ -32,6 +32,7 @@ from gramwatt.sci.analysis.compare import is_synthetic
 from gramwatt.sci.analysis.documents import SavingDoc
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
+    NamedJob,
 )
 from gramwatt.sci.base.checks import TEXT_MOST
 from gramwatt.sci.base.document import JobDoc
@@ -87,9 +88,9 @@ def for_job(
     if request is None or not _knows(catalog.hardware, request.hardware):
         text = "The job ran on no accelerator of the catalog, or on several kinds of them."
         notice = Notice("advice-not-applicable", text, "suggestions")
-        return {"suggestions": [], "estimate": None, "notices": [notice.to_doc()]}
+        return AdviceDoc(suggestions=[], estimate=None, notices=[notice])
     if request.region and not _knows(catalog.region, request.region):
-        request = msgspec.structs.replace(request, region=None, zone=document["zone"])
+        request = msgspec.structs.replace(request, region=None, zone=document.zone)
     if request.lifetime_years == catalog.lifetime(request.hardware).value:
         request = msgspec.structs.replace(
             request, lifetime_years=None
@@ -127,23 +128,23 @@ def request_of(document: JobDoc) -> SuggestRequest | None:
     asked: dict[str, Any] = {
         "hardware": part,
         "count": len(devices),
-        "kind": document["kind"],
-        "hours": h_from_s(document["duration_s"]) if document["duration_s"] else None,
+        "kind": document.kind,
+        "hours": h_from_s(document.duration_s) if document.duration_s else None,
         "mean_power_w": mean_power_w(document) or None,
         "peak_memory_gb": _peak_memory_gib(document),
-        "utilisation": _mean_share([device["mean_utilisation"] for device in devices]),
+        "utilisation": _mean_share([device.mean_utilisation for device in devices]),
         "memory_bandwidth_utilisation": _mean_share(
-            [device["profile"].get("memory_busy") for device in devices]
+            [device.profile.get("memory_busy") for device in devices]
         ),
         "host_power_w": _host_power_w(document),
         "pue": _pue(document),
         "lifetime_years": _lifetime_years(document),
-        "units": {s["unit"]: s["count"] for s in document["sci"] if s["count"] > 0},
-        "zone": document["zone"],
+        "units": {s.unit: s.count for s in document.sci if s.count > 0},
+        "zone": document.zone,
         **tagged(document),
         **software_of(document),
     }
-    region = document["region"]
+    region = document.region
     if region and ":" in region:
         asked |= {"region": region, "zone": None}
     return parse_suggest_request(asked)
@@ -170,7 +171,7 @@ def examined(jobs: Sequence[tuple[float, str, str]], most: int) -> list[int]:
 
 def work_of(document: JobDoc) -> tuple[str, str]:
     """Return the hardware of a job and its class of work, else its kind."""
-    return hardware_of(document), class_of(document) or document["kind"]
+    return hardware_of(document), class_of(document) or document.kind
 
 
 def for_month(
@@ -181,10 +182,10 @@ def for_month(
     `JOBS_EXAMINED` jobs are `examined`; a job that only a synthetic meter saw is not.
     """
     real = [document for document in documents if not is_synthetic(document)]
-    rows = [(_grams(job), job["job_id"], " on ".join(work_of(job))) for job in real]
+    rows = [(_grams(job), job.job_id, " on ".join(work_of(job))) for job in real]
     best = (_saving(real[place], catalog, own) for place in examined(rows, JOBS_EXAMINED))
     savings = [saving for saving in best if saving is not None]
-    savings.sort(key=lambda saving: (-saving["saved_g"]["value"], saving["job_id"]))
+    savings.sort(key=lambda saving: (-saving.saved_g["value"], saving.job_id))
     return savings
 
 
@@ -198,10 +199,10 @@ def grouped(
     """
     groups: dict[tuple[Any, ...], list[SavingDoc]] = defaultdict(list)
     for saving in savings:
-        key = (saving["hardware"], saving["work"], saving["action"], saving["target"])
+        key = (saving.hardware, saving.work, saving.action, saving.target)
         groups[key].append(saving)
     rows = [_advice_row(members, parts, jobs_of_work) for members in groups.values()]
-    return sorted(rows, key=lambda row: (-row["saved_g"]["value"], row["hardware"], row["work"]))
+    return sorted(rows, key=lambda row: (-row.saved_g["value"], row.hardware, row.work))
 
 
 def _advice_row(
@@ -209,28 +210,28 @@ def _advice_row(
 ) -> AdviceRow:
     first = members[0]
     saved = total(
-        Quantity.from_doc(one["saved_g"]).scaled(parts.get(one["job_id"], 1.0)) for one in members
+        Quantity.from_doc(one.saved_g).scaled(parts.get(one.job_id, 1.0)) for one in members
     )
     assert saved is not None  # a group has members
-    ratios = [one["carbon_ratio"] for one in members if one["carbon_ratio"] is not None]
-    return {
-        "hardware": first["hardware"],
-        "work": first["work"],
-        "action": first["action"],
-        "target": first["target"],
-        "jobs": len(members),
-        "jobs_of_work": jobs_of_work.get((first["hardware"], first["work"]), len(members)),
-        "saved_g": saved.to_doc(),
-        "carbon_ratio": _spanning(ratios),
-        "confidence": max((CONFIDENCE[one["basis"]] for one in members), key=LEVELS.index),
-        "reason": first["reason"],
-        "examples": [one["job_id"] for one in members[:EXAMPLES]],
-        "named": [
-            {"job_id": one["job_id"], "name": one["name"], "project": one["project"]}
+    ratios = [one.carbon_ratio for one in members if one.carbon_ratio is not None]
+    return AdviceRow(
+        hardware=first.hardware,
+        work=first.work,
+        action=first.action,
+        target=first.target,
+        jobs=len(members),
+        jobs_of_work=jobs_of_work.get((first.hardware, first.work), len(members)),
+        saved_g=saved.to_doc(),
+        carbon_ratio=_spanning(ratios),
+        confidence=max((CONFIDENCE[one.basis] for one in members), key=LEVELS.index),
+        reason=first.reason,
+        examples=[one.job_id for one in members[:EXAMPLES]],
+        named=[
+            NamedJob(job_id=one.job_id, name=one.name, project=one.project)
             for one in members[:EXAMPLES]
         ],
-        "basis": "examined",
-    }
+        basis="examined",
+    )
 
 
 def _spanning(ratios: Sequence[QuantityDoc]) -> QuantityDoc | None:
@@ -243,7 +244,7 @@ def _spanning(ratios: Sequence[QuantityDoc]) -> QuantityDoc | None:
 
 
 def _grams(document: JobDoc) -> float:
-    return document["total_g"]["value"] if document["total_g"] else 0.0
+    return document.total_g["value"] if document.total_g else 0.0
 
 
 def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> SavingDoc | None:
@@ -254,33 +255,33 @@ def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> Saving
         return None
     hardware, work = work_of(document)
     for one in certain(answer):
-        if one["saved_g"] is not None:
-            return {
-                "job_id": document["job_id"],
-                "name": document["name"],
-                "project": document["project"],
-                "action": one["action"],
-                "target": one["target"],
-                "saved_g": one["saved_g"],
-                "carbon_ratio": one["carbon_ratio"],
-                "reason": one["reasons"][0] if one["reasons"] else one["operating_point"],
-                "basis": one["basis"],
-                "hardware": hardware,
-                "work": work,
-            }
+        if one.saved_g is not None:
+            return SavingDoc(
+                job_id=document.job_id,
+                name=document.name,
+                project=document.project,
+                action=one.action,
+                target=one.target,
+                saved_g=one.saved_g,
+                carbon_ratio=one.carbon_ratio,
+                reason=one.reasons[0] if one.reasons else one.operating_point,
+                basis=one.basis,
+                hardware=hardware,
+                work=work,
+            )
     return None
 
 
 def report_lines(advice: AdviceDoc) -> list[SuggestionDoc]:
     """Return what a report shows: certain savings, else that the job should stay."""
-    keep = [one for one in advice["suggestions"] if one["action"] == "keep"]
+    keep = [one for one in advice.suggestions if one.action == "keep"]
     return certain(advice)[:TOP] or keep[:1]
 
 
 def certain(advice: AdviceDoc) -> list[SuggestionDoc]:
     """Return certain savings, without those after "keep", whose part the job would not repay."""
-    before = takewhile(lambda one: one["action"] != "keep", advice["suggestions"])
-    return [one for one in before if one["verdict"] == "lower"]
+    before = takewhile(lambda one: one.action != "keep", advice.suggestions)
+    return [one for one in before if one.verdict == "lower"]
 
 
 def software_of(document: JobDoc) -> dict[str, str]:
@@ -290,7 +291,7 @@ def software_of(document: JobDoc) -> dict[str, str]:
     """
     software = {}
     for name, known in (("framework", _framework), ("precision", _precision)):
-        value = known(document["tags"].get(name)) or known(document.get(name))
+        value = known(document.tags.get(name)) or known(getattr(document, name))
         if value:
             software[name] = value
     return software
@@ -307,17 +308,17 @@ def _precision(text: object) -> str | None:
 
 
 def _peak_memory_gib(document: JobDoc) -> float | None:
-    peaks = [device["peak_memory_b"] for device in accelerators_of(document)]
+    peaks = [device.peak_memory_b for device in accelerators_of(document)]
     known = [peak for peak in peaks if peak]
     return gib_from_bytes(max(known)) if known else None
 
 
 def _host_power_w(document: JobDoc) -> float | None:
     """Return the mean power of processors and memory of all hosts [W]; None unless all is known."""
-    hosts = [device for device in document["devices"] if device["class"] in ("cpu", "ram")]
-    energies = [device["energy_j"] for device in hosts]
+    hosts = [device for device in document.devices if device.device_class in ("cpu", "ram")]
+    energies = [device.energy_j for device in hosts]
     known = [energy["value"] for energy in energies if energy is not None]
-    seconds = document["duration_s"]
+    seconds = document.duration_s
     if not known or not seconds or len(known) != len(energies):
         return None
     return sum(known) / seconds or None
@@ -325,15 +326,15 @@ def _host_power_w(document: JobDoc) -> float | None:
 
 def _pue(document: JobDoc) -> float | None:
     """Return the PUE of the score; None where it was assumed, so that its range stays."""
-    pue = document["method"]["pue"]
+    pue = document.method.pue
     return None if pue["kind"] == "estimated" else pue["value"]
 
 
 def _lifetime_years(document: JobDoc) -> float | None:
     """Return EL of the accelerators in the score [years]; None where unknown, or several."""
-    ids = {device["device_id"] for device in accelerators_of(document)}
-    terms = (term for term in document["embodied_terms"] if term["device_id"] in ids)
-    lives = {term["lifetime_years"] for term in terms}
+    ids = {device.device_id for device in accelerators_of(document)}
+    terms = (term for term in document.embodied_terms if term.device_id in ids)
+    lives = {term.lifetime_years for term in terms}
     return lives.pop() if len(lives) == 1 else None
 
 

@@ -51,7 +51,7 @@ class Emitted:
     @staticmethod
     def of(document: JobDoc | EstimateDoc) -> Emitted | None:
         """Return the terms of a score or an estimate; None if one is unknown or nothing ran."""
-        found = document["operational_g"], document["embodied_g"], document["total_g"]
+        found = document.operational_g, document.embodied_g, document.total_g
         if any(figure is None or figure["low"] <= 0 for figure in found):
             return None
         return Emitted(*(Quantity.from_doc(figure) for figure in found if figure))

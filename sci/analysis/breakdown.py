@@ -55,7 +55,7 @@ def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
     `not seen`; with `time` the shares of all times in which accelerators had none.
     """
     found: dict[Breakdown, dict[str, float]] = {}
-    energy, pue = _by_class(job["devices"], "energy_j"), job["method"]["pue"]["value"]
+    energy, pue = _by_class(job.devices, "energy_j"), job.method.pue["value"]
     joules = sum(energy.values())
     if joules > 0:
         by_class = {name: share / pue for name, share in shares(energy).items()}
@@ -64,7 +64,7 @@ def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
             "accelerators": sum(energy.get(name, 0.0) for name in ACCELERATORS) / joules,
             "facility": pue,
         }
-    embodied = _by_class(job["devices"], "embodied_g")
+    embodied = _by_class(job.devices, "embodied_g")
     grams = sum(embodied.values())
     if grams > 0:
         found["embodied"] = shares(embodied)
@@ -83,13 +83,13 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
     found: dict[tuple[Component, str], Quantity] = {}
     grams = figure(job, "operational_g")
     by_class: dict[str, list[Quantity]] = defaultdict(list)
-    for device in job["devices"]:
-        by_class[device["class"]] += _readings(job["job_id"], device)
+    for device in job.devices:
+        by_class[device.device_class] += _readings(job.job_id, device)
     sums = {name: total(parts) for name, parts in by_class.items()}
     whole = total(joules for joules in sums.values() if joules is not None)
     if grams and whole and grams.value > 0 and whole.value > 0 and grams.relative:
-        pue = Quantity.from_doc(job["method"]["pue"])
-        intensity = Quantity.from_doc(job["method"]["intensity_g_per_kwh"])
+        pue = Quantity.from_doc(job.method.pue)
+        intensity = Quantity.from_doc(job.method.intensity_g_per_kwh)
         per_joule = grams.value / whole.value / pue.value / intensity.value
         ends = max(0.0, pue.low - 1), pue.high - 1
         over = Quantity(pue.value - 1, *ends, pue.unit, pue.kind, pue.source)
@@ -100,9 +100,9 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
             found["operational", name] = joules.times(intensity, "gCO2e").scaled(per_joule)
         found["operational", OVERHEAD] = found["operational", OVERHEAD].times(over, "gCO2e")
     made: dict[str, list[Quantity]] = defaultdict(list)
-    for device in job["devices"]:
-        if device["embodied_g"]:
-            made[device["class"]].append(Quantity.from_doc(device["embodied_g"]))
+    for device in job.devices:
+        if device.embodied_g:
+            made[device.device_class].append(Quantity.from_doc(device.embodied_g))
     for name, parts in made.items():
         known = total(parts)
         if known is not None and known.value > 0:
@@ -112,35 +112,35 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
 
 def _readings(job_id: str, device: DeviceDoc) -> list[Quantity]:
     """Return the energy [J] of a device by kind."""
-    sensor = Sensor(device["device_id"], device["name"], job_id)
+    sensor = Sensor(device.device_id, device.name, job_id)
     return [
-        energy(joules, kind, device["meter"], sensor)  # type: ignore[arg-type]
-        for kind, joules in device["kinds"].items()
+        energy(joules, kind, device.meter, sensor)  # type: ignore[arg-type]
+        for kind, joules in device.kinds.items()
         if joules > 0
     ]
 
 
 def pue_of(job: JobDoc) -> tuple[Kind, list[str], list[str]]:
     """Return the kind of the job's PUE, its sources, and the ids of what it depends on."""
-    pue, inputs = Quantity.from_doc(job["method"]["pue"]), job["method"]["inputs"]
-    sources = {row["figure"]["source"] for row in inputs if row["symbol"] == "PUE"}
+    pue, inputs = Quantity.from_doc(job.method.pue), job.method.inputs
+    sources = {row.figure["source"] for row in inputs if row.symbol == "PUE"}
     return pue.kind, sorted(sources), sorted(pue.inputs)
 
 
 def hardware_of(job: JobDoc) -> str:
     """Return the accelerators of a job by catalog id, else by name; several kinds joined by "+"."""
-    found = {d["hardware"] or d["name"] for d in job["devices"] if d["class"] in ACCELERATORS}
+    found = {d.hardware or d.name for d in job.devices if d.device_class in ACCELERATORS}
     return " + ".join(sorted(found)) or NO_ACCELERATOR
 
 
 def method_of(job: JobDoc) -> list[str]:
     """Return what compared scores must share: versions, and signal and basis of intensity."""
-    method = job["method"]
+    method = job.method
     return [
-        method["engine_version"],
-        method["catalog_version"],
-        method["intensity_signal"],
-        method["intensity_basis"],
+        method.engine_version,
+        method.catalog_version,
+        method.intensity_signal,
+        method.intensity_basis,
     ]
 
 
@@ -150,16 +150,14 @@ def intensity_of(job: JobDoc) -> list[list[str]]:
     The first three are what a change of method is: the next edition of a series is the same method.
     """
     used = {
-        (row["zone"], row["quality"], row["series"], row["source"])
-        for row in job["intensity"]
-        if row["energy_j"] > 0
+        (row.zone, row.quality, row.series, row.source) for row in job.intensity if row.energy_j > 0
     }
     return [list(row) for row in sorted(used)]
 
 
 def _idle(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
-    accelerators = [device for device in job["devices"] if device["class"] in ACCELERATORS]
-    busy = [(device, device["mean_utilisation"]) for device in accelerators]
+    accelerators = [device for device in job.devices if device.device_class in ACCELERATORS]
+    busy = [(device, device.mean_utilisation) for device in accelerators]
     idle = [device for device, share in busy if share is not None and share < IDLE_BELOW]
     unseen = [device for device, share in busy if share is None]
     found = {}
@@ -174,16 +172,16 @@ def _idle(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
 
 def _idle_time(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
     """Return the shares of O and M of the times in which accelerators had no work."""
-    of_class = _by_class(job["devices"], "embodied_g")
+    of_class = _by_class(job.devices, "embodied_g")
     idle_j = embodied = 0.0
     for name in ACCELERATORS:
-        points = [point for point in job["series"] if point["class"] == name]
+        points = [point for point in job.series if point.device_class == name]
         idle = [
             point
             for point in points
-            if point["utilisation"] is not None and point["utilisation"] < IDLE_BELOW
+            if point.utilisation is not None and point.utilisation < IDLE_BELOW
         ]
-        idle_j += sum(point["energy_j"] for point in idle)
+        idle_j += sum(point.energy_j for point in idle)
         if idle:
             embodied += of_class.get(name, 0.0) * _length_s(idle) / _length_s(points)
     found = {}
@@ -195,7 +193,7 @@ def _idle_time(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
 
 
 def _length_s(points: Iterable[SeriesPoint]) -> float:
-    spans = (datetime.fromisoformat(p["end"]) - datetime.fromisoformat(p["start"]) for p in points)
+    spans = (datetime.fromisoformat(p.end) - datetime.fromisoformat(p.start) for p in points)
     return sum(span.total_seconds() for span in spans)
 
 
@@ -204,11 +202,11 @@ def _by_class(
 ) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for device in devices:
-        if device[term]:
-            found[device["class"]] += _summed([device], term)
+        if getattr(device, term):
+            found[device.device_class] += _summed([device], term)
     return found
 
 
 def _summed(devices: Iterable[DeviceDoc], term: Literal["energy_j", "embodied_g"]) -> float:
-    figures = (device[term] for device in devices)
-    return sum(figure["value"] for figure in figures if figure)
+    figures = (getattr(device, term) for device in devices)
+    return sum((figure["value"] for figure in figures if figure), 0.0)

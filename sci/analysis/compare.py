@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Literal, get_args
+
+from msgspec import Struct
 
 from gramwatt.sci.base.document import (
     ConversionDoc,
@@ -42,7 +44,7 @@ AT_EQUAL = " at equal grid intensity"
 CARBON_UNKNOWN = "whether carbon differs is not known without hourly intensity"
 
 
-class ComparedDoc(TypedDict):
+class ComparedDoc(Struct):
     """One side: the job, its R, and C per R."""
 
     job_id: str
@@ -51,7 +53,7 @@ class ComparedDoc(TypedDict):
     g_per_unit: QuantityDoc
 
 
-class ScoreChangeDoc(TypedDict):
+class ScoreChangeDoc(Struct):
     """A change of C/R [gCO2e/unit], the effect of each term on it, the ratio and the verdict.
 
     `moved` names what changed the score most, per unit of work; None where nothing changed.
@@ -83,25 +85,25 @@ def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> Compariso
     Raises ScoreError (code `not-comparable`) that lists every difference of method, or when a side
     has no score in the unit.
     """
-    chosen = unit or before["sci"][0]["unit"]
+    chosen = unit or before.sci[0].unit
     sides = [side_of(document, chosen) for document in (before, after)]
     require_comparable(before, after)
     first, second = (side.g_per_unit for side in sides)
     ratio, by_hour = ratios(first, second)
     compares, ratio, ratio_by_hour = compared_as(ratio, by_hour)
     effects = effects_of(*sides)
-    return {
-        "unit": chosen,
-        "compares": compares,
-        "ratio_by_hour": ratio_by_hour,
-        "before": sides[0].to_doc(),
-        "after": sides[1].to_doc(),
-        "change_g_per_unit": second.value - first.value,
-        "ratio": ratio.to_doc(),
-        "verdict": verdict(ratio),
-        "effects_g_per_unit": {term: effects[term] for term in TERMS},
-        "moved": moved_most(effects),
-    }
+    return ComparisonDoc(
+        unit=chosen,
+        compares=compares,
+        ratio_by_hour=ratio_by_hour,
+        before=sides[0].to_doc(),
+        after=sides[1].to_doc(),
+        change_g_per_unit=second.value - first.value,
+        ratio=ratio.to_doc(),
+        verdict=verdict(ratio),
+        effects_g_per_unit={term: effects[term] for term in TERMS},
+        moved=moved_most(effects),
+    )
 
 
 def require_comparable(before: JobDoc, after: JobDoc) -> None:
@@ -147,31 +149,29 @@ def verdict(ratio: Quantity) -> str:
 
 
 def _differences(before: JobDoc, after: JobDoc) -> list[str]:
-    one, other = before["method"], after["method"]
-    fields: Mapping[str, object] = one
-    theirs: Mapping[str, object] = other
-    found = [text for name, text in SAME.items() if fields[name] != theirs[name]]
+    one, other = before.method, after.method
+    found = [text for name, text in SAME.items() if getattr(one, name) != getattr(other, name)]
     for name in ("boundary_included", "boundary_excluded"):
-        if set(one[name]) != set(other[name]):
+        if set(getattr(one, name)) != set(getattr(other, name)):
             found.append("the boundary")
-    if one["lifetime_years"]["value"] != other["lifetime_years"]["value"]:
+    if one.lifetime_years["value"] != other.lifetime_years["value"]:
         found.append("the expected lifetime")
-    if {_factor(row) for row in one["conversions"]} != {_factor(r) for r in other["conversions"]}:
+    if {_factor(row) for row in one.conversions} != {_factor(r) for r in other.conversions}:
         found.append("the factors that convert units")
     if is_synthetic(before) != is_synthetic(after):
         found.append("the meters (one is synthetic)")
-    if one["pue"]["kind"] != other["pue"]["kind"]:
+    if one.pue["kind"] != other.pue["kind"]:
         found.append("the way PUE is known")
     return list(dict.fromkeys(found))
 
 
 def is_synthetic(document: JobDoc) -> bool:
     """Return whether readings of a job come from a synthetic meter."""
-    return any(notice["code"] == "meter-synthetic" for notice in document["notices"])
+    return any(notice.code == "meter-synthetic" for notice in document.notices)
 
 
 def _factor(row: ConversionDoc) -> tuple[str, str, float]:
-    return row["unit"], row["to"], row["factor"]
+    return row.unit, row.to, row.factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,36 +186,36 @@ class Side:
 
     def to_doc(self) -> ComparedDoc:
         """Return the side as JSON."""
-        return {
-            "job_id": self.job_id,
-            "revision": self.revision,
-            "count": self.count,
-            "g_per_unit": self.g_per_unit.to_doc(),
-        }
+        return ComparedDoc(
+            job_id=self.job_id,
+            revision=self.revision,
+            count=self.count,
+            g_per_unit=self.g_per_unit.to_doc(),
+        )
 
 
 def side_of(document: JobDoc, unit: str) -> Side:
     """Return the document in this unit; raises ScoreError when it has no score in it."""
-    row = next((row for row in document["sci"] if row["unit"] == unit), None)
+    row = next((row for row in document.sci if row.unit == unit), None)
     if row is None:
-        counted = ", ".join(row["unit"] for row in document["sci"])
+        counted = ", ".join(row.unit for row in document.sci)
         raise ScoreError(
-            f"job {document['job_id']!r} has no {unit!r}; it has {counted}", code="not-comparable"
+            f"job {document.job_id!r} has no {unit!r}; it has {counted}", code="not-comparable"
         )
-    if row["g_per_unit"] is None:
-        raise ScoreError(f"job {document['job_id']!r} has no score", code="not-comparable")
-    energy, embodied = document["energy_kwh"], document["embodied_g"]
+    if row.g_per_unit is None:
+        raise ScoreError(f"job {document.job_id!r} has no score", code="not-comparable")
+    energy, embodied = document.energy_kwh, document.embodied_g
     assert energy is not None  # a score has both terms
     assert embodied is not None
     factors: _Factors = {
         "energy": energy["value"],
-        "intensity": document["method"]["intensity_g_per_kwh"]["value"],
-        "pue": document["method"]["pue"]["value"],
+        "intensity": document.method.intensity_g_per_kwh["value"],
+        "pue": document.method.pue["value"],
         "embodied": embodied["value"],
-        "units": row["count"],
+        "units": row.count,
     }
-    score = _score(document, row["count"], unit)
-    return Side(document["job_id"], document["revision"], row["count"], score, factors)
+    score = _score(document, row.count, unit)
+    return Side(document.job_id, document.revision, row.count, score, factors)
 
 
 def together(runs: Sequence[Side]) -> Side:

@@ -5,7 +5,9 @@ An unknown figure is None, never 0. docs/api.md describes the fields.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
@@ -19,11 +21,11 @@ from gramwatt.sci.analysis.trail import (
     FactorRow,
 )
 from gramwatt.sci.base.document import DayDoc, JobHead, QualityDoc, SciDoc
-from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import QuantityDoc
 
 
-class TermsDoc(TypedDict):
+class TermsDoc(Struct):
     """E [kWh], O, M and their total [gCO2e] of something; None where not known."""
 
     energy_kwh: QuantityDoc | None
@@ -44,7 +46,7 @@ class MonthTotals(TermsDoc):
     jobs_unknown: int
 
 
-class UnitRow(TypedDict):
+class UnitRow(Struct):
     """sum(C) / sum(R) in one functional unit."""
 
     unit: str
@@ -80,7 +82,7 @@ class ModelPartDoc(TermsDoc):
     conformance: str
 
 
-class ModelDoc(TypedDict):
+class ModelDoc(Struct):
     """All jobs of a model; `missing` lists why the sums may be incomplete."""
 
     model_id: str
@@ -90,7 +92,7 @@ class ModelDoc(TypedDict):
     missing: list[str]
 
 
-class PendingJobRow(TypedDict):
+class PendingJobRow(Struct):
     """A job that no sum of the month holds yet, and its energy so far in the month [kWh]."""
 
     job_id: str
@@ -99,7 +101,7 @@ class PendingJobRow(TypedDict):
     energy_kwh: QuantityDoc | None
 
 
-class PendingDoc(TypedDict):
+class PendingDoc(Struct):
     """Jobs that no sum of the month holds yet, and their energy so far in the month [kWh].
 
     `named` are those with the most.
@@ -110,7 +112,7 @@ class PendingDoc(TypedDict):
     named: list[PendingJobRow]
 
 
-class ExcludedDoc(TypedDict):
+class ExcludedDoc(Struct):
     """A job that a person left out of the month, and why."""
 
     job_id: str
@@ -119,7 +121,7 @@ class ExcludedDoc(TypedDict):
     reason: str
 
 
-class ChangeDoc(TypedDict):
+class ChangeDoc(Struct):
     """The change of a month's carbon [gCO2e] against the month before, and what it is made of.
 
     The effects of the amount of work, of energy per unit, of grid and PUE, of embodied carbon per
@@ -149,7 +151,7 @@ class TrendRow(TermsDoc):
     method_break: bool
 
 
-class ComponentRow(TypedDict):
+class ComponentRow(Struct):
     """A component of the month's O or M [gCO2e]: a class of device, or what PUE adds."""
 
     part: str
@@ -157,7 +159,7 @@ class ComponentRow(TypedDict):
     g: QuantityDoc
 
 
-class BoundaryDoc(TypedDict):
+class BoundaryDoc(Struct):
     """One month in two boundaries: the accelerators' electricity alone, and everything.
 
     The narrow one has neither PUE nor embodied carbon; `full_kwh` is the energy of the facility.
@@ -169,7 +171,7 @@ class BoundaryDoc(TypedDict):
     full_g: QuantityDoc | None
 
 
-class LedgerRow(TypedDict):
+class LedgerRow(Struct):
     """What one outcome of the work used: completed, idle, sweep, failed, killed or lost.
 
     `idle` are accelerators of completed jobs that had no work; its jobs count as completed.
@@ -196,7 +198,7 @@ class ProjectCharge(TermsDoc):
     jobs: int
 
 
-class WorkRow(TypedDict):
+class WorkRow(Struct):
     """What one class of work used on one kind of hardware; `regions` counts its jobs in each."""
 
     hardware: str
@@ -214,7 +216,7 @@ class MarketFactor(NamedTuple):
     source: str
 
 
-class MarketRow(TypedDict):
+class MarketRow(Struct):
     """A memo: the month's energy in a zone [kWh], with PUE, at a market-based factor [gCO2e/kWh].
 
     The factor is a setting; it is in no score, no total and no comparison.
@@ -229,7 +231,7 @@ class MarketRow(TypedDict):
 BudgetStatus = Literal["within", "threshold-reached", "spent", "unknown"]
 
 
-class BudgetUse(TypedDict):
+class BudgetUse(Struct):
     """How much of a project's budget [kgCO2e] the month used, its running jobs provisionally.
 
     `status` goes by the value, as that of the budget does; `range_holds_limit` says
@@ -244,7 +246,7 @@ class BudgetUse(TypedDict):
     range_holds_limit: bool
 
 
-class StatementDoc(TypedDict):
+class StatementDoc(Struct):
     """Who answers for the report, as the service is set up; null where nobody is named."""
 
     organisation: str | None
@@ -252,7 +254,7 @@ class StatementDoc(TypedDict):
     contact: str | None
 
 
-class RevisedDoc(TypedDict):
+class RevisedDoc(Struct):
     """The revision of the report before this one: its total [gCO2e] and number of jobs.
 
     `reasons` are those for this one: late-records, corrected, deleted, intensity, method (engine,
@@ -265,7 +267,7 @@ class RevisedDoc(TypedDict):
     reasons: list[str]
 
 
-class ModelRow(TypedDict):
+class ModelRow(Struct):
     """One model's jobs in a month, by persona; `unfinished` failed, were killed or lost.
 
     `unfinished_g` is their part of `total_g`; null where there are none, or it is not known.
@@ -282,7 +284,7 @@ class ModelRow(TypedDict):
     unfinished_g: QuantityDoc | None
 
 
-class SavingDoc(TypedDict):
+class SavingDoc(Struct):
     """The suggestion that saves most for one job, of a class of work on one kind of hardware.
 
     `saved_g` [gCO2e] and `carbon_ratio` (new over present) are of the whole job. `basis` is what
@@ -302,7 +304,7 @@ class SavingDoc(TypedDict):
     work: str
 
 
-class MonthDoc(TypedDict):
+class MonthDoc(Struct):
     """The data of a monthly report: totals, those of the previous month, tables and sources.
 
     Of a month in progress, its first `compared_days` days are compared with as many of the month
@@ -362,7 +364,7 @@ class MonthDoc(TypedDict):
     conformance: dict[str, int]
     states: dict[str, int]
     by_state: dict[str, MonthTotals]
-    notices: list[NoticeDoc]
+    notices: list[Notice]
     notice_counts: dict[str, int]
     excluded: list[ExcludedDoc]
     deleted: int

@@ -48,17 +48,15 @@ def factor_amounts(part: Part, zone: tzinfo) -> dict[str, dict[str, float]]:
     job, energy, grams = part.job, part.sums.energy_kwh, part.sums.operational_g
     if energy is None or grams is None or energy.value <= 0:
         return {}
-    used = [
-        (row, row["energy_j"] / J_PER_KWH * _share(part, row, zone)) for row in job["intensity"]
-    ]
+    used = [(row, row.energy_j / J_PER_KWH * _share(part, row, zone)) for row in job.intensity]
     used = [(row, kwh) for row, kwh in used if kwh > 0] or [(_mean(job), energy.value)]
     whole_kwh = sum(kwh for _, kwh in used)
-    whole_g = sum(kwh * row["g_per_kwh"] for row, kwh in used)
+    whole_g = sum(kwh * row.g_per_kwh for row, kwh in used)
     low, high = _range(job)
     found: dict[str, dict[str, float]] = {block: {} for block in (KWH, GRAMS, LOW, HIGH)}
     for row, kwh in used:
         key = _key(job, row).to_text()
-        of_row = grams.value * kwh * row["g_per_kwh"] / whole_g if whole_g > 0 else 0.0
+        of_row = grams.value * kwh * row.g_per_kwh / whole_g if whole_g > 0 else 0.0
         amounts = (energy.value * kwh / whole_kwh, of_row, of_row * low, of_row * high)
         for block, amount in zip((KWH, GRAMS, LOW, HIGH), amounts, strict=True):
             found[block][key] = found[block].get(key, 0.0) + amount
@@ -66,38 +64,38 @@ def factor_amounts(part: Part, zone: tzinfo) -> dict[str, dict[str, float]]:
 
 
 def _key(job: JobDoc, row: IntensityUsedDoc) -> FactorKey:
-    pue = job["method"]["pue"]
+    pue = job.method.pue
     return FactorKey(
-        zone=row["zone"],
+        zone=row.zone,
         pue=(pue["value"], pue["low"], pue["high"]),
         pue_kind=pue["kind"],
         pue_source=pue["source"],
-        quality=row["quality"],
-        source=row["source"],
+        quality=row.quality,
+        source=row.source,
     )
 
 
 def _mean(job: JobDoc) -> IntensityUsedDoc:
     """Return the job's mean intensity as a row, where its energy was joined with none."""
-    mean = job["method"]["intensity_g_per_kwh"]
-    return {
-        "zone": job["zone"] or "",
-        "start": job["started_at"],
-        "end": job["ended_at"] or job["started_at"],
-        "quality": "",
-        "points": 0,
-        "energy_j": 0.0,
-        "g_per_kwh": mean["value"],
-        "series": "",
-        "source": mean["source"],
-    }
+    mean = job.method.intensity_g_per_kwh
+    return IntensityUsedDoc(
+        zone=job.zone or "",
+        start=job.started_at,
+        end=job.ended_at or job.started_at,
+        quality="",
+        points=0,
+        energy_j=0.0,
+        g_per_kwh=mean["value"],
+        series="",
+        source=mean["source"],
+    )
 
 
 def _share(part: Part, row: IntensityUsedDoc, zone: tzinfo) -> float:
     """Return the share of a span that lies in the days of the part, by time."""
-    if len(part.days) == len(part.job["days"]):
+    if len(part.days) == len(part.job.days):
         return 1.0
-    start, end = (datetime.fromisoformat(row[name]) for name in ("start", "end"))
+    start, end = (datetime.fromisoformat(getattr(row, name)) for name in ("start", "end"))
     opens, closes = _span(part, zone)
     if start == end:
         return float(opens <= start < closes)
@@ -106,13 +104,13 @@ def _share(part: Part, row: IntensityUsedDoc, zone: tzinfo) -> float:
 
 def _span(part: Part, zone: tzinfo) -> tuple[datetime, datetime]:
     """Return start and end of the days of the part."""
-    first, last = (date.fromisoformat(part.days[n]["day"]) for n in (0, -1))
+    first, last = (date.fromisoformat(part.days[n].day) for n in (0, -1))
     return midnight(first, zone), midnight(last + DAY, zone)
 
 
 def _range(job: JobDoc) -> tuple[float, float]:
     """Return the ends of the range of the job's intensity, over its value."""
-    figure = job["method"]["intensity_g_per_kwh"]
+    figure = job.method.intensity_g_per_kwh
     if figure["value"] <= 0:
         return 1.0, 1.0
     return figure["low"] / figure["value"], figure["high"] / figure["value"]

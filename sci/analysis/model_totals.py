@@ -14,7 +14,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypedDict, TypeVar
+from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from gramwatt.sci.analysis.documents import ModelDoc, ModelPartDoc
 from gramwatt.sci.base.document import (
@@ -38,7 +40,7 @@ UNFINISHED = ("failed", "killed", "lost")
 """States of runs that came to no result."""
 
 
-class RunHead(TypedDict):
+class RunHead(Struct):
     """The fields of a job's head that the sums over a model use."""
 
     job_id: str
@@ -52,7 +54,7 @@ class RunHead(TypedDict):
     excluded: str | None
 
 
-Run = TypeVar("Run", bound=RunHead)
+Run = TypeVar("Run", RunHead, JobDoc)
 Method = tuple[str, str]
 """Signal and basis of the intensity that a run is scored with."""
 
@@ -88,43 +90,43 @@ def totals_of_runs(
     one is only counted, in `missing`. Where runs are scored with different signals or bases of
     intensity, nothing is summed.
     """
-    in_order = sorted(jobs, key=lambda job: (job["started_at"], job["job_id"]))
-    runs = [job for job in in_order if job["excluded"] is None]
+    in_order = sorted(jobs, key=lambda job: (job.started_at, job.job_id))
+    runs = [job for job in in_order if job.excluded is None]
     groups: dict[str, list[Run]] = defaultdict(list)
     for job in runs:
-        groups[persona(job["kind"]) or OTHER].append(job)
+        groups[persona(job.kind) or OTHER].append(job)
     missing = _missing(runs, summing, unscored, len(in_order) - len(runs))
-    return {
-        "model_id": model_id,
-        "jobs": len(runs) + unscored,
-        "parts": [_part(name, groups[name], summing) for name in ORDER if groups[name]],
-        "complete": not missing,
-        "missing": missing,
-    }
+    return ModelDoc(
+        model_id=model_id,
+        jobs=len(runs) + unscored,
+        parts=[_part(name, groups[name], summing) for name in ORDER if groups[name]],
+        complete=not missing,
+        missing=missing,
+    )
 
 
 def _part(name: str, runs: Sequence[Run], summing: Summing[Run]) -> ModelPartDoc:
-    known = [] if _methods(runs, summing) else [job for job in runs if job["total_g"] is not None]
+    known = [] if _methods(runs, summing) else [job for job in runs if job.total_g is not None]
     sums = summing.terms(known)
     by_kind: dict[str, list[Run]] = defaultdict(list)
     for job in known:
-        by_kind[job["kind"]].append(job)
-    return {
-        "persona": name,
-        "jobs": len(runs),
-        "jobs_unknown": len(runs) - len(known),
-        "states": dict(Counter(job["state"] for job in runs)),
-        "energy_kwh": doc(sums.energy_kwh),
-        "operational_g": doc(sums.operational_g),
-        "embodied_g": doc(sums.embodied_g),
-        "total_g": doc(sums.total_g),
-        "by_kind": {
+        by_kind[job.kind].append(job)
+    return ModelPartDoc(
+        persona=name,
+        jobs=len(runs),
+        jobs_unknown=len(runs) - len(known),
+        states=dict(Counter(job.state for job in runs)),
+        energy_kwh=doc(sums.energy_kwh),
+        operational_g=doc(sums.operational_g),
+        embodied_g=doc(sums.embodied_g),
+        total_g=doc(sums.total_g),
+        by_kind={
             kind: doc((sums if len(by_kind) == 1 else summing.terms(members)).total_g)
             for kind, members in sorted(by_kind.items())
         },
-        "sci": _scores(name, known, sums.total_g),
-        "conformance": worst_status(job["conformance"] for job in runs),
-    }
+        sci=_scores(name, known, sums.total_g),
+        conformance=worst_status(job.conformance for job in runs),
+    )
 
 
 def _terms(jobs: Sequence[JobDoc]) -> RunTerms:
@@ -145,7 +147,7 @@ def energy_of(jobs: Sequence[JobDoc]) -> Quantity | None:
     whole = total(read for _, read in known)
     amounts: dict[Kind, float] = defaultdict(float)
     for job, read in known:
-        for kind, share in job["data_quality"]["energy"].items():
+        for kind, share in job.data_quality.energy.items():
             amounts[kind] += share * read.value  # type: ignore[index]
     if whole is None or not sum(amounts.values()) > 0:
         return whole
@@ -153,37 +155,37 @@ def energy_of(jobs: Sequence[JobDoc]) -> Quantity | None:
 
 
 def _method(job: JobDoc) -> Method:
-    return job["method"]["intensity_signal"], job["method"]["intensity_basis"]
+    return job.method.intensity_signal, job.method.intensity_basis
 
 
-def _scores(name: str, known: Sequence[RunHead], emitted: Quantity | None) -> list[SciDoc]:
+def _scores(name: str, known: Sequence[RunHead | JobDoc], emitted: Quantity | None) -> list[SciDoc]:
     counts: dict[str, float] = defaultdict(float)
     for job in known:
-        for row in job["sci"]:
-            if named_unit(row["unit"], job["kind"]) != BILLION_PARAMETERS:
-                counts[row["unit"]] += row["count"]
+        for row in job.sci:
+            if named_unit(row.unit, job.kind) != BILLION_PARAMETERS:
+                counts[row.unit] += row.count
     if len(counts) > 1:
         counts.pop("job", None)  # runs that ended before they counted anything
     sizes = _sizes(known) if name == PROVIDER else set()
     if len(sizes) == 1:
         counts[BILLION_PARAMETERS] = sizes.pop() / PER_BILLION
     return [
-        {
-            "unit": unit,
-            "count": count,
-            "g_per_unit": doc(per_unit(emitted, count, unit)) if emitted else None,
-        }
+        SciDoc(
+            unit=unit,
+            count=count,
+            g_per_unit=doc(per_unit(emitted, count, unit)) if emitted else None,
+        )
         for unit, count in sorted(counts.items())
     ]
 
 
-def _sizes(runs: Iterable[RunHead]) -> set[float]:
+def _sizes(runs: Iterable[RunHead | JobDoc]) -> set[float]:
     """Return parameters that the runs say the model has: by tag, or counted in billions."""
-    found = {_number(job["tags"].get(PARAMETERS)) for job in runs}
+    found = {_number(job.tags.get(PARAMETERS)) for job in runs}
     for job in runs:
-        for row in job["sci"]:
-            if named_unit(row["unit"], job["kind"]) == BILLION_PARAMETERS:
-                found.add(row["count"] * PER_BILLION)
+        for row in job.sci:
+            if named_unit(row.unit, job.kind) == BILLION_PARAMETERS:
+                found.add(row.count * PER_BILLION)
     return {size for size in found if size is not None}
 
 
@@ -194,11 +196,11 @@ def _missing(runs: Sequence[Run], summing: Summing[Run], unscored: int, excluded
         found.append(f"runs without a score yet, or not ended: {unscored}")
     if excluded:
         found.append(f"runs left out by a person, in no sum: {excluded}")
-    unknown = sum(job["total_g"] is None for job in runs)
+    unknown = sum(job.total_g is None for job in runs)
     if unknown:
         found.append(f"runs with a term that is not known, in no sum: {unknown}")
     found += _methods(runs, summing)
-    sizes = _sizes(job for job in runs if persona(job["kind"]) == PROVIDER)
+    sizes = _sizes(job for job in runs if persona(job.kind) == PROVIDER)
     if len(sizes) > 1:
         said = ", ".join(f"{size:g}" for size in sorted(sizes))
         found.append(f"the runs disagree on the model's parameters: {said}")
@@ -206,21 +208,21 @@ def _missing(runs: Sequence[Run], summing: Summing[Run], unscored: int, excluded
 
 
 def _methods(runs: Iterable[Run], summing: Summing[Run]) -> list[str]:
-    ways = {summing.method(job) for job in runs if job["total_g"] is not None}
+    ways = {summing.method(job) for job in runs if job.total_g is not None}
     if len(ways) < 2:
         return []
     said = " and ".join(sorted(f"{signal} {basis}" for signal, basis in ways))
     return [f"runs are scored with {said} intensity, which cannot be summed"]
 
 
-def _sweeps(runs: Iterable[RunHead]) -> list[str]:
+def _sweeps(runs: Iterable[RunHead | JobDoc]) -> list[str]:
     sizes: dict[str, float] = defaultdict(float)
     known: Counter[str] = Counter()
     for job in runs:
-        name = job["tags"].get(SWEEP)
+        name = job.tags.get(SWEEP)
         if name:
             known[name] += 1
-            sizes[name] = max(sizes[name], _number(job["tags"].get(SWEEP_RUNS)) or 0.0)
+            sizes[name] = max(sizes[name], _number(job.tags.get(SWEEP_RUNS)) or 0.0)
     return [
         f"sweep {name}: {known[name]} of {all_digits(size)} runs are known"
         for name, size in sorted(sizes.items())

@@ -43,7 +43,7 @@ TOP = 10
 TERMS: tuple[Term, ...] = get_args(Term)
 NAMED_MOST = 20
 """Running or unscored jobs that a month names; it counts all."""
-HEAD_FIELDS = tuple(JobHead.__annotations__)
+HEAD_FIELDS = tuple(JobHead.__struct_fields__)
 ALIKE = 0.05
 """Relative difference up to which the range of a day counts as that of its job."""
 
@@ -98,7 +98,7 @@ class Part:
     @property
     def ended(self) -> bool:
         """Return whether the job's last day is among them."""
-        return self.days[-1]["day"] == self.job["days"][-1]["day"]
+        return self.days[-1].day == self.job.days[-1].day
 
     @cached_property
     def sums(self) -> Terms:
@@ -107,23 +107,24 @@ class Part:
 
     def count(self, unit: str) -> float:
         """Return R of the job in this unit over these days."""
-        return sum(day["counts"].get(unit, 0.0) for day in self.days)
+        return sum(day.counts.get(unit, 0.0) for day in self.days)
 
     def head(self) -> JobHead:
         """Return the job's head with the figures and R of these days."""
-        head: JobHead = {name: self.job[name] for name in HEAD_FIELDS}  # type: ignore[assignment,literal-required]
         sums = self.sums
-        return {
-            **head,
-            "energy_kwh": doc(sums.energy_kwh),
-            "operational_g": doc(sums.operational_g),
-            "embodied_g": doc(sums.embodied_g),
-            "total_g": doc(sums.total_g),
-            "sci": [
-                sci_row(row["unit"], self.count(row["unit"]), sums.total_g)
-                for row in self.job["sci"]
-            ],
-        }
+        head = {name: getattr(self.job, name) for name in JobHead.__struct_fields__}
+        return JobHead(
+            **head
+            | {
+                "energy_kwh": doc(sums.energy_kwh),
+                "operational_g": doc(sums.operational_g),
+                "embodied_g": doc(sums.embodied_g),
+                "total_g": doc(sums.total_g),
+                "sci": [
+                    sci_row(row.unit, self.count(row.unit), sums.total_g) for row in self.job.sci
+                ],
+            }
+        )
 
     def _term(self, term: Term) -> Quantity | None:
         """Return a term of the job over these days, with the job's uncertainty by inputs.
@@ -132,11 +133,13 @@ class Part:
         inputs' effects fitted to it, so that a part of the job is as certain as its days are. Its
         kind is theirs too: of energy the one that nine tenths of it reach, else the weakest.
         """
-        known = [of_day for of_day in (day[term] for day in self.days) if of_day is not None]
+        known = [
+            of_day for of_day in (getattr(day, term) for day in self.days) if of_day is not None
+        ]
         whole = figure(self.job, term)
         if not known or whole is None or whole.value <= 0:
             return total_known(known)
-        if len(self.days) == len(self.job["days"]) or not whole.relative:
+        if len(self.days) == len(self.job.days) or not whole.relative:
             return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
         values: dict[tuple[float, float] | None, list[float]] = defaultdict(list)
         kinds: dict[Kind, float] = defaultdict(float)
@@ -169,25 +172,25 @@ def _own_range(of_day: QuantityDoc, whole: Quantity) -> tuple[float, float] | No
 def months_of(job: JobDoc) -> dict[str, Part]:
     """Return the job's part of each month (YYYY-MM) that it has a day in."""
     days: dict[str, list[DayDoc]] = defaultdict(list)
-    for day in job["days"]:
-        days[day["day"][:7]].append(day)
+    for day in job.days:
+        days[day.day[:7]].append(day)
     return {month: Part(job, of_month) for month, of_month in days.items()}
 
 
 def sci_row(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
     """Return R and C / R; no score where nothing was counted or the total is not known."""
     score = per_unit(total_g, count, unit) if total_g and count > 0 else None
-    return {"unit": unit, "count": count, "g_per_unit": doc(score)}
+    return SciDoc(unit=unit, count=count, g_per_unit=doc(score))
 
 
 def excluded_row(job: JobHead) -> ExcludedDoc:
     """Return an excluded job, and why it is left out."""
-    return {
-        "job_id": job["job_id"],
-        "name": job["name"],
-        "project": job["project"],
-        "reason": job["excluded"] or "",
-    }
+    return ExcludedDoc(
+        job_id=job.job_id,
+        name=job.name,
+        project=job.project,
+        reason=job.excluded or "",
+    )
 
 
 def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
@@ -195,16 +198,16 @@ def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
     known = [(job, job.energy_kwh) for job in jobs]
     known.sort(key=lambda pair: (-pair[1].value if pair[1] else 0.0, pair[0].job_id))
     named: list[PendingJobRow] = [
-        {
-            "job_id": job.job_id,
-            "name": job.name,
-            "project": job.project,
-            "energy_kwh": doc(energy_kwh),
-        }
+        PendingJobRow(
+            job_id=job.job_id,
+            name=job.name,
+            project=job.project,
+            energy_kwh=doc(energy_kwh),
+        )
         for job, energy_kwh in known[:NAMED_MOST]
     ]
     whole = total(energy_kwh for _, energy_kwh in known if energy_kwh)
     amounts = {kind: fsum(job.joules.get(kind, 0.0) for job in jobs) for kind in KINDS}
     if whole and sum(amounts.values()) > 0:
         whole = whole.of_kind(kind_of_sum(amounts))
-    return {"jobs": len(jobs), "energy_kwh": doc(whole), "named": named}
+    return PendingDoc(jobs=len(jobs), energy_kwh=doc(whole), named=named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from msgspec import Struct
 
 from gramwatt.sci.base.document import ScoredByDoc
 from gramwatt.sci.base.quantity import QuantityDoc
@@ -20,7 +20,7 @@ class MonthMethodDoc(ScoredByDoc):
     intensity_g_per_kwh: QuantityDoc | None
 
 
-class ProjectChange(TypedDict):
+class ProjectChange(Struct):
     """The total [gCO2e] of a project in the month and in the one before, and their ratio.
 
     None where the project has no job in the month, its total is not known, or it was nothing.
@@ -32,7 +32,7 @@ class ProjectChange(TypedDict):
     change: QuantityDoc | None
 
 
-class NamedJob(TypedDict):
+class NamedJob(Struct):
     """A job by id, name and project."""
 
     job_id: str
@@ -46,7 +46,7 @@ class LackingJob(NamedJob):
     share: float
 
 
-class GradeLimit(TypedDict):
+class GradeLimit(Struct):
     """Why the month has no better grade: `needed` of a block must be of these kinds, `share` is.
 
     `jobs` are those that lack most.
@@ -60,7 +60,7 @@ class GradeLimit(TypedDict):
     jobs: list[LackingJob]
 
 
-class AdviceRow(TypedDict):
+class AdviceRow(Struct):
     """An action for one class of work on one kind of hardware: jobs, and what it saves in a month.
 
     `basis` is `examined`: `jobs` were examined and gain for certain, out of `jobs_of_work`; or
@@ -84,7 +84,7 @@ class AdviceRow(TypedDict):
     basis: str
 
 
-class FollowedRow(TypedDict):
+class FollowedRow(Struct):
     """What became of a suggestion of the month before.
 
     Jobs of that work on the hardware then and now, and on the target; `outcome` is `followed`,

@@ -13,7 +13,8 @@ import math
 from collections.abc import Sequence
 from random import Random
 from statistics import NormalDist
-from typing import TypedDict
+
+from msgspec import Struct
 
 from gramwatt.sci.analysis.compare import (
     AT_EQUAL,
@@ -45,7 +46,7 @@ T_90 = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372)
 """Student's t at 0.9 for 1 to 10 degrees of freedom; for more the normal distribution is near."""
 
 
-class RunsDoc(TypedDict):
+class RunsDoc(Struct):
     """One side: its runs, sum(C) / sum(R), and how far single runs lie apart.
 
     `scatter` is the standard deviation of C/R over its mean; None for one run.
@@ -85,7 +86,7 @@ def compare_runs(
     does for every pair with the first run.
     """
     _require_distinct(before, after)
-    chosen = unit or before[0]["sci"][0]["unit"]
+    chosen = unit or before[0].sci[0].unit
     sides = [[side_of(document, chosen) for document in runs] for runs in (before, after)]
     for document in (*before[1:], *after):
         require_comparable(before[0], document)
@@ -97,21 +98,21 @@ def compare_runs(
     )
     effects = effects_of(one, other)
     moved, found = moved_most(effects), verdict(ratio) if repeated else "unknown"
-    return {
-        "unit": chosen,
-        "compares": compares,
-        "ratio_by_hour": ratio_by_hour,
-        "before": _runs_doc(sides[0], one),
-        "after": _runs_doc(sides[1], other),
-        "change_g_per_unit": other.g_per_unit.value - one.g_per_unit.value,
-        "ratio": ratio.to_doc(),
-        "measurement_ratio": measured.to_doc(),
-        "repetition_ratio": repeated.to_doc() if repeated else None,
-        "verdict": found,
-        "effects_g_per_unit": _without_rounding({term: effects[term] for term in TERMS}),
-        "moved": moved,
-        "text": _sentence(ratio, found, moved, compares),
-    }
+    return RunsComparisonDoc(
+        unit=chosen,
+        compares=compares,
+        ratio_by_hour=ratio_by_hour,
+        before=_runs_doc(sides[0], one),
+        after=_runs_doc(sides[1], other),
+        change_g_per_unit=other.g_per_unit.value - one.g_per_unit.value,
+        ratio=ratio.to_doc(),
+        measurement_ratio=measured.to_doc(),
+        repetition_ratio=repeated.to_doc() if repeated else None,
+        verdict=found,
+        effects_g_per_unit=_without_rounding({term: effects[term] for term in TERMS}),
+        moved=moved,
+        text=_sentence(ratio, found, moved, compares),
+    )
 
 
 def _without_rounding(effects: dict[str, float]) -> dict[str, float]:
@@ -127,10 +128,10 @@ def _require_distinct(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> None
             raise ScoreError(text, code="not-comparable")
     seen: set[str] = set()
     for document in (*before, *after):
-        if document["job_id"] in seen:
-            text = f"not comparable: job {document['job_id']!r} is named twice"
+        if document.job_id in seen:
+            text = f"not comparable: job {document.job_id!r} is named twice"
             raise ScoreError(text, code="not-comparable")
-        seen.add(document["job_id"])
+        seen.add(document.job_id)
 
 
 def _earlier(like: JobDoc, history: Sequence[JobDoc], unit: str) -> list[Side]:
@@ -221,9 +222,9 @@ def _runs_doc(runs: Sequence[Side], whole: Side) -> RunsDoc:
     if len(scores) > 1 and mean:
         spread = sum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
         scatter = math.sqrt(spread) / mean
-    return {
-        "runs": [run.to_doc() for run in runs],
-        "count": whole.count,
-        "g_per_unit": whole.g_per_unit.to_doc(),
-        "scatter": scatter,
-    }
+    return RunsDoc(
+        runs=[run.to_doc() for run in runs],
+        count=whole.count,
+        g_per_unit=whole.g_per_unit.to_doc(),
+        scatter=scatter,
+    )

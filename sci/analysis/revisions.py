@@ -6,7 +6,9 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from gramwatt.sci.base.document import InputDoc, JobDoc
 from gramwatt.sci.base.formatting import count_text, number, plain, prefix
@@ -28,7 +30,7 @@ NAMES = {
 """How the sentence names inputs, by their symbol in the formula."""
 
 
-class ChangedInputDoc(TypedDict):
+class ChangedInputDoc(Struct):
     """An input that differs between two revisions; None on the side that has no such input."""
 
     what: str
@@ -43,7 +45,7 @@ class _Changed(NamedTuple):
     text: str
 
 
-class RevisionChangeDoc(TypedDict):
+class RevisionChangeDoc(Struct):
     """The step from the revision before: the total's relative change, the inputs, and a sentence.
 
     `total_change` is after / before - 1; None where a total is not known, or was 0.
@@ -63,16 +65,16 @@ def revision_change(before: JobDoc, after: JobDoc) -> RevisionChangeDoc:
         *_figures(before, after),
         *_different("status", _status(before), _status(after)),
     ]
-    change = _total_change(before["total_g"], after["total_g"])
-    head = _total_text(before["total_g"], after["total_g"], change)
+    change = _total_change(before.total_g, after.total_g)
+    head = _total_text(before.total_g, after.total_g, change)
     named = [row.text for row in changed[:NAMED_MOST]]
     if len(changed) > NAMED_MOST:
         named.append(f"{len(changed) - NAMED_MOST} more inputs")
-    return {
-        "total_change": change,
-        "inputs": [row.doc for row in changed],
-        "text": f"{head}: {'; '.join(named) or 'no input of the score changed'}",
-    }
+    return RevisionChangeDoc(
+        total_change=change,
+        inputs=[row.doc for row in changed],
+        text=f"{head}: {'; '.join(named) or 'no input of the score changed'}",
+    )
 
 
 def _total_change(before: QuantityDoc | None, after: QuantityDoc | None) -> float | None:
@@ -100,36 +102,36 @@ def _percent(change: float) -> str:
 
 def _declared(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
     """Yield what people declared since, and where the job ran."""
-    rows = after["corrections"][len(before["corrections"]) :]
+    rows = after.corrections[len(before.corrections) :]
     for row in rows:
         yield from _different(
-            f"declared {row['field']}", _shown_value(row["old"]), _shown_value(row["value"])
+            f"declared {row.field}", _shown_value(row.old), _shown_value(row.value)
         )
-    yield from _different("state", before["state"], after["state"])
-    if not any(row["field"] == "zone" for row in rows):
-        yield from _different("zone", before["zone"], after["zone"])
+    yield from _different("state", before.state, after.state)
+    if not any(row.field == "zone" for row in rows):
+        yield from _different("zone", before.zone, after.zone)
 
 
 def _status(document: JobDoc) -> str:
-    return "provisional" if document["provisional"] else "final"
+    return "provisional" if document.provisional else "final"
 
 
 def _quality(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
     """Yield how well the grid's intensity is known: what most energy gained, and what it lost."""
-    old, new = (side["data_quality"]["intensity"] for side in (before, after))
+    old, new = (side.data_quality.intensity for side in (before, after))
     gained = {name: new.get(name, 0.0) - old.get(name, 0.0) for name in (*old, *new)}
-    if gained and max(gained.values()) > LEAST_SHARE and before["zone"] == after["zone"]:
+    if gained and max(gained.values()) > LEAST_SHARE and before.zone == after.zone:
         lost, won = min(gained, key=gained.__getitem__), max(gained, key=gained.__getitem__)
-        zones = ", ".join(after["method"]["zones"])
+        zones = ", ".join(after.method.zones)
         doc = _row(f"quality of intensity, {zones}", lost, won)
         yield _Changed(doc, f"{zones} {won} instead of {lost}")
 
 
 def _versions(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
-    one, other = before["method"], after["method"]
-    yield from _different("engine", one["engine_version"], other["engine_version"])
-    yield from _different("catalog", one["catalog_version"], other["catalog_version"])
-    yield from _different("days of", one.get("time_zone", "UTC"), other.get("time_zone", "UTC"))
+    one, other = before.method, after.method
+    yield from _different("engine", one.engine_version, other.engine_version)
+    yield from _different("catalog", one.catalog_version, other.catalog_version)
+    yield from _different("days of", one.time_zone, other.time_zone)
 
 
 def _figures(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
@@ -138,8 +140,8 @@ def _figures(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
     So a device or node that was added is one row, and not a shift of all that stand behind it.
     """
     sides = [_by_name(before), _by_name(after)]
-    rows = (*before["method"]["inputs"], *after["method"]["inputs"])
-    for name, short in {row["name"]: _short(row) for row in rows}.items():
+    rows = (*before.method.inputs, *after.method.inputs)
+    for name, short in {row.name: _short(row) for row in rows}.items():
         old, new = (Counter(side[name]) for side in sides)
         pairs = Counter(zip_longest((old - new).elements(), (new - old).elements()))
         for pair, n in pairs.items():
@@ -147,7 +149,7 @@ def _figures(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
             alike = f" ({n} alike)" if n > 1 else ""
             doc = _row(f"{name}{alike}", one, other)
             yield _Changed(doc, _figure_text(f"{short}{alike}", one, other))
-    counts = [{row["unit"]: row["count"] for row in side["sci"]} for side in (before, after)]
+    counts = [{row.unit: row.count for row in side.sci} for side in (before, after)]
     for unit in dict.fromkeys([*counts[0], *counts[1]]):
         texts = [count_text(found[unit]) if unit in found else None for found in counts]
         yield from _different(f"R in {unit}", *texts)
@@ -155,10 +157,10 @@ def _figures(before: JobDoc, after: JobDoc) -> Iterator[_Changed]:
 
 def _short(row: InputDoc) -> str:
     """Return how the sentence names an input; former releases did not state its symbol."""
-    name = NAMES.get(row["symbol"])
+    name = NAMES.get(row.symbol)
     if name is None:
-        return row["name"]
-    return f"{name} of {row['of']}" if row["of"] else name
+        return row.name
+    return f"{name} of {row.of}" if row.of else name
 
 
 class _Figure:
@@ -182,8 +184,8 @@ def _rounded(value: float) -> float:
 
 def _by_name(document: JobDoc) -> dict[str, list[_Figure]]:
     found: dict[str, list[_Figure]] = defaultdict(list)
-    for row in document["method"]["inputs"]:
-        found[row["name"]] += row["count"] * [_Figure(row["figure"])]
+    for row in document.method.inputs:
+        found[row.name] += row.count * [_Figure(row.figure)]
     return found
 
 
@@ -195,7 +197,7 @@ def _different(what: str, before: str | None, after: str | None) -> Iterator[_Ch
 def _row(
     what: str, before: QuantityDoc | str | None, after: QuantityDoc | str | None
 ) -> ChangedInputDoc:
-    return {"what": what, "before": before, "after": after}
+    return ChangedInputDoc(what=what, before=before, after=after)
 
 
 def _shown_value(value: object) -> str | None:

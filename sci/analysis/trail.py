@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from msgspec import Struct
 
 from gramwatt.sci.base.quantity import QuantityDoc
 
 
-class DeletedRow(TypedDict):
+class DeletedRow(Struct):
     """A deleted job of a month: what it had added [gCO2e], when, by whom and why it went."""
 
     job_id: str
@@ -18,7 +18,7 @@ class DeletedRow(TypedDict):
     reason: str | None
 
 
-class FactorFileDoc(TypedDict):
+class FactorFileDoc(Struct):
     """A file of grid intensity that was imported: what it is, and who imported it when."""
 
     name: str
@@ -30,7 +30,7 @@ class FactorFileDoc(TypedDict):
     imported_at: str
 
 
-class FactorRow(TypedDict):
+class FactorRow(Struct):
     """An emission factor of the month: energy [kWh] x PUE x factor [gCO2e/kWh] = O [gCO2e].
 
     `quality` says how the factor is known, `source` names it; `files` are those that an imported

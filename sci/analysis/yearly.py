@@ -6,8 +6,11 @@ month moves all.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Literal, TypeVar
+
+from msgspec import Struct
 
 from gramwatt.sci.analysis.documents import (
     ModelUnitRow,
@@ -22,6 +25,7 @@ from gramwatt.sci.score.assess import worst_status
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 KG = 1000.0
+UnitOf = TypeVar("UnitOf", ProjectRow, ModelUnitRow)
 MONTHS = "months"
 """The id of the error that all months of a year share."""
 
@@ -36,7 +40,7 @@ class YearMonthRow(TermsDoc):
     jobs_unknown: int
 
 
-class BaseYearDoc(TypedDict):
+class BaseYearDoc(Struct):
     """The year that this one is compared with; `change_share` is this year over it, less one."""
 
     year: str
@@ -44,7 +48,7 @@ class BaseYearDoc(TypedDict):
     change_share: float | None
 
 
-class TargetRow(TypedDict):
+class TargetRow(Struct):
     """What a year may emit [kgCO2e]; `met` once the year is over and its range is on one side."""
 
     year: str
@@ -53,7 +57,7 @@ class TargetRow(TypedDict):
     met: bool | None
 
 
-class YearDoc(TypedDict):
+class YearDoc(Struct):
     """The data of a year's report.
 
     `months` are the twelve, null figures where a month has no job. The year is `complete` once
@@ -88,9 +92,7 @@ def added(figures: Sequence[QuantityDoc | None]) -> QuantityDoc | None:
 
 def year_totals(months: Sequence[MonthDoc]) -> TermsDoc:
     """Return the sums of the terms over months."""
-    found: Any = {term: added([of["totals"][term] for of in months]) for term in TERMS}  # type: ignore[literal-required]
-    terms: TermsDoc = found
-    return terms
+    return TermsDoc(*(added([getattr(of.totals, term) for of in months]) for term in TERMS))
 
 
 def year_document(
@@ -104,46 +106,48 @@ def year_document(
 ) -> YearDoc:
     """Return the document of a year; `over` says which of its months have ended."""
     totals = year_totals(list(months.values()))
-    complete = all(over.values()) and all(of["complete"] for of in months.values())
+    complete = all(over.values()) and all(of.complete for of in months.values())
     held = [row for row in targets if row[0] == int(year)] or list(targets)
-    return {
-        "year": year,
-        "project": project,
-        "complete": complete,
-        "jobs_ended": sum(of["totals"]["jobs_ended"] for of in months.values()),
-        "totals": totals,
-        "months": [_month(month, months.get(month), over[month]) for month in months_of_year(year)],
-        "base_year": _base(base, totals) if base else None,
-        "targets": [_target(*row, year, totals["total_g"], complete) for row in held],
-        "projects": _per_unit([row for of in months.values() for row in of["projects"]], "project"),
-        "models": _per_unit(
-            [row for of in months.values() for row in of["model_units"]], "model_id"
+    return YearDoc(
+        year=year,
+        project=project,
+        complete=complete,
+        jobs_ended=sum(of.totals.jobs_ended for of in months.values()),
+        totals=totals,
+        months=[_month(month, months.get(month), over[month]) for month in months_of_year(year)],
+        base_year=_base(base, totals) if base else None,
+        targets=[_target(*row, year, totals.total_g, complete) for row in held],
+        projects=_per_unit(
+            ProjectRow, [row for of in months.values() for row in of.projects], "project"
         ),
-        "sources": sorted({source for of in months.values() for source in of["sources"]}),
-        "statement": statement,
-    }
+        models=_per_unit(
+            ModelUnitRow, [row for of in months.values() for row in of.model_units], "model_id"
+        ),
+        sources=sorted({source for of in months.values() for source in of.sources}),
+        statement=statement,
+    )
 
 
 def _month(month: str, document: MonthDoc | None, over: bool) -> YearMonthRow:
-    totals = document["totals"] if document else None
-    return {
-        "energy_kwh": totals["energy_kwh"] if totals else None,
-        "operational_g": totals["operational_g"] if totals else None,
-        "embodied_g": totals["embodied_g"] if totals else None,
-        "total_g": totals["total_g"] if totals else None,
-        "month": month,
-        "complete": document["complete"] if document else over,
-        "revision": document["revision"] if document else None,
-        "jobs": totals["jobs"] if totals else 0,
-        "jobs_unknown": totals["jobs_unknown"] if totals else 0,
-    }
+    totals = document.totals if document else None
+    return YearMonthRow(
+        energy_kwh=totals.energy_kwh if totals else None,
+        operational_g=totals.operational_g if totals else None,
+        embodied_g=totals.embodied_g if totals else None,
+        total_g=totals.total_g if totals else None,
+        month=month,
+        complete=document.complete if document else over,
+        revision=document.revision if document else None,
+        jobs=totals.jobs if totals else 0,
+        jobs_unknown=totals.jobs_unknown if totals else 0,
+    )
 
 
 def _base(base: tuple[int, TermsDoc], totals: TermsDoc) -> BaseYearDoc:
     year, before = base
-    old, new = before["total_g"], totals["total_g"]
+    old, new = before.total_g, totals.total_g
     share = new["value"] / old["value"] - 1 if old and new and old["value"] > 0 else None
-    return {"year": f"{year}", "total_g": old, "change_share": share}
+    return BaseYearDoc(year=f"{year}", total_g=old, change_share=share)
 
 
 def _target(
@@ -153,28 +157,32 @@ def _target(
     if complete and f"{year}" == of and total_g is not None:
         met = True if total_g["high"] <= limit_g else False if total_g["low"] > limit_g else None
     share = total_g["value"] / limit_g if total_g is not None else None
-    return {"year": f"{year}", "limit_kg": limit_kg, "share": share, "met": met}
+    return TargetRow(year=f"{year}", limit_kg=limit_kg, share=share, met=met)
 
 
-def _per_unit(rows: Sequence[Any], of: str) -> list[Any]:
+def _per_unit(
+    shape: type[UnitOf], rows: Sequence[UnitOf], of: Literal["project", "model_id"]
+) -> list[UnitOf]:
     """Return sums of C over sums of R by project or model, and unit."""
-    found = []
-    for name, unit in sorted({(row[of], row["unit"]) for row in rows}):
-        mine = [row for row in rows if (row[of], row["unit"]) == (name, unit)]
-        count, total_g = sum(row["count"] for row in mine), added([r["total_g"] for r in mine])
+    groups: dict[tuple[str, str], list[UnitOf]] = defaultdict(list)
+    for row in rows:
+        groups[getattr(row, of), row.unit].append(row)
+    summed = []
+    for (name, unit), members in sorted(groups.items()):
+        count, total_g = sum(row.count for row in members), added([r.total_g for r in members])
         per_unit = None
         if total_g is not None and count > 0:
             per_unit = doc(Quantity.from_doc(total_g).scaled(1 / count, f"gCO2e/{unit}"))
-        found.append(
-            {
-                of: name,
-                "unit": unit,
-                "jobs": sum(row["jobs"] for row in mine),
-                "count": count,
-                "energy_kwh": added([row["energy_kwh"] for row in mine]),
-                "total_g": total_g,
-                "g_per_unit": per_unit,
-                "conformance": worst_status({row["conformance"] for row in mine}),
-            }
+        summed.append(
+            shape(
+                **{of: name},
+                unit=unit,
+                jobs=sum(row.jobs for row in members),
+                count=count,
+                energy_kwh=added([row.energy_kwh for row in members]),
+                total_g=total_g,
+                g_per_unit=per_unit,
+                conformance=worst_status({row.conformance for row in members}),
+            )
         )
-    return found
+    return summed

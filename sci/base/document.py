@@ -1,4 +1,4 @@
-"""The shapes of the product's JSON documents, as typed dictionaries.
+"""The shapes of the product's JSON documents, as structs.
 
 The engine writes them, the store keeps them, the service answers with them and the reports read
 them. An unknown figure is None, never 0. docs/api.md describes the fields.
@@ -7,9 +7,11 @@ them. An unknown figure is None, never 0. docs/api.md describes the fields.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
-from gramwatt.sci.base.notices import NoticeDoc
+from msgspec import Struct, field
+
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 
 Term = Literal["energy_kwh", "operational_g", "embodied_g"]
@@ -27,7 +29,7 @@ def to_json(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
     return doc
 
 
-class SciDoc(TypedDict):
+class SciDoc(Struct):
     """One functional unit: its count R in the job and the score C / R."""
 
     unit: str
@@ -35,31 +37,29 @@ class SciDoc(TypedDict):
     g_per_unit: QuantityDoc | None
 
 
-DeviceDoc = TypedDict(
-    "DeviceDoc",
-    {
-        "device_id": str,
-        "node": str,
-        "class": str,
-        "name": str,
-        "hardware": str | None,
-        "share": float,
-        "energy_j": QuantityDoc | None,
-        "embodied_g": QuantityDoc | None,
-        "meter": str,
-        "kinds": dict[str, float],
-        "mean_utilisation": float | None,
-        "peak_memory_b": float | None,
-        "max_power_w": float | None,
-        "profile": dict[str, float],
-    },
-)
-"""One device of the job: the share of it that was reserved, its energy [J] and embodied share
-[gCO2e], its meter, the joules by kind, and in `profile` its telemetry by the names of
-journal/records.py. (Functional syntax, because "class" is a keyword.)"""
+class DeviceDoc(Struct):
+    """One device of the job: the share of it that was reserved, its energy [J] and embodied share
+    [gCO2e], its meter, the joules by kind, and in `profile` its telemetry by the names of
+    journal/records.py.
+    """
+
+    device_id: str
+    node: str
+    device_class: str = field(name="class")
+    name: str
+    hardware: str | None
+    share: float
+    energy_j: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    meter: str
+    kinds: dict[str, float]
+    mean_utilisation: float | None
+    peak_memory_b: float | None
+    max_power_w: float | None
+    profile: dict[str, float]
 
 
-class QualityDoc(TypedDict):
+class QualityDoc(Struct):
     """Shares (0 to 1) of each term by how it is known, and the grade for them, A (best) to D."""
 
     grade: str
@@ -68,23 +68,21 @@ class QualityDoc(TypedDict):
     embodied: dict[str, float]
 
 
-SeriesPoint = TypedDict(
-    "SeriesPoint",
-    {
-        "start": str,
-        "end": str,
-        "class": str,
-        "energy_j": float,
-        "kind": str,
-        "intensity_g_per_kwh": float | None,
-        "utilisation": float | None,
-    },
-)
-"""Energy [J] of one device class over [start, end), with its intensity [gCO2e/kWh] and the mean
-utilisation (0 to 1) of its devices that report one."""
+class SeriesPoint(Struct):
+    """Energy [J] of one device class over [start, end), with its intensity [gCO2e/kWh] and the mean
+    utilisation (0 to 1) of its devices that report one.
+    """
+
+    start: str
+    end: str
+    device_class: str = field(name="class")
+    energy_j: float
+    kind: str
+    intensity_g_per_kwh: float | None
+    utilisation: float | None
 
 
-class DayDoc(TypedDict):
+class DayDoc(Struct):
     """One UTC day of a job, for sums over jobs: its terms and R, each divided by time.
 
     The days add up to the job; without units it is one `job` over its days.
@@ -97,7 +95,7 @@ class DayDoc(TypedDict):
     counts: dict[str, float]
 
 
-class WindowDoc(TypedDict):
+class WindowDoc(Struct):
     """A named window over [start, end): its energy [J], and its energy per unit counted in it.
 
     `energy_j` and the terms of the carbon [gCO2e] are None where the window is too short for the
@@ -117,7 +115,7 @@ class WindowDoc(TypedDict):
     energy_j_per_unit: dict[str, QuantityDoc | None]
 
 
-class ServicePartDoc(TypedDict):
+class ServicePartDoc(Struct):
     """A part of a service's energy: `prefill`, `decode`, `work` (not split) or `idle`."""
 
     part: str
@@ -127,7 +125,7 @@ class ServicePartDoc(TypedDict):
     energy_j_per_token: QuantityDoc | None
 
 
-class ServiceRowDoc(TypedDict):
+class ServiceRowDoc(Struct):
     """How a service worked over [start, end), a `day` of the zone for which months are made or not.
 
     `closed` says that nothing is added to it any more. The energies of `parts` add up to
@@ -149,7 +147,7 @@ class ServiceRowDoc(TypedDict):
     total_g_per_unit: dict[str, QuantityDoc | None]
 
 
-class ServiceDoc(TypedDict):
+class ServiceDoc(Struct):
     """A service in all, by day, and by hour for its last two days."""
 
     total: ServiceRowDoc
@@ -157,7 +155,7 @@ class ServiceDoc(TypedDict):
     hours: list[ServiceRowDoc]
 
 
-class EmbodiedTermDoc(TypedDict):
+class EmbodiedTermDoc(Struct):
     """M = TE x TiR/EL x RR/ToR of one device or host of a job; a host has its own id."""
 
     device_id: str
@@ -173,7 +171,7 @@ class EmbodiedTermDoc(TypedDict):
     embodied_g: QuantityDoc
 
 
-class DeviceStepsDoc(TypedDict):
+class DeviceStepsDoc(Struct):
     """Energy [J] and energy-weighted intensity [gCO2e/kWh] of a device by step, and its PUE."""
 
     device_id: str
@@ -183,7 +181,7 @@ class DeviceStepsDoc(TypedDict):
     intensity_g_per_kwh: list[float]
 
 
-class StepsDoc(TypedDict):
+class StepsDoc(Struct):
     """The terms of the operational sum, by steps between `edges`, with the reserved time [s]."""
 
     edges: list[str]
@@ -191,7 +189,7 @@ class StepsDoc(TypedDict):
     devices: list[DeviceStepsDoc]
 
 
-class IntensityUsedDoc(TypedDict):
+class IntensityUsedDoc(Struct):
     """Intensity of one zone, quality and source over [start, end), as the score used it.
 
     `series` names publisher and method, the same for all editions. `points` is how many,
@@ -209,7 +207,7 @@ class IntensityUsedDoc(TypedDict):
     source: str
 
 
-class SourceDoc(TypedDict):
+class SourceDoc(Struct):
     """An input of the score: what it is, and the figure with its range and source."""
 
     what: str
@@ -231,7 +229,7 @@ class InputDoc(SourceDoc):
     ids: list[str]
 
 
-class ConversionDoc(TypedDict):
+class ConversionDoc(Struct):
     """A declared factor: 1 `unit` is `factor` of `to`; `counted` [unit] were converted."""
 
     unit: str
@@ -242,7 +240,7 @@ class ConversionDoc(TypedDict):
     counted: float
 
 
-class AiDoc(TypedDict):
+class AiDoc(Struct):
     """What SCI for AI requires beside R: persona, names of the units, rationale and values."""
 
     persona: str | None
@@ -253,7 +251,7 @@ class AiDoc(TypedDict):
     statement: str
 
 
-class SensitivityDoc(TypedDict):
+class SensitivityDoc(Struct):
     """M, C [gCO2e] and C per R for another lifetime of all hardware of the job [years]."""
 
     lifetime_years: float
@@ -262,14 +260,10 @@ class SensitivityDoc(TypedDict):
     g_per_unit: dict[str, float | None]
 
 
-class _DaysDoc(TypedDict, total=False):
-    time_zone: str
-
-
-class ScoredByDoc(_DaysDoc):
+class ScoredByDoc(Struct):
     """Method, versions, boundary and place of a score, or of a month's scores together.
 
-    `time_zone` is that of the days, where it is not UTC; `supply` has the `supplies` in one text.
+    `time_zone` is that of the days; `supply` has the `supplies` in one text.
     """
 
     standard: str
@@ -284,9 +278,10 @@ class ScoredByDoc(_DaysDoc):
     supply: str
     supplies: list[str]
     zones: list[str]
+    time_zone: str
 
 
-class ExclusionDoc(TypedDict):
+class ExclusionDoc(Struct):
     """A component outside the boundary, with the reason; None where the job states none."""
 
     component: str
@@ -312,22 +307,22 @@ class MethodDoc(ScoredByDoc):
     meter_energy_j: QuantityDoc | None
 
 
-class CorrectionDoc(TypedDict):
+class CorrectionDoc(Struct):
     """What a person declared after the job: the field, its value and what stood before.
 
     A value of None makes the field undeclared; that of `excluded` is the reason.
     """
 
     field: str
-    value: str | float | list[str] | None
-    old: str | float | list[str] | None
+    value: str | int | float | list[str] | None
+    old: str | int | float | list[str] | None
     kind: str
     by: str
     at: str
     reason: str | None
 
 
-class JobHead(TypedDict):
+class JobHead(Struct):
     """The summary of a job, as in lists of jobs; `excluded` is why months leave it out."""
 
     job_id: str
@@ -364,7 +359,7 @@ class JobDoc(JobHead):
 
     devices: list[DeviceDoc]
     data_quality: QualityDoc
-    notices: list[NoticeDoc]
+    notices: list[Notice]
     method: MethodDoc
     series: list[SeriesPoint]
     steps: StepsDoc
@@ -380,10 +375,45 @@ class JobDoc(JobHead):
     corrections: list[CorrectionDoc]
 
 
+class IntensityPointDoc(Struct):
+    """Mean intensity over [start, end), and how it is known."""
+
+    start: str
+    end: str
+    quality: str
+    intensity_g_per_kwh: QuantityDoc
+
+
+class IntensitySeriesDoc(Struct):
+    """A series that is stored for a zone, and whether scores and plans use it."""
+
+    signal: str
+    basis: str
+    provider: str
+    used: bool
+
+
+class IntensityDoc(Struct):
+    """Intensity of a zone over a span, in order of time.
+
+    The points of the signal and basis that scores use cover it without a gap; of others there are
+    those that are stored. `forecast` is what plans expect of the span's hours from now on; empty
+    where nothing is known but the annual value. `stored` are all series with values in the span.
+    """
+
+    zone: str
+    signal: str
+    basis: str
+    points: list[IntensityPointDoc]
+    forecast: list[IntensityPointDoc]
+    stored: list[IntensitySeriesDoc]
+    notices: list[Notice]
+
+
 def figure(job: JobHead, term: Term) -> Quantity | None:
     """Return a term of a job, with the effects of its inputs; None where it is not known."""
-    found = job[term]
-    return None if found is None else Quantity.from_doc(found)
+    known: QuantityDoc | None = getattr(job, term)
+    return None if known is None else Quantity.from_doc(known)
 
 
 def doc(figure: Quantity | None) -> QuantityDoc | None:

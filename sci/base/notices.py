@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypedDict
-
-
-class NoticeDoc(TypedDict):
-    """A `Notice` as JSON; `field` is the figure it concerns, or null for the whole score."""
-
-    code: str
-    message: str
-    field: str | None
-
+from msgspec import Struct
 
 CODES: dict[str, str] = {
     "zone-unknown": "No grid zone was given, so the world average intensity is used.",
@@ -102,23 +92,13 @@ FOR_USER = frozenset(
 """Codes that are printed while the job runs, since its user can do something about them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """One remark: a code of `CODES`, a message, and the figure that it concerns.
 
-    Raises ValueError for a code that is not registered.
+    `field` is null for a remark on the whole score. A document of an earlier version may have a
+    code that is no more, so a code is not checked when a notice is read.
     """
 
     code: str
     message: str
     field: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.code not in CODES:
-            raise ValueError(
-                f"unknown notice code {self.code!r}; add it to gramwatt.sci.base.notices"
-            )
-
-    def to_doc(self) -> NoticeDoc:
-        """Return this notice as JSON-ready data."""
-        return {"code": self.code, "message": self.message, "field": self.field}

@@ -7,9 +7,9 @@ jobs draw; training time may be computed from 6 x N x D floating-point operation
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
 
 import msgspec
+from msgspec import Struct
 
 from gramwatt.sci.base.document import (
     SciDoc,
@@ -17,7 +17,7 @@ from gramwatt.sci.base.document import (
     doc,
 )
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.notices import Notice, NoticeDoc
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import HOURS_PER_YEAR
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
@@ -45,7 +45,7 @@ REGION_PROVIDERS = ("aws", "azure", "gcp")
 """Clouds whose regions in the catalog have the same provider as their instances."""
 
 
-class EstimateMethod(TypedDict):
+class EstimateMethod(Struct):
     """Method, versions and inputs of an estimate."""
 
     standard: str
@@ -58,7 +58,7 @@ class EstimateMethod(TypedDict):
     inputs: list[SourceDoc]
 
 
-class EstimateDoc(TypedDict):
+class EstimateDoc(Struct):
     """The answer to a request for an estimate."""
 
     device_hours: QuantityDoc | None
@@ -71,7 +71,7 @@ class EstimateDoc(TypedDict):
     intensity_g_per_kwh: QuantityDoc
     conformance: str
     deviations: list[str]
-    notices: list[NoticeDoc]
+    notices: list[Notice]
     method: EstimateMethod
 
 
@@ -95,20 +95,20 @@ def estimate(request: EstimateRequest, catalog: Catalog) -> EstimateDoc:
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
     notices = [*_place_notices(request, place), *work.notices, *remarks(work, hours)]
     notices += [*overlay_notices(inputs.items(), catalog), *unit_notices(units)]
-    return {
-        "device_hours": doc(hours),
-        "energy_kwh": doc(energy),
-        "operational_g": doc(operational),
-        "embodied_g": doc(embodied),
-        "total_g": doc(emitted),
-        "sci": [sci_doc(emitted, count, unit) for unit, count in units.items()],
-        "pue": place.pue.to_doc(),
-        "intensity_g_per_kwh": grid.to_doc(),
-        "conformance": status.status,
-        "deviations": list(status.deviations),
-        "notices": [notice.to_doc() for notice in notices],
-        "method": _method(work, inputs),
-    }
+    return EstimateDoc(
+        device_hours=doc(hours),
+        energy_kwh=doc(energy),
+        operational_g=doc(operational),
+        embodied_g=doc(embodied),
+        total_g=doc(emitted),
+        sci=[sci_doc(emitted, count, unit) for unit, count in units.items()],
+        pue=place.pue.to_doc(),
+        intensity_g_per_kwh=grid.to_doc(),
+        conformance=status.status,
+        deviations=list(status.deviations),
+        notices=list(notices),
+        method=_method(work, inputs),
+    )
 
 
 def _board(catalog: Catalog, name: str) -> Hardware:
@@ -124,16 +124,16 @@ def _board(catalog: Catalog, name: str) -> Hardware:
 
 
 def _method(work: Assumptions, inputs: Mapping[str, Quantity]) -> EstimateMethod:
-    return {
-        "standard": STANDARD,
-        "formula": FORMULA,
-        "engine_version": ENGINE_VERSION,
-        "catalog_version": work.catalog.version,
-        "intensity_approach": APPROACH,
-        "hardware": work.hardware.id if work.hardware else None,
-        "instance": work.instance.id if work.instance else None,
-        "inputs": [{"what": what, "figure": figure.to_doc()} for what, figure in inputs.items()],
-    }
+    return EstimateMethod(
+        standard=STANDARD,
+        formula=FORMULA,
+        engine_version=ENGINE_VERSION,
+        catalog_version=work.catalog.version,
+        intensity_approach=APPROACH,
+        hardware=work.hardware.id if work.hardware else None,
+        instance=work.instance.id if work.instance else None,
+        inputs=[SourceDoc(what=what, figure=figure.to_doc()) for what, figure in inputs.items()],
+    )
 
 
 def placed(request: EstimateRequest, machine: Instance | None) -> EstimateRequest:

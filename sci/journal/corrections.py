@@ -36,15 +36,15 @@ class Correction:
 
     def to_doc(self) -> CorrectionDoc:
         """Return this correction as JSON-ready data."""
-        return {
-            "field": self.field,
-            "value": self.value,
-            "old": self.old,
-            "kind": "declared",
-            "by": self.by,
-            "at": format_time(self.at),
-            "reason": self.reason,
-        }
+        return CorrectionDoc(
+            field=self.field,
+            value=self.value,
+            old=self.old,
+            kind="declared",
+            by=self.by,
+            at=format_time(self.at),
+            reason=self.reason,
+        )
 
 
 def corrected(records: Iterable[AnyRecord], corrections: Sequence[Correction]) -> list[AnyRecord]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypedDict
 
 import numpy as np
+from msgspec import Struct
 
 from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.notices import Notice, NoticeDoc
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.planning.hours import DAY_H, exact_hour, moment_of, moment_text
 from gramwatt.sci.planning.outlook import Outlook, ZoneData
@@ -43,7 +43,7 @@ WINDOW = "intensity of the planned hours"
 """The input of a saving that the window's intensity is, beside that of starting at once."""
 
 
-class SlotDoc(TypedDict):
+class SlotDoc(Struct):
     """Where and when (ISO 8601, UTC) a part of the job runs."""
 
     zone: str
@@ -51,7 +51,7 @@ class SlotDoc(TypedDict):
     end: str
 
 
-class PlanDoc(TypedDict):
+class PlanDoc(Struct):
     """The answer to a request for a plan.
 
     `saving_ratio` is the share of emissions saved against starting at once in the first zone; null
@@ -65,7 +65,7 @@ class PlanDoc(TypedDict):
     saving_ratio: QuantityDoc | None
     reliable: bool
     method: str
-    notices: list[NoticeDoc]
+    notices: list[Notice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +134,15 @@ def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
         there = expected[place]
         if saving is not None and place == home:
             saving = Quantity.exact(0.0, SAVED, "estimated", *saving.sources)
-    return {
-        "plan": [{"zone": place, "start": moment_text(a), "end": moment_text(b)} for a, b in slots],
-        "intensity_g_per_kwh": _intensity(there, job, slots).to_doc(),
-        "now_intensity_g_per_kwh": at_once.to_doc(),
-        "saving_ratio": doc(saving),
-        "reliable": reliable,
-        "method": there.at(slots[0][0]).method,
-        "notices": [notice.to_doc() for notice in notices],
-    }
+    return PlanDoc(
+        plan=[SlotDoc(zone=place, start=moment_text(a), end=moment_text(b)) for a, b in slots],
+        intensity_g_per_kwh=_intensity(there, job, slots).to_doc(),
+        now_intensity_g_per_kwh=at_once.to_doc(),
+        saving_ratio=doc(saving),
+        reliable=reliable,
+        method=there.at(slots[0][0]).method,
+        notices=list(notices),
+    )
 
 
 def _reaching(found: Outlook, until: float) -> Outlook:

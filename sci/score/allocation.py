@@ -36,19 +36,19 @@ class Share:
     def to_doc(self) -> EmbodiedTermDoc:
         """Return TE, TiR, EL, RR and ToR by those names, as JSON-ready data."""
         of = self.of
-        return {
-            "device_id": of.device_id,
-            "node": of.node,
-            "label": of.label,
-            "te_g": of.te.te_g.to_doc(),
-            "tier": of.te.tier,
-            "stages": of.te.stages,
-            "time_reserved_s": self.reserved_s,
-            "lifetime_years": of.life.value,
-            "resources_reserved": of.reserved,
-            "resources_total": of.total,
-            "embodied_g": self.embodied_g.to_doc(),
-        }
+        return EmbodiedTermDoc(
+            device_id=of.device_id,
+            node=of.node,
+            label=of.label,
+            te_g=of.te.te_g.to_doc(),
+            tier=of.te.tier,
+            stages=of.te.stages,
+            time_reserved_s=self.reserved_s,
+            lifetime_years=of.life.value,
+            resources_reserved=of.reserved,
+            resources_total=of.total,
+            embodied_g=self.embodied_g.to_doc(),
+        )
 
 
 @dataclass(frozen=True)

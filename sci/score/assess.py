@@ -72,15 +72,15 @@ class Input:
         """Return this input as JSON-ready data."""
         alike = f" ({self.count} alike)" if self.count > 1 else ""
         figure = self.figure.to_doc()
-        return {
-            "what": f"{self.name}{alike}",
-            "figure": figure,
-            "name": self.name,
-            "symbol": self.symbol,
-            "of": self.of,
-            "count": self.count,
-            "ids": list(self.ids),
-        }
+        return InputDoc(
+            what=f"{self.name}{alike}",
+            figure=figure,
+            name=self.name,
+            symbol=self.symbol,
+            of=self.of,
+            count=self.count,
+            ids=list(self.ids),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,12 +356,12 @@ def quality(
     `complete` is false when a term of the score is unknown, which makes the grade D.
     """
     by_kind, by_quality, by_tier = shares(energy), shares(intensity), shares(embodied)
-    return {
-        "grade": grade(by_kind, by_quality, by_tier) if complete else "D",
-        "energy": by_kind,
-        "intensity": by_quality,
-        "embodied": by_tier,
-    }
+    return QualityDoc(
+        grade=grade(by_kind, by_quality, by_tier) if complete else "D",
+        energy=by_kind,
+        intensity=by_quality,
+        embodied=by_tier,
+    )
 
 
 def grade(

@@ -121,11 +121,11 @@ def divide(identified: IdentifiedJob, energy: JobEnergy, embodied: EmbodiedShare
     declared, ignored = declared_factors(job.head.tags)
     counted = _counted(job)
     used: dict[str, ConversionDoc] = {
-        unit: {**factor, "counted": counted[unit]}
+        unit: msgspec.structs.replace(factor, counted=counted[unit])
         for unit, factor in declared.items()
         if counted.get(unit, 0.0) > 0
     }
-    units = tuple(dict.fromkeys(used[u]["to"] if u in used else u for u in job.units))
+    units = tuple(dict.fromkeys(used[u].to if u in used else u for u in job.units))
     counts = tuple(_converted(count, used) for count in job.counts)
     windows = tuple(_converted(window, used) for window in job.windows)
     converted = replace(job, counts=counts, units=units, windows=windows)
@@ -152,7 +152,7 @@ def _converted(count: CountRecord, factors: Mapping[str, ConversionDoc]) -> Coun
     factor = factors.get(count.unit)
     if factor is None:
         return count
-    return msgspec.structs.replace(count, unit=factor["to"], amount=count.amount * factor["factor"])
+    return msgspec.structs.replace(count, unit=factor.to, amount=count.amount * factor.factor)
 
 
 def _counted(job: MergedJob) -> dict[str, float]:
@@ -177,8 +177,8 @@ def declared_factors(
             found[unit] = _parsed(unit, tags[key])
         except ValueError as error:
             problems.append(f"The tag {key!r} is ignored: {error}.")
-    for unit in [unit for unit, factor in found.items() if factor["to"] in found]:
-        to = found[unit]["to"]
+    for unit in [unit for unit, factor in found.items() if factor.to in found]:
+        to = found[unit].to
         problems.append(f"The tag '{PREFIX}{unit}' is ignored: {to!r} is converted itself.")
         del found[unit]
     return found, tuple(Notice("argument-ignored", text, "sci") for text in problems)
@@ -199,14 +199,14 @@ def _parsed(unit: str, text: str) -> ConversionDoc:
         raise ValueError("it converts a unit to itself")
     if not _DATE.fullmatch(rest[1]):
         raise ValueError(f"{rest[1]!r} is not a date, such as 2026-05-01, 2026-05 or 2026")
-    return {
-        "unit": unit,
-        "to": to.strip(),
-        "factor": factor,
-        "source": rest[0],
-        "date": rest[1],
-        "counted": 0.0,
-    }
+    return ConversionDoc(
+        unit=unit,
+        to=to.strip(),
+        factor=factor,
+        source=rest[0],
+        date=rest[1],
+        counted=0.0,
+    )
 
 
 def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
@@ -219,4 +219,4 @@ def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
 def sci_doc(total_g: Quantity | None, count: float, unit: str) -> SciDoc:
     """Return the score in one unit as JSON-ready data; its figure is None where C is not known."""
     figure = per_unit(total_g, count, unit).to_doc() if total_g else None
-    return {"unit": unit, "count": count, "g_per_unit": figure}
+    return SciDoc(unit=unit, count=count, g_per_unit=figure)

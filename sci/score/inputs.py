@@ -71,7 +71,8 @@ class ScoreInputs:
             context, intensity=intensity, zone=self.zone, corrections=self.corrections
         )
         document = score(merge(corrected(self.records, self.corrections)), context)
-        return {**document, "provisional": document["provisional"] or self.provisional}
+        document.provisional = document.provisional or self.provisional
+        return document
 
     def journal(self) -> str:
         """Return the records as journal lines."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import UTC
 
 from gramwatt.sci.base.document import (
     ExclusionDoc,
@@ -46,12 +45,12 @@ INCLUDED = (
 NOT_JUDGED = "no job measures it, and whether it is material was not said (tag of that name)"
 OTHER_RUNS = "other runs of the same model"
 EXCLUDED: tuple[ExclusionDoc, ...] = (
-    {
-        "component": "network and shared storage",
-        "reason": "no meter and no catalog figure yet",
-    },
-    {"component": OTHER_RUNS, "reason": "each is a job of its own"},
-    {"component": "end-user devices", "reason": "a training or batch job has none"},
+    ExclusionDoc(
+        component="network and shared storage",
+        reason="no meter and no catalog figure yet",
+    ),
+    ExclusionDoc(component=OTHER_RUNS, reason="each is a job of its own"),
+    ExclusionDoc(component="end-user devices", reason="a training or batch job has none"),
 )
 WIDENS = {"E": "energy", "I": "carbon intensity", "PUE": "PUE", "EL": "hardware lifetime"}
 """What the inputs of a symbol are called where they widen the range."""
@@ -65,39 +64,37 @@ def method(scored: ScoredJob, inputs: list[InputDoc]) -> MethodDoc:
     track, job = scored.energy.track, scored.job
     exclusions = [*EXCLUDED, *stages(job.head.kind, job.head.tags)]
     own = meter_energy_j(job.meter_cpu_s, job.meter_rss_b, job.duration_s)
-    found: MethodDoc = {
-        "standard": STANDARD,
-        "formula": FORMULA,
-        "engine_version": ENGINE_VERSION,
-        "catalog_version": scored.context.catalog.version,
-        "boundary_included": list(INCLUDED),
-        "boundary_excluded": [f"{row['component']}: {reason_of(row)}" for row in exclusions],
-        "exclusions": exclusions,
-        "intensity_signal": track.signal,
-        "intensity_basis": track.basis,
-        "intensity_approach": APPROACH,
-        "supply": scored.place.supply,
-        "supplies": [scored.place.supply],
-        "zones": list(scored.place.zones),
-        "conversions": list(scored.conversions),
-        "sci_for_ai": for_ai(job.head.kind, scored.counts, job.head.tags),
-        "lifetime_years": scored.identified.life.to_doc(),
-        "pue": scored.energy.pue.kept_doc(),
-        "intensity_g_per_kwh": scored.energy.mean_intensity.kept_doc(),
-        "largest_uncertainty": largest_uncertainty(scored.total_g, inputs),
-        "inputs": inputs,
-        "meter_cpu_s": job.meter_cpu_s,
-        "meter_rss_b": job.meter_rss_b,
-        "meter_energy_j": doc(own),
-    }
-    if scored.context.zone is not UTC:
-        found["time_zone"] = str(scored.context.zone)
-    return found
+    return MethodDoc(
+        standard=STANDARD,
+        formula=FORMULA,
+        engine_version=ENGINE_VERSION,
+        catalog_version=scored.context.catalog.version,
+        boundary_included=list(INCLUDED),
+        boundary_excluded=[f"{row.component}: {reason_of(row)}" for row in exclusions],
+        exclusions=exclusions,
+        intensity_signal=track.signal,
+        intensity_basis=track.basis,
+        intensity_approach=APPROACH,
+        supply=scored.place.supply,
+        supplies=[scored.place.supply],
+        zones=list(scored.place.zones),
+        conversions=list(scored.conversions),
+        sci_for_ai=for_ai(job.head.kind, scored.counts, job.head.tags),
+        lifetime_years=scored.identified.life.to_doc(),
+        pue=scored.energy.pue.kept_doc(),
+        intensity_g_per_kwh=scored.energy.mean_intensity.kept_doc(),
+        largest_uncertainty=largest_uncertainty(scored.total_g, inputs),
+        inputs=inputs,
+        meter_cpu_s=job.meter_cpu_s,
+        meter_rss_b=job.meter_rss_b,
+        meter_energy_j=doc(own),
+        time_zone=str(scored.context.zone),
+    )
 
 
 def reason_of(row: ExclusionDoc) -> str:
     """Return why something is left out, or that nobody said so."""
-    return row["reason"] or NOT_JUDGED
+    return row.reason or NOT_JUDGED
 
 
 def stages(kind: str, tags: Mapping[str, str]) -> list[ExclusionDoc]:
@@ -108,7 +105,8 @@ def stages(kind: str, tags: Mapping[str, str]) -> list[ExclusionDoc]:
     who = persona(kind)
     asked = {PROVIDER: ("inception", "retirement"), CONSUMER: ("retirement",)}.get(who or "", ())
     return [
-        {"component": f"{stage} of the model", "reason": tags.get(stage) or None} for stage in asked
+        ExclusionDoc(component=f"{stage} of the model", reason=tags.get(stage) or None)
+        for stage in asked
     ]
 
 
@@ -120,7 +118,7 @@ def largest_uncertainty(total_g: Quantity | None, inputs: Iterable[InputDoc]) ->
     """
     if total_g is None:
         return None
-    names = {id_: _name_of(row) for row in inputs for id_ in row["ids"]}
+    names = {id_: _name_of(row) for row in inputs for id_ in row.ids}
     squares: dict[str, float] = defaultdict(float)
     for id_, (low, high) in total_g.inputs.items():
         squares[names.get(id_, "other inputs")] += low * low + high * high
@@ -132,9 +130,9 @@ def largest_uncertainty(total_g: Quantity | None, inputs: Iterable[InputDoc]) ->
 
 
 def _name_of(row: InputDoc) -> str:
-    if row["symbol"] == "TE":
-        return f"embodied carbon of {row['of']}"
-    return WIDENS[row["symbol"]]
+    if row.symbol == "TE":
+        return f"embodied carbon of {row.of}"
+    return WIDENS[row.symbol]
 
 
 def lifetime_sensitivity(scored: ScoredJob) -> list[SensitivityDoc]:
@@ -147,14 +145,14 @@ def lifetime_sensitivity(scored: ScoredJob) -> list[SensitivityDoc]:
     for years in LIFETIMES_YEARS:
         embodied_g = by_year / years
         total_g = operational_g.value + embodied_g if operational_g else None
-        row: SensitivityDoc = {
-            "lifetime_years": years,
-            "embodied_g": embodied_g,
-            "total_g": total_g,
-            "g_per_unit": {
+        row: SensitivityDoc = SensitivityDoc(
+            lifetime_years=years,
+            embodied_g=embodied_g,
+            total_g=total_g,
+            g_per_unit={
                 unit: total_g / count if total_g else None for unit, count in scored.counts.items()
             },
-        }
+        )
         rows.append(row)
     return rows
 

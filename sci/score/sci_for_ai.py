@@ -69,14 +69,14 @@ def for_ai(kind: str, units: Iterable[str], tags: Mapping[str, str]) -> AiDoc:
     """Return what SCI for AI requires: persona, named units, rationale, gross or effective."""
     counted = list(units)
     values = tags.get("unit_values", "").strip().lower()
-    return {
-        "persona": persona(kind),
-        "named_units": {unit: named_unit(unit, kind) for unit in counted},
-        "unit_rationale": next(filter(None, (rationale(u, kind, tags) for u in counted)), None),
-        "unit_values": values if values in VALUES else None,
-        "tokeniser": tags.get("tokeniser") or None,
-        "statement": _statement(kind, counted),
-    }
+    return AiDoc(
+        persona=persona(kind),
+        named_units={unit: named_unit(unit, kind) for unit in counted},
+        unit_rationale=next(filter(None, (rationale(u, kind, tags) for u in counted)), None),
+        unit_values=values if values in VALUES else None,
+        tokeniser=tags.get("tokeniser") or None,
+        statement=_statement(kind, counted),
+    )
 
 
 def _statement(kind: str, units: Iterable[str]) -> str:

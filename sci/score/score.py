@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import asdict, replace
+
 from gramwatt.sci.base.document import (
     DeviceDoc,
     JobDoc,
@@ -64,39 +66,39 @@ def score(job: MergedJob, context: ScoreContext) -> JobDoc:
 def document(scored: ScoredJob, assessed: Assessment) -> JobDoc:
     """Return all that a score shows, as JSON-ready data."""
     job, embodied = scored.job, scored.embodied
-    return {
-        **_head(scored, assessed),
-        "devices": _devices(scored),
-        "data_quality": assessed.quality,
-        "notices": [notice.to_doc() for notice in assessed.notices],
-        "method": method(scored, [row.to_doc() for row in assessed.inputs]),
-        "series": series(job, None if scored.place.nodes else scored.energy.track),
-        "steps": steps(scored),
-        "intensity": intensity_used(scored.energy),
-        "embodied_terms": [share.to_doc() for share in embodied.shares],
-        "lifetime_sensitivity": lifetime_sensitivity(scored),
-        "windows": windows(scored),
-        "days": days(scored),
-        "service": service(scored),
-        "model_id": job.head.model_id,
-        "framework": job.head.framework,
-        "precision": job.head.precision,
-        "corrections": [correction.to_doc() for correction in scored.context.corrections],
-    }
+    return JobDoc(
+        **asdict(_head(scored, assessed)),
+        devices=_devices(scored),
+        data_quality=assessed.quality,
+        notices=list(assessed.notices),
+        method=method(scored, [row.to_doc() for row in assessed.inputs]),
+        series=series(job, None if scored.place.nodes else scored.energy.track),
+        steps=steps(scored),
+        intensity=intensity_used(scored.energy),
+        embodied_terms=[share.to_doc() for share in embodied.shares],
+        lifetime_sensitivity=lifetime_sensitivity(scored),
+        windows=windows(scored),
+        days=days(scored),
+        service=service(scored),
+        model_id=job.head.model_id,
+        framework=job.head.framework,
+        precision=job.head.precision,
+        corrections=[correction.to_doc() for correction in scored.context.corrections],
+    )
 
 
 def relabel(
     document: JobDoc, head: JobRecord, corrections: Sequence[Correction], revision: int
 ) -> JobDoc:
     """Return the score as a further revision, with name, tags and exclusion as declared now."""
-    return {
-        **document,
-        "name": head.name or head.job_id,
-        "tags": dict(head.tags),
-        "excluded": exclusion(corrections),
-        "corrections": [correction.to_doc() for correction in corrections],
-        "revision": revision,
-    }
+    return replace(
+        document,
+        name=head.name or head.job_id,
+        tags=dict(head.tags),
+        excluded=exclusion(corrections),
+        corrections=[correction.to_doc() for correction in corrections],
+        revision=revision,
+    )
 
 
 def changes_no_figure(field: str) -> bool:
@@ -109,30 +111,30 @@ def changes_no_figure(field: str) -> bool:
 
 def _head(scored: ScoredJob, assessed: Assessment) -> JobHead:
     job = scored.job
-    return {
-        "job_id": job.head.job_id,
-        "name": job.head.name or job.head.job_id,
-        "project": job.head.project,
-        "kind": job.head.kind,
-        "state": job.state,
-        "exit_code": job.exit_code,
-        "started_at": format_time(job.started_at),
-        "ended_at": format_time(job.ended_at) if job.ended_at else None,
-        "duration_s": job.duration_s,
-        "zone": scored.place.zone,
-        "region": job.head.region,
-        "revision": scored.context.revision,
-        "provisional": job.state == "running",
-        "energy_kwh": _term(scored, scored.energy_kwh),
-        "operational_g": _term(scored, scored.operational_g),
-        "embodied_g": _term(scored, scored.embodied_g),
-        "total_g": doc(scored.total_g),
-        "sci": scored.sci,
-        "conformance": assessed.status.status,
-        "deviations": list(assessed.status.deviations),
-        "tags": dict(job.head.tags),
-        "excluded": exclusion(scored.context.corrections),
-    }
+    return JobHead(
+        job_id=job.head.job_id,
+        name=job.head.name or job.head.job_id,
+        project=job.head.project,
+        kind=job.head.kind,
+        state=job.state,
+        exit_code=job.exit_code,
+        started_at=format_time(job.started_at),
+        ended_at=format_time(job.ended_at) if job.ended_at else None,
+        duration_s=job.duration_s,
+        zone=scored.place.zone,
+        region=job.head.region,
+        revision=scored.context.revision,
+        provisional=job.state == "running",
+        energy_kwh=_term(scored, scored.energy_kwh),
+        operational_g=_term(scored, scored.operational_g),
+        embodied_g=_term(scored, scored.embodied_g),
+        total_g=doc(scored.total_g),
+        sci=scored.sci,
+        conformance=assessed.status.status,
+        deviations=list(assessed.status.deviations),
+        tags=dict(job.head.tags),
+        excluded=exclusion(scored.context.corrections),
+    )
 
 
 def _term(scored: ScoredJob, figure: Quantity | None) -> QuantityDoc | None:
@@ -155,22 +157,22 @@ def _devices(scored: ScoredJob) -> list[DeviceDoc]:
 
 
 def _host(share: Share) -> DeviceDoc:
-    return {
-        "device_id": share.of.device_id,
-        "node": share.of.node,
-        "class": "host",
-        "name": share.of.label,
-        "hardware": None,
-        "share": share.of.fraction,
-        "energy_j": None,
-        "embodied_g": share.embodied_g.to_doc(),
-        "meter": "counted in the CPU and memory rows",
-        "kinds": {},
-        "mean_utilisation": None,
-        "peak_memory_b": None,
-        "max_power_w": None,
-        "profile": {},
-    }
+    return DeviceDoc(
+        device_id=share.of.device_id,
+        node=share.of.node,
+        device_class="host",
+        name=share.of.label,
+        hardware=None,
+        share=share.of.fraction,
+        energy_j=None,
+        embodied_g=share.embodied_g.to_doc(),
+        meter="counted in the CPU and memory rows",
+        kinds={},
+        mean_utilisation=None,
+        peak_memory_b=None,
+        max_power_w=None,
+        profile={},
+    )
 
 
 def _device(
@@ -178,22 +180,22 @@ def _device(
 ) -> DeviceDoc:
     record, intervals = device.record, device.intervals
     lengths_s = [(interval.end - interval.start).total_seconds() for interval in intervals]
-    return {
-        "device_id": record.device_id,
-        "node": record.node,
-        "class": record.device_class,
-        "name": record.name,
-        "hardware": hardware,
-        "share": record.share,
-        "energy_j": doc(energy.energy_j),
-        "embodied_g": share.embodied_g.to_doc() if share else None,
-        "meter": record.meter,
-        "kinds": {kind: joules for kind, joules in energy.by_kind.items()},
-        "mean_utilisation": _mean_utilisation(intervals, lengths_s),
-        "peak_memory_b": _highest([interval.memory_peak_b for interval in intervals]),
-        "max_power_w": _highest([interval.power_max_w for interval in intervals]),
-        "profile": joined([interval.profile for interval in intervals], lengths_s),
-    }
+    return DeviceDoc(
+        device_id=record.device_id,
+        node=record.node,
+        device_class=record.device_class,
+        name=record.name,
+        hardware=hardware,
+        share=record.share,
+        energy_j=doc(energy.energy_j),
+        embodied_g=share.embodied_g.to_doc() if share else None,
+        meter=record.meter,
+        kinds={kind: joules for kind, joules in energy.by_kind.items()},
+        mean_utilisation=_mean_utilisation(intervals, lengths_s),
+        peak_memory_b=_highest([interval.memory_peak_b for interval in intervals]),
+        max_power_w=_highest([interval.power_max_w for interval in intervals]),
+        profile=joined([interval.profile for interval in intervals], lengths_s),
+    )
 
 
 def _mean_utilisation(

@@ -119,11 +119,11 @@ def service(scored: ScoredJob) -> ServiceDoc | None:
         whole.add(sums)
     of_day = {day_of(left, zone): (left, right) for left, right in by_day(start, end, zone)}
     shown = list(zip(hours, divided, strict=True))[-HOURS_SHOWN:]
-    return {
-        "total": _row(scored, (start, end), whole),
-        "days": [_row(scored, of_day[day], sums, day) for day, sums in days.items()],
-        "hours": [_row(scored, span, sums) for span, sums in shown],
-    }
+    return ServiceDoc(
+        total=_row(scored, (start, end), whole),
+        days=[_row(scored, of_day[day], sums, day) for day, sums in days.items()],
+        hours=[_row(scored, span, sums) for span, sums in shown],
+    )
 
 
 def _extent(job: MergedJob) -> Span:
@@ -322,20 +322,20 @@ def _row(scored: ScoredJob, span: Span, sums: _Sums, day: date | None = None) ->
     for (unit, _), amount in sums.counts.items():
         if not unit.startswith(SERVICE):
             units[unit] += amount
-    return {
-        "day": day.isoformat() if day else None,
-        "start": format_time(start),
-        "end": format_time(end),
-        "closed": scored.job.state != "running" or end < _extent(scored.job)[1],
-        "energy_j": doc(energy),
-        "total_g": doc(carbon),
-        "counts": dict(sorted(units.items())),
-        "cached_tokens": sums.counts.get((SERVICE_CACHED, None), 0.0),
-        "known_s": sums.known_s,
-        "parts": _parts(sums, energy, carbon),
-        "energy_j_per_unit": _per(energy, units, "J"),
-        "total_g_per_unit": _per(carbon, units, "gCO2e"),
-    }
+    return ServiceRowDoc(
+        day=day.isoformat() if day else None,
+        start=format_time(start),
+        end=format_time(end),
+        closed=scored.job.state != "running" or end < _extent(scored.job)[1],
+        energy_j=doc(energy),
+        total_g=doc(carbon),
+        counts=dict(sorted(units.items())),
+        cached_tokens=sums.counts.get((SERVICE_CACHED, None), 0.0),
+        known_s=sums.known_s,
+        parts=_parts(sums, energy, carbon),
+        energy_j_per_unit=_per(energy, units, "J"),
+        total_g_per_unit=_per(carbon, units, "gCO2e"),
+    )
 
 
 def _per(
@@ -360,15 +360,15 @@ def _parts(sums: _Sums, energy: Quantity | None, carbon: Quantity | None) -> lis
         tokens = sums.counts.get(("token", name), 0.0)
         own = [_part(whole, share, sums.energy_j, seen, why) for whole in (energy, carbon)]
         rows.append(
-            {
-                "part": name,
-                "energy_j": doc(own[0]),
-                "total_g": doc(own[1]),
-                "tokens": tokens,
-                "energy_j_per_token": doc(own[0].scaled(1 / tokens, "J/token"))
+            ServicePartDoc(
+                part=name,
+                energy_j=doc(own[0]),
+                total_g=doc(own[1]),
+                tokens=tokens,
+                energy_j_per_token=doc(own[0].scaled(1 / tokens, "J/token"))
                 if own[0] and tokens
                 else None,
-            }
+            )
         )
     return rows
 

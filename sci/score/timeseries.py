@@ -57,15 +57,15 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
     steps_met = {index for _, index in sums}
     means = {n: track.mean(edges[n], edges[n + 1]) for n in steps_met} if track else {}
     return [
-        {
-            "start": texts[index],
-            "end": texts[index + 1],
-            "class": device_class,
-            "energy_j": sum(by_kind.values()),
-            "kind": max(by_kind, key=_RANK.__getitem__),
-            "intensity_g_per_kwh": means.get(index),
-            "utilisation": busy.get((device_class, index)),
-        }
+        SeriesPoint(
+            start=texts[index],
+            end=texts[index + 1],
+            device_class=device_class,
+            energy_j=sum(by_kind.values()),
+            kind=max(by_kind, key=_RANK.__getitem__),
+            intensity_g_per_kwh=means.get(index),
+            utilisation=busy.get((device_class, index)),
+        )
         for (device_class, index), by_kind in sorted(sums.items())
     ]
 
@@ -130,17 +130,17 @@ def _used(track: IntensityTrack, joules: Sequence[float], runs: Sequence[Run]) -
     energy_j = sum(joules[number] for number in numbers)
     grams = sum(joules[number] * track.values[number] for number in numbers)
     known = runs[0].known
-    return {
-        "zone": known.zone,
-        "start": format_time(track.edges[numbers[0]]),
-        "end": format_time(track.edges[numbers[-1] + 1]),
-        "quality": known.quality,
-        "points": len(numbers),
-        "energy_j": energy_j,
-        "g_per_kwh": grams / energy_j,
-        "series": known.series,
-        "source": known.figure.source,
-    }
+    return IntensityUsedDoc(
+        zone=known.zone,
+        start=format_time(track.edges[numbers[0]]),
+        end=format_time(track.edges[numbers[-1] + 1]),
+        quality=known.quality,
+        points=len(numbers),
+        energy_j=energy_j,
+        g_per_kwh=grams / energy_j,
+        series=known.series,
+        source=known.figure.source,
+    )
 
 
 def _provenance(known: Provenance) -> tuple[str, str, str, str]:
@@ -162,13 +162,13 @@ def days(scored: ScoredJob) -> list[DayDoc]:
     for day in sorted({*calendar, *embodied, *counts}):
         energy_kwh, operational_g = _day_terms(scored, day)
         rows.append(
-            {
-                "day": day.isoformat(),
-                "energy_kwh": doc(energy_kwh),
-                "operational_g": doc(operational_g),
-                "embodied_g": doc(embodied.get(day) or _part(scored.embodied_g, 0.0)),
-                "counts": dict(counts.get(day, {})),
-            }
+            DayDoc(
+                day=day.isoformat(),
+                energy_kwh=doc(energy_kwh),
+                operational_g=doc(operational_g),
+                embodied_g=doc(embodied.get(day) or _part(scored.embodied_g, 0.0)),
+                counts=dict(counts.get(day, {})),
+            )
         )
     return rows
 
@@ -240,16 +240,16 @@ def steps(scored: ScoredJob) -> StepsDoc:
     first = max(bisect_right(track.edges, start) - 1, 0)
     last = min(bisect_left(track.edges, end), len(track))
     if first >= last:
-        return {"edges": [], "reserved_s": [], "devices": []}
+        return StepsDoc(edges=[], reserved_s=[], devices=[])
     allowed = max(1, min(MAX_STEPS, MAX_CELLS // max(1, len(scored.job.devices))))
     width = -(-(last - first) // allowed)
     groups = [(n, min(n + width, last)) for n in range(first, last, width)]
     edges = [start, *(track.edges[n] for n, _ in groups[1:]), end]
-    return {
-        "edges": [format_time(edge) for edge in edges],
-        "reserved_s": _reserved_s(scored.job, edges),
-        "devices": _device_steps(scored, groups),
-    }
+    return StepsDoc(
+        edges=[format_time(edge) for edge in edges],
+        reserved_s=_reserved_s(scored.job, edges),
+        devices=_device_steps(scored, groups),
+    )
 
 
 def _device_steps(scored: ScoredJob, groups: Sequence[tuple[int, int]]) -> list[DeviceStepsDoc]:
@@ -265,13 +265,13 @@ def _device_steps(scored: ScoredJob, groups: Sequence[tuple[int, int]]) -> list[
             else sum(values[first:end]) / (end - first)
             for (first, end), of_step in zip(groups, energy, strict=True)
         ]
-        row: DeviceStepsDoc = {
-            "device_id": device_id,
-            "node": node,
-            "pue": pues.get(node, scored.place.pue).value,
-            "energy_j": energy,
-            "intensity_g_per_kwh": intensity,
-        }
+        row: DeviceStepsDoc = DeviceStepsDoc(
+            device_id=device_id,
+            node=node,
+            pue=pues.get(node, scored.place.pue).value,
+            energy_j=energy,
+            intensity_g_per_kwh=intensity,
+        )
         rows.append(row)
     return rows
 

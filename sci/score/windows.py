@@ -62,23 +62,23 @@ def _window(window: Window, scored: ScoredJob, least_s: float) -> WindowDoc:
     found = None if short or not scored.complete else terms(window, scored)
     energy, operational, embodied, carbon = found or (None, None, None, None)
     counts = dict(sorted(window.counts.items()))
-    return {
-        "name": window.name,
-        "start": format_time(window.start),
-        "end": format_time(window.end),
-        "energy_j": doc(energy),
-        "energy_kwh": doc(energy.scaled(1 / J_PER_KWH, "kWh")) if energy else None,
-        "operational_g": doc(operational),
-        "embodied_g": doc(embodied),
-        "total_g": doc(carbon),
-        "below_resolution": short,
-        "counts": counts,
-        "energy_j_per_unit": {
+    return WindowDoc(
+        name=window.name,
+        start=format_time(window.start),
+        end=format_time(window.end),
+        energy_j=doc(energy),
+        energy_kwh=doc(energy.scaled(1 / J_PER_KWH, "kWh")) if energy else None,
+        operational_g=doc(operational),
+        embodied_g=doc(embodied),
+        total_g=doc(carbon),
+        below_resolution=short,
+        counts=counts,
+        energy_j_per_unit={
             unit: energy.scaled(1 / amount, f"J/{unit}").to_doc() if energy else None
             for unit, amount in counts.items()
             if amount > 0
         },
-    }
+    )
 
 
 def window_notices(job: MergedJob) -> list[Notice]:

@@ -7,9 +7,9 @@ shows that.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TypedDict
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -24,7 +24,7 @@ who reads the log on by its numbers misses none."""
 BATCH = 500
 
 
-class AuditRow(TypedDict):
+class AuditRow(Struct):
     """One act: `actor` is a key or a user, `address` where from, `subject` what it was done to.
 
     `credential` is the visible part of the key, or the session's id; empty for a command. `number`
@@ -40,7 +40,7 @@ class AuditRow(TypedDict):
     subject: str
 
 
-class AuditAnswer(TypedDict):
+class AuditAnswer(Struct):
     """A page of the audit log, newest first; `next_cursor` is null at the end."""
 
     entries: list[AuditRow]
@@ -83,10 +83,10 @@ def audit_page(service: Service, limit: int, cursor: str | None) -> AuditAnswer:
     with service.store.read() as session:
         rows = session.scalars(wanted).all()
     shown = rows[:limit]
-    return {
-        "entries": [_row(entry) for entry in shown],
-        "next_cursor": encode_cursor(shown[-1].id) if len(rows) > limit else None,
-    }
+    return AuditAnswer(
+        entries=[_row(entry) for entry in shown],
+        next_cursor=encode_cursor(shown[-1].id) if len(rows) > limit else None,
+    )
 
 
 def entries_after(service: Service, number: int) -> list[AuditRow]:
@@ -97,12 +97,12 @@ def entries_after(service: Service, number: int) -> list[AuditRow]:
 
 
 def _row(entry: AuditEntry) -> AuditRow:
-    return {
-        "number": entry.id,
-        "at": text_from_us(entry.at_us),
-        "actor": entry.actor,
-        "credential": entry.credential,
-        "address": entry.address,
-        "action": entry.action,
-        "subject": entry.subject,
-    }
+    return AuditRow(
+        number=entry.id,
+        at=text_from_us(entry.at_us),
+        actor=entry.actor,
+        credential=entry.credential,
+        address=entry.address,
+        action=entry.action,
+        subject=entry.subject,
+    )

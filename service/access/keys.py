@@ -7,9 +7,10 @@ import re
 import secrets
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import TypedDict
 
 import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -32,7 +33,7 @@ _NOTE_USE_EVERY_US = 60_000_000
 """How exact `last_used_at` is [us]: noting each use would make every read a write."""
 
 
-class KeyRow(TypedDict):
+class KeyRow(Struct):
     """A key without its secret: the prefix is the visible part. No projects stand for all."""
 
     name: str
@@ -52,13 +53,13 @@ class NewKey(KeyRow):
     key: str
 
 
-class KeysAnswer(TypedDict):
+class KeysAnswer(Struct):
     """Every key by name."""
 
     keys: list[KeyRow]
 
 
-class RevokedKey(TypedDict):
+class RevokedKey(Struct):
     """The name of a key that no longer works."""
 
     name: str
@@ -152,7 +153,7 @@ def _add(
         used_us=None,
     )
     session.add(row)
-    return {**_row(row, now_us), "key": key}
+    return NewKey(**asdict(_row(row, now_us)), key=key)
 
 
 def list_keys(service: Service) -> KeysAnswer:
@@ -160,7 +161,7 @@ def list_keys(service: Service) -> KeysAnswer:
     now_us = service.now_us()
     with service.store.read() as session:
         rows = session.scalars(sa.select(ApiKey).order_by(ApiKey.name)).all()
-    return {"keys": [_row(row, now_us) for row in rows]}
+    return KeysAnswer(keys=[_row(row, now_us) for row in rows])
 
 
 def has_keys(service: Service) -> bool:
@@ -179,7 +180,7 @@ def revoke_key(service: Service, name: str, prefix: str | None = None) -> Revoke
             session.delete(row)
         only = f" ({prefix})" if prefix else ""
         audit.record(session, service, "key-revoked", f"{name}{only}")
-    return {"name": name, "revoked_at": text_from_us(service.now_us())}
+    return RevokedKey(name=name, revoked_at=text_from_us(service.now_us()))
 
 
 def _unknown(session: Session, name: str) -> UnknownKeyError:
@@ -226,14 +227,14 @@ def _is_over(row: ApiKey, now_us: int) -> bool:
 
 
 def _row(row: ApiKey, now_us: int) -> KeyRow:
-    return {
-        "name": row.name,
-        "prefix": _shown(row.prefix),
-        "scope": row.scope,
-        "projects": sorted(projects_of(row.projects) or ()),
-        "created_at": text_from_us(row.created_us),
-        "created_by": row.created_by,
-        "expires_at": None if row.expires_us is None else text_from_us(row.expires_us),
-        "last_used_at": None if row.used_us is None else text_from_us(row.used_us),
-        "expired": _is_over(row, now_us),
-    }
+    return KeyRow(
+        name=row.name,
+        prefix=_shown(row.prefix),
+        scope=row.scope,
+        projects=sorted(projects_of(row.projects) or ()),
+        created_at=text_from_us(row.created_us),
+        created_by=row.created_by,
+        expires_at=None if row.expires_us is None else text_from_us(row.expires_us),
+        last_used_at=None if row.used_us is None else text_from_us(row.used_us),
+        expired=_is_over(row, now_us),
+    )

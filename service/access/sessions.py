@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypedDict
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy.orm import Session
 
 from gramwatt.collectors.common.keys import home_key
@@ -24,7 +24,7 @@ ID_LENGTH = 12
 """How much of a session's digest is shown as its id; nobody gets in with that."""
 
 
-class SessionRow(TypedDict):
+class SessionRow(Struct):
     """A browser that is signed in; no projects stand for all."""
 
     id: str
@@ -36,13 +36,13 @@ class SessionRow(TypedDict):
     expires_at: str
 
 
-class SessionsAnswer(TypedDict):
+class SessionsAnswer(Struct):
     """Every session that lets somebody in, newest first."""
 
     sessions: list[SessionRow]
 
 
-class EndedSessions(TypedDict):
+class EndedSessions(Struct):
     """How many sessions were ended."""
 
     ended: int
@@ -107,7 +107,7 @@ def list_sessions(service: Service) -> SessionsAnswer:
         wanted = wanted.where(BrowserSession.signer == signer)
     with service.store.read() as session:
         rows = session.scalars(wanted.order_by(BrowserSession.started_us.desc())).all()
-    return {"sessions": [_row(row) for row in rows]}
+    return SessionsAnswer(sessions=[_row(row) for row in rows])
 
 
 def end_session(service: Service, identity: str) -> EndedSessions:
@@ -131,7 +131,7 @@ def _end(service: Service, what: str, wanted: sa.ColumnElement[bool]) -> EndedSe
             raise UnknownSessionError(f"there is no session of {what[:80]!r}")
         for name in names:
             audit.record(session, service, "session-ended", name)
-    return {"ended": len(names)}
+    return EndedSessions(ended=len(names))
 
 
 def _enter(service: Service, session: Session, caller: Caller) -> str:
@@ -177,12 +177,12 @@ def add(service: Service, session: Session, kind: str, caller: Caller, lasts: ti
 
 
 def _row(row: BrowserSession) -> SessionRow:
-    return {
-        "id": row.digest[:ID_LENGTH],
-        "person": row.name,
-        "scope": row.scope,
-        "projects": sorted(projects_of(row.projects) or ()),
-        "address": row.address,
-        "started_at": text_from_us(row.started_us),
-        "expires_at": text_from_us(row.expires_us),
-    }
+    return SessionRow(
+        id=row.digest[:ID_LENGTH],
+        person=row.name,
+        scope=row.scope,
+        projects=sorted(projects_of(row.projects) or ()),
+        address=row.address,
+        started_at=text_from_us(row.started_us),
+        expires_at=text_from_us(row.expires_us),
+    )

@@ -83,7 +83,7 @@ def _repeats(service: Service, document: JobDoc) -> Quantity | None:
     wanted = (
         sa.select(Job.started_us, Job.head)
         .where(
-            Job.project == document["project"],
+            Job.project == document.project,
             Job.state == "completed",
             Job.started_us > now_us - YEAR_US,
             Job.started_us <= now_us,
@@ -93,12 +93,12 @@ def _repeats(service: Service, document: JobDoc) -> Quantity | None:
     )
     with service.store.read() as session:
         found = session.execute(wanted).all()
-    starts = [at for at, head in found if json.loads(head)["name"] == document["name"]]
+    starts = [at for at, head in found if json.loads(head)["name"] == document.name]
     if not starts:
         return None
     # Whole days, as the source states them: the answer is the same all day.
     days = round((now_us - min(starts)) / DAY_US)
-    return runs_a_year(len(starts), days, f"{document['project']}/{document['name']}")
+    return runs_a_year(len(starts), days, f"{document.project}/{document.name}")
 
 
 def rows_of_own_jobs(service: Service) -> list[OwnRow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import asdict
@@ -78,7 +78,7 @@ class RemovedQuery(Struct, frozen=True, kw_only=True):
     month: Month | None = None
 
 
-class RemovedBudget(TypedDict):
+class RemovedBudget(Struct):
     """The budget that was removed."""
 
     project: str
@@ -110,7 +110,7 @@ def put_budget(body: BudgetBody) -> BudgetRow:
 def delete_budget(query: RemovedQuery) -> RemovedBudget:
     """Remove a budget; the alerts that it made stay on record."""
     remove_budget(service(), query.project, query.month, by=caller().name)
-    return {"project": query.project, "month": query.month}
+    return RemovedBudget(project=query.project, month=query.month)
 
 
 @routes.get("/v1/outbox", access=Access.READ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from flask import Response
@@ -20,6 +19,7 @@ from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import ABSENT, Identifier, exactly, service
 from gramwatt.service.jobs.comparison import comparison
 from gramwatt.service.rendering.reports import JOB_FORMATS, JobFormat, render_comparison
+from gramwatt.service.store.documents import to_text
 
 routes = Routes("comparisons")
 PROBLEMS = *ABSENT, "not-scorable", "not-comparable", "busy"
@@ -78,5 +78,5 @@ def _response(query: ComparisonQuery, form: JobFormat) -> Response:
                 raise
             raise Problem("not-comparable", error.message) from None
         mark = service().config.reports.decimal_mark
-        tag = tag_of(MEDIA[form], json.dumps(found), date)
+        tag = tag_of(MEDIA[form], to_text(found), date)
         return with_etag(tag, MEDIA[form], lambda: render_comparison(found, form, date, mark))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -35,7 +35,7 @@ class CatalogQuery(Struct, frozen=True, kw_only=True):
     name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
 
 
-class CatalogAnswer(TypedDict):
+class CatalogAnswer(Struct):
     """The rows that a name means: one, or several where it is ambiguous.
 
     `reason` says why where the name is of another kind, such as a cloud service.
@@ -87,6 +87,6 @@ def _matches(catalog: Catalog, kind: str, name: str | None) -> CatalogAnswer:
     }
     every, find, doc = listings[kind]
     if name is None:
-        return {"matches": [doc(row) for row in every()], "reason": None}
+        return CatalogAnswer(matches=[doc(row) for row in every()], reason=None)
     found, reason = find_matches(find, name)
-    return {"matches": [doc(row) for row in found], "reason": reason}
+    return CatalogAnswer(matches=[doc(row) for row in found], reason=reason)

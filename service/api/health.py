@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from flask import Response, current_app
+from msgspec import Struct
 
 from gramwatt.service.api.access import Access, has_valid_key, whole_service
 from gramwatt.service.api.routing import Routes
@@ -19,7 +18,7 @@ ALIVE, READY = "service.alive", "service.ready"
 """The endpoints of probes: the process answers; the database too."""
 
 
-class StatusAnswer(TypedDict):
+class StatusAnswer(Struct):
     """The state of the service itself."""
 
     status: str
@@ -28,7 +27,7 @@ class StatusAnswer(TypedDict):
 @routes.get("/healthz", access=Access.OPEN)
 def alive() -> StatusAnswer:
     """Return whether the process answers; asks nothing of the database."""
-    return {"status": "ok"}
+    return StatusAnswer(status="ok")
 
 
 @routes.get("/readyz", "not-ready", access=Access.OPEN)
@@ -43,7 +42,7 @@ def ready() -> StatusAnswer:
         if has_valid_key():
             raise
         raise NotReadyError("not ready; a key is told why") from None
-    return {"status": "ok"}
+    return StatusAnswer(status="ok")
 
 
 @routes.get("/metrics", media={"text/plain": None}, access=Access.METRICS_ALL)

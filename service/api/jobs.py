@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from threading import BoundedSemaphore
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 from flask import Response, current_app
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -215,7 +215,7 @@ class ReasonQuery(JobQuery, frozen=True, kw_only=True):
     reason: Annotated[Text | None, Meta(description="Why; it stays on record.")] = None
 
 
-class Links(TypedDict):
+class Links(Struct):
     """Where the rest of a job is."""
 
     self: str
@@ -255,7 +255,7 @@ def add_records(path: JobPath, query: JobQuery) -> IngestAnswer:
     """
     answer = ingest(service(), path.job_id, body_lines(NDJSON, JSON), project=query.project)
     metrics: Metrics = current_app.extensions[METRICS]
-    metrics.count_lines(answer["accepted"], answer["duplicate"], answer["rejected_count"])
+    metrics.count_lines(answer.accepted, answer.duplicate, answer.rejected_count)
     return answer
 
 
@@ -356,7 +356,7 @@ def rescore_job(path: JobPath, query: JobQuery, body: RescoreBody) -> RescoreAns
 
     def work() -> RescoreAnswer:
         job, changed = rescore(service(query.project), path.job_id, body.reason)
-        return {**_answer(job), "changed": changed}
+        return RescoreAnswer(**asdict(_answer(job)), changed=changed)
 
     return once(body, work)
 
@@ -399,16 +399,16 @@ def _waited(seen: Service, job_id: str, timeout_s: int) -> bool:
 
 
 def _answer(job: JobSummary) -> JobAnswer:
-    here = f"/v1/jobs/{job.head['job_id']}"
-    return {
-        **job.head,
-        "grade": job.grade,
-        "links": {
-            "self": here,
-            "report": f"{here}/report",
-            "html": f"{here}/report.html",
-            "pdf": f"{here}/report.pdf",
-            "revisions": f"{here}/revisions",
-            "intervals": f"{here}/intervals",
-        },
-    }
+    here = f"/v1/jobs/{job.head.job_id}"
+    return JobAnswer(
+        **asdict(job.head),
+        grade=job.grade,
+        links=Links(
+            self=here,
+            report=f"{here}/report",
+            html=f"{here}/report.html",
+            pdf=f"{here}/report.pdf",
+            revisions=f"{here}/revisions",
+            intervals=f"{here}/intervals",
+        ),
+    )

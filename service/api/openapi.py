@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from gramwatt import __version__
 from gramwatt.service.api.conditional import IF_MATCH, IF_NONE_MATCH
@@ -21,7 +22,7 @@ _WITH_KEY = ("unauthorised", "forbidden", "untrusted-host", "too-many-requests")
 _WITH_BODY = ("bad-request", "body-too-large", "unsupported-media-type")
 
 
-class FieldError(TypedDict):
+class FieldError(Struct):
     """One thing wrong with an input: where, a code and a sentence."""
 
     where: str

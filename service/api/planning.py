@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from gramwatt.sci.base.checks import Moment, checked
+from gramwatt.sci.base.document import IntensityDoc
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.planning.plan import PlanDoc
@@ -25,7 +26,7 @@ from gramwatt.service.intensity.csv_import import (
     Row,
     import_points,
 )
-from gramwatt.service.intensity.over_time import LONGEST, IntensityAnswer, intensity_over
+from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 from gramwatt.service.jobs.advice import plan
 
 routes = Routes("planning")
@@ -103,13 +104,13 @@ def import_intensity(body: IntensityBody) -> IntensityAdded:
         raise invalid("body.points", str(error)) from None
     except LookupFailed as error:
         raise Problem("unknown-name", error.message, close=list(error.close)) from None
-    what = f"{found['zone']}, {found['points']} points of {body.source}"
+    what = f"{found.zone}, {found.points} points of {body.source}"
     audit.log(service(), "intensity-imported", what)
     return found
 
 
 @routes.get("/v1/intensity/<zone>", "unknown-name", access=Access.INGEST_OR_READ)
-def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityAnswer:
+def get_intensity(path: ZonePath, query: SpanQuery) -> IntensityDoc:
     """Return what scores use: stored points, and the annual value where there are none.
 
     With a span that ends later than now, also what plans expect of the hours from now on. Of

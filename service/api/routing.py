@@ -1,12 +1,11 @@
 """Routes with typed inputs: the annotations of a view define what is parsed, strictly.
 
 A view takes keyword arguments out of `path`, `query` and `body`, each annotated with a
-struct; what its structs do not know is refused. It returns a TypedDict, or a `Response`.
+struct; what its structs do not know is refused. It returns a struct, or a `Response`.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from gramwatt.sci.base.checks import InputError, parse, types_of
 from gramwatt.service.api.access import Access, declared
 from gramwatt.service.api.conditional import IF_NONE_MATCH, tagged
 from gramwatt.service.api.problems import Problem, invalid, of_input
+from gramwatt.service.store.documents import to_text
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -143,8 +143,8 @@ class Routes:
 
 
 def json_response(document: object, status: int = 200) -> Response:
-    """Return an answer in JSON; NaN and infinity have no place in it."""
-    return Response(json.dumps(document, allow_nan=False), status, content_type=JSON)
+    """Return an answer in JSON."""
+    return Response(to_text(document), status, content_type=JSON)
 
 
 def body_of_type(media_type: str) -> bytes:

@@ -35,11 +35,11 @@ def check_budgets(service: Service) -> None:
 
 def _record(service: Service, budget: Budget, row: BudgetRow) -> None:
     """Record the thresholds that are reached and were not in this month, by the budget as set."""
-    if row["spent_share"] is None:
+    if row.spent_share is None:
         return
-    percent = row["spent_share"] * 100
-    known = {alert["threshold"] for alert in row["alerts"]}
-    reached = [t for t in row["thresholds"] if percent >= t and t not in known]
+    percent = row.spent_share * 100
+    known = {alert.threshold for alert in row.alerts}
+    reached = [t for t in row.thresholds if percent >= t and t not in known]
     if not reached:
         return
     now_us = service.now_us()
@@ -47,8 +47,8 @@ def _record(service: Service, budget: Budget, row: BudgetRow) -> None:
     for threshold in reached:
         doc = json.dumps(_message(row, threshold, text_from_us(now_us)))
         key = {
-            "project": row["project"],
-            "month": row["for_month"],
+            "project": row.project,
+            "month": row.for_month,
             "budget_version": budget.version,
             "threshold": threshold,
         }
@@ -73,16 +73,16 @@ def _message(row: BudgetRow, threshold: float, at: str) -> dict[str, object]:
     return {
         "event": "budget-threshold",
         "at": at,
-        "project": row["project"],
-        "projects": row["projects"],
-        "cost_centre": row["cost_centre"],
-        "month": row["for_month"],
+        "project": row.project,
+        "projects": row.projects,
+        "cost_centre": row.cost_centre,
+        "month": row.for_month,
         "threshold_percent": threshold,
-        "limit_kg": row["limit_kg"],
-        "spent_kg": row["spent_kg"],
-        "spent_share": row["spent_share"],
-        "forecast_kg": row["forecast_kg"],
-        "forecast_reason": row["forecast_reason"],
-        "jobs_running": row["jobs_running"],
-        "jobs_unknown": row["jobs_unknown"],
+        "limit_kg": row.limit_kg,
+        "spent_kg": row.spent_kg,
+        "spent_share": row.spent_share,
+        "forecast_kg": row.forecast_kg,
+        "forecast_reason": row.forecast_reason,
+        "jobs_running": row.jobs_running,
+        "jobs_unknown": row.jobs_unknown,
     }

@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TypedDict
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.analysis.documents import BudgetStatus
@@ -43,14 +43,14 @@ _ALERTED = ("covers", "limit_g", "webhook", "email")
 """What an alert is about and to whom: where one of these changes, alerts begin anew."""
 
 
-class AlertRow(TypedDict):
+class AlertRow(Struct):
     """A threshold [percent] that was reached, and when that was noticed."""
 
     threshold: float
     at: str
 
 
-class BudgetRow(TypedDict):
+class BudgetRow(Struct):
     """A budget, and how it stands in one month (`for_month`).
 
     One with `projects` or a `cost_centre` is of these, and `project` is its name.
@@ -81,20 +81,20 @@ class BudgetRow(TypedDict):
     alerts: list[AlertRow]
 
 
-class BudgetsAnswer(TypedDict):
+class BudgetsAnswer(Struct):
     """A page of budgets by project; `next_cursor` is null at the end."""
 
     budgets: list[BudgetRow]
     next_cursor: str | None
 
 
-class StandingAnswer(TypedDict):
+class StandingAnswer(Struct):
     """The budget that holds for a project this month; null where none does."""
 
     budget: BudgetRow | None
 
 
-class CheckedBudget(TypedDict):
+class CheckedBudget(Struct):
     """As much of a budget as a job needs that asks whether it may start."""
 
     project: str
@@ -103,7 +103,7 @@ class CheckedBudget(TypedDict):
     status: BudgetStatus
 
 
-class CheckAnswer(TypedDict):
+class CheckAnswer(Struct):
     """The budget that holds for a project this month; null where none does."""
 
     budget: CheckedBudget | None
@@ -209,34 +209,30 @@ def budgets_page(
     page, following = cut(found, limit, lambda budget: (budget.project, budget.month))
     now = month or service.month_now()
     rows = budget_rows(service, [(budget, budget.month or now) for budget in page])
-    return {"budgets": rows, "next_cursor": following}
+    return BudgetsAnswer(budgets=rows, next_cursor=following)
 
 
 def standing(service: Service, project: str, month: str | None = None) -> StandingAnswer:
     """Return how the budget of a project stands in a month, this one if none is named."""
     month = month or service.month_now()
     budget = budget_of(service, project, month)
-    return {"budget": budget_rows(service, [(budget, month)])[0] if budget else None}
+    return StandingAnswer(budget=budget_rows(service, [(budget, month)])[0] if budget else None)
 
 
 def standing_for_job(service: Service, project: str) -> StandingAnswer:
     """Return how the budget of a job's project stands, else that of several it is one of."""
-    return {"budget": standing(service, project)["budget"] or _of_group(service, project)}
+    return StandingAnswer(budget=standing(service, project).budget or _of_group(service, project))
 
 
 def check(service: Service, project: str) -> CheckAnswer:
     """Return as much of `standing` as a job may know: keys of training nodes get around."""
-    row = standing_for_job(service, project)["budget"]
+    row = standing_for_job(service, project).budget
     if row is None:
-        return {"budget": None}
-    return {
-        "budget": {
-            "project": row["project"],
-            "for_month": row["for_month"],
-            "limit_kg": row["limit_kg"],
-            "status": row["status"],
-        }
-    }
+        return CheckAnswer(budget=None)
+    budget = CheckedBudget(
+        project=row.project, for_month=row.for_month, limit_kg=row.limit_kg, status=row.status
+    )
+    return CheckAnswer(budget=budget)
 
 
 def budget_of(service: Service, project: str, month: str) -> Budget | None:
@@ -329,27 +325,27 @@ def _row(
     thresholds = json.loads(budget.thresholds)
     share = found.spent.value / budget.limit_g if found.spent else None
     covered = json.loads(budget.covers or "{}")
-    return {
-        "project": budget.project,
-        "projects": covered.get("projects"),
-        "cost_centre": covered.get("cost_centre"),
-        "month": budget.month or None,
-        "limit_kg": kg_from_g(budget.limit_g),
-        "thresholds": thresholds,
-        "webhook": shown(budget.webhook) if budget.webhook else None,
-        "email": budget.email,
-        "set_at": text_from_us(budget.set_us),
-        "set_by": budget.set_by,
-        "for_month": month,
-        "status": budget_status(share, thresholds, found.unknown),
-        "spent_kg": spent.to_doc() if spent else None,
-        "spent_share": share,
-        "forecast_kg": ahead.scaled(KG, "kgCO2e").to_doc() if ahead else None,
-        "forecast_reason": reason,
-        "jobs_running": found.running,
-        "jobs_unknown": found.unknown,
-        "alerts": alerts,
-    }
+    return BudgetRow(
+        project=budget.project,
+        projects=covered.get("projects"),
+        cost_centre=covered.get("cost_centre"),
+        month=budget.month or None,
+        limit_kg=kg_from_g(budget.limit_g),
+        thresholds=thresholds,
+        webhook=shown(budget.webhook) if budget.webhook else None,
+        email=budget.email,
+        set_at=text_from_us(budget.set_us),
+        set_by=budget.set_by,
+        for_month=month,
+        status=budget_status(share, thresholds, found.unknown),
+        spent_kg=spent.to_doc() if spent else None,
+        spent_share=share,
+        forecast_kg=ahead.scaled(KG, "kgCO2e").to_doc() if ahead else None,
+        forecast_reason=reason,
+        jobs_running=found.running,
+        jobs_unknown=found.unknown,
+        alerts=alerts,
+    )
 
 
 def _alerts(
@@ -360,7 +356,7 @@ def _alerts(
     found: dict[tuple[str, str, int], list[AlertRow]] = {}
     with service.store.read() as session:
         for row in session.scalars(sa.select(Alert).where(*of_these).order_by(Alert.threshold)):
-            made: AlertRow = {"threshold": row.threshold, "at": text_from_us(row.made_us)}
+            made: AlertRow = AlertRow(threshold=row.threshold, at=text_from_us(row.made_us))
             found.setdefault((row.month, row.project, row.budget_version), []).append(made)
     return found
 

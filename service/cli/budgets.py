@@ -91,10 +91,10 @@ def budget_list(
     require_month(month)
     with upgraded_service() as service:
         page = budgets_page(service, PAGE, None, project, month)
-        rows = page["budgets"]
-        while page["next_cursor"]:
-            page = budgets_page(service, PAGE, page["next_cursor"], project, month)
-            rows += page["budgets"]
+        rows = page.budgets
+        while page.next_cursor:
+            page = budgets_page(service, PAGE, page.next_cursor, project, month)
+            rows += page.budgets
     if as_json:
         print_json({"budgets": rows, "next_cursor": None})
     elif rows:
@@ -120,14 +120,14 @@ def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
 
     with open_service() as service:
         answer = standing_for_job(service, project)
-    row = answer["budget"]
+    row = answer.budget
     if as_json:
         print_json(answer)
     elif row is None:
         stop(1, f"project {project!r} has no budget; set one: gramwatt budget set {project} KG")
     else:
         _print(row, as_json)
-    if row is not None and row["status"] == "spent":
+    if row is not None and row.status == "spent":
         raise typer.Exit(1)
 
 
@@ -139,8 +139,8 @@ def budget_outbox(as_json: AsJson = False) -> None:
         page = outbox_page(service, PAGE, None)
     if as_json:
         print_json(page)
-    elif page["messages"]:
-        show(*(_message_line(message) for message in page["messages"]))
+    elif page.messages:
+        show(*(_message_line(message) for message in page.messages))
     else:
         show("no message")
 
@@ -161,29 +161,28 @@ def _lines(row: BudgetRow) -> list[str]:
     )
     from gramwatt.sci.base.printable import clean
 
-    when = f"{row['month']} only" if row["month"] else "every month"
-    share = row["spent_share"]
-    spent = f"{text(grams(row['spent_kg']))}, {share:.0%}" if share is not None else UNKNOWN
-    ahead = row["forecast_kg"]
+    when = f"{row.month} only" if row.month else "every month"
+    share = row.spent_share
+    spent = f"{text(grams(row.spent_kg))}, {share:.0%}" if share is not None else UNKNOWN
+    ahead = row.forecast_kg
     rows = [
-        ("Project", row["project"]),
-        *([("Projects", ", ".join(row["projects"]))] if row["projects"] else []),
-        *([("Cost centre", row["cost_centre"])] if row["cost_centre"] else []),
-        ("Budget", f"{all_digits(row['limit_kg'])} kg CO2e, {when}; {row['status']}"),
-        (f"In {row['for_month']}", spent),
-        ("Month's end", text(grams(ahead)) if ahead else f"no forecast: {row['forecast_reason']}"),
-        ("Alerts at", ", ".join(f"{percent:g} %" for percent in row["thresholds"])),
+        ("Project", row.project),
+        *([("Projects", ", ".join(row.projects))] if row.projects else []),
+        *([("Cost centre", row.cost_centre)] if row.cost_centre else []),
+        ("Budget", f"{all_digits(row.limit_kg)} kg CO2e, {when}; {row.status}"),
+        (f"In {row.for_month}", spent),
+        ("Month's end", text(grams(ahead)) if ahead else f"no forecast: {row.forecast_reason}"),
+        ("Alerts at", ", ".join(f"{percent:g} %" for percent in row.thresholds)),
     ]
-    targets = [target for target in (row["webhook"], row["email"]) if target]
+    targets = [target for target in (row.webhook, row.email) if target]
     rows += [("Alerts to", ", ".join(targets))] if targets else []
     rows += [
-        ("Reached", f"{alert['threshold']:g} %, {minute_text(alert['at'])} UTC")
-        for alert in row["alerts"]
+        ("Reached", f"{alert.threshold:g} %, {minute_text(alert.at)} UTC") for alert in row.alerts
     ]
-    if row["jobs_running"]:
-        rows.append(("Running", f"{jobs_text(row['jobs_running'])}, with what they emitted so far"))
-    if row["jobs_unknown"]:
-        rows.append(("Unknown", f"{jobs_text(row['jobs_unknown'])}, whose whole sum is not known"))
+    if row.jobs_running:
+        rows.append(("Running", f"{jobs_text(row.jobs_running)}, with what they emitted so far"))
+    if row.jobs_unknown:
+        rows.append(("Unknown", f"{jobs_text(row.jobs_unknown)}, whose whole sum is not known"))
     return [plain(f"{name:<12} {clean(value)}") for name, value in rows]
 
 
@@ -191,16 +190,16 @@ def _message_line(row: OutboxRow) -> str:
     from gramwatt.sci.base.formatting import minute_text
     from gramwatt.sci.base.printable import clean
 
-    what = f"report of {row['month']}"
-    if row["threshold"] is not None:
-        what = f"{row['project']} {row['month']} at {row['threshold']:g} %"
+    what = f"report of {row.month}"
+    if row.threshold is not None:
+        what = f"{row.project} {row.month} at {row.threshold:g} %"
     parts = [
-        f"{row['id']}  {row['state']:<7}  {minute_text(row['made_at'])} UTC",
+        f"{row.id}  {row.state:<7}  {minute_text(row.made_at)} UTC",
         what,
-        f"{row['channel']} {row['target']}",
+        f"{row.channel} {row.target}",
     ]
-    if row["state"] != "sent" and row["error"]:
-        parts.append(f"attempt {row['attempts']}: {row['error']}")
-    if row["state"] == "waiting" and row["next_at"]:
-        parts.append(f"next {minute_text(row['next_at'])} UTC")
+    if row.state != "sent" and row.error:
+        parts.append(f"attempt {row.attempts}: {row.error}")
+    if row.state == "waiting" and row.next_at:
+        parts.append(f"next {minute_text(row.next_at)} UTC")
     return clean(", ".join(parts))

@@ -69,18 +69,18 @@ def _emissions(job: str, project: str | None) -> dict[str, object]:
     """
     with current_service() as service:
         document: JobDoc = job_document(service.of_project(project), job)
-    total = document["total_g"]
+    total = document.total_g
     if total is None:
-        stop(1, f"the emissions of {document['job_id']} are not known: gramwatt job {job}")
-    hardware = sorted({device["name"] for device in document["devices"]})
+        stop(1, f"the emissions of {document.job_id} are not known: gramwatt job {job}")
+    hardware = sorted({device.name for device in document.devices})
     found: dict[str, object] = {
         "emissions": round(total["value"], 6),
         "emissions_range_g": f"{total['low']:.6g} to {total['high']:.6g}",
-        "source": f"gramwatt, {document['conformance']}, operational and embodied carbon",
+        "source": f"gramwatt, {document.conformance}, operational and embodied carbon",
         "hardware_used": ", ".join(hardware),
     }
-    if training := TRAINING.get(document["kind"] or ""):
+    if training := TRAINING.get(document.kind or ""):
         found["training_type"] = training
-    if zone := document["zone"]:
+    if zone := document.zone:
         found["geographical_location"] = zone
     return found

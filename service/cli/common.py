@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from msgspec import to_builtins
 
 from gramwatt.collectors.cli.options import AsJson as AsJson
 from gramwatt.collectors.cli.options import show
@@ -42,7 +43,7 @@ def stop(code: int, message: str) -> NoReturn:
 
 def print_json(document: object) -> None:
     """Print a document on stdout; NaN and infinity have no place in it."""
-    print(json.dumps(document, indent=2, allow_nan=False))
+    print(json.dumps(to_builtins(document), indent=2, allow_nan=False))
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -74,14 +74,14 @@ def assert_(
     if not against:
         stop(2, "say against which job: --against REF")
     found, _ = compared(against, runs, unit, project)
-    ratio = found["ratio"]
-    unknown = found["verdict"] == "unknown"
-    failed = (found["verdict"] == "higher" and ratio["value"] > 1 + limit) or (strict and unknown)
+    ratio = found.ratio
+    unknown = found.verdict == "unknown"
+    failed = (found.verdict == "higher" and ratio["value"] > 1 + limit) or (strict and unknown)
     if as_json:
         print_json({"passed": not failed, "max_increase": limit, "comparison": found})
     else:
         word = "failed" if failed else "unknown" if unknown else "passed"
-        show(f"{word}: {found['text']} Allowed: up to {100 * limit:g}% more.")
+        show(f"{word}: {found.text} Allowed: up to {100 * limit:g}% more.")
     if failed:
         raise typer.Exit(1)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.options import show
+from gramwatt.sci.base.document import JobHead
 from gramwatt.service.cli.common import (
     JobId,
     JobProject,
@@ -111,12 +112,12 @@ def rm(
     show(f"deleted {whole}")
 
 
-def _confirm(head: Any) -> None:
+def _confirm(head: JobHead) -> None:
     """Ask before a job goes."""
     from gramwatt.sci.base.formatting import minute_text, plain, value_text
 
-    energy = plain(value_text(head["energy_kwh"]))
-    started = minute_text(head["started_at"])
-    about = f"{head['name']}, {head['state']}, {started} UTC, {energy}"
-    question = f"Delete job {head['job_id']} ({about}) for good?"
+    energy = plain(value_text(head.energy_kwh))
+    started = minute_text(head.started_at)
+    about = f"{head.name}, {head.state}, {started} UTC, {energy}"
+    question = f"Delete job {head.job_id} ({about}) for good?"
     confirm(question, "nothing was deleted; --yes deletes without asking")

@@ -58,13 +58,13 @@ def _preview(service: Service, as_json: bool) -> None:
         stop(1, "no scores can be compared: there are no tables yet; run: gramwatt db upgrade")
     with busy("scoring every job"):
         rows = list(preview_scores(service))
-    changed = [row for row in rows if row["changed"] or row["error"]]
+    changed = [row for row in rows if row.changed or row.error]
     changed.sort(key=lambda row: -abs(_change_g(row) or 0.0))
     if as_json:
         print_json({"jobs": len(rows), "changed": changed})
         return
     for row in changed[:PREVIEWED]:
-        show(f"{row['job_id']}  {row['project']}  {_change(row)}")
+        show(f"{row.job_id}  {row.project}  {_change(row)}")
     if len(changed) > PREVIEWED:
         show(f"and {len(changed) - PREVIEWED} more; --json has all")
     known = [change for row in changed if (change := _change_g(row)) is not None]
@@ -74,18 +74,18 @@ def _preview(service: Service, as_json: bool) -> None:
 
 def _change_g(row: ScorePreview) -> float | None:
     """Return the change of a total [gCO2e]; None where one of both is not known."""
-    old, new = row["old_g"], row["new_g"]
+    old, new = row.old_g, row.new_g
     return new["value"] - old["value"] if old and new else None
 
 
 def _change(row: ScorePreview) -> str:
-    if row["error"]:
-        return f"cannot be scored any more: {row['error']}"
-    old, new = (f"{g['value']:.6g} g" if g else "not known" for g in (row["old_g"], row["new_g"]))
+    if row.error:
+        return f"cannot be scored any more: {row.error}"
+    old, new = (f"{g['value']:.6g} g" if g else "not known" for g in (row.old_g, row.new_g))
     change = _change_g(row)
     if not change:
-        return f"{new} as before; other {', '.join(row['changed'])}"
-    before = row["old_g"]["value"] if row["old_g"] else 0.0
+        return f"{new} as before; other {', '.join(row.changed)}"
+    before = row.old_g["value"] if row.old_g else 0.0
     share = f", {change / before:+.2%}" if before else ""
     return f"{old} -> {new} ({change:+.6g} g{share})"
 

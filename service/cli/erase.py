@@ -34,7 +34,7 @@ def erase_project(
         if not yes:
             confirm(f"Delete project {name} with all its jobs for good?", KEPT)
         found = erasure.erase_project(service, name, by=author())
-    show(f"deleted {name}: {found['jobs_deleted']} jobs")
+    show(f"deleted {name}: {found.jobs_deleted} jobs")
 
 
 def erase_person(
@@ -56,4 +56,4 @@ def erase_person(
         if not yes:
             confirm(f"Erase {name}{' and delete their jobs' if jobs else ''} for good?", KEPT)
         found = erasure.erase_person(service, name, by=author(), jobs=jobs)
-    show(f"{found['alias']} stands for the name; {found['jobs_deleted']} jobs deleted")
+    show(f"{found.alias} stands for the name; {found.jobs_deleted} jobs deleted")

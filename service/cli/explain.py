@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypedDict
+
+from msgspec import Struct
 
 from gramwatt.sci.base.document import (
     CorrectionDoc,
@@ -14,12 +15,12 @@ from gramwatt.sci.base.document import (
     SourceDoc,
 )
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, plain, text
-from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import J_PER_KWH
 
 
-class Explanation(TypedDict):
+class Explanation(Struct):
     """A figure with its formula, inputs, corrections and notices, and all of it as text."""
 
     field: str
@@ -28,7 +29,7 @@ class Explanation(TypedDict):
     inputs: list[SourceDoc]
     intensity: list[IntensityUsedDoc]
     corrections: list[CorrectionDoc]
-    notices: list[NoticeDoc]
+    notices: list[Notice]
     standard: str
     engine_version: str
     catalog_version: str
@@ -79,95 +80,92 @@ def check_field(field: str) -> None:
 def explain(document: JobDoc, field: str) -> Explanation:
     """Return the explanation of a figure; raises UnknownFieldError for another name or device."""
     check_field(field)
-    method = document["method"]
+    method = document.method
     if field.startswith(PREFIX):
         formula = DEVICE_FORMULAS[field.rpartition(".")[2]]
         figures = _of_device(document, field)
     else:
         formula = FORMULAS[field]
         figures = _FIGURES[field](document)
-    answer: Explanation = {
-        "field": field,
-        "formula": formula,
-        "figures": figures,
-        "inputs": _inputs(document, field),
-        "intensity": document["intensity"] if field in GRID_FIELDS else [],
-        "corrections": document["corrections"],
-        "notices": [n for n in document["notices"] if _concerns(n, field)],
-        "standard": method["standard"],
-        "engine_version": method["engine_version"],
-        "catalog_version": method["catalog_version"],
-        "text": "",
-    }
-    answer["text"] = "\n".join(_lines(document, answer))
+    answer: Explanation = Explanation(
+        field=field,
+        formula=formula,
+        figures=figures,
+        inputs=_inputs(document, field),
+        intensity=document.intensity if field in GRID_FIELDS else [],
+        corrections=document.corrections,
+        notices=[n for n in document.notices if _concerns(n, field)],
+        standard=method.standard,
+        engine_version=method.engine_version,
+        catalog_version=method.catalog_version,
+        text="",
+    )
+    answer.text = "\n".join(_lines(document, answer))
     return answer
 
 
 def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
-    yield f"{answer['field']} of job {document['job_id']}, revision {document['revision']}"
-    yield answer["formula"]
+    yield f"{answer.field} of job {document.job_id}, revision {document.revision}"
+    yield answer.formula
     yield ""
-    yield from (f"  {name:<32} {_cell(figure)}" for name, figure in answer["figures"].items())
+    yield from (f"  {name:<32} {_cell(figure)}" for name, figure in answer.figures.items())
     yield from ("", "Inputs:")
-    yield from (f"  {row['what']:<32} {_cell(row['figure'])}" for row in answer["inputs"])
-    if answer["intensity"]:
+    yield from (f"  {row.what:<32} {_cell(row.figure)}" for row in answer.inputs)
+    if answer.intensity:
         yield from ("", "Intensity, as used:")
-        yield from map(_used, answer["intensity"])
-    if answer["corrections"]:
+        yield from map(_used, answer.intensity)
+    if answer.corrections:
         yield from ("", "Declared afterwards:")
-        yield from map(_correction, answer["corrections"])
-    if answer["notices"]:
+        yield from map(_correction, answer.corrections)
+    if answer.notices:
         yield from ("", "Notices:")
-        yield from (f"  {n['code']}: {n['message']}" for n in answer["notices"])
+        yield from (f"  {n.code}: {n.message}" for n in answer.notices)
     yield ""
-    yield (
-        f"Engine {answer['engine_version']}, catalog {answer['catalog_version']}, "
-        f"{answer['standard']}"
-    )
+    yield (f"Engine {answer.engine_version}, catalog {answer.catalog_version}, {answer.standard}")
 
 
 def _used(row: IntensityUsedDoc) -> str:
-    span = f"{row['start'][:16].replace('T', ' ')} to {row['end'][:16].replace('T', ' ')} UTC"
-    kwh = row["energy_j"] / J_PER_KWH
+    span = f"{row.start[:16].replace('T', ' ')} to {row.end[:16].replace('T', ' ')} UTC"
+    kwh = row.energy_j / J_PER_KWH
     return (
-        f"  {row['zone']}  {span}  {row['quality']}  {row['g_per_kwh']:.4g} g/kWh  "
-        f"{kwh:.3g} kWh  {row['source']}"
+        f"  {row.zone}  {span}  {row.quality}  {row.g_per_kwh:.4g} g/kWh  "
+        f"{kwh:.3g} kWh  {row.source}"
     )
 
 
 def _correction(row: CorrectionDoc) -> str:
-    values = f"{row['field']} {row['old']} -> {row['value']}"
-    reason = f": {row['reason']}" if row["reason"] else ""
-    return plain(f"  {values}, by {row['by']} on {row['at'][:10]}{reason}")
+    values = f"{row.field} {row.old} -> {row.value}"
+    reason = f": {row.reason}" if row.reason else ""
+    return plain(f"  {values}, by {row.by} on {row.at[:10]}{reason}")
 
 
-def _concerns(notice: NoticeDoc, field: str) -> bool:
-    about = notice["field"] or ""
+def _concerns(notice: Notice, field: str) -> bool:
+    about = notice.field or ""
     if field.startswith(PREFIX):
         return about == PREFIX + field.removeprefix(PREFIX).rpartition("/")[2]
     return about == field or (about.startswith(PREFIX) and about.endswith(f".{field}"))
 
 
 def _inputs(document: JobDoc, field: str) -> list[SourceDoc]:
-    rows = document["method"]["inputs"]
+    rows = document.method.inputs
     if not field.startswith(PREFIX):
         symbols = INPUTS.get(field)
-        return [row for row in rows if symbols is None or row["symbol"] in symbols]
-    name = _device(document, field)["name"]
+        return [row for row in rows if symbols is None or row.symbol in symbols]
+    name = _device(document, field).name
     own = ("E",) if field.endswith("energy_j") else ("TE", "RR/ToR")
     of_job = () if field.endswith("energy_j") else ("EL", "TiR")
     return [
         row
         for row in rows
-        if row["symbol"] in of_job or (row["symbol"] in own and (row["of"] or "").startswith(name))
+        if row.symbol in of_job or (row.symbol in own and (row.of or "").startswith(name))
     ]
 
 
 def _device(document: JobDoc, field: str) -> DeviceDoc:
     """Return the device of a field; "NODE/ID" names one of several nodes' with the same id."""
     asked = field.removeprefix(PREFIX).rpartition(".")[0]
-    names = {_name(document, row["node"], row["device_id"]): row for row in document["devices"]}
-    full = {f"{row['node']}/{row['device_id']}": row for row in document["devices"]}
+    names = {_name(document, row.node, row.device_id): row for row in document.devices}
+    full = {f"{row.node}/{row.device_id}": row for row in document.devices}
     row = {**full, **names}.get(asked)
     if row is None:
         ids = ", ".join(names)
@@ -177,7 +175,7 @@ def _device(document: JobDoc, field: str) -> DeviceDoc:
 
 def _name(document: JobDoc, node: str, device_id: str) -> str:
     """Return the id of a device, with its node where others have the same id."""
-    alike = [row for row in document["devices"] if row["device_id"] == device_id]
+    alike = [row for row in document.devices if row.device_id == device_id]
     return device_id if len(alike) < 2 else f"{node}/{device_id}"
 
 
@@ -187,74 +185,73 @@ _Figures = dict[str, QuantityDoc | None]
 def _of_device(document: JobDoc, field: str) -> _Figures:
     device = _device(document, field)
     if field.endswith("energy_j"):
-        return {"E": device["energy_j"]}
-    terms = document["embodied_terms"]
-    key = device["node"], device["device_id"]
-    term = next((row for row in terms if (row["node"], row["device_id"]) == key), None)
-    return {**(_term(term) if term else {}), "M": device["embodied_g"]}
+        return {"E": device.energy_j}
+    terms = document.embodied_terms
+    key = device.node, device.device_id
+    term = next((row for row in terms if (row.node, row.device_id) == key), None)
+    return {**(_term(term) if term else {}), "M": device.embodied_g}
 
 
 def _term(term: EmbodiedTermDoc) -> _Figures:
-    rr, tor = f"reserved of {term['label']}", f"in total of {term['label']}"
+    rr, tor = f"reserved of {term.label}", f"in total of {term.label}"
     rest = {
-        "TiR": Quantity.exact(term["time_reserved_s"], "s", "measured", "job start to end"),
-        "EL": Quantity.exact(term["lifetime_years"], "years", "catalog", "see the inputs"),
-        "RR": Quantity.exact(term["resources_reserved"], "1", "declared", rr),
-        "ToR": Quantity.exact(term["resources_total"], "1", "declared", tor),
+        "TiR": Quantity.exact(term.time_reserved_s, "s", "measured", "job start to end"),
+        "EL": Quantity.exact(term.lifetime_years, "years", "catalog", "see the inputs"),
+        "RR": Quantity.exact(term.resources_reserved, "1", "declared", rr),
+        "ToR": Quantity.exact(term.resources_total, "1", "declared", tor),
     }
     plain_rest: _Figures = {name: figure.to_doc() for name, figure in rest.items()}
-    return {f"TE, tier {term['tier']}": term["te_g"], **plain_rest}
+    return {f"TE, tier {term.tier}": term.te_g, **plain_rest}
 
 
 def _energy(document: JobDoc) -> _Figures:
     devices: _Figures = {
-        f"{row['class']} {_name(document, row['node'], row['device_id'])}": row["energy_j"]
-        for row in document["devices"]
-        if row["class"] != "host"
+        f"{row.device_class} {_name(document, row.node, row.device_id)}": row.energy_j
+        for row in document.devices
+        if row.device_class != "host"
     }
-    return {**devices, "E": document["energy_kwh"]}
+    return {**devices, "E": document.energy_kwh}
 
 
 def _operational(document: JobDoc) -> _Figures:
-    method = document["method"]
+    method = document.method
     return {
-        "E": document["energy_kwh"],
-        "I, energy-weighted mean": method["intensity_g_per_kwh"],
-        "PUE": method["pue"],
-        "O": document["operational_g"],
+        "E": document.energy_kwh,
+        "I, energy-weighted mean": method.intensity_g_per_kwh,
+        "PUE": method.pue,
+        "O": document.operational_g,
     }
 
 
 def _embodied(document: JobDoc) -> _Figures:
     rows: _Figures = {
-        _name(document, row["node"], row["device_id"]): row["embodied_g"]
-        for row in document["embodied_terms"]
+        _name(document, row.node, row.device_id): row.embodied_g for row in document.embodied_terms
     }
-    return {**rows, "EL": document["method"]["lifetime_years"], "M": document["embodied_g"]}
+    return {**rows, "EL": document.method.lifetime_years, "M": document.embodied_g}
 
 
 def _sci(document: JobDoc) -> _Figures:
     rows: _Figures = {
-        f"SCI, R = {plain(count_text(row['count']))} {row['unit']}": row["g_per_unit"]
-        for row in document["sci"]
+        f"SCI, R = {plain(count_text(row.count))} {row.unit}": row.g_per_unit
+        for row in document.sci
     }
-    return {"C": document["total_g"], **rows}
+    return {"C": document.total_g, **rows}
 
 
 _FIGURES: dict[str, Callable[[JobDoc], _Figures]] = {
     "energy_kwh": _energy,
     "intensity_g_per_kwh": lambda doc: {
-        "E": doc["energy_kwh"],
-        "I, energy-weighted mean": doc["method"]["intensity_g_per_kwh"],
+        "E": doc.energy_kwh,
+        "I, energy-weighted mean": doc.method.intensity_g_per_kwh,
     },
-    "pue": lambda doc: {"PUE": doc["method"]["pue"]},
+    "pue": lambda doc: {"PUE": doc.method.pue},
     "operational_g": _operational,
-    "lifetime_years": lambda doc: {"EL": doc["method"]["lifetime_years"]},
+    "lifetime_years": lambda doc: {"EL": doc.method.lifetime_years},
     "embodied_g": _embodied,
     "total_g": lambda doc: {
-        "O": doc["operational_g"],
-        "M": doc["embodied_g"],
-        "C": doc["total_g"],
+        "O": doc.operational_g,
+        "M": doc.embodied_g,
+        "C": doc.total_g,
     },
     "sci": _sci,
 }

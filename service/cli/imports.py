@@ -54,12 +54,12 @@ def import_codecarbon(
         print_json(answer)
     else:
         show(_summary(answer))
-    for row in [] if as_json else answer["rejected"][:SHOWN_MOST]:
-        show(f"gramwatt: {file}, line {row['line']}: {row['message']}", err=True)
-    if len(answer["rejected"]) > SHOWN_MOST and not as_json:
-        more = len(answer["rejected"]) - SHOWN_MOST
+    for row in [] if as_json else answer.rejected[:SHOWN_MOST]:
+        show(f"gramwatt: {file}, line {row.line}: {row.message}", err=True)
+    if len(answer.rejected) > SHOWN_MOST and not as_json:
+        more = len(answer.rejected) - SHOWN_MOST
         show(f"gramwatt: and {more} more rows; --json names all", err=True)
-    if answer["rejected"]:
+    if answer.rejected:
         raise typer.Exit(1)
 
 
@@ -84,10 +84,10 @@ def import_journals(
                     refused += 1
                     show(f"gramwatt: {name}: {answer}", err=True)
                     continue
-                new, known = new + answer["accepted"], known + answer["duplicate"]
-                refused += answer["rejected_count"]
-                for row in answer["rejected"][:SHOWN_MOST]:
-                    show(f"gramwatt: {name}, line {row['line']}: {row['message']}", err=True)
+                new, known = new + answer.accepted, known + answer.duplicate
+                refused += answer.rejected_count
+                for row in answer.rejected[:SHOWN_MOST]:
+                    show(f"gramwatt: {name}, line {row.line}: {row.message}", err=True)
         except OSError as error:
             stop(2, f"cannot read {folder}: {why(error)}")
     show(f"{jobs} jobs read: {new} lines new, {known} known, {refused} refused")
@@ -136,7 +136,7 @@ def import_intensity(
                 Origin(publisher, licence, link),
                 author(),
             )
-            subject = f"{answer['zone']} {signal} {basis}: {file.name}, sha256 {answer['sha256']}"
+            subject = f"{answer.zone} {signal} {basis}: {file.name}, sha256 {answer.sha256}"
             with service.store.write() as session:
                 audit.record(session, service, "intensity-imported", subject, author())
         except IntensityFileError as error:
@@ -145,17 +145,17 @@ def import_intensity(
             stop(2, error.message)
         except OSError as error:
             stop(2, f"cannot read {file}: {why(error)}")
-    for notice in answer["notices"]:
-        show(f"gramwatt: {notice['message']}", err=True)
-    if not answer["used"]:
-        show(f"gramwatt: {unused_text(answer['zone'], f'{signal} {basis}')}", err=True)
+    for notice in answer.notices:
+        show(f"gramwatt: {notice.message}", err=True)
+    if not answer.used:
+        show(f"gramwatt: {unused_text(answer.zone, f'{signal} {basis}')}", err=True)
     if as_json:
         print_json(answer)
     else:
         show(
-            f"{answer['zone']}: {answer['points']} points of {answer['step_minutes']} minutes, "
-            f"{answer['unknown']} unknown; {answer['days_new']} of {answer['days']} days are new",
-            f"from {answer['start']} to {answer['end']}",
+            f"{answer.zone}: {answer.points} points of {answer.step_minutes} minutes, "
+            f"{answer.unknown} unknown; {answer.days_new} of {answer.days} days are new",
+            f"from {answer.start} to {answer.end}",
         )
 
 
@@ -200,16 +200,16 @@ def import_prometheus(
     if as_json:
         print_json(answer)
     else:
-        jobs = len(answer["imported"])
-        known = f", {answer['duplicate']} already there" if answer["duplicate"] else ""
+        jobs = len(answer.imported)
+        known = f", {answer.duplicate} already there" if answer.duplicate else ""
         show(
             f"imported {jobs} job{'' if jobs == 1 else 's'}{known}: "
-            f"{answer['energy_j'] / 3.6e6:.4g} kWh of {answer['boards']} boards and their hosts; "
-            f"{answer['nobody_j'] / 3.6e6:.4g} kWh of the boards is nobody's"
+            f"{answer.energy_j / 3.6e6:.4g} kWh of {answer.boards} boards and their hosts; "
+            f"{answer.nobody_j / 3.6e6:.4g} kWh of the boards is nobody's"
         )
-    for row in [] if as_json else answer["rejected"][:SHOWN_MOST]:
-        show(f"gramwatt: line {row['line']}: {row['message']}", err=True)
-    if answer["rejected"]:
+    for row in [] if as_json else answer.rejected[:SHOWN_MOST]:
+        show(f"gramwatt: line {row.line}: {row.message}", err=True)
+    if answer.rejected:
         raise typer.Exit(1)
 
 
@@ -234,12 +234,12 @@ def _zone(name: str | None) -> tzinfo | None:
 
 
 def _summary(answer: ImportAnswer) -> str:
-    jobs = len(answer["imported"])
+    jobs = len(answer.imported)
     rest = {
-        "replaced by a longer row": len(answer["updated"]),
-        "already there": answer["duplicate"],
-        "earlier rows of a run": answer["superseded"],
-        "refused": len(answer["rejected"]),
+        "replaced by a longer row": len(answer.updated),
+        "already there": answer.duplicate,
+        "earlier rows of a run": answer.superseded,
+        "refused": len(answer.rejected),
     }
     parts = [f"{number} {what}" for what, number in rest.items() if number]
     return ", ".join([f"imported {jobs} job{'' if jobs == 1 else 's'}", *parts])

@@ -55,13 +55,13 @@ def job_rows(heads: Sequence[JobHead], short: Mapping[str, str], width: int) -> 
 
 def _columns(heads: Sequence[JobHead], short: Mapping[str, str]) -> list[Column]:
     return [
-        Column("Job", tuple(short[head["job_id"]] for head in heads)),
+        Column("Job", tuple(short[head.job_id] for head in heads)),
         Column("Name", tuple(_name(head) for head in heads)),
-        Column("State", tuple(head["state"] for head in heads)),
-        Column("Started", tuple(minute_text(head["started_at"])[5:] for head in heads)),
-        Column("Time", tuple(_length(head["duration_s"]) for head in heads), right=True),
-        Column("Energy", tuple(_figure(head["energy_kwh"]) for head in heads), right=True),
-        Column("CO2e", tuple(_figure(head["total_g"]) for head in heads), right=True),
+        Column("State", tuple(head.state for head in heads)),
+        Column("Started", tuple(minute_text(head.started_at)[5:] for head in heads)),
+        Column("Time", tuple(_length(head.duration_s) for head in heads), right=True),
+        Column("Energy", tuple(_figure(head.energy_kwh) for head in heads), right=True),
+        Column("CO2e", tuple(_figure(head.total_g) for head in heads), right=True),
         Column("SCI", _aligned([_score(head) for head in heads]), right=True),
     ]
 
@@ -104,8 +104,8 @@ def _fitted(text: str, width: int, *, right: bool) -> str:
 
 def _name(head: JobHead) -> str:
     """Return the name and the tags."""
-    tags = [f"{key}={value}" for key, value in sorted(head["tags"].items())]
-    return " ".join(clean(" ".join([head["name"], *tags])).split())
+    tags = [f"{key}={value}" for key, value in sorted(head.tags.items())]
+    return " ".join(clean(" ".join([head.name, *tags])).split())
 
 
 def _length(seconds: float | None) -> str:
@@ -125,15 +125,15 @@ def _score(head: JobHead) -> str:
     """Return the score in the first unit, marked where it is not an SCI; or that months leave it
     out.
     """
-    if head["excluded"] is not None:
+    if head.excluded is not None:
         return LEFT_OUT
-    if not head["sci"]:
+    if not head.sci:
         return UNKNOWN
-    first, *others = head["sci"]
-    unit = first["unit"]
+    first, *others = head.sci
+    unit = first.unit
     name = unit if len(unit) <= UNIT_MOST else f"{unit[: UNIT_MOST - 1]}…"
-    figure = _figure(first["g_per_unit"]).removesuffix(f"/{unit}")
-    mark = MARK if head["conformance"] == "not-sci" else ""
+    figure = _figure(first.g_per_unit).removesuffix(f"/{unit}")
+    mark = MARK if head.conformance == "not-sci" else ""
     more = f" +{len(others)}" if others else ""
     return f"{figure}/{name}{more}{mark}"
 
@@ -141,16 +141,16 @@ def _score(head: JobHead) -> str:
 def _remedies(heads: Sequence[JobHead], short: Mapping[str, str]) -> list[str]:
     """Return what the mark means, and what can be done about it."""
     marked = [head for head in heads if _score(head).endswith(MARK)]
-    placeless = [head for head in marked if head["zone"] is None]
-    others = [head for head in marked if head["zone"] is not None]
+    placeless = [head for head in marked if head.zone is None]
+    others = [head for head in marked if head.zone is not None]
     lines = []
     if placeless:
-        where = short[placeless[0]["job_id"]]
+        where = short[placeless[0].job_id]
         lines = [
             f"{MARK} no SCI: without a grid zone the world average is used. Say where it ran:",
             f"  gramwatt job {where} --set zone=DE",
         ]
     if others:
-        where = short[others[0]["job_id"]]
+        where = short[others[0].job_id]
         lines.append(f"{MARK} no SCI: `gramwatt job {where}` says why.")
     return ["", *lines] if lines else []

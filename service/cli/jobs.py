@@ -76,21 +76,21 @@ def jobs(
             page = jobs_page(service, limit, cursor, sort=sort, **only)
         except CursorError as error:
             stop(2, f"--cursor: {error}")
-        short = short_ids(service, [head["job_id"] for head in page["jobs"]])
+        short = short_ids(service, [head.job_id for head in page.jobs])
     if as_json:
         print_json(page)
         return
     from gramwatt.service.cli.job_list import NO_JOB, job_rows
     from gramwatt.service.cli.terminal import model_lines
 
-    if page["jobs"]:
-        show(*job_rows(page["jobs"], short, shutil.get_terminal_size().columns))
+    if page.jobs:
+        show(*job_rows(page.jobs, short, shutil.get_terminal_size().columns))
     else:
         show("no job matches" if cursor or any(only.values()) else NO_JOB)
-    if page["next_cursor"]:
-        show(f"more jobs: --cursor {page['next_cursor']}", err=True)
-    if "model" in page:
-        show("", *model_lines(page["model"]))
+    if page.next_cursor:
+        show(f"more jobs: --cursor {page.next_cursor}", err=True)
+    if page.model:
+        show("", *model_lines(page.model))
 
 
 def _check_choices(**given: str | None) -> None:
@@ -183,7 +183,7 @@ def _comparable(service: Service, *documents: JobDoc) -> list[JobDoc]:
     """
     from gramwatt.service.jobs.comparison import comparable_documents
 
-    return comparable_documents(service, [document["job_id"] for document in documents])
+    return comparable_documents(service, [document.job_id for document in documents])
 
 
 def _output(
@@ -196,7 +196,7 @@ def _output(
         from gramwatt.service.cli.explain import explain
 
         explanation = explain(document, field)
-        return explanation, [explanation["text"]]
+        return explanation, [explanation.text]
     if other is None:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         return document, job_lines(document, width)

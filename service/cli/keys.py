@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 
 from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
@@ -60,10 +61,10 @@ def key_create(
     span = _span(expires)
     with admin_service(database_url) as service:
         made = create_key(service, name, scope, project or (), expires=span)
-    only = f" of {', '.join(made['projects'])}" if made["projects"] else ""
-    until = f" until {made['expires_at'][:16]}Z" if made["expires_at"] else ""
+    only = f" of {', '.join(made.projects)}" if made.projects else ""
+    until = f" until {made.expires_at[:16]}Z" if made.expires_at else ""
     show(f"key {name} ({scope}{only}{until}); it is not shown again:", err=True)
-    print(made["key"])
+    print(made.key)
 
 
 def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
@@ -75,13 +76,13 @@ def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
     if as_json:
         print_json(found)
         return
-    if not found["keys"]:
+    if not found.keys:
         show("no key; make one: gramwatt key create NAME --scope ingest")
-    for row in found["keys"]:
-        ends = "expired" if row["expired"] else f"until {(row['expires_at'] or 'revoked')[:10]}"
-        used = f"last used {row['last_used_at'][:16]}Z" if row["last_used_at"] else "never used"
-        projects = ", ".join(row["projects"]) or "all projects"
-        show(f"{row['name']}  {row['prefix']}  {row['scope']}  {projects}  {used}  {ends}")
+    for row in found.keys:
+        ends = "expired" if row.expired else f"until {(row.expires_at or 'revoked')[:10]}"
+        used = f"last used {row.last_used_at[:16]}Z" if row.last_used_at else "never used"
+        projects = ", ".join(row.projects) or "all projects"
+        show(f"{row.name}  {row.prefix}  {row.scope}  {projects}  {used}  {ends}")
 
 
 def key_rotate(
@@ -104,7 +105,7 @@ def key_rotate(
         made = rotate_key(service, name, left, expires=span)
     text = f"key {name}; the one before works for {overlap} more; this is not shown again:"
     show(text, err=True)
-    print(made["key"])
+    print(made.key)
 
 
 def key_revoke(
@@ -143,12 +144,12 @@ def key_log(
         found = audit_page(service, limit, None)
         if follow or after is not None:
             with suppress(KeyboardInterrupt):
-                _follow(service, found["entries"] if after is None else [], after or 0, as_json)
+                _follow(service, found.entries if after is None else [], after or 0, as_json)
             return
     if as_json:
         print_json(found)
         return
-    for row in found["entries"]:
+    for row in found.entries:
         show(_entry(row))
 
 
@@ -159,17 +160,17 @@ def _follow(service: Service, newest: list[AuditRow], after: int, as_json: bool)
     rows = newest[::-1]
     while True:
         for row in rows:
-            show(json.dumps(row) if as_json else _entry(row))
-            after = row["number"]
+            show(json.dumps(to_builtins(row)) if as_json else _entry(row))
+            after = row.number
         rows = entries_after(service, after)
         if not rows:
             time.sleep(FOLLOW_EVERY_S)
 
 
 def _entry(row: AuditRow) -> str:
-    credential = f" ({row['credential']})" if row["credential"] else ""
-    who = f"{row['actor']}{credential} from {row['address']}"
-    return f"{row['at'][:19]}Z  {row['action']}  {row['subject']}  by {who}"
+    credential = f" ({row.credential})" if row.credential else ""
+    who = f"{row.actor}{credential} from {row.address}"
+    return f"{row.at[:19]}Z  {row.action}  {row.subject}  by {who}"
 
 
 def login(
@@ -214,13 +215,13 @@ def session_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> N
     if as_json:
         print_json(found)
         return
-    if not found["sessions"]:
+    if not found.sessions:
         show("nobody is signed in")
-    for row in found["sessions"]:
-        projects = ", ".join(row["projects"]) or "all projects"
-        times = f"since {row['started_at'][:16]}Z until {row['expires_at'][:16]}Z"
-        who = f"{row['id']}  {row['person']}  {row['scope']}  {projects}"
-        show(f"{who}  from {row['address']}  {times}")
+    for row in found.sessions:
+        projects = ", ".join(row.projects) or "all projects"
+        times = f"since {row.started_at[:16]}Z until {row.expires_at[:16]}Z"
+        who = f"{row.id}  {row.person}  {row.scope}  {projects}"
+        show(f"{who}  from {row.address}  {times}")
 
 
 def session_end(
@@ -242,7 +243,7 @@ def session_end(
             found = end_sessions_of(service, person)
         else:
             found = end_session(service, session or "")
-    show(f"ended {found['ended']} session{'s' if found['ended'] > 1 else ''}")
+    show(f"ended {found.ended} session{'s' if found.ended > 1 else ''}")
 
 
 @contextmanager

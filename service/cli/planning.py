@@ -12,9 +12,9 @@ from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_servi
 from gramwatt.service.cli.common import job_id as job_id_of
 
 if TYPE_CHECKING:
+    from gramwatt.sci.base.document import IntensityDoc, IntensityPointDoc
     from gramwatt.sci.grid.intensity import Basis, Signal
     from gramwatt.sci.planning.plan import PlanDoc
-    from gramwatt.service.intensity.over_time import IntensityAnswer, PointAnswer
 
 SLURM, SECONDS = "slurm", "seconds"
 SHOWN = timedelta(days=1)
@@ -97,11 +97,11 @@ def plan(
     if as_json:
         print_json(answer)
     elif shape == SECONDS:
-        begins = datetime.fromisoformat(answer["plan"][0]["start"])
+        begins = datetime.fromisoformat(answer.plan[0].start)
         show(str(max(0, round((begins - datetime.now(UTC)).total_seconds()))))
     elif shape == SLURM:
         # sbatch reads a time without a zone as local time.
-        show(f"{datetime.fromisoformat(answer['plan'][0]['start']).astimezone():%Y-%m-%dT%H:%M:%S}")
+        show(f"{datetime.fromisoformat(answer.plan[0].start).astimezone():%Y-%m-%dT%H:%M:%S}")
     else:
         show(*_lines(answer))
 
@@ -110,19 +110,19 @@ def _lines(answer: PlanDoc) -> list[str]:
     """Return the plan for people: when, what it saves and whether that can be relied on."""
     from gramwatt.sci.base.formatting import plain, text
 
-    slots = [f"{s['zone']}  {_time(s['start'])} to {_time(s['end'])} UTC" for s in answer["plan"]]
-    saving, gain = answer["saving_ratio"], "no reliable gain: start at once"
-    if answer["reliable"] and saving is not None:
+    slots = [f"{s.zone}  {_time(s.start)} to {_time(s.end)} UTC" for s in answer.plan]
+    saving, gain = answer.saving_ratio, "no reliable gain: start at once"
+    if answer.reliable and saving is not None:
         low, value, high = (round(100 * saving[end]) for end in ("low", "value", "high"))
         gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
     expected, at_once = (
-        text(answer[name]) for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")
+        text(getattr(answer, name)) for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")
     )
     return [
         *slots,
         gain,
         plain(f"intensity {expected}, at once {at_once}"),
-        *(f"Notice: {notice['message']}" for notice in answer["notices"]),
+        *(f"Notice: {notice.message}" for notice in answer.notices),
     ]
 
 
@@ -184,20 +184,20 @@ def _kind(signal: str, basis: str) -> tuple[Signal, Basis]:
     return cast(Signal, signal), cast(Basis, basis)
 
 
-def _intensity_lines(answer: IntensityAnswer) -> list[str]:
+def _intensity_lines(answer: IntensityDoc) -> list[str]:
     """Return a line for each value; a stand-in of hours for which a forecast is shown is left
     out.
     """
     from gramwatt.sci.base.formatting import plain, text
 
-    def line(point: PointAnswer) -> str:
-        figure = plain(text(point["intensity_g_per_kwh"]))
-        span = f"{_time(point['start'])} to {_time(point['end'])}"
-        return f"{span}  {figure}  {point['quality']}"
+    def line(point: IntensityPointDoc) -> str:
+        figure = plain(text(point.intensity_g_per_kwh))
+        span = f"{_time(point.start)} to {_time(point.end)}"
+        return f"{span}  {figure}  {point.quality}"
 
-    expected = answer["forecast"]
-    after = expected[0]["start"] if expected else ""
-    past = [p for p in answer["points"] if not after or p["start"] < after]
-    head = f"{answer['zone']}, {answer['signal']}, {answer['basis']}, UTC"
+    expected = answer.forecast
+    after = expected[0].start if expected else ""
+    past = [p for p in answer.points if not after or p.start < after]
+    head = f"{answer.zone}, {answer.signal}, {answer.basis}, UTC"
     values = list(map(line, [*past, *expected])) or ["no value of this time is stored"]
-    return [head, *values, *(f"Notice: {notice['message']}" for notice in answer["notices"])]
+    return [head, *values, *(f"Notice: {notice.message}" for notice in answer.notices)]

@@ -53,7 +53,7 @@ def report_job(
         advice = advice_beside(service, document, chosen)
         mark = service.config.reports.decimal_mark
     for form in chosen:
-        name = f"{document['job_id']}.{form}"
+        name = f"{document.job_id}.{form}"
         content = rendering.render_job(document, form, advice, full=full, mark=mark)
         _write(output / name, content)
 
@@ -108,7 +108,7 @@ def report_month(
         document, table = read_month(text), ""
         mark = service.config.reports.decimal_mark
         if JOBS in chosen:
-            of_report = document["project"], document["revision"]
+            of_report = document.project, document.revision
             table = job_table_csv(job_table(service, month, *of_report), mark)
     for sentence in incomplete(document):
         show(f"gramwatt: {month} is not complete. {sentence}", err=True)
@@ -139,7 +139,7 @@ def report_year(
     with current_service() as service, busy("summing the year"):
         document = year_report(service, year, project)
         mark = service.config.reports.decimal_mark
-    if not document["complete"]:
+    if not document.complete:
         show(f"gramwatt: {year} is not complete: its figures may change", err=True)
     stem = f"{year}-{file_name(project)}" if project else year
     for form in chosen:

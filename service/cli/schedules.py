@@ -69,20 +69,20 @@ def _show(database_url: str | None, as_json: bool) -> None:
 def _print(found: SchedulesAnswer) -> None:
     from gramwatt.service.tasks.table import period
 
-    for row in found["schedules"]:
-        every = period(row["every_s"])
-        show(f"{row['task']:<17} every {every:<6} {_state(row)}", f"{'':<18}{row['what']}")
-    show("", "newest runs" if found["runs"] else "no run yet")
-    for run in found["runs"]:
-        show(f"{run['started_at'][:19]}Z  {run['task']:<17} {_outcome(run)}")
+    for row in found.schedules:
+        every = period(row.every_s)
+        show(f"{row.task:<17} every {every:<6} {_state(row)}", f"{'':<18}{row.what}")
+    show("", "newest runs" if found.runs else "no run yet")
+    for run in found.runs:
+        show(f"{run.started_at[:19]}Z  {run.task:<17} {_outcome(run)}")
 
 
 def _state(row: ScheduleAnswer) -> str:
-    last = row["last_run"]
+    last = row.last_run
     if last is None:
         return "never ran"
-    return f"{_outcome(last)}, last started {last['started_at'][:19]}Z"
+    return f"{_outcome(last)}, last started {last.started_at[:19]}Z"
 
 
 def _outcome(run: RunAnswer) -> str:
-    return f"{run['outcome']}: {run['error']}" if run["error"] else run["outcome"]
+    return f"{run.outcome}: {run.error}" if run.error else run.outcome

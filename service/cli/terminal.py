@@ -39,34 +39,34 @@ def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
 
     Lines longer than `width` are wrapped.
     """
-    place = document["zone"] or document["region"] or "unknown: world average intensity"
-    started = minute_text(document["started_at"])
+    place = document.zone or document.region or "unknown: world average intensity"
+    started = minute_text(document.started_at)
     rows = [
         *_warnings(document),
-        ("Job", f"{document['job_id']}  ({document['name']}, project {document['project']})"),
+        ("Job", f"{document.job_id}  ({document.name}, project {document.project})"),
         ("State", _state(document)),
-        ("Started", f"{started} UTC, {duration(document['duration_s'])}"),
+        ("Started", f"{started} UTC, {duration(document.duration_s)}"),
         ("Zone", place),
-        ("Energy", _with_range(document["energy_kwh"])),
-        ("Operational O", _with_range(document["operational_g"])),
-        ("Embodied M", _with_range(document["embodied_g"])),
-        ("Total O + M", _with_range(document["total_g"])),
+        ("Energy", _with_range(document.energy_kwh)),
+        ("Operational O", _with_range(document.operational_g)),
+        ("Embodied M", _with_range(document.embodied_g)),
+        ("Total O + M", _with_range(document.total_g)),
     ]
-    for row in document["sci"]:
-        span = span_text(row["g_per_unit"])
+    for row in document.sci:
+        span = span_text(row.g_per_unit)
         span = f"  ({span})" if span else ""
-        figure = f"{value_text(row['g_per_unit'])}{span}, R = {count_text(row['count'])}"
-        rows.append((f"SCI per {row['unit']}", figure))
-    rows += _service(document["service"])
-    rows.append(("Data quality", document["data_quality"]["grade"]))
-    rows.append(("Conformance", "; ".join([document["conformance"], *document["deviations"]])))
-    tags = ", ".join(f"{key}={value}" for key, value in sorted(document["tags"].items()))
+        figure = f"{value_text(row.g_per_unit)}{span}, R = {count_text(row.count)}"
+        rows.append((f"SCI per {row.unit}", figure))
+    rows += _service(document.service)
+    rows.append(("Data quality", document.data_quality.grade))
+    rows.append(("Conformance", "; ".join([document.conformance, *document.deviations])))
+    tags = ", ".join(f"{key}={value}" for key, value in sorted(document.tags.items()))
     rows += [("Tags", tags)] if tags else []
-    rows += [("Declared", _correction(row)) for row in document["corrections"]]
-    rows += [("Notice", f"{n['code']}: {n['message']}") for n in document["notices"]]
-    rows += _windows(document["windows"])
-    if document["zone"] is None:
-        remedy = f"gramwatt job {document['job_id']} --set zone=DE"
+    rows += [("Declared", _correction(row)) for row in document.corrections]
+    rows += [("Notice", f"{n.code}: {n.message}") for n in document.notices]
+    rows += _windows(document.windows)
+    if document.zone is None:
+        remedy = f"gramwatt job {document.job_id} --set zone=DE"
         rows.append(("To do", f"declare where it ran, such as: {remedy}"))
     return _aligned(rows, width)
 
@@ -74,15 +74,15 @@ def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
 def _service(service: ServiceDoc | None) -> list[tuple[str, str]]:
     """Return what the energy of a service was for; nothing of a job that is none."""
     return [
-        (f"For {part['part']}", f"{text(kwh(part['energy_j']))}, {text(part['total_g'])}")
-        for part in (service["total"]["parts"] if service else ())
+        (f"For {part.part}", f"{text(kwh(part.energy_j))}, {text(part.total_g)}")
+        for part in (service.total.parts if service else ())
     ]
 
 
 def _correction(row: CorrectionDoc) -> str:
-    reason = f" ({row['reason']})" if row["reason"] and row["field"] != "excluded" else ""
+    reason = f" ({row.reason})" if row.reason and row.field != "excluded" else ""
     change = f"{value_of(row, 'value')}, was {value_of(row, 'old')}"
-    return f"{row['field']} {change}; {row['by']}, {minute_text(row['at'])} UTC{reason}"
+    return f"{row.field} {change}; {row.by}, {minute_text(row.at)} UTC{reason}"
 
 
 def _windows(windows: Sequence[WindowDoc]) -> list[tuple[str, str]]:
@@ -93,83 +93,83 @@ def _windows(windows: Sequence[WindowDoc]) -> list[tuple[str, str]]:
 
 
 def _window(window: WindowDoc) -> str:
-    length_s = (parse_time(window["end"]) - parse_time(window["start"])).total_seconds()
-    figures = "too short to measure" if window["below_resolution"] else text(window["energy_kwh"])
-    more = [window["total_g"], *window["energy_j_per_unit"].values()]
+    length_s = (parse_time(window.end) - parse_time(window.start)).total_seconds()
+    figures = "too short to measure" if window.below_resolution else text(window.energy_kwh)
+    more = [window.total_g, *window.energy_j_per_unit.values()]
     parts = [value_text(figure) for figure in more if figure]
-    return ", ".join([window["name"], duration(length_s), figures, *parts])
+    return ", ".join([window.name, duration(length_s), figures, *parts])
 
 
 def model_lines(model: ModelDoc) -> list[str]:
     """Return all runs of a model: each part's sums and scores, and why they may not be the
     whole.
     """
-    rows = [("Model", f"{model['model_id']}, {model['jobs']} runs")]
-    for part in model["parts"]:
-        states = ", ".join(f"{count} {state}" for state, count in sorted(part["states"].items()))
+    rows = [("Model", f"{model.model_id}, {model.jobs} runs")]
+    for part in model.parts:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(part.states.items()))
         rows += [
-            (f"As {part['persona']}", f"{part['jobs']} runs ({states}), {part['conformance']}"),
-            ("  Energy", _with_range(part["energy_kwh"])),
-            ("  Total O + M", _with_range(part["total_g"])),
+            (f"As {part.persona}", f"{part.jobs} runs ({states}), {part.conformance}"),
+            ("  Energy", _with_range(part.energy_kwh)),
+            ("  Total O + M", _with_range(part.total_g)),
         ]
-        rows += [(f"    of {kind}", _with_range(part["by_kind"][kind])) for kind in part["by_kind"]]
-        for row in part["sci"]:
-            figure = f"{value_text(row['g_per_unit'])}, R = {count_text(row['count'])}"
-            rows.append((f"  SCI per {row['unit']}", figure))
-    rows += [("Missing", why) for why in model["missing"]]
+        rows += [(f"    of {kind}", _with_range(part.by_kind[kind])) for kind in part.by_kind]
+        for row in part.sci:
+            figure = f"{value_text(row.g_per_unit)}, R = {count_text(row.count)}"
+            rows.append((f"  SCI per {row.unit}", figure))
+    rows += [("Missing", why) for why in model.missing]
     return _aligned(rows)
 
 
 def comparison_lines(found: ComparisonDoc) -> list[str]:
     """Two scores side by side: the ratio, the verdict, and the effect of each term."""
-    unit, per = found["unit"], f"gCO2e/{found['unit']}"
-    sides = {"Before": found["before"], "After": found["after"]}
+    unit, per = found.unit, f"gCO2e/{found.unit}"
+    sides = {"Before": found.before, "After": found.after}
     rows = []
     for name, side in sides.items():
-        figure = f"{value_text(side['g_per_unit'])}  ({span_text(side['g_per_unit']) or 'exact'}), "
-        rows.append((name, f"{figure}R = {count_text(side['count'])} {unit}"))
-        rows.append(("", f"job {side['job_id']}"))
-    rows += [("Ratio", _with_range(found["ratio"])), *_by_hour(found)]
-    equal = "" if found["ratio_by_hour"] is None else f"{AT_EQUAL}; {CARBON_UNKNOWN}"
-    rows.append(("Verdict", f"{found['verdict']}{equal}"))
-    rows.append(("Change", f"{found['change_g_per_unit']:+.3g} {per}"))
+        figure = f"{value_text(side.g_per_unit)}  ({span_text(side.g_per_unit) or 'exact'}), "
+        rows.append((name, f"{figure}R = {count_text(side.count)} {unit}"))
+        rows.append(("", f"job {side.job_id}"))
+    rows += [("Ratio", _with_range(found.ratio)), *_by_hour(found)]
+    equal = "" if found.ratio_by_hour is None else f"{AT_EQUAL}; {CARBON_UNKNOWN}"
+    rows.append(("Verdict", f"{found.verdict}{equal}"))
+    rows.append(("Change", f"{found.change_g_per_unit:+.3g} {per}"))
     rows += [
         (f"  by {term}", f"{effect + 0.0:+.3g} {per}")
-        for term, effect in found["effects_g_per_unit"].items()
+        for term, effect in found.effects_g_per_unit.items()
     ]
-    rows.append(("What moved most", found["moved"] or "nothing"))
+    rows.append(("What moved most", found.moved or "nothing"))
     return _aligned(rows, shutil.get_terminal_size().columns)
 
 
 def runs_lines(found: RunsComparisonDoc) -> list[str]:
     """Runs of two sides: each side, the ratio, the verdict in words, and each term's effect."""
-    unit, per = found["unit"], f"gCO2e/{found['unit']}"
+    unit, per = found.unit, f"gCO2e/{found.unit}"
     rows = [
-        *_runs_rows("Before", found["before"], unit),
-        *_runs_rows("After", found["after"], unit),
+        *_runs_rows("Before", found.before, unit),
+        *_runs_rows("After", found.after, unit),
     ]
-    rows += [("Verdict", found["text"]), ("Ratio", _with_range(found["ratio"])), *_by_hour(found)]
-    if found["repetition_ratio"] is not None:
-        rows.append(("  measurement", span_text(found["measurement_ratio"]) or "exact"))
-        rows.append(("  repetition", span_text(found["repetition_ratio"]) or "exact"))
-    rows.append(("Change", f"{found['change_g_per_unit']:+.3g} {per}"))
-    effects = found["effects_g_per_unit"]
+    rows += [("Verdict", found.text), ("Ratio", _with_range(found.ratio)), *_by_hour(found)]
+    if found.repetition_ratio is not None:
+        rows.append(("  measurement", span_text(found.measurement_ratio) or "exact"))
+        rows.append(("  repetition", span_text(found.repetition_ratio) or "exact"))
+    rows.append(("Change", f"{found.change_g_per_unit:+.3g} {per}"))
+    effects = found.effects_g_per_unit
     rows += [(f"  by {term}", f"{effect:+.3g} {per}") for term, effect in effects.items()]
     return _aligned(rows, shutil.get_terminal_size().columns)
 
 
 def _by_hour(found: ScoreChangeDoc) -> list[tuple[str, str]]:
     """Return what is known of the ratio of carbon, where it is less than that of the rest."""
-    by_hour = found["ratio_by_hour"]
+    by_hour = found.ratio_by_hour
     return [] if by_hour is None else [("  by hour", span_text(by_hour))]
 
 
 def _runs_rows(name: str, side: RunsDoc, unit: str) -> list[tuple[str, str]]:
-    runs = side["runs"]
-    what = f"job {runs[0]['job_id']}"
+    runs = side.runs
+    what = f"job {runs[0].job_id}"
     if len(runs) > 1:
-        what = f"{len(runs)} runs, {side['scatter'] or 0:.1%} apart (standard deviation)"
-    figure = f"{text(side['g_per_unit'])}, R = {count_text(side['count'])} {unit}"
+        what = f"{len(runs)} runs, {side.scatter or 0:.1%} apart (standard deviation)"
+    figure = f"{text(side.g_per_unit)}, R = {count_text(side.count)} {unit}"
     return [(name, figure), ("", what)]
 
 
@@ -185,18 +185,18 @@ def _aligned(rows: Sequence[tuple[str, str]], width: int | None = None) -> list[
 
 
 def _warnings(document: JobDoc) -> list[tuple[str, str]]:
-    excluded = document["excluded"]
+    excluded = document.excluded
     left_out = [] if excluded is None else [("Left out", f"of months: {excluded}")]
-    synthetic = any(notice["code"] == "meter-synthetic" for notice in document["notices"])
+    synthetic = any(notice.code == "meter-synthetic" for notice in document.notices)
     warning = "readings come from a synthetic meter: this is not an SCI score"
     return [*left_out, *([("Warning", warning)] if synthetic else [])]
 
 
 def _state(document: JobDoc) -> str:
-    code = document["exit_code"]
+    code = document.exit_code
     ended = f", exit code {code}" if code is not None else ""
-    status = "provisional" if document["provisional"] else "final"
-    return f"{document['state']}{ended}, revision {document['revision']}, {status}"
+    status = "provisional" if document.provisional else "final"
+    return f"{document.state}{ended}, revision {document.revision}, {status}"
 
 
 def _with_range(figure: QuantityDoc | None) -> str:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.catalog.catalog import Catalog
@@ -50,7 +51,7 @@ DEFAULT_EXPERIMENT = "5b0fa12a-3dd7-45bb-9766-cc326314d9f1"
 """The experiment of a run for which none was set."""
 
 
-class ImportAnswer(TypedDict):
+class ImportAnswer(Struct):
     """What became of the rows: ids of new and changed jobs, and rows that made none."""
 
     imported: list[str]
@@ -95,24 +96,18 @@ def import_csv(
     Times without an offset are of `zone`, else of this machine. `progress` is told how many of how
     many runs are done. Raises NotCodecarbonError, or OSError for a file that cannot be read.
     """
-    answer: ImportAnswer = {
-        "imported": [],
-        "updated": [],
-        "duplicate": 0,
-        "superseded": 0,
-        "rejected": [],
-    }
-    rows = _longest(_rows(path, zone, answer["rejected"]), answer)
+    answer = ImportAnswer(imported=[], updated=[], duplicate=0, superseded=0, rejected=[])
+    rows = _longest(_rows(path, zone, answer.rejected), answer)
     for done, row in enumerate(rows):
         progress(done, len(rows))
         try:
             _import_row(service, row, answer)
         except RecordError as error:
-            answer["rejected"].append(_rejected(row.line, error.code, error.message))
+            answer.rejected.append(_rejected(row.line, error.code, error.message))
         except UseCaseError as error:
-            answer["rejected"].append(_rejected(row.line, error.code, str(error)))
+            answer.rejected.append(_rejected(row.line, error.code, str(error)))
     progress(len(rows), len(rows))
-    answer["rejected"].sort(key=lambda item: item["line"])
+    answer.rejected.sort(key=lambda item: item.line)
     return answer
 
 
@@ -200,9 +195,9 @@ def _longest(rows: Iterable[_Row], answer: ImportAnswer) -> Sequence[_Row]:
     for row in rows:
         known = found.get(row.job_id)
         if known is not None and known.writer == row.writer:
-            answer["duplicate"] += 1
+            answer.duplicate += 1
             continue
-        answer["superseded"] += known is not None
+        answer.superseded += known is not None
         if known is None or row.length > known.length:
             found[row.job_id] = row
     return list(found.values())
@@ -219,13 +214,13 @@ def _import_row(service: Service, row: _Row, answer: ImportAnswer) -> None:
         if isinstance(record, IntervalRecord):
             check_energy(record.energy_j, record.length_s, record.device_id.partition("-")[0])
     taken = ingest(service, row.job_id, lines)
-    if taken["rejected"]:
-        first = taken["rejected"][0]
-        raise RecordError(first["message"], code=first["code"])
-    if not taken["accepted"]:
-        answer["duplicate"] += 1
+    if taken.rejected:
+        first = taken.rejected[0]
+        raise RecordError(first.message, code=first.code)
+    if not taken.accepted:
+        answer.duplicate += 1
     else:
-        answer["imported" if known is None else "updated"].append(row.job_id)
+        getattr(answer, "imported" if known is None else "updated").append(row.job_id)
 
 
 def _records(row: _Row, started: datetime, catalog: Catalog) -> list[AnyRecord]:
@@ -267,4 +262,4 @@ def _records(row: _Row, started: datetime, catalog: Catalog) -> list[AnyRecord]:
 
 
 def _rejected(line: int, code: str, message: str) -> Rejected:
-    return {"line": line, "code": code, "message": message}
+    return Rejected(line=line, code=code, message=message)

@@ -5,7 +5,9 @@ Command and API print these shapes as they are.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, get_args
+from typing import Literal, get_args
+
+from msgspec import UNSET, Struct, UnsetType
 
 from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.revisions import RevisionChangeDoc
@@ -16,7 +18,7 @@ JobState = Literal["running", "completed", "failed", "killed", "lost"]
 JOB_STATES: tuple[str, ...] = get_args(JobState)
 
 
-class Rejected(TypedDict):
+class Rejected(Struct):
     """A journal line that was refused: its number from 1, a code and a sentence."""
 
     line: int
@@ -24,7 +26,7 @@ class Rejected(TypedDict):
     message: str
 
 
-class Acknowledged(TypedDict):
+class Acknowledged(Struct):
     """Highest sequence number up to which every line of a writer has arrived; 0 for none."""
 
     node: str
@@ -32,7 +34,7 @@ class Acknowledged(TypedDict):
     seq: int
 
 
-class IngestAnswer(TypedDict):
+class IngestAnswer(Struct):
     """What became of an upload's lines.
 
     `rejected` lists the first 100; `rejected_count` is how many there were, `rejected_codes` by
@@ -47,23 +49,23 @@ class IngestAnswer(TypedDict):
     acknowledged: list[Acknowledged]
 
 
-class JobsPage(TypedDict):
+class JobsPage(Struct):
     """A page of jobs, newest first; `next_cursor` is null at the end."""
 
     jobs: list[JobHead]
     next_cursor: str | None
 
 
-class JobsAnswer(JobsPage, total=False):
+class JobsAnswer(JobsPage):
     """A page of jobs; on the first page of a `model_id`, `model` are the sums of all its runs.
 
     Those of more than 2 000 runs that changed since are there with `wait=sums` alone.
     """
 
-    model: ModelDoc
+    model: ModelDoc | UnsetType = UNSET
 
 
-class DeletedJob(TypedDict):
+class DeletedJob(Struct):
     """The record of a deletion."""
 
     job_id: str
@@ -72,7 +74,7 @@ class DeletedJob(TypedDict):
     reason: str | None
 
 
-class RevisionRow(TypedDict):
+class RevisionRow(Struct):
     """One score revision: when and why it was made, by which versions, and its main figures.
 
     `change` is what differs from the revision before; null for the first.
@@ -89,14 +91,14 @@ class RevisionRow(TypedDict):
     change: RevisionChangeDoc | None
 
 
-class RevisionsAnswer(TypedDict):
+class RevisionsAnswer(Struct):
     """A page of a job's revisions, newest first."""
 
     revisions: list[RevisionRow]
     next_cursor: str | None
 
 
-class IntervalRow(TypedDict):
+class IntervalRow(Struct):
     """Energy [J] of one device over [start, end), as it stands after all uploads."""
 
     node: str
@@ -112,14 +114,14 @@ class IntervalRow(TypedDict):
     profile: dict[str, float]
 
 
-class IntervalsAnswer(TypedDict):
+class IntervalsAnswer(Struct):
     """A page of a job's intervals in order of time."""
 
     intervals: list[IntervalRow]
     next_cursor: str | None
 
 
-class ProjectSummary(TypedDict):
+class ProjectSummary(Struct):
     """One project: how many jobs it has, how many run, and when the newest started.
 
     A project that was declared and has no job yet has no such time.
@@ -131,7 +133,7 @@ class ProjectSummary(TypedDict):
     last_started_at: str | None
 
 
-class ProjectsAnswer(TypedDict):
+class ProjectsAnswer(Struct):
     """A page of projects by name."""
 
     projects: list[ProjectSummary]

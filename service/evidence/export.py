@@ -48,7 +48,6 @@ from gramwatt.service.evidence.verify import (
     AboutDoc,
     Bundle,
     Progress,
-    normal,
     read_key,
 )
 from gramwatt.service.intensity.lookup import StoredIntensity
@@ -59,6 +58,7 @@ from gramwatt.service.months.report import month_report
 from gramwatt.service.months.stored import month_made_of
 from gramwatt.service.months.sums.keeping import read_rows
 from gramwatt.service.months.sums.part import SUMMED, PartRow
+from gramwatt.service.store.documents import as_stored
 from gramwatt.service.store.models import Job, JobMonth, is_pending
 
 JOBS_MOST = (FILES_MOST - 100) // len(OF_JOB)
@@ -93,17 +93,17 @@ def export(
         else:
             of = service.of_project(project)
             jobs = {job_id: _add_job(of, files, job_id) for job_id in progress([name])}
-        about: AboutDoc = {
-            "format": FORMAT,
-            "kind": kind,
-            "id": name,
-            "project": project,
-            "made_by": f"gramwatt {__version__}",
-            "catalog_version": service.catalog.version,
-            "issuer": service.config.reports.statement(),
-            "jobs": jobs,
-            "without_journal": [n for n in jobs if f"jobs/{n}/{OF_JOB[0]}" not in files.places],
-        }
+        about: AboutDoc = AboutDoc(
+            format=FORMAT,
+            kind=kind,
+            id=name,
+            project=project,
+            made_by=f"gramwatt {__version__}",
+            catalog_version=service.catalog.version,
+            issuer=service.config.reports.statement(),
+            jobs=jobs,
+            without_journal=[n for n in jobs if f"jobs/{n}/{OF_JOB[0]}" not in files.places],
+        )
         files.add(ABOUT, _as_json(about))
         if service.catalog.overlay is not None and service.config.overlay is not None:
             files.add(OVERLAY, service.config.overlay.read_bytes())
@@ -223,7 +223,7 @@ def _add_job(service: Service, files: _Staged, job_id: str, *, bare_too: bool = 
         files.add(f"{where}/{OF_JOB[0]}", inputs.journal().encode())
         files.add(f"{where}/{OF_JOB[1]}", _as_json(inputs.to_doc()))
     files.add(f"{where}/{OF_JOB[2]}", _as_json(document))
-    return document["revision"]
+    return document.revision
 
 
 def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
@@ -235,23 +235,23 @@ def scored_inputs(service: Service, job_id: str) -> tuple[ScoreInputs, JobDoc]:
     """
     for _ in range(TRIES):
         stored = job_document(service, job_id, names=False).document
-        if stored["state"] == "running":
+        if stored.state == "running":
             raise StillRunsError(f"job {job_id!r} still runs; export it when it has ended")
         with service.store.read() as session:
             job = find_job(session, job_id)
             records, corrections = journal_of(session, job), corrections_of(session, job)
         inputs = ScoreInputs(
             tuple(records),
-            stored["revision"],
+            stored.revision,
             tuple(corrections),
             service.config.lifetime_years,
             zone=service.config.zone,
-            provisional=stored["provisional"],
+            provisional=stored.provisional,
         )
         recorder = Recorder(StoredIntensity(service))
         document = inputs.score_with(service.catalog, recorder)
         inputs = replace(inputs, intensity=tuple(recorder.asked))
-        if normal(document) == stored:
+        if as_stored(document) == stored:
             return inputs, stored
         _, changed = rescore(service, job_id, REASON)
         if not changed:
@@ -284,6 +284,5 @@ def _parts_text(parts: Iterable[PartRow]) -> bytes:
 
 
 def _as_json(document: object) -> bytes:
-    """Return a document as readable JSON; NaN and infinity have no place in it."""
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return msgspec.json.format(text.encode(), indent=1) + b"\n"
+    """Return a document as readable JSON."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"

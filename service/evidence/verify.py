@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 from zoneinfo import ZoneInfo
 
 import msgspec
+from msgspec import Struct
 
 from gramwatt.collectors.common.files import replace_text, why
 from gramwatt.sci.analysis.documents import MarketFactor, StatementDoc
@@ -34,7 +35,7 @@ from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.journal.records import LINE_MAX_B
 from gramwatt.sci.score.inputs import ANNUAL, ScoreInputs
 from gramwatt.service.months.sums.part import PartRow, parts_of
-from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.documents import as_stored, to_text
 from gramwatt.service.store.timestamps import to_us
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class KeyFileError(Exception):
     """A key file that cannot be used; the message is a sentence for people."""
 
 
-class AboutDoc(TypedDict):
+class AboutDoc(Struct):
     """The content of evidence.json; `without_journal` are jobs whose intervals were deleted."""
 
     format: int
@@ -136,6 +137,14 @@ class AboutDoc(TypedDict):
 def normal(document: object) -> Any:
     """Return a document as it is after it was written and read as JSON."""
     return msgspec.json.decode(to_text(document))
+
+
+def _job_of(name: str, stated: object) -> JobDoc:
+    """Return the document of a job in a file of a bundle; raises EvidenceError for another one."""
+    try:
+        return msgspec.convert(stated, JobDoc)
+    except msgspec.ValidationError as error:
+        raise EvidenceError(name, f"is not the document of a job: {error}") from None
 
 
 class Bundle:
@@ -340,7 +349,7 @@ class _Check:
 
     def verdict_over(self, progress: Progress) -> Verdict:
         """Score every job again, sum the month again, and return what was found."""
-        ids, verdict = list(self.about["jobs"]), self.verdict
+        ids, verdict = list(self.about.jobs), self.verdict
         for number, job_id in enumerate(progress(ids)):
             document = self._job(job_id)
             try:
@@ -353,7 +362,7 @@ class _Check:
             scores = "the score" if self.equal == 1 else f"{self.equal} scores"
             verdict.equal.append(f"every figure of {scores}, scored again")
         rest: list[str] = []
-        if self.about["kind"] == MONTH and len(self.names) == len(ids):
+        if self.about.kind == MONTH and len(self.names) == len(ids):
             try:
                 rest = self._compare_month(ids)
             except EvidenceError:
@@ -374,7 +383,7 @@ class _Check:
             about = msgspec.convert(about, AboutDoc)
         except msgspec.ValidationError as error:
             raise EvidenceError(ABOUT, f"does not say what the bundle holds: {error}") from None
-        if about["kind"] == JOB and (list(about["jobs"]) != [about["id"]]):
+        if about.kind == JOB and (list(about.jobs) != [about.id]):
             raise EvidenceError(ABOUT, "names other jobs than its own")
         return about
 
@@ -408,10 +417,10 @@ class _Check:
         """Return the document of a job, computed from its inputs; None where it cannot be."""
         name, verdict = f"jobs/{job_id}/{OF_JOB[2]}", self.verdict
         stated = self.bundle.document(name)
-        if job_id in self.about["without_journal"] and self.about["kind"] == MONTH:
+        if job_id in self.about.without_journal and self.about.kind == MONTH:
             text = "its intervals were deleted, so it cannot be scored again"
             verdict.not_compared.append(f"{name}: {text}")
-            return cast(JobDoc, stated)
+            return _job_of(name, stated)
         try:
             document = self._scored(job_id)
         except Exception as error:  # whatever a stranger wrote into the inputs
@@ -419,7 +428,7 @@ class _Check:
             verdict.wrong.append(f"jobs/{job_id}: cannot be scored again: {reason}")
             return None
         self._accept_versions(stated, document)
-        self.equal += self._is_equal(name, stated, document)
+        self.equal += self._is_equal(name, stated, normal(document))
         return document
 
     def _scored(self, job_id: str) -> JobDoc:
@@ -431,35 +440,35 @@ class _Check:
         self.corrections += bool(inputs.corrections)
         points = (point for query in inputs.intensity for point in query.points)
         self.imported += any(point.quality not in ANNUAL for point in points)
-        return cast(JobDoc, normal(inputs.score(self.catalog)))
+        return as_stored(inputs.score(self.catalog))
 
     def _accept_versions(self, stated: Any, document: JobDoc) -> None:
         """Take the versions of a score as stated, and name those that are not the ones of here."""
-        method: Any = document["method"]
+        method = document.method
         by = stated.get("method") if isinstance(stated, dict) else None
         for version in VERSIONS:
             other = by.get(version) if isinstance(by, dict) else None
-            if isinstance(other, str) and other != method[version]:
-                text = f"{version} is {other[:40]}, and {method[version]} here"
+            if isinstance(other, str) and other != getattr(method, version):
+                text = f"{version} is {other[:40]}, and {getattr(method, version)} here"
                 if text not in self.verdict.versions:
                     self.verdict.versions.append(text)
-                method[version] = other
+                setattr(method, version, other)
 
     def _keep(self, number: int, document: JobDoc) -> None:
         """Keep a job's part of the month, if the bundle is of one."""
-        if self.about["kind"] == MONTH:
-            started_us = to_us(datetime.fromisoformat(document["started_at"]))
-            part = parts_of(document).get(self.about["id"])
+        if self.about.kind == MONTH:
+            started_us = to_us(datetime.fromisoformat(document.started_at))
+            part = parts_of(document).get(self.about.id)
             if part is not None:
-                who = (number, document["job_id"], started_us)
+                who = (number, document.job_id, started_us)
                 self.rows.append(PartRow(*who, part.texts, part.numbers))
-        self.names[document["job_id"]] = document["name"]
+        self.names[document.job_id] = document.name
 
     def _compare_month(self, ids: Sequence[str]) -> list[str]:
         """Report figures of the month that are not sums over its jobs; return the other fields."""
         from gramwatt.service.months.sums.month import MonthSums
 
-        month = self.about["id"]
+        month = self.about.id
         stated = self.bundle.document(MONTH_FILE)
         sums = MonthSums(month, [self.rows])
         top = [months_of(self._top(ids[number]))[month].head() for number in sums.top()]
@@ -468,9 +477,9 @@ class _Check:
         factors = ((row["zone"], row["factor_g_per_kwh"]) for row in stated["market_based"])
         market = {zone: MarketFactor(of["value"], of["source"]) for zone, of in factors}
         own = sums.fields(earlier, market_factors=market)
-        fields = {"month": month, "project": self.about["project"], **own}
-        for row in (row for limit in fields["grade_limits"] for row in limit["jobs"]):
-            row["name"] = self.names[row["job_id"]]
+        fields = {"month": month, "project": self.about.project, **own}
+        for row in (row for limit in fields["grade_limits"] for row in limit.jobs):
+            row.name = self.names[row.job_id]
         made = normal({**fields, "top_jobs": top})
         compared = COMPARED
         if before is None or stated.get("compared_days") is not None:
@@ -487,8 +496,9 @@ class _Check:
         return [name for name in stated if name not in made and name not in compared]
 
     def _top(self, job_id: str) -> JobDoc:
-        if job_id in self.about["without_journal"]:
-            return cast(JobDoc, self.bundle.document(f"jobs/{job_id}/{OF_JOB[2]}"))
+        if job_id in self.about.without_journal:
+            name = f"jobs/{job_id}/{OF_JOB[2]}"
+            return _job_of(name, self.bundle.document(name))
         return self._scored(job_id)
 
     def _is_equal(self, name: str, stated: Any, computed: Any) -> bool:
@@ -505,10 +515,10 @@ class _Check:
 
     def _foreign(self) -> list[str]:
         """Return the files that nothing was computed from."""
-        jobs, is_month = self.about["jobs"], self.about["kind"] == MONTH
+        jobs, is_month = self.about.jobs, self.about.kind == MONTH
         names = {ABOUT, OVERLAY, SUMS, SIGNATURE} | ({MONTH_FILE, BEFORE} if is_month else set())
         for job_id in jobs:
-            bare = job_id in self.about["without_journal"] and is_month
+            bare = job_id in self.about.without_journal and is_month
             names |= {f"jobs/{job_id}/{name}" for name in (OF_JOB[2:] if bare else OF_JOB)}
         return sorted(self.bundle.entries.keys() - names)
 
@@ -517,7 +527,7 @@ class _Check:
         text = "The records: that meters and counters showed what the journals say"
         if self.corrections:
             text += f", and what people declared later of {jobs_text(self.corrections)}"
-        if bare := self.about["without_journal"]:
+        if bare := self.about.without_journal:
             text += f"; the scores of {jobs_text(len(bare))} without intervals, as stated"
         return f"{text}; place, PUE and unit, as declared."
 
@@ -532,8 +542,8 @@ class _Check:
 
     def _trusted(self, rest: Sequence[str]) -> str:
         """Return what is taken on trust of the issuer, as a line."""
-        issuer = self.about["issuer"]
-        names = [issuer["organisation"], issuer["accountable"], issuer["contact"]]
+        issuer = self.about.issuer
+        names = [issuer.organisation, issuer.accountable, issuer.contact]
         text = f"The issuer, {', '.join(name for name in names if name) or 'who is not named'}: "
         if self.signed:
             text += "the key is the one given"

@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
-from gramwatt.sci.base.notices import NoticeDoc
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.grid.plausible import LARGEST, remark, wrong_unit
 from gramwatt.service.config import PROVIDERS
@@ -54,7 +57,7 @@ class Origin(NamedTuple):
     link: str | None = None
 
 
-class IntensityAdded(TypedDict):
+class IntensityAdded(Struct):
     """What an import did: its points and their span, and how many days were new.
 
     `used` is false for a signal and basis that no score or plan uses. `notices` say what is
@@ -70,7 +73,7 @@ class IntensityAdded(TypedDict):
     days: int
     days_new: int
     used: bool
-    notices: list[NoticeDoc]
+    notices: list[Notice]
 
 
 class IntensityImport(IntensityAdded):
@@ -102,7 +105,7 @@ def import_csv(
     last = start + step * len(values) - timedelta(seconds=1)
     row |= {"first_day": start.toordinal(), "last_day": last.toordinal()}
     digest = _note(service, file, row, by or service.caller.name)
-    return {"sha256": digest, **added}
+    return IntensityImport(**asdict(added), sha256=digest)
 
 
 def import_points(
@@ -128,18 +131,18 @@ def _kept(
     seconds = round(step.total_seconds())
     new = keep(service, series, seconds, "hourly", start, values)
     end = start + step * len(values)
-    return {
-        "zone": series.zone,
-        "points": len(values),
-        "unknown": sum(map(math.isnan, values)),
-        "start": f"{start:%Y-%m-%dT%H:%M:%SZ}",
-        "end": f"{end:%Y-%m-%dT%H:%M:%SZ}",
-        "step_minutes": seconds // 60,
-        "days": (end - timedelta(seconds=1)).toordinal() - start.toordinal() + 1,
-        "days_new": new,
-        "used": (series.signal, series.basis) == SCORED,
-        "notices": [notice.to_doc() for notice in notices],
-    }
+    return IntensityAdded(
+        zone=series.zone,
+        points=len(values),
+        unknown=sum(map(math.isnan, values)),
+        start=f"{start:%Y-%m-%dT%H:%M:%SZ}",
+        end=f"{end:%Y-%m-%dT%H:%M:%SZ}",
+        step_minutes=seconds // 60,
+        days=(end - timedelta(seconds=1)).toordinal() - start.toordinal() + 1,
+        days_new=new,
+        used=(series.signal, series.basis) == SCORED,
+        notices=list(notices),
+    )
 
 
 def _note(service: Service, file: Path, row: Mapping[str, Any], by: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import TypedDict
 
-from gramwatt.sci.base.notices import Notice, NoticeDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.document import IntensityDoc, IntensityPointDoc, IntensitySeriesDoc
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
 from gramwatt.sci.planning.hours import moment_of
 from gramwatt.sci.planning.outlook import Outlook
@@ -21,41 +20,6 @@ LONGEST = timedelta(days=31)
 _QUALITY: dict[str, Quality] = {"forecast": "forecast", "history-profile": "profile"}
 
 
-class PointAnswer(TypedDict):
-    """Mean intensity over [start, end), and how it is known."""
-
-    start: str
-    end: str
-    quality: str
-    intensity_g_per_kwh: QuantityDoc
-
-
-class StoredDoc(TypedDict):
-    """A series that is stored for a zone, and whether scores and plans use it."""
-
-    signal: str
-    basis: str
-    provider: str
-    used: bool
-
-
-class IntensityAnswer(TypedDict):
-    """Intensity of a zone over a span, in order of time.
-
-    The points of the signal and basis that scores use cover it without a gap; of others there are
-    those that are stored. `forecast` is what plans expect of the span's hours from now on; empty
-    where nothing is known but the annual value. `stored` are all series with values in the span.
-    """
-
-    zone: str
-    signal: str
-    basis: str
-    points: list[PointAnswer]
-    forecast: list[PointAnswer]
-    stored: list[StoredDoc]
-    notices: list[NoticeDoc]
-
-
 def intensity_over(
     service: Service,
     zone: str,
@@ -63,7 +27,7 @@ def intensity_over(
     end: datetime,
     signal: Signal = "average",
     basis: Basis = "lifecycle",
-) -> IntensityAnswer:
+) -> IntensityDoc:
     """Return what scores use over [start, end), and what plans expect; or what is stored of another
     signal or basis. Raises LookupFailed.
     """
@@ -75,23 +39,23 @@ def intensity_over(
     else:
         points = list(lookup.stored(zone, start, end))
     stored = series_of(service, key, start, end)
-    return {
-        "zone": key,
-        "signal": points[0].signal if points else signal,
-        "basis": points[0].basis if points else basis,
-        "points": list(map(_doc, points)),
-        "forecast": list(map(_doc, expected)),
-        "stored": [
-            {
-                "signal": one.signal,
-                "basis": one.basis,
-                "provider": one.provider,
-                "used": (one.signal, one.basis) == SCORED,
-            }
+    return IntensityDoc(
+        zone=key,
+        signal=points[0].signal if points else signal,
+        basis=points[0].basis if points else basis,
+        points=list(map(_doc, points)),
+        forecast=list(map(_doc, expected)),
+        stored=[
+            IntensitySeriesDoc(
+                signal=one.signal,
+                basis=one.basis,
+                provider=one.provider,
+                used=(one.signal, one.basis) == SCORED,
+            )
             for one in stored
         ],
-        "notices": [notice.to_doc() for notice in _notices(key, points, stored)],
-    }
+        notices=list(_notices(key, points, stored)),
+    )
 
 
 def unused_text(zone: str, kinds: str) -> str:
@@ -137,10 +101,10 @@ def _steps(found: Outlook, start: datetime, end: datetime) -> Iterator[Intensity
             yield IntensityPoint(found.zone, left, right, figure, quality)
 
 
-def _doc(point: IntensityPoint) -> PointAnswer:
-    return {
-        "start": f"{point.start:%Y-%m-%dT%H:%M:%SZ}",
-        "end": f"{point.end:%Y-%m-%dT%H:%M:%SZ}",
-        "quality": point.quality,
-        "intensity_g_per_kwh": point.intensity.to_doc(),
-    }
+def _doc(point: IntensityPoint) -> IntensityPointDoc:
+    return IntensityPointDoc(
+        start=f"{point.start:%Y-%m-%dT%H:%M:%SZ}",
+        end=f"{point.end:%Y-%m-%dT%H:%M:%SZ}",
+        quality=point.quality,
+        intensity_g_per_kwh=point.intensity.to_doc(),
+    )

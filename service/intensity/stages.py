@@ -25,8 +25,8 @@ def when_better_known(service: Service, document: JobDoc, *, first: bool) -> int
 
     `first` is true for the first score of a job, which may come in long after its end.
     """
-    ended = document["ended_at"]
-    shares = document["data_quality"]["intensity"]
+    ended = document.ended_at
+    shares = document.data_quality.intensity
     if ended is None or not set(shares) - set(FINAL):
         return None
     settings = service.config.intensity
@@ -34,7 +34,7 @@ def when_better_known(service: Service, document: JobDoc, *, first: bool) -> int
         return None
     from gramwatt.service.providers.chain import is_live  # loads an HTTP client
 
-    zones = (service.catalog.zone(zone).zone for zone in document["method"]["zones"])
+    zones = (service.catalog.zone(zone).zone for zone in document.method.zones)
     if not any(is_live(settings, zone) for zone in zones):
         return None
     now, end = service.now(), parse_time(ended)

@@ -56,8 +56,8 @@ def _run(document: JobDoc) -> tuple[float, tuple[float, ...]]:
     Time without a reading counts as time without power; no part where no energy is known.
     """
     sums: dict[tuple[str, str], float] = defaultdict(float)
-    for row in document["series"]:
-        sums[row["start"], row["end"]] += row["energy_j"]
+    for row in document.series:
+        sums[row.start, row.end] += row.energy_j
     spans = [
         (parse_time(start), parse_time(end), joules)
         for (start, end), joules in sorted(sums.items())

@@ -29,7 +29,7 @@ def comparison(
     """
     found = comparable_documents(service, [*before, *after])
     sides = [found[: len(before)], found[len(before) :]]
-    last = max(job["ended_at"] or job["started_at"] for side in sides for job in side)
+    last = max(job.ended_at or job.started_at for side in sides for job in side)
     return compare_runs(sides[0], sides[1], unit, earlier_runs(service, found)), last[:10]
 
 
@@ -41,7 +41,7 @@ def earlier_runs(service: Service, compared: Sequence[JobDoc]) -> list[JobDoc]:
     if len(compared) != 2:
         return []
     with service.store.read() as session:
-        job = find_job(session, compared[0]["job_id"])
+        job = find_job(session, compared[0].job_id)
         if job.name is None:
             return []
         newest = (
@@ -52,8 +52,8 @@ def earlier_runs(service: Service, compared: Sequence[JobDoc]) -> list[JobDoc]:
             .limit(HISTORY)
         )
         found = [read_job(*row) for row in session.execute(newest)]
-    ids = {document["job_id"] for document in compared}
-    return [document for document in found if document["job_id"] not in ids]
+    ids = {document.job_id for document in compared}
+    return [document for document in found if document.job_id not in ids]
 
 
 def comparable_documents(service: Service, job_ids: Sequence[str]) -> list[JobDoc]:
@@ -63,7 +63,7 @@ def comparable_documents(service: Service, job_ids: Sequence[str]) -> list[JobDo
     last digit name today's: for them no revision was made when the versions changed.
     """
     found = [job_document(service, job_id, names=False).document for job_id in job_ids]
-    if len({tuple(document["method"][name] for name in VERSIONS) for document in found}) < 2:
+    if len({tuple(getattr(document.method, name) for name in VERSIONS) for document in found}) < 2:
         return found
     with service.store.read() as session:
         keys = [find_job(session, job_id).id for job_id in job_ids]

@@ -45,12 +45,12 @@ def delete_job(
         return record.deleted_us
 
     deleted_us = service.store.transact(delete, large=True)
-    return {
-        "job_id": job_id,
-        "deleted_at": text_from_us(deleted_us),
-        "deleted_by": by,
-        "reason": reason,
-    }
+    return DeletedJob(
+        job_id=job_id,
+        deleted_at=text_from_us(deleted_us),
+        deleted_by=by,
+        reason=reason,
+    )
 
 
 def remove_job(
@@ -81,19 +81,19 @@ def _grams(session: Session, job: Job) -> str:
     if text is None:
         return "{}"
     document = read_job(text)
-    months = sorted({day["day"][:7] for day in document["days"]})
+    months = sorted({day.day[:7] for day in document.days})
     return to_text({month: _grams_in(document, month) for month in months})
 
 
 def _grams_in(job: JobDoc, month: str) -> tuple[float, float, float]:
     """Return what a job adds to the sums of a month (YYYY-MM) [gCO2e]: value, low and high."""
-    if job["excluded"] is not None:
+    if job.excluded is not None:
         return 0.0, 0.0, 0.0
-    days = [day for day in job["days"] if day["day"].startswith(month)]
-    terms = [figure for day in days for figure in (day["operational_g"], day["embodied_g"])]
+    days = [day for day in job.days if day.day.startswith(month)]
+    terms = [figure for day in days for figure in (day.operational_g, day.embodied_g)]
     known = [figure for figure in terms if figure is not None]
     value, low, high = (math.fsum(of[end] for of in known) for end in ("value", "low", "high"))
-    whole = job["total_g"]
-    if whole is not None and len(days) == len(job["days"]):
+    whole = job.total_g
+    if whole is not None and len(days) == len(job.days):
         low, high = whole["low"], whole["high"]
     return value, min(low, value), max(high, value)

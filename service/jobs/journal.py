@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -31,7 +31,7 @@ from gramwatt.service.common.errors import JobTakenError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.precedence import counted_elsewhere
 from gramwatt.service.store import models
-from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.documents import read_head, to_text
 from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import (
     Count,
@@ -218,11 +218,10 @@ def refresh_head(session: Session, job: Job) -> None:
     job.model_id = merged.head.model_id
     job.reporter = merged.head.reporter
     job.started_us = to_us(merged.started_at)
-    stored = json.loads(job.head) if job.head else None
-    head = stored if stored and stored["energy_kwh"] else _unscored_head(merged)
-    now = {"state": merged.state, "provisional": merged.state == "running"}
-    excluded = {"excluded": exclusion(corrections)}
-    shown = cast(JobHead, {**head, **now, **excluded})
+    stored = read_head(job.head) if job.head else None
+    shown = stored if stored and stored.energy_kwh else _unscored_head(merged)
+    shown.state, shown.provisional = merged.state, merged.state == "running"
+    shown.excluded = exclusion(corrections)
     job.head = to_text(shown)
     update_list_columns(session, job, shown)
 
@@ -247,56 +246,56 @@ def _last_moments_us(session: Session, job: Job) -> dict[str, int]:
     return latest
 
 
+_NO_FIGURES: Mapping[str, Any] = {
+    "duration_s": None,
+    "revision": 0,
+    "provisional": True,
+    "energy_kwh": None,
+    "operational_g": None,
+    "embodied_g": None,
+    "total_g": None,
+    "sci": [],
+    "conformance": "not-sci",
+    "deviations": ["not scored yet"],
+    "excluded": None,
+}
+"""The figures of a job without a score."""
+
+
 def _unscored_head(merged: MergedJob) -> JobHead:
     """Return the head of a job without a score: every figure unknown."""
     record = merged.head
-    return {
-        **_no_figures(),
-        "job_id": record.job_id,
-        "name": record.name or record.job_id,
-        "project": record.project,
-        "kind": record.kind,
-        "state": merged.state,
-        "exit_code": merged.exit_code,
-        "started_at": format_time(merged.started_at),
-        "ended_at": format_time(merged.ended_at) if merged.ended_at else None,
-        "zone": record.zone,
-        "region": record.region,
-        "tags": record.tags,
-    }
+    return JobHead(
+        **_NO_FIGURES,
+        job_id=record.job_id,
+        name=record.name or record.job_id,
+        project=record.project,
+        kind=record.kind,
+        state=merged.state,
+        exit_code=merged.exit_code,
+        started_at=format_time(merged.started_at),
+        ended_at=format_time(merged.ended_at) if merged.ended_at else None,
+        zone=record.zone,
+        region=record.region,
+        tags=record.tags,
+    )
 
 
 def _nameless_head(job: Job) -> JobHead:
-    return {
-        **_no_figures(),
-        "job_id": job.job_id,
-        "name": job.job_id,
-        "project": job.project,
-        "kind": "other",
-        "state": job.state,
-        "exit_code": None,
-        "started_at": text_from_us(job.started_us),
-        "ended_at": None,
-        "zone": None,
-        "region": None,
-    }
-
-
-def _no_figures() -> JobHead:
-    return {  # type: ignore[typeddict-item]  # the caller adds what is known
-        "duration_s": None,
-        "revision": 0,
-        "provisional": True,
-        "energy_kwh": None,
-        "operational_g": None,
-        "embodied_g": None,
-        "total_g": None,
-        "sci": [],
-        "conformance": "not-sci",
-        "deviations": ["not scored yet"],
-        "tags": {},
-        "excluded": None,
-    }
+    return JobHead(
+        **_NO_FIGURES,
+        job_id=job.job_id,
+        name=job.job_id,
+        project=job.project,
+        kind="other",
+        state=job.state,
+        exit_code=None,
+        started_at=text_from_us(job.started_us),
+        ended_at=None,
+        zone=None,
+        region=None,
+        tags={},
+    )
 
 
 def counts_of(session: Session, job: Job) -> Iterator[CountRecord]:

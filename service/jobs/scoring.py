@@ -6,9 +6,10 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
+from msgspec.structs import replace as replace_field
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc
@@ -27,7 +28,7 @@ from gramwatt.service.jobs.journal import (
 from gramwatt.service.jobs.precedence import LATE_US, outdated
 from gramwatt.service.months.sums.keeping import keep_parts
 from gramwatt.service.months.sums.part import StoredPart, parts_of
-from gramwatt.service.store.documents import head_text, read_job, split_job
+from gramwatt.service.store.documents import as_stored, head_text, read_job, split_job
 from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
 from gramwatt.service.store.timestamps import span_us
@@ -93,7 +94,7 @@ def score_job(service: Service, key: int, reason: str, *, force: bool = False) -
         document, due_us = seen.kept or _score(service, seen), None
         if document is not seen.kept:
             due_us = when_better_known(service, document, first=seen.revision == 0)
-            document = {**document, "provisional": document["provisional"] or due_us is not None}
+            document.provisional = document.provisional or due_us is not None
         lesser = _store_revision(service, key, seen, document, reason, due_us)
         if lesser is not None:
             for other in lesser:
@@ -145,9 +146,9 @@ def by_todays_versions(service: Service, key: int, stored: JobDoc) -> JobDoc:
         return stored
     if made is None:
         return stored
-    versions: Any = {name: made["method"][name] for name in VERSIONS}
-    alike = {**stored, "method": {**stored["method"], **versions}} == made
-    return made if alike else stored
+    versions: Any = {name: getattr(made.method, name) for name in VERSIONS}
+    alike = replace_field(stored, method=replace_field(stored.method, **versions))
+    return made if alike == made else stored
 
 
 def made_now(service: Service, key: int, stored: JobDoc) -> JobDoc | None:
@@ -160,9 +161,9 @@ def made_now(service: Service, key: int, stored: JobDoc) -> JobDoc | None:
         if job is None or job.state == "running" or job.intervals_deleted_us is not None:
             return None
         seen = _snapshot(session, job)
-    kept = {name: stored[name] for name in ("revision", "provisional")}
-    scored = {**_score(service, seen), **kept}
-    return read_job(*split_job(cast(JobDoc, scored)))
+    scored = _score(service, seen)
+    scored.revision, scored.provisional = stored.revision, stored.provisional
+    return as_stored(scored)
 
 
 def score_records(
@@ -250,7 +251,7 @@ def _store_revision(
         if job.scored_version != seen.version:  # it ran since its last revision
             session.execute(sa.delete(Provisional).where(Provisional.job == key))
             session.execute(sa.delete(OpenJournal).where(OpenJournal.job == key))
-        job.revision = scored["revision"]
+        job.revision = scored.revision
         job.scored_version = seen.version
         if job.rescore_us == seen.rescore_us:  # else points arrived after those of this score
             job.rescore_us = due_us
@@ -289,25 +290,21 @@ def _stored_alike(session: Session, job: Job, document: JobDoc) -> JobDoc | None
         "engine_version": stored.engine_version,
         "catalog_version": stored.catalog_version,
     }
-    alike = {
-        **document,
-        "revision": stored.revision,
-        "method": {**document["method"], **versions},
-    }
-    found = cast(JobDoc, alike)
-    return found if (stored.doc, stored.series) == split_job(found) else None
+    method = replace_field(document.method, **versions)
+    alike = replace_field(document, revision=stored.revision, method=method)
+    return alike if (stored.doc, stored.series) == split_job(alike) else None
 
 
 def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:
     doc, series = split_job(document)
     return Score(
         job=key,
-        revision=document["revision"],
+        revision=document.revision,
         made_us=made_us,
         reason=reason,
-        engine_version=document["method"]["engine_version"],
-        catalog_version=document["method"]["catalog_version"],
-        conformance=document["conformance"],
+        engine_version=document.method.engine_version,
+        catalog_version=document.method.catalog_version,
+        conformance=document.conformance,
         doc=doc,
         series=series,
     )
@@ -315,6 +312,6 @@ def _revision(key: int, document: JobDoc, reason: str, made_us: int) -> Score:
 
 def _store_head(session: Session, job: Job, document: JobDoc) -> None:
     job.head = head_text(document)
-    job.grade = document["data_quality"]["grade"]
-    job.notices = len(document["notices"])
+    job.grade = document.data_quality.grade
+    job.notices = len(document.notices)
     update_list_columns(session, job, document, document)

@@ -48,18 +48,18 @@ def project_badge(service: Service, project: str, unit: str | None) -> str:
 def _of_month(sums: _Sums, month: str, project: str, unit: str | None) -> str:
     row = _row(sums.projects, unit)
     if row is not None:
-        return _badge(project, row["g_per_unit"], month, row["conformance"])
+        return _badge(project, row.g_per_unit, month, row.conformance)
     if unit is not None:
         return badge(project, f"no {unit} in {month}", f"{project}: no {unit}", known=False)
-    return _badge(project, sums.totals["total_g"], month, "")
+    return _badge(project, sums.totals.total_g, month, "")
 
 
 def _row(rows: Sequence[ProjectRow], unit: str | None) -> ProjectRow | None:
     """Return the row of the unit, or of the only one that work was counted in; None for neither."""
-    known = [row for row in rows if row["g_per_unit"] is not None]
+    known = [row for row in rows if row.g_per_unit is not None]
     if unit is not None:
-        return next((row for row in known if row["unit"] == unit), None)
-    counted = [row for row in known if row["unit"] != "job"]
+        return next((row for row in known if row.unit == unit), None)
+    counted = [row for row in known if row.unit != "job"]
     return counted[0] if len(counted) == 1 else None
 
 

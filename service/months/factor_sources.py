@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.analysis.trail import FactorFileDoc, FactorRow
@@ -38,43 +39,43 @@ def with_publishers(
 
 
 def _with_publisher(service: Service, session: Session, month: str, row: FactorRow) -> FactorRow:
-    if row["quality"] in ANNUAL:
+    if row.quality in ANNUAL:
         return _of_catalog(service, row)
     wanted = sa.select(IntensitySeries).where(
-        IntensitySeries.zone == row["zone"],
+        IntensitySeries.zone == row.zone,
         IntensitySeries.signal == SCORED[0],
         IntensitySeries.basis == SCORED[1],
     )
     for series in session.scalars(wanted.order_by(IntensitySeries.id)):
         names = {name: getattr(series, name) for name in SeriesName._fields}
         known = SeriesName(**names)
-        if row["source"] not in {source_text(q, known) for q in get_args(Quality)}:
+        if row.source not in {source_text(q, known) for q in get_args(Quality)}:
             continue
         files = _files(session, month, known) if known.provider == IMPORTED else []
-        publishers = dict.fromkeys(f["publisher"] or "not stated" for f in files)
-        about = {
+        publishers = dict.fromkeys(f.publisher or "not stated" for f in files)
+        about: dict[str, Any] = {
             "publisher": ", ".join(publishers) if files else known.provider,
-            "edition": ", ".join(f["imported_at"][:10] for f in files) or None,
-            "licence": ", ".join(dict.fromkeys(f["licence"] for f in files if f["licence"]))
+            "edition": ", ".join(f.imported_at[:10] for f in files) or None,
+            "licence": ", ".join(dict.fromkeys(f.licence for f in files if f.licence))
             or known.licence
             or None,
-            "link": next((f["link"] for f in files if f["link"]), None),
+            "link": next((f.link for f in files if f.link), None),
             "files": files,
         }
-        return {**row, **about}  # type: ignore[typeddict-item]
+        return replace(row, **about)
     return row
 
 
 def _of_catalog(service: Service, row: FactorRow) -> FactorRow:
     """Return a row of an annual value; its publisher is known while the catalog has that value."""
     try:
-        world = row["quality"] == "world"
-        zone = service.catalog.world() if world else service.catalog.zone(row["zone"])
+        world = row.quality == "world"
+        zone = service.catalog.world() if world else service.catalog.zone(row.zone)
     except LookupFailed:
         return row
-    if zone.intensity.source != row["source"]:
+    if zone.intensity.source != row.source:
         return row
-    return {**row, **_published(zone)}  # type: ignore[typeddict-item]
+    return replace(row, **_published(zone))
 
 
 def _published(zone: ZoneIntensity) -> dict[str, str | None]:
@@ -102,14 +103,14 @@ def _files(session: Session, month: str, series: SeriesName) -> list[FactorFileD
         IntensityFile.last_day >= start.toordinal() - 1,
     )
     return [
-        {
-            "name": row.name,
-            "sha256": row.sha256,
-            "publisher": row.publisher,
-            "licence": row.licence,
-            "link": row.link,
-            "imported_by": row.imported_by,
-            "imported_at": text_from_us(row.imported_us),
-        }
+        FactorFileDoc(
+            name=row.name,
+            sha256=row.sha256,
+            publisher=row.publisher,
+            licence=row.licence,
+            link=row.link,
+            imported_by=row.imported_by,
+            imported_at=text_from_us(row.imported_us),
+        )
         for row in session.scalars(wanted.order_by(IntensityFile.imported_us.desc()))
     ]

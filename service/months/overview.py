@@ -9,11 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
-from gramwatt.sci.analysis.documents import LedgerRow, MonthTotals, PendingDoc, ProjectCharge
+from gramwatt.sci.analysis.documents import (
+    LedgerRow,
+    MonthTotals,
+    PendingDoc,
+    ProjectCharge,
+    TrendRow,
+)
+from gramwatt.sci.base.document import QualityDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
@@ -38,9 +44,9 @@ class OverviewDoc(msgspec.Struct):
     changes: dict[str, QuantityDoc | None]
     ledger: list[LedgerRow]
     by_project: list[ProjectCharge]
-    data_quality: dict[str, Any]
+    data_quality: QualityDoc
     compared_days: int | None = None
-    trend: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    trend: list[TrendRow] = msgspec.field(default_factory=list)
     jobs_running: PendingDoc | None = None
     jobs_unscored: PendingDoc | None = None
 
@@ -99,14 +105,14 @@ def month_overview(
         one: _stored_bar(one, of) for one, of in stored_months(service, months, project).items()
     }
     for row in sums.trend if sums is not None else ():
-        bars[row["month"]] = Bar(row["month"], row["jobs"], row["total_g"])
+        bars[row.month] = Bar(row.month, row.jobs, row.total_g)
     charged = sums.by_project if sums is not None and project is None else []
     return MonthOverview(
         month,
         project,
         sums,
         [bars.get(one, Bar(one, 0, None)) for one in reversed(months)],
-        projects=_bars(charged, limits, {row["project"] for row in charged}),
+        projects=_bars(charged, limits, {row.project for row in charged}),
         first=min(months_with_data(service), default=None),
         is_current=is_current,
     )
@@ -156,11 +162,11 @@ def _bars(
     charged: Sequence[ProjectCharge], limits: Mapping[str, float] | None, names: Collection[str]
 ) -> list[Bar]:
     """Return what each project emitted. Those with the most come first."""
-    limits, known = limits or {}, {row["project"]: row for row in charged}
+    limits, known = limits or {}, {row.project: row for row in charged}
     bars = []
     for name in sorted(names):
         row = known.get(name)
-        jobs, total_g = (row["jobs"], row["total_g"]) if row else (0, None)
+        jobs, total_g = (row.jobs, row.total_g) if row else (0, None)
         bars.append(Bar(name, jobs, total_g, limit_kg=limits.get(name)))
     return sorted(bars, key=lambda bar: -(bar.total_g["value"] if bar.total_g else 0.0))
 

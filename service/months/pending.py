@@ -81,10 +81,10 @@ def pending_jobs(
     excluded: list[ExcludedDoc] = []
     for job in jobs:
         head, runs = read_head(job.head), job.state == "running"
-        found = Pending(job.job_id, head["name"], job.project, joules.get(job.id, {}))
+        found = Pending(job.job_id, head.name, job.project, joules.get(job.id, {}))
         if not (start_us <= now_us if runs else found.joules or job.started_us >= start_us):
             continue
-        if head["excluded"] is not None:
+        if head.excluded is not None:
             excluded.append(excluded_row(head))
         else:
             (running if runs else unscored).append(found)
@@ -147,11 +147,11 @@ def _deleted(row: Deletion, month: str) -> DeletedRow:
     if grams:
         value, low, high = grams
         known = Quantity(value, low, high, "gCO2e", "derived", "the newest score of the job")
-    return {
-        "job_id": row.job_id,
-        "project": row.project,
-        "total_g": doc(known),
-        "deleted_at": text_from_us(row.deleted_us),
-        "deleted_by": row.deleted_by,
-        "reason": row.reason,
-    }
+    return DeletedRow(
+        job_id=row.job_id,
+        project=row.project,
+        total_g=doc(known),
+        deleted_at=text_from_us(row.deleted_us),
+        deleted_by=row.deleted_by,
+        reason=row.reason,
+    )

@@ -272,7 +272,7 @@ def _written(fields: Fields, revised: str) -> str:
     """Return the document without a revision as compact JSON, with its fields in their order."""
     texts = {"revised": revised, "revision": "null", "issued_at": "null"}
     whole = {**fields, **{name: msgspec.Raw(text.encode()) for name, text in texts.items()}}
-    return _encoded({name: whole[name] for name in MonthDoc.__annotations__})
+    return _encoded({name: whole[name] for name in MonthDoc.__struct_fields__})
 
 
 def _encoded(fields: Mapping[str, Any]) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, cast, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -74,7 +76,7 @@ def newest(session: Session, month: str, project: str | None) -> Kept | None:
     return Kept(*row) if row else None
 
 
-class JobRow(TypedDict):
+class JobRow(Struct):
     """A job in the sums of a month: by which of its scores, and its part of the month.
 
     E in kWh, O and M in gCO2e; null where a term is not known.
@@ -88,7 +90,7 @@ class JobRow(TypedDict):
     embodied_g: float | None
 
 
-class JobTable(TypedDict):
+class JobTable(Struct):
     """The jobs of a month's report, in order of their ids; `revision` is null for the month as it
     is.
     """
@@ -113,13 +115,15 @@ def job_table(
             jobs = job_rows(session, month, project)
         else:
             jobs = kept_jobs(session, month, project, revision)
-    return {"month": month, "project": project, "revision": revision, "jobs": jobs}
+    return JobTable(month=month, project=project, revision=revision, jobs=jobs)
 
 
 def job_table_csv(table: JobTable, mark: str = ".") -> str:
     """Return a table of jobs as CSV with a decimal `mark`; an unknown figure is empty."""
-    columns = tuple(JobRow.__annotations__)
-    return delimited(columns, ([row[name] for name in columns] for row in table["jobs"]), mark)  # type: ignore[literal-required]
+    columns = tuple(JobRow.__struct_fields__)
+    return delimited(
+        columns, ([getattr(row, name) for name in columns] for row in table.jobs), mark
+    )
 
 
 def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:
@@ -132,14 +136,14 @@ def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:
     for job_id, of, score, numbers in session.execute(ordered):
         energy_kwh, operational_g, embodied_g = terms_of(numbers)
         found.append(
-            {
-                "job_id": job_id,
-                "project": of,
-                "revision": score,
-                "energy_kwh": energy_kwh,
-                "operational_g": operational_g,
-                "embodied_g": embodied_g,
-            }
+            JobRow(
+                job_id=job_id,
+                project=of,
+                revision=score,
+                energy_kwh=energy_kwh,
+                operational_g=operational_g,
+                embodied_g=embodied_g,
+            )
         )
     return found
 
@@ -147,10 +151,10 @@ def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:
 def kept_jobs(session: Session, month: str, project: str | None, revision: int) -> list[JobRow]:
     """Return the jobs in the sums of a kept report; raises NoDataError."""
     report = _kept(session, MonthlyReport.id, month, project, revision)
-    columns = (getattr(MonthlyReportJob, name) for name in JobRow.__annotations__)
+    columns = (getattr(MonthlyReportJob, name) for name in JobRow.__struct_fields__)
     wanted = sa.select(*columns).where(MonthlyReportJob.report == report)
     ordered = wanted.order_by(MonthlyReportJob.job_id, MonthlyReportJob.project)
-    return [cast(JobRow, dict(row)) for row in session.execute(ordered).mappings()]
+    return [JobRow(*row) for row in session.execute(ordered)]
 
 
 def reasons(session: Session, kept: Kept, month: str, project: str | None) -> list[Reason]:
@@ -221,7 +225,7 @@ def keep(
         with service.store.write() as session:
             session.add(row)
             session.flush()
-            upsert(session, MonthlyReportJob, [{"report": row.id, **job} for job in jobs])
+            upsert(session, MonthlyReportJob, [{"report": row.id, **asdict(job)} for job in jobs])
     except IntegrityError:
         return False
     return True

@@ -98,26 +98,26 @@ def budget_uses(
 def _use(budget: Budget, found: MonthSpending) -> BudgetUse:
     spent, limit_g = found.spent, budget.limit_g
     share = spent.value / limit_g if spent else None
-    return {
-        "project": budget.project,
-        "limit_kg": kg_from_g(limit_g),
-        "spent_kg": spent.scaled(kg_from_g(1.0), "kgCO2e").to_doc() if spent else None,
-        "spent_share": share,
-        "status": budget_status(share, json.loads(budget.thresholds), found.unknown),
-        "range_holds_limit": spent is not None and spent.low <= limit_g < spent.high,
-    }
+    return BudgetUse(
+        project=budget.project,
+        limit_kg=kg_from_g(limit_g),
+        spent_kg=spent.scaled(kg_from_g(1.0), "kgCO2e").to_doc() if spent else None,
+        spent_share=share,
+        status=budget_status(share, json.loads(budget.thresholds), found.unknown),
+        range_holds_limit=spent is not None and spent.low <= limit_g < spent.high,
+    )
 
 
 def _month(sums: ProjectSums, running: list[list[DayDoc]]) -> MonthSpending:
     parts = [day for days in running for day in days]
     totals = sums.totals
-    known = [totals["total_g"] if totals else None, *(g for day in parts for g in _grams(day))]
+    known = [totals.total_g if totals else None, *(g for day in parts for g in _grams(day))]
     spent = total_known(known)
     by_day: dict[str, float] = {}
     for day in (*sums.days, *parts):
         grams = sum(g["value"] for g in _grams(day) if g)
-        by_day[day["day"]] = by_day.get(day["day"], 0.0) + grams
-    unknown = sums.unscored + (totals["jobs_unknown"] if totals else 0)
+        by_day[day.day] = by_day.get(day.day, 0.0) + grams
+    unknown = sums.unscored + (totals.jobs_unknown if totals else 0)
     unknown += sum(any(None in _grams(day) for day in days) for days in running)
     if spent is None and not (unknown or sums.running):  # all that there are may be excluded
         spent = Quantity.exact(0.0, "gCO2e", "declared", "no job in the month")
@@ -131,7 +131,7 @@ def _month(sums: ProjectSums, running: list[list[DayDoc]]) -> MonthSpending:
 
 
 def _grams(day: DayDoc) -> tuple[QuantityDoc | None, QuantityDoc | None]:
-    return day["operational_g"], day["embodied_g"]
+    return day.operational_g, day.embodied_g
 
 
 def _running(
@@ -167,6 +167,6 @@ def _running_of_group(service: Service, month: str, group: Group) -> list[list[D
 
 def _days(document: JobDoc, month: str) -> list[DayDoc]:
     """Return a job's days in a month; none of one that is excluded."""
-    if document["excluded"] is not None:
+    if document.excluded is not None:
         return []
-    return [day for day in document["days"] if day["day"].startswith(month)]
+    return [day for day in document.days if day.day.startswith(month)]

@@ -158,7 +158,7 @@ def state_of(
     """
     months = (month, previous_month(month))
     # A build between two releases has the version of the one before, and may know more fields.
-    layout = zlib.crc32(" ".join(MonthDoc.__annotations__).encode())
+    layout = zlib.crc32(" ".join(MonthDoc.__struct_fields__).encode())
     about = [{one: of[one] for one in months if one in of} for of in (known, left_out)]
     memo = sorted(service.config.reports.market_factors.items())
     made_by = (__version__, layout, service.catalog.version, whole_days(service, month), memo)

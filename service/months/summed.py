@@ -65,22 +65,22 @@ def _advised(
     examined = [documents[key] for key in largest if key in documents]
     top = [months_of(documents[key]).get(month) for key in sums.top() if key in documents]
     savings = for_month(examined, service.catalog, rows_of_own_jobs(service))
-    shares = {job["job_id"]: _share_in(job, month) for job in examined}
-    counts = {(row["hardware"], row["work"]): row["jobs"] for row in fields["work"]}
+    shares = {job.job_id: _share_in(job, month) for job in examined}
+    counts = {(row.hardware, row.work): row.jobs for row in fields["work"]}
     waste = sums.avoidable()
-    named = [row["named"] for row in waste]
-    _name(session, [*(limit["jobs"] for limit in fields["grade_limits"]), *named])
-    idle = {(row["hardware"], row["work"], row["action"]) for row in waste}
+    named = [row.named for row in waste]
+    _name(session, [*(limit.jobs for limit in fields["grade_limits"]), *named])
+    idle = {(row.hardware, row.work, row.action) for row in waste}
     advice = [
         row
         for row in grouped(savings, shares, counts)
-        if (row["hardware"], row["work"], row["action"]) not in idle
+        if (row.hardware, row.work, row.action) not in idle
     ]
     return {
         "factors": with_publishers(service, session, month, fields["factors"]),
         "top_jobs": [part.head() for part in top if part is not None],
         "suggestions": savings,
-        "advice": sorted([*advice, *waste], key=lambda row: -row["saved_g"]["value"]),
+        "advice": sorted([*advice, *waste], key=lambda row: -row.saved_g["value"]),
         "examined_jobs": len(examined),
     }
 
@@ -88,10 +88,10 @@ def _advised(
 def _name(session: Session, lists: Iterable[Sequence[NamedJob]]) -> None:
     """Put in the names of jobs."""
     rows = [row for jobs in lists for row in jobs]
-    wanted = sa.select(Job.job_id, Job.name).where(Job.job_id.in_({row["job_id"] for row in rows}))
+    wanted = sa.select(Job.job_id, Job.name).where(Job.job_id.in_({row.job_id for row in rows}))
     names = {job_id: name for job_id, name in session.execute(wanted)}
     for row in rows:
-        row["name"] = names.get(row["job_id"]) or row["job_id"]
+        row.name = names.get(row.job_id) or row.job_id
 
 
 def parts_of_months(service: Service, months: Collection[str], project: str | None) -> int:
@@ -151,7 +151,7 @@ def _first_days(
 
 def _share_in(job: JobDoc, month: str) -> float:
     """Return the share of a job's carbon that lies in the month."""
-    part, whole = months_of(job).get(month), job["total_g"]
+    part, whole = months_of(job).get(month), job.total_g
     of_month = part.sums.total_g if part else None
     if of_month is None or whole is None or whole["value"] <= 0:
         return 1.0

@@ -86,8 +86,8 @@ def files(
     document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS, mark: Mark = "."
 ) -> list[ReportFile]:
     """Return the report as files, named by month, project if it is of one, and revision."""
-    of = f"-{file_name(document['project'], distinct=True)}" if document["project"] else ""
-    stem = f"gramwatt-{document['month']}{of}-r{document['revision']}"
+    of = f"-{file_name(document.project, distinct=True)}" if document.project else ""
+    stem = f"gramwatt-{document.month}{of}-r{document.revision}"
     return [
         ReportFile(f"{stem}.{form}", MEDIA[form], render_month(document, form, mark=mark))
         for form in forms
@@ -111,18 +111,18 @@ def write_files(folder: Path, made: list[ReportFile]) -> None:
 
 def letter(document: MonthDoc) -> tuple[str, str]:
     """Subject and text of the mail."""
-    revision, totals = document["revision"], document["totals"]
-    project = clean(" ".join((document["project"] or "").split()))[:200]
-    subject = f"Energy and carbon of AI jobs, {document['month']}{project and f', {project}'}"
+    revision, totals = document.revision, document.totals
+    project = clean(" ".join((document.project or "").split()))[:200]
+    subject = f"Energy and carbon of AI jobs, {document.month}{project and f', {project}'}"
     if revision and revision > 1:
         subject += f", revision {revision}"
     rows = [
-        f"Carbon   {text(totals['total_g'])}",
-        f"Energy   {text(totals['energy_kwh'])}",
-        f"Jobs     {totals['jobs']}",
-        f"Data     grade {document['data_quality']['grade']}",
+        f"Carbon   {text(totals.total_g)}",
+        f"Energy   {text(totals.energy_kwh)}",
+        f"Jobs     {totals.jobs}",
+        f"Data     grade {document.data_quality.grade}",
     ]
-    before = document["revised"]
+    before = document.revised
     if before:
-        rows.append(f"Before   {text(before['total_g'])} in revision {before['revision']}")
+        rows.append(f"Before   {text(before.total_g)} in revision {before.revision}")
     return subject, plain("\n".join(rows)) + "\n"

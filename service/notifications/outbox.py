@@ -10,9 +10,10 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from gramwatt.sci.base.formatting import all_digits, grams, jobs_text, minute_text, plain, text
 from gramwatt.sci.base.printable import clean
@@ -35,7 +36,7 @@ AT_ONCE = 20
 MessageState = Literal["waiting", "sent", "failed"]
 
 
-class OutboxRow(TypedDict):
+class OutboxRow(Struct):
     """A message: where it goes, how often it was tried, and why it is not there yet.
 
     The path of a webhook's address is not shown, since it may be a secret.
@@ -55,7 +56,7 @@ class OutboxRow(TypedDict):
     error: str | None
 
 
-class OutboxAnswer(TypedDict):
+class OutboxAnswer(Struct):
     """A page of messages, newest first; `next_cursor` is null at the end."""
 
     messages: list[OutboxRow]
@@ -88,7 +89,7 @@ def outbox_page(service: Service, limit: int, cursor: str | None) -> OutboxAnswe
     with service.store.read() as session:
         rows = session.scalars(wanted).all()
     page, following = cut(rows, limit, lambda row: (row.id,))
-    return {"messages": [_row(row) for row in page], "next_cursor": following}
+    return OutboxAnswer(messages=[_row(row) for row in page], next_cursor=following)
 
 
 def _deliver(service: Service, key: int) -> bool:
@@ -202,17 +203,17 @@ def _row(row: OutboxMessage) -> OutboxRow:
         state = "sent"
     elif row.next_us is None:
         state = "failed"
-    return {
-        "id": row.id,
-        "project": doc["project"],
-        "month": doc["month"],
-        "threshold": doc.get("threshold_percent"),
-        "channel": row.channel,
-        "target": shown(row.target) if row.channel == "webhook" else row.target,
-        "state": state,
-        "attempts": row.attempts,
-        "made_at": text_from_us(row.made_us),
-        "next_at": text_from_us(row.next_us) if row.next_us is not None else None,
-        "sent_at": text_from_us(row.sent_us) if row.sent_us is not None else None,
-        "error": row.error,
-    }
+    return OutboxRow(
+        id=row.id,
+        project=doc["project"],
+        month=doc["month"],
+        threshold=doc.get("threshold_percent"),
+        channel=row.channel,
+        target=shown(row.target) if row.channel == "webhook" else row.target,
+        state=state,
+        attempts=row.attempts,
+        made_at=text_from_us(row.made_us),
+        next_at=text_from_us(row.next_us) if row.next_us is not None else None,
+        sent_at=text_from_us(row.sent_us) if row.sent_us is not None else None,
+        error=row.error,
+    )

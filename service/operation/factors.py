@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from typing import Any, TypedDict
 
 import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.service.container import Service
@@ -60,7 +62,7 @@ def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int
     return number
 
 
-class ScorePreview(TypedDict):
+class ScorePreview(Struct):
     """A score and what it would be now: totals [gCO2e], null where not known.
 
     `changed` are the fields of the document that would differ, beside the names of versions;
@@ -90,22 +92,22 @@ def preview_scores(service: Service) -> Iterator[ScorePreview]:
                 yield _previewed(service, last, read_job(row.doc, row.series))
 
 
-def _previewed(service: Service, key: int, stored: Any) -> ScorePreview:
+def _previewed(service: Service, key: int, stored: JobDoc) -> ScorePreview:
     made, error = stored, None
     try:
         made = made_now(service, key, stored) or stored
     except GramwattError as failure:
         error = failure.message
-    versions = {name: stored["method"][name] for name in VERSIONS}
-    alike = {**made, "method": {**made["method"], **versions}}
-    return {
-        "job_id": stored["job_id"],
-        "project": stored["project"],
-        "old_g": stored["total_g"],
-        "new_g": None if error else made["total_g"],
-        "changed": sorted(name for name in alike if alike[name] != stored[name]),
-        "error": error,
-    }
+    versions = {name: getattr(stored.method, name) for name in VERSIONS}
+    alike = asdict(replace(made, method=replace(made.method, **versions)))
+    return ScorePreview(
+        job_id=stored.job_id,
+        project=stored.project,
+        old_g=stored.total_g,
+        new_g=None if error else made.total_g,
+        changed=sorted(name for name in alike if alike[name] != getattr(stored, name)),
+        error=error,
+    )
 
 
 def _following(service: Service, last: int) -> list[int]:

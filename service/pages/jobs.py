@@ -74,7 +74,7 @@ def jobs() -> Response:
         more_filters=bool(shown - {"q", "project", "state"}),
         next_cursor=following,
         is_first=chosen.cursor is None,
-        some_run=any(summary.head["state"] == "running" for summary in found),
+        some_run=any(summary.head.state == "running" for summary in found),
     )
 
 
@@ -119,7 +119,7 @@ def live(job_id: str) -> Response:
 
 def _live(seen: Service, job_id: str, *, only_running: bool = False) -> Markup:
     summary = job_summary(seen, job_id)
-    if only_running and summary.head["state"] != "running":
+    if only_running and summary.head.state != "running":
         return Markup("")
     which = _link("", _named(query(JobQuery)))
     return Markup(render_template("job_live.html", job=summary.head, which=which))  # noqa: S704
@@ -161,9 +161,9 @@ def comparison() -> Response:
         except ScoreError as error:
             refusal = error.message
     ids: dict[str, list[str]] = {
-        name: [document["job_id"] for document in side] for name, side in sides.items()
+        name: [document.job_id for document in side] for name, side in sides.items()
     }
-    asked = urlencode({**ids, "unit": [found["unit"]]} if found else ids, doseq=True)
+    asked = urlencode({**ids, "unit": [found.unit]} if found else ids, doseq=True)
     return page(
         "compare.html",
         chosen=chosen,
@@ -172,7 +172,7 @@ def comparison() -> Response:
         asked=asked,
         found=found,
         refusal=refusal,
-        others=_others(known[0]["project"], {d["job_id"] for d in known}) if known else [],
+        others=_others(known[0].project, {d.job_id for d in known}) if known else [],
         units=units,
         rows=_terms(before, after, found) if found else [],
     )
@@ -186,7 +186,7 @@ def _documents(texts: Sequence[str]) -> list[JobDoc]:
 
 def _units(documents: Sequence[JobDoc]) -> list[str]:
     """Return the units that every one of these jobs counts, in which alone they can be compared."""
-    counted = [[row["unit"] for row in document["sci"]] for document in documents]
+    counted = [[row.unit for row in document.sci] for document in documents]
     return [unit for unit in counted[0] if all(unit in of for of in counted)] if counted else []
 
 
@@ -194,7 +194,7 @@ def _nothing_shared(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> str:
     """Return why these sides have no unit in common, and what could be compared instead."""
     sides = []
     for name, side in (("before", before), ("after", after)):
-        units = sorted({row["unit"] for document in side for row in document["sci"]})
+        units = sorted({row.unit for document in side for row in document.sci})
         sides.append(f"{name} counts {', '.join(units) or 'nothing'}")
     return (
         f"These runs have no unit of work in common: {'; '.join(sides)}. Carbon is compared per "
@@ -210,21 +210,21 @@ def _terms(
     A side of several runs has none: its runs are listed.
     """
     both = [side[0] if len(side) == 1 else None for side in (before, after)]
-    methods = [side["method"] if side else None for side in both]
+    methods = [side.method if side else None for side in both]
     return [
-        ("energy", "Energy, E", [side["energy_kwh"] if side else None for side in both]),
+        ("energy", "Energy, E", [side.energy_kwh if side else None for side in both]),
         (
             "intensity",
             "Grid intensity, I",
-            [m["intensity_g_per_kwh"] if m else None for m in methods],
+            [m.intensity_g_per_kwh if m else None for m in methods],
         ),
-        ("pue", "PUE", [m["pue"] if m else None for m in methods]),
-        ("embodied", "Embodied carbon, M", [side["embodied_g"] if side else None for side in both]),
-        ("units", f"Work, R [{found['unit']}]", [found[s]["count"] for s in SIDES]),
+        ("pue", "PUE", [m.pue if m else None for m in methods]),
+        ("embodied", "Embodied carbon, M", [side.embodied_g if side else None for side in both]),
+        ("units", f"Work, R [{found.unit}]", [getattr(found, s).count for s in SIDES]),
     ]
 
 
 def _others(project: str, named: Collection[str]) -> list[JobHead]:
     rows, _ = list_jobs(service(), OTHERS_SHOWN, None, project=project)
     heads = [row.head for row in rows]
-    return [h for h in heads if h["job_id"] not in named and h["state"] != "running"]
+    return [h for h in heads if h.job_id not in named and h.state != "running"]

@@ -34,4 +34,4 @@ def models() -> Response:
         found, following = models_page(service(), PER_PAGE, chosen.cursor)
         return page("models.html", models=found, chosen=chosen, next_cursor=following)
     answer = jobs_page(service(), 1, None, model_id=chosen.model)
-    return page("model.html", model=answer["model"], personas=PERSONAS)
+    return page("model.html", model=answer.model, personas=PERSONAS)

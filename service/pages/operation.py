@@ -80,12 +80,12 @@ def ended_session() -> Response:
 def _keys_page(made: NewKey | None) -> Response:
     return page(
         "keys.html",
-        keys=list_keys(service())["keys"],
+        keys=list_keys(service()).keys,
         made=made,
-        sessions=list_sessions(service())["sessions"],
+        sessions=list_sessions(service()).sessions,
         scopes=SCOPES,
         projects=project_names(service()),
-        acts=audit_page(service(), ACTS_SHOWN, None)["entries"],
+        acts=audit_page(service(), ACTS_SHOWN, None).entries,
     )
 
 

@@ -68,7 +68,7 @@ def overview() -> Response:
             service(), month, project, limits=limits_kg(service(), month), wait=chosen.wait
         )
     budget = (
-        standing(service(), found.project, month)["budget"]
+        standing(service(), found.project, month).budget
         if found.project and found.is_current
         else None
     )
@@ -112,7 +112,7 @@ def running() -> Response:
 
 def _running(project: str | None) -> dict[str, Any]:
     jobs, more = list_jobs(service(), RUNNING_SHOWN, None, project=project, state="running")
-    unscored = [job.head["job_id"] for job in jobs if job.head["energy_kwh"] is None]
+    unscored = [job.head.job_id for job in jobs if job.head.energy_kwh is None]
     return {
         "running": jobs,
         "energy_so_far": energy_so_far(service(), unscored) if unscored else {},
@@ -131,16 +131,16 @@ def projects() -> Response:
     chosen = query(Page)
     found = projects_page(service(), PER_PAGE, chosen.cursor)
     month = service().month_now()
-    names = [row["project"] for row in found["projects"]]
+    names = [row.project for row in found.projects]
     by_name, is_current = project_bars(service(), month, names, limits_kg(service(), month))
     bars = [by_name[name] for name in names]
     return page(
         "projects.html",
-        rows=list(zip(found["projects"], bars, shapes(bars, budgets=True), strict=True)),
+        rows=list(zip(found.projects, bars, shapes(bars, budgets=True), strict=True)),
         month=month,
         is_current=is_current,
         chosen=chosen,
-        next_cursor=found["next_cursor"],
+        next_cursor=found.next_cursor,
     )
 
 

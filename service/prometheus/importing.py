@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from gramwatt.collectors.common.identity import hashed, safe_id
 from gramwatt.sci.base.notices import CODES
@@ -45,7 +47,7 @@ DeviceKey = tuple[str, str]
 """Node and device."""
 
 
-class ImportAnswer(TypedDict):
+class ImportAnswer(Struct):
     """What became of the span: ids of new or longer jobs and of known ones, and refused lines."""
 
     imported: list[str]
@@ -184,14 +186,14 @@ def import_range(
         jobs.fold()
     if pods.tracks:
         _set_shares(jobs, server, (from_s, to_s))
-    answer: ImportAnswer = {
-        "imported": [],
-        "duplicate": 0,
-        "boards": len(boards.tracks),
-        "energy_j": 0.0,
-        "nobody_j": sum(track.nobody_j for track in boards.tracks.values()),
-        "rejected": [],
-    }
+    answer: ImportAnswer = ImportAnswer(
+        imported=[],
+        duplicate=0,
+        boards=len(boards.tracks),
+        energy_j=0.0,
+        nobody_j=sum(track.nobody_j for track in boards.tracks.values()),
+        rejected=[],
+    )
     for found in jobs.found.values():
         _store(service, found, mapping.place, answer)
     return answer
@@ -225,12 +227,12 @@ def _store(service: Service, found: _Found, place: Mapping[str, Any], answer: Im
         device.runs.sort()
     records = [record for node in nodes for record in _records(found, node, place)]
     taken = ingest(service, found.work.job_id, [encode(record).encode() for record in records])
-    answer["rejected"] += taken["rejected"]
-    answer["energy_j"] += sum(r.energy_j for r in records if isinstance(r, IntervalRecord))
-    if taken["accepted"]:
-        answer["imported"].append(found.work.job_id)
+    answer.rejected += taken.rejected
+    answer.energy_j += sum(r.energy_j for r in records if isinstance(r, IntervalRecord))
+    if taken.accepted:
+        answer.imported.append(found.work.job_id)
     else:
-        answer["duplicate"] += 1
+        answer.duplicate += 1
 
 
 def _records(found: _Found, node: str, place: Mapping[str, Any]) -> list[AnyRecord]:

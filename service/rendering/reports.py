@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gramwatt.sci.advice.documents import AdviceDoc
     from gramwatt.sci.analysis.repeated import RunsComparisonDoc
     from gramwatt.sci.analysis.yearly import YearDoc
+    from gramwatt.sci.base.document import IntensityDoc
     from gramwatt.sci.planning.plan import PlanDoc
-    from gramwatt.service.intensity.over_time import IntensityAnswer
 
 JobFormat = Literal["json", "html", "pdf"]
 MonthFormat = Literal["json", "html", "pdf", "csv"]
@@ -94,7 +94,7 @@ def render_comparison(
     return _rendered(lambda: comparison.build(document, date), form, mark)
 
 
-def render_intensity(answer: IntensityAnswer, now: datetime, plan: PlanDoc | None) -> bytes:
+def render_intensity(answer: IntensityDoc, now: datetime, plan: PlanDoc | None) -> bytes:
     """Return a zone's intensity over time as a page, with the window of a plan if there is one."""
     from gramwatt.reports import intensity
 
@@ -102,7 +102,7 @@ def render_intensity(answer: IntensityAnswer, now: datetime, plan: PlanDoc | Non
 
 
 def _as_json(document: object) -> bytes:
-    """Return a document as readable JSON; NaN and infinity have no place in it."""
+    """Return a document as readable JSON."""
     return indented(to_text(document))
 
 

@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
-import json
-from typing import cast
+import msgspec
+from msgspec.structs import asdict, replace
 
 from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.base.document import JobDoc, JobHead
+from gramwatt.sci.base.document import IntensityUsedDoc, JobDoc, JobHead, SeriesPoint, StepsDoc
 
-_OVER_TIME = ("series", "steps", "intensity")
-"""What is long in a job document and read only by the job's own report and exports."""
 
-_NOTHING_OVER_TIME = {
-    "series": [],
-    "steps": {"edges": [], "reserved_s": [], "devices": []},
-    "intensity": [],
-}
-_HEAD_FIELDS = tuple(JobHead.__annotations__)
+class _OverTime(msgspec.Struct):
+    """What is long in a job document and read only by the job's own report and exports."""
+
+    series: list[SeriesPoint]
+    steps: StepsDoc
+    intensity: list[IntensityUsedDoc]
+
+
+_job, _over_time = msgspec.json.Decoder(JobDoc), msgspec.json.Decoder(_OverTime)
+_head, _month = msgspec.json.Decoder(JobHead), msgspec.json.Decoder(MonthDoc)
 
 
 def to_text(document: object) -> str:
-    """Return the document as compact JSON; NaN and infinity have no place in it."""
-    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+    """Return the document as compact JSON."""
+    return msgspec.json.encode(document).decode()
 
 
 def split_job(document: JobDoc) -> tuple[str, str]:
     """Return a job document as two texts: without what changes over time, and that part alone."""
-    rest = {name: value for name, value in document.items() if name not in _OVER_TIME}
-    over_time = {name: value for name, value in document.items() if name in _OVER_TIME}
-    return to_text(rest), to_text(over_time)
+    over_time = _OverTime(document.series, document.steps, document.intensity)
+    nothing = _OverTime([], StepsDoc([], [], []), [])
+    return to_text(replace(document, **asdict(nothing))), to_text(over_time)
 
 
-def read_job(text: str, series: str = "{}") -> JobDoc:
+def read_job(text: str, series: str | None = None) -> JobDoc:
     """Return the job document of two texts; empty over time without the second."""
-    return cast(JobDoc, {**_NOTHING_OVER_TIME, **json.loads(text), **json.loads(series)})
+    document = _job.decode(text)
+    if series is None:
+        return document
+    return replace(document, **asdict(_over_time.decode(series)))
+
+
+def as_stored(document: JobDoc) -> JobDoc:
+    """Return a document as it is once it was stored."""
+    return _job.decode(msgspec.json.encode(document))
 
 
 def head_text(document: JobDoc) -> str:
     """Return the fields of a job document that lists show, figures without their effects."""
-    head = {name: value for name, value in document.items() if name in _HEAD_FIELDS}
+    head = {name: getattr(document, name) for name in JobHead.__struct_fields__}
     for name, value in head.items():
         if isinstance(value, dict) and "effects" in value:
             head[name] = {key: of_key for key, of_key in value.items() if key != "effects"}
@@ -47,9 +57,9 @@ def head_text(document: JobDoc) -> str:
 
 def read_head(text: str) -> JobHead:
     """Return the head of a job as lists show it."""
-    return cast(JobHead, json.loads(text))
+    return _head.decode(text)
 
 
 def read_month(text: str) -> MonthDoc:
     """Return the document of a month."""
-    return cast(MonthDoc, json.loads(text))
+    return _month.decode(text)

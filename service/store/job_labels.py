@@ -41,20 +41,20 @@ def update_list_columns(
 
     Only a score knows hardware, and the zones of several nodes: without one they stay.
     """
-    job.name, job.kind = head["name"], head["kind"]
-    ended_at = head["ended_at"]
+    job.name, job.kind = head.name, head.kind
+    ended_at = head.ended_at
     job.ended_us = None if ended_at is None else to_us(parse_time(ended_at))
-    job.duration_s = head["duration_s"]
-    job.energy_kwh, job.total_g = _value(head["energy_kwh"]), _value(head["total_g"])
-    wanted = {label_text(TAG, f"{name}:{text}") for name, text in head["tags"].items()}
+    job.duration_s = head.duration_s
+    job.energy_kwh, job.total_g = _value(head.energy_kwh), _value(head.total_g)
+    wanted = {label_text(TAG, f"{name}:{text}") for name, text in head.tags.items()}
     replaced = {TAG}
-    if head["zone"] is not None:
-        wanted.add(label_text(ZONE, head["zone"]))
+    if head.zone is not None:
+        wanted.add(label_text(ZONE, head.zone))
         replaced.add(ZONE)
     if document is not None:
-        devices = {device["hardware"] for device in document["devices"]}
+        devices = {device.hardware for device in document.devices}
         wanted |= {label_text(HARDWARE, found) for found in devices if found is not None}
-        wanted |= {label_text(ZONE, zone) for zone in document["method"]["zones"]}
+        wanted |= {label_text(ZONE, zone) for zone in document.method.zones}
         replaced = {TAG, HARDWARE, ZONE}
     _replace(session, job, wanted, replaced)
 

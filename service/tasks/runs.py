@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TypedDict
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -22,7 +22,7 @@ RETRY = timedelta(minutes=5)
 """When a task that failed is tried again, unless its next run comes sooner."""
 
 
-class RunAnswer(TypedDict):
+class RunAnswer(Struct):
     """One run of a task; `outcome` is running, done, failed or interrupted."""
 
     task: str
@@ -33,7 +33,7 @@ class RunAnswer(TypedDict):
     host: str
 
 
-class ScheduleAnswer(TypedDict):
+class ScheduleAnswer(Struct):
     """A task, how often it runs [s], and how its newest run and its newest success went."""
 
     task: str
@@ -44,7 +44,7 @@ class ScheduleAnswer(TypedDict):
     last_run: RunAnswer | None
 
 
-class SchedulesAnswer(TypedDict):
+class SchedulesAnswer(Struct):
     """Every task, and a page of the runs, newest first."""
 
     schedules: list[ScheduleAnswer]
@@ -114,14 +114,14 @@ def schedules(
     with service.store.read() as session:
         newest, succeeded = _newest(session), _succeeded(session)
         found = session.scalars(wanted).all()
-    return {
-        "schedules": [
+    return SchedulesAnswer(
+        schedules=[
             _schedule(name, known, newest.get(name), succeeded.get(name), service.now_us())
             for name, known in TASKS.items()
         ],
-        "runs": [_run(run) for run in found[:limit]],
-        "next_cursor": str(found[limit - 1].id) if len(found) > limit else None,
-    }
+        runs=[_run(run) for run in found[:limit]],
+        next_cursor=str(found[limit - 1].id) if len(found) > limit else None,
+    )
 
 
 def task_measures(service: Service) -> list[Measure]:
@@ -179,22 +179,22 @@ def _due_us(task: Task, last: TaskRun, now_us: int) -> int:
 def _schedule(
     name: str, task: Task, last: TaskRun | None, succeeded_us: int | None, now_us: int
 ) -> ScheduleAnswer:
-    return {
-        "task": name,
-        "what": task.what,
-        "every_s": task.every.total_seconds(),
-        "next_at": None if last is None else text_from_us(_due_us(task, last, now_us)),
-        "last_success_at": None if succeeded_us is None else text_from_us(succeeded_us),
-        "last_run": None if last is None else _run(last),
-    }
+    return ScheduleAnswer(
+        task=name,
+        what=task.what,
+        every_s=task.every.total_seconds(),
+        next_at=None if last is None else text_from_us(_due_us(task, last, now_us)),
+        last_success_at=None if succeeded_us is None else text_from_us(succeeded_us),
+        last_run=None if last is None else _run(last),
+    )
 
 
 def _run(run: TaskRun) -> RunAnswer:
-    return {
-        "task": run.task,
-        "started_at": text_from_us(run.started_us),
-        "ended_at": None if run.ended_us is None else text_from_us(run.ended_us),
-        "outcome": run.outcome,
-        "error": run.error,
-        "host": run.host,
-    }
+    return RunAnswer(
+        task=run.task,
+        started_at=text_from_us(run.started_us),
+        ended_at=None if run.ended_us is None else text_from_us(run.ended_us),
+        outcome=run.outcome,
+        error=run.error,
+        host=run.host,
+    )

@@ -84,7 +84,7 @@ def test_every_input_has_its_source_in_the_table():
         b for b in full(document).blocks if isinstance(b, Table) and b.caption.startswith("Inputs")
     ]
     listed = {row[0] for row in table.rows}
-    assert listed == {row["what"] for row in document["method"]["inputs"]}
+    assert listed == {row.what for row in document.method.inputs}
     assert all(row[-1] for row in table.rows)
 
 
@@ -99,7 +99,7 @@ def test_the_chart_holds_the_energy_of_the_job():
     rows = panels(document)[0]
     # Bars are mean kilowatts over a step in minutes: their area is the energy.
     joules = sum(1000 * row["y"] * (row["x2"] - row["x"]) * 60 for row in rows)
-    assert joules == pytest.approx(document["energy_kwh"]["value"] * 3.6e6)
+    assert joules == pytest.approx(document.energy_kwh["value"] * 3.6e6)
 
 
 def test_no_report_claims_certification():
@@ -118,10 +118,10 @@ def test_the_formula_has_the_numbers_in_it():
     symbols, numbers, result = (plain(line) for line in formula.lines)
     assert symbols.startswith("SCI = ((E × I) + M) per R")
     document = steady_job()
-    intensity = document["method"]["intensity_g_per_kwh"]["value"]
+    intensity = document.method.intensity_g_per_kwh["value"]
     assert numbers.startswith(f"= (4.4 kWh × {round(intensity, -1):.0f} gCO2e/kWh × 1.1 + ")
     assert numbers.endswith(") / 1 281 167 image")
-    grams = document["sci"][0]["g_per_unit"]["value"]
+    grams = document.sci[0].g_per_unit["value"]
     assert result.startswith(f"= {grams * 1000:.1f} mg CO2e per image (range ")
 
 
@@ -139,7 +139,7 @@ def test_embodied_carbon_in_parts_adds_up_to_the_whole():
     ]
     # 4 x 164 kg x 3 h / 4 years and 4/8 x 5.7 t x 3 h / 4 years, in grams.
     assert [cells(row)[-1] for row in parts.rows] == ["56 g CO2e", "240 g CO2e"]
-    assert document["embodied_g"]["value"] == pytest.approx(56.16 + 244.01, abs=0.01)
+    assert document.embodied_g["value"] == pytest.approx(56.16 + 244.01, abs=0.01)
 
 
 def test_use_and_a_changing_grid_are_panels_below_the_power():
@@ -155,11 +155,14 @@ def test_the_waterfall_is_drawn_from_the_terms_and_light_where_nobody_metered():
     document = varied_job(gpus=4)
     [chart] = [b for b in blocks(job.build(document), Chart) if b.alt.startswith("Waterfall")]
     bars, ranges, _, labels = (layer["data"]["values"] for layer in chart.spec["layer"])
-    terms = {name: document[name]["value"] for name in ("operational_g", "embodied_g", "total_g")}
+    terms = {
+        name: getattr(document, name)["value"]
+        for name in ("operational_g", "embodied_g", "total_g")
+    }
     size = terms["total_g"] / bars[-1]["x2"]
     assert size == pytest.approx(1000)  # drawn in kg
     electricity = [bar for bar in bars if bar["name"] == "Electricity (O)"]
-    metered = document["data_quality"]["energy"]["measured"]
+    metered = document.data_quality.energy["measured"]
     assert [bar["estimated"] for bar in electricity] == [False, True]
     assert electricity[0]["x2"] == pytest.approx(terms["operational_g"] * metered / 1000)
     assert electricity[1]["x2"] == pytest.approx(terms["operational_g"] / 1000)
@@ -168,7 +171,7 @@ def test_the_waterfall_is_drawn_from_the_terms_and_light_where_nobody_metered():
     assert hardware["x2"] - hardware["x"] == pytest.approx(terms["embodied_g"] / 1000)
     drawn = {row["name"]: (row["low"] * 1000, row["high"] * 1000) for row in ranges}
     assert drawn["Total (C = O + M)"] == pytest.approx(
-        (document["total_g"]["low"], document["total_g"]["high"])
+        (document.total_g["low"], document.total_g["high"])
     )
     assert [row["name"] for row in labels] == [row[0] for row in chart.data.rows]
 
@@ -196,9 +199,7 @@ def test_many_devices_are_gathered_in_the_chart_and_listed_in_the_table():
     assert len(rows) == 11
     assert rows[-1]["name"] == "8 more"
     assert sum(row["share"] for row in rows) == pytest.approx(1)
-    assert len(table(built, "Energy and embodied carbon by device").rows) == len(
-        document["devices"]
-    )
+    assert len(table(built, "Energy and embodied carbon by device").rows) == len(document.devices)
 
 
 def test_how_the_devices_ran_names_what_held_them_back_and_leaves_out_what_is_not_reported():
@@ -213,8 +214,8 @@ def test_how_the_devices_ran_names_what_held_them_back_and_leaves_out_what_is_no
 def test_every_deviation_is_listed():
     document = world_job()
     listed = [item for block in blocks(full(document), Listing) for item in block.items]
-    assert len(document["deviations"]) == 2
-    assert set(document["deviations"]) <= set(listed)
+    assert len(document.deviations) == 2
+    assert set(document.deviations) <= set(listed)
 
 
 def test_the_same_data_has_the_same_reference_and_other_data_another():

@@ -32,7 +32,7 @@ def test_csv_keeps_full_precision():
     assert text.splitlines()[0] == "section,name,figure,value,low,high,unit,kind,source"
     found = values(text, "total")
     for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-        assert float(found[term]) == document["totals"][term]["value"]
+        assert float(found[term]) == getattr(document.totals, term)["value"]
     assert float(values(text, "project", "vision/image")["count"]) == 1_281_167
 
 
@@ -40,7 +40,7 @@ def test_the_days_add_up_to_the_month():
     document = full_month()
     rows = [row for row in lines(month_csv(document)) if row["section"] == "day"]
     kwh = sum(float(row["value"]) for row in rows if row["figure"] == "energy_kwh")
-    assert kwh == pytest.approx(document["totals"]["energy_kwh"]["value"])
+    assert kwh == pytest.approx(document.totals.energy_kwh["value"])
 
 
 def test_an_unknown_figure_is_left_empty():
@@ -72,7 +72,7 @@ def test_the_months_savings_are_in_the_table():
 def test_every_account_of_the_table_adds_up_to_the_total():
     document = full_month()
     text = month_csv(document)
-    whole = document["totals"]["total_g"]["value"]
+    whole = document.totals.total_g["value"]
     for section, figure in (("component", "g"), ("ledger", "total_g"), ("chargeback", "total_g")):
         rows = [row for row in lines(text) if row["section"] == section]
         summed = sum(float(row["value"]) for row in rows if row["figure"] == figure)

@@ -4,6 +4,7 @@ import ast
 import csv
 import io
 
+import msgspec
 import pytest
 
 from gramwatt.reports.csv import month_csv
@@ -38,7 +39,9 @@ def written(writer, text, mark):
             return [put(value) for value in node]
         return node.replace(PLACE, text) if isinstance(node, str) else node
 
-    return WRITERS[writer](put(DOCUMENTS[writer]), mark)
+    document = DOCUMENTS[writer]
+    data = put(msgspec.to_builtins(document))
+    return WRITERS[writer](msgspec.convert(data, type(document)), mark)
 
 
 def is_number(cell):

@@ -14,7 +14,7 @@ from gramwatt.reports.sections.change import NO_DIFFERENCE, against, change
 from gramwatt.reports.sections.month.change import adding_up
 from gramwatt.sci.base.formatting import UNKNOWN, value_text
 from tests.blocks import blocks, cells, headings, plain, table, words
-from tests.documents import full_month, month_of, steady_job, unread_job, varied_job
+from tests.documents import changed, full_month, month_of, steady_job, unread_job, varied_job
 
 SECTIONS = [
     "Summary",
@@ -72,21 +72,21 @@ def test_the_first_page_tells_the_story(full):
     figures = first[2].items
     assert [one.label for one in figures if one.lead] == ["Total carbon (O + M)"]
     assert figures[3].note == "34 times as much as in the previous month"
-    assert figures[-1].value == f"grade {full['data_quality']['grade']}"
+    assert figures[-1].value == f"grade {full.data_quality.grade}"
     assert figures[-1].note == "nothing provisional"
 
 
 def test_what_to_do_is_on_page_one_also_below_warnings_and_no_page_is_left_empty(full):
     budget = {"limit_kg": 1.0, "spent_kg": None, "spent_share": None, "status": "unknown"}
     budget["range_holds_limit"] = False
-    total_g = full["totals"]["total_g"]
-    document = {
-        **full,
-        "revised": {"revision": 1, "jobs": 1, "total_g": total_g, "reasons": ["corrected"]},
-        "totals": {**full["totals"], "jobs_unknown": 1},
-        "excluded": [{"job_id": "j", "name": "n", "project": "p", "reason": "r"}],
-        "budgets": [{**budget, "project": f"project {n}"} for n in range(4)],
-    }
+    total_g = full.totals.total_g
+    document = changed(
+        full,
+        revised={"revision": 1, "jobs": 1, "total_g": total_g, "reasons": ["corrected"]},
+        totals=changed(full.totals, jobs_unknown=1),
+        excluded=[{"job_id": "j", "name": "n", "project": "p", "reason": "r"}],
+        budgets=[{**budget, "project": f"project {n}"} for n in range(4)],
+    )
     pages = PdfReader(io.BytesIO(pdf.render(month.build(document)))).pages
     first = pages[0].extract_text()
     assert "What to do" in first
@@ -95,14 +95,14 @@ def test_what_to_do_is_on_page_one_also_below_warnings_and_no_page_is_left_empty
 
 
 def test_a_revision_with_the_same_total_says_so(full):
-    totals = full["totals"]
-    revised = {"revision": 3, "jobs": totals["jobs"], "total_g": totals["total_g"], "reasons": []}
-    said = month.build({**full, "revised": revised}).blocks[1].text
+    totals = full.totals
+    revised = {"revision": 3, "jobs": totals.jobs, "total_g": totals.total_g, "reasons": []}
+    said = month.build(changed(full, revised=revised)).blocks[1].text
     assert said.startswith("This report replaces revision 3. The month's total is the same. What ")
     assert said.endswith(" changed: months before it, budgets, suggestions or settings.")
     revised["reasons"] = ["late-records", "not-known"]
-    revised["total_g"] = {**totals["total_g"], "value": totals["total_g"]["value"] / 2}
-    said = month.build({**full, "revised": revised}).blocks[1].text
+    revised["total_g"] = {**totals.total_g, "value": totals.total_g["value"] / 2}
+    said = month.build(changed(full, revised=revised)).blocks[1].text
     assert said.endswith(
         ". What changed: jobs or lines that arrived late, scores made again, why is not known. "
         "Total: +100.0 %."
@@ -135,7 +135,7 @@ def test_the_trend_has_a_column_for_each_month_with_its_range(full):
     assert names == ["Dec 25", "Jan 26", "Feb 26", "Mar 26", "Apr 26", "May 26"]
     ranges = chart.spec["layer"][1]["data"]["values"]
     assert [row["name"] for row in ranges] == ["Apr 26", "May 26"]
-    total_g = full["totals"]["total_g"]
+    total_g = full.totals.total_g
     assert ranges[1]["high"] * 1000 == pytest.approx(total_g["high"])
     assert all(row["final"] for row in chart.spec["layer"][0]["data"]["values"])
     assert "May 2026" in cells(table(month.build(full), "The last twelve months").rows[1])[0]
@@ -162,15 +162,15 @@ def test_ledger_chargeback_and_components_print_their_sum(full):
 
 
 def cells_of_total(document):
-    return value_text(document["totals"]["total_g"])
+    return value_text(document.totals.total_g)
 
 
 def test_the_statement_names_who_answers_or_that_nobody_does(full):
     rows = dict(blocks(month.build(full), Facts)[-1].rows)
     assert rows["Accountable"] == "nobody named: set GRAMWATT_ACCOUNTABLE"
     said = {"organisation": "Example GmbH", "accountable": "Dana", "contact": "dana@example.com"}
-    revised = {"revision": 1, "jobs": 23, "total_g": full["totals"]["total_g"], "reasons": []}
-    named = {**full, "statement": said, "revision": 2, "revised": revised}
+    revised = {"revision": 1, "jobs": 23, "total_g": full.totals.total_g, "reasons": []}
+    named = changed(full, statement=said, revision=2, revised=revised)
     rows = dict(blocks(month.build(named), Facts)[-1].rows)
     assert (rows["Organisation"], rows["Accountable"]) == ("Example GmbH", "Dana")
     assert rows["Revision"].startswith("2; revision 1 had 23 jobs and ")
@@ -190,8 +190,8 @@ def test_what_failed_and_killed_jobs_used_is_shown(full):
     rows = {cells(row)[0]: row for row in table(month.build(full), "Jobs, energy").rows}
     assert list(rows) == ["completed", "failed", "killed"]
     assert [rows[state][1] for state in rows] == ["22", "1", "1"]
-    whole = full["totals"]["energy_kwh"]["value"]
-    parts = [full["by_state"][state]["energy_kwh"]["value"] for state in rows]
+    whole = full.totals.energy_kwh["value"]
+    parts = [full.by_state[state].energy_kwh["value"] for state in rows]
     assert sum(parts) == pytest.approx(whole)
 
 
@@ -214,8 +214,8 @@ def test_an_unknown_or_empty_month_before_gives_no_share():
 def test_one_meter_and_one_grid_value_tell_a_small_change():
     """The same work with 2 % more energy a month later, on the same meters, parts and grid."""
     now, before = steady_job("a", watts=510), steady_job("b", watts=500)
-    before = {**before, "days": [{**day, "day": "2026-04-01"} for day in before["days"]]}
-    changes = month_of([now], [before])["changes"]
+    before = changed(before, days=[changed(day, day="2026-04-01") for day in before.days])
+    changes = month_of([now], [before]).changes
     # 4 x 510 W and 200 W against 4 x 500 W and 200 W.
     assert changes["energy_kwh"]["value"] == pytest.approx(2240 / 2200)
     for term in ("energy_kwh", "operational_g", "total_g"):
@@ -225,7 +225,7 @@ def test_one_meter_and_one_grid_value_tell_a_small_change():
 
 def test_the_month_before_stands_beside_this_one():
     now, before = steady_job("a"), steady_job("b")
-    before = {**before, "days": [{**day, "day": "2026-04-01"} for day in before["days"]]}
+    before = changed(before, days=[changed(day, day="2026-04-01") for day in before.days])
     compared = table(month.build(month_of([now], [before])), "Against the previous month")
     assert cells(compared.rows[-1]) == ["Jobs", "1", "1", "0"]
     assert {cells(row)[3] for row in compared.rows[:-1]} == {NO_DIFFERENCE}
@@ -235,9 +235,7 @@ def test_the_days_chart_holds_the_month(full):
     [chart] = [b for b in blocks(month.build(full), Chart) if b.caption.startswith("Carbon by day")]
     rows = chart.spec["data"]["values"]
     # The chart is in kilograms; every day of May is on its axis.
-    assert sum(row["value"] for row in rows) * 1000 == pytest.approx(
-        full["totals"]["total_g"]["value"]
-    )
+    assert sum(row["value"] for row in rows) * 1000 == pytest.approx(full.totals.total_g["value"])
     assert chart.spec["encoding"]["y"]["title"] == "kg\u00a0CO2e"
     assert chart.spec["encoding"]["x"]["scale"]["domain"] == [str(n) for n in range(1, 32)]
 
@@ -279,9 +277,9 @@ def test_the_statement_claims_no_assurance(full):
 def test_models_have_a_table_with_their_unfinished_runs():
     jobs = [steady_job(name, watts=500) for name in ("a", "b", "c")]
     for job in jobs:
-        job["model_id"] = "m-1"
-    jobs[1]["state"] = "failed"
-    jobs[2]["kind"] = "inference"
+        job.model_id = "m-1"
+    jobs[1].state = "failed"
+    jobs[2].kind = "inference"
     built = month.build(month_of(jobs))
     rows = table(built, "Runs by model").rows
     assert [cells(row)[:3] for row in rows] == [["m-1", "consumer", "1"], ["m-1", "provider", "2"]]
@@ -329,7 +327,7 @@ def test_what_to_do_is_grouped_by_hardware_work_and_action():
 def test_what_became_of_last_months_suggestions_is_said(full):
     row = {"hardware": "a100", "work": "training", "action": "change-hardware", "target": "l4"}
     row |= {"jobs_before": 5, "jobs_now": 1, "target_before": 0, "target_now": 4}
-    built = month.build({**full, "followed": [{**row, "outcome": "partly"}]})
+    built = month.build(changed(full, followed=[{**row, "outcome": "partly"}]))
     [line] = table(built, "What became of last month").rows
     assert cells(line) == ["Move to l4", "5, 1", "0, 4", "partly followed"]
 
@@ -338,7 +336,7 @@ def test_the_adviser_sees_the_jobs_of_the_month_and_project_only():
     asked = []
     jobs = [steady_job("a"), steady_job("b", project="speech")]
     month_of(jobs, project="speech", advise=lambda found: asked.extend(found) or [])
-    assert [job["job_id"] for job in asked] == ["b"]
+    assert [job.job_id for job in asked] == ["b"]
 
 
 def test_jobs_that_go_on_after_the_month_are_told_from_those_that_ended():

@@ -18,6 +18,7 @@ from gramwatt.reports.printable import cleaned
 from gramwatt.sci.base.printable import clean
 from tests.documents import (
     HOSTILE,
+    changed,
     full_month,
     hostile_job,
     month_of,
@@ -180,9 +181,9 @@ def test_page_and_print_have_the_same_cells(name):
 def test_the_mark_of_an_estimate_stays_with_its_figure_in_a_narrow_column():
     """Carbon of three digits, as 234 kg, in the narrowest column of a month."""
     made = full_month()
-    rows = [{**row, "total_g": {**row["total_g"], "value": 234e3}} for row in made["projects"]]
-    assert {row["total_g"]["kind"] for row in rows} == {"estimated"}
-    lines = pdf_text(pdf.render(month.build({**made, "projects": rows}))).splitlines()
+    rows = [changed(row, total_g={**row.total_g, "value": 234e3}) for row in made.projects]
+    assert {row.total_g["kind"] for row in rows} == {"estimated"}
+    lines = pdf_text(pdf.render(month.build(changed(made, projects=rows)))).splitlines()
     assert "≈" not in [line.strip() for line in lines]
 
 
@@ -206,8 +207,8 @@ def test_hostile_texts_stay_texts_in_print(text):
 
 def test_hostile_names_stay_texts_in_a_month():
     """Names, projects, owners and models of every kind, in one month."""
-    jobs = [{**hostile_job(text), "job_id": f"j{n}"} for n, text in enumerate(HOSTILE)]
-    jobs = [{**job, "tags": {"user": text}} for job, text in zip(jobs, HOSTILE, strict=True)]
+    jobs = [changed(hostile_job(text), job_id=f"j{n}") for n, text in enumerate(HOSTILE)]
+    jobs = [changed(job, tags={"user": text}) for job, text in zip(jobs, HOSTILE, strict=True)]
     made = month.build(month_of(jobs))
     elements = Elements(html.render(made))
     assert {tag for tag, _ in elements.found} <= ELEMENTS
@@ -266,7 +267,7 @@ def test_no_page_holds_a_single_line_of_the_words():
 
 def test_a_count_of_any_size_stays_in_its_column():
     made = varied_job()
-    made["sci"] = [{**row, "count": 9e29} for row in made["sci"]]
+    made.sci = [changed(row, count=9e29) for row in made.sci]
     printed = pdf_text(pdf.render(job.build(made, full=True)))
     assert "9e+29" in printed
     assert "900\u202f000\u202f000" not in printed

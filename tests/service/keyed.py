@@ -22,7 +22,7 @@ def key_of(app: Flask) -> str:
         service: Service = app.extensions[EXTENSION]
         with suppress(UnknownKeyError):  # another app over this store has made one
             revoke_key(service, NAME)
-        app.extensions[NAME] = create_key(service, NAME, "admin")["key"]
+        app.extensions[NAME] = create_key(service, NAME, "admin").key
     made: str = app.extensions[NAME]
     return made
 

@@ -38,13 +38,13 @@ FACTORS = (
 
 def boundary_section(document: MonthDoc) -> list[Block]:
     """Return the narrow and the full boundary side by side."""
-    boundary = document["boundary"]
+    boundary = document.boundary
     if boundary is None:
         return []
     columns = (Column("What", weight=1.3), Column("Narrow", "right"), Column("Full", "right"))
     rows: tuple[tuple[Cell, ...], ...] = (
-        ("Energy", cell(boundary["narrow_kwh"]), cell(boundary["full_kwh"])),
-        ("Carbon", cell(boundary["narrow_g"]), cell(boundary["full_g"])),
+        ("Energy", cell(boundary.narrow_kwh), cell(boundary.full_kwh)),
+        ("Carbon", cell(boundary.narrow_g), cell(boundary.full_g)),
     )
     note = (
         "Narrow: the accelerators' electricity alone, as many reports count. Full: processors, "
@@ -59,29 +59,29 @@ def boundary_section(document: MonthDoc) -> list[Block]:
 
 def component_section(document: MonthDoc) -> list[Block]:
     """Return the carbon by component, as chart and table that sum to the total."""
-    rows = document["components"]
-    total_g = document["totals"]["total_g"]
+    rows = document.components
+    total_g = document.totals.total_g
     if not rows or total_g is None:
         return []
     caption = "Carbon by component; the thin lines are ranges"
-    caption += ", striped bars are estimated" if any(is_estimate(r["g"]) for r in rows) else ""
-    most = max(row["g"]["high"] for row in rows)
+    caption += ", striped bars are estimated" if any(is_estimate(r.g) for r in rows) else ""
+    most = max(row.g["high"] for row in rows)
     size, unit = prefix(most, "gCO2e")
     bars = [
         {
             "name": component_name(row),
-            **{end: row["g"][end] / size for end in ("value", "low", "high")},
-            "label": value_text(row["g"]),
-            "tip": tip(component_name(row), row["g"]),
-            "estimated": is_estimate(row["g"]),
+            **{end: row.g[end] / size for end in ("value", "low", "high")},
+            "label": value_text(row.g),
+            "tip": tip(component_name(row), row.g),
+            "estimated": is_estimate(row.g),
         }
         for row in rows
     ]
     whole = total_g["value"]
-    lines = [(component_name(row), cell(row["g"]), _share(row["g"], whole)) for row in rows]
+    lines = [(component_name(row), cell(row.g), _share(row.g, whole)) for row in rows]
     lines.append(("Total", cell(total_g), percent(1.0)))
     table = data_table("Components", ("Component", "Carbon", "Share"), lines)
-    said = "; ".join(f"{component_name(row)} {text(row['g'])}" for row in rows)
+    said = "; ".join(f"{component_name(row)} {text(row.g)}" for row in rows)
     chart = Chart(caption, f"Bars of carbon: {said}.", ranged_bars(bars, x_title=unit), table)
     note = (
         "Electricity is divided by energy. Each component has the range of its own meters or "
@@ -93,9 +93,9 @@ def component_section(document: MonthDoc) -> list[Block]:
 
 def component_name(row: ComponentRow) -> str:
     """Return a component in words."""
-    name = CLASSES.get(row["component"], row["component"])
-    what = ELECTRICITY if row["part"] == "operational" else MAKING
-    return name if row["component"] == "overhead" else f"{name}, {what}"
+    name = CLASSES.get(row.component, row.component)
+    what = ELECTRICITY if row.part == "operational" else MAKING
+    return name if row.component == "overhead" else f"{name}, {what}"
 
 
 def ledger_section(document: MonthDoc) -> list[Block]:
@@ -114,20 +114,20 @@ def _ledger(document: MonthDoc) -> list[Block]:
     whole, last = _total(document)
     rows: list[tuple[Cell, ...]] = [
         (
-            OUTCOMES.get(row["outcome"], row["outcome"]),
-            str(row["jobs"]) if row["outcome"] != "idle" else f"in {row['jobs']}",
-            cell(row["energy_kwh"]),
-            cell(row["total_g"]),
-            _share(row["total_g"], whole),
+            OUTCOMES.get(row.outcome, row.outcome),
+            str(row.jobs) if row.outcome != "idle" else f"in {row.jobs}",
+            cell(row.energy_kwh),
+            cell(row.total_g),
+            _share(row.total_g, whole),
         )
-        for row in document["ledger"]
+        for row in document.ledger
     ]
     rows.append(("Total", *last))
     note = (
         "Idle: accelerators with a mean utilisation below 5 % over a completed job. Sweeps: "
         "completed runs with the tag sweep. Failed, cancelled and lost runs count in full."
     )
-    unseen = document["idle_not_seen_kwh"]
+    unseen = document.idle_not_seen_kwh
     if unseen is not None:
         note += f" Accelerators without a reading of utilisation used {text(unseen)}."
     return [Heading("Waste ledger"), Table("Carbon by outcome", columns, tuple(rows), note)]
@@ -145,14 +145,14 @@ def _chargeback(document: MonthDoc) -> list[Block]:
     whole, last = _total(document)
     rows: list[tuple[Cell, ...]] = [
         (
-            row["project"],
-            row["owner"] or NO_OWNER,
-            str(row["jobs"]),
-            cell(row["energy_kwh"]),
-            cell(row["total_g"]),
-            _share(row["total_g"], whole),
+            row.project,
+            row.owner or NO_OWNER,
+            str(row.jobs),
+            cell(row.energy_kwh),
+            cell(row.total_g),
+            _share(row.total_g, whole),
         )
-        for row in document["chargeback"]
+        for row in document.chargeback
     ]
     rows.append(("Total", "", *last))
     note = "The owner is the tag user of the job."
@@ -163,11 +163,11 @@ def _total(document: MonthDoc) -> tuple[float, tuple[Cell, ...]]:
     """Return the month's carbon [gCO2e], 0 where it is unknown, and the last cells of a sum's
     row.
     """
-    totals = document["totals"]
-    total_g = totals["total_g"]
+    totals = document.totals
+    total_g = totals.total_g
     whole = total_g["value"] if total_g else 0.0
     share = percent(1.0) if whole else ""
-    return whole, (str(totals["jobs"]), cell(totals["energy_kwh"]), cell(total_g), share)
+    return whole, (str(totals.jobs), cell(totals.energy_kwh), cell(total_g), share)
 
 
 def _share(figure: QuantityDoc | None, whole: float) -> str:

@@ -52,9 +52,9 @@ def action_text(action: str, target: str | None) -> str:
 
 def first_advice(document: MonthDoc) -> list[Block]:
     """Return the actions that would save most, for the first page."""
-    if not document["advice"]:
+    if not document.advice:
         return [Text(f"What to do: {_nothing(document)}")]
-    rows = tuple(_short(row) for row in document["advice"][:FIRST_ROWS])
+    rows = tuple(_short(row) for row in document.advice[:FIRST_ROWS])
     return [Table("What to do: the actions that save most", SHORT, rows)]
 
 
@@ -62,8 +62,8 @@ def advice_section(document: MonthDoc) -> list[Block]:
     """Return every action, and what became of those of the month before."""
     heading = Heading("Suggestions")
     blocks: list[Block] = [heading]
-    if document["advice"]:
-        rows = tuple((*_short(row), row["reason"]) for row in document["advice"])
+    if document.advice:
+        rows = tuple((*_short(row), row.reason) for row in document.advice)
         columns = (*SHORT, Column("Why", weight=2.6))
         blocks.append(Table("Actions by hardware and work", columns, rows, _scope(document)))
     else:
@@ -82,26 +82,26 @@ SHORT = (
 
 def _short(row: AdviceRow) -> tuple[Cell, ...]:
     return (
-        Pair(_jobs(row), f"{row['work']} on {row['hardware']}"),
-        Pair(_upper(action_text(row["action"], row["target"])), _ratio(row["carbon_ratio"])),
-        Pair(str(row["jobs"]), f"of {row['jobs_of_work']}"),
-        cell(row["saved_g"]),
-        row["confidence"],
+        Pair(_jobs(row), f"{row.work} on {row.hardware}"),
+        Pair(_upper(action_text(row.action, row.target)), _ratio(row.carbon_ratio)),
+        Pair(str(row.jobs), f"of {row.jobs_of_work}"),
+        cell(row.saved_g),
+        row.confidence,
     )
 
 
 def _jobs(row: AdviceRow) -> str:
     """Return projects with their jobs: "vision: resnet, vit and 3 more"."""
     by_project: dict[str, dict[str, None]] = {}
-    for job in row["named"]:
-        by_project.setdefault(job["project"], {})[job["name"]] = None
+    for job in row.named:
+        by_project.setdefault(job.project, {})[job.name] = None
     said = "; ".join(f"{project}: {', '.join(names)}" for project, names in by_project.items())
-    left = row["jobs"] - len(row["named"])
+    left = row.jobs - len(row.named)
     return f"{said} and {left} more" if left > 0 else said
 
 
 def _scope(document: MonthDoc) -> str:
-    jobs = document["examined_jobs"]
+    jobs = document.examined_jobs
     return (
         f"{jobs} {'job was' if jobs == 1 else 'jobs were'} examined: those with the most carbon of "
         f"each work. A saving is the sum over these jobs, not over all that are like them. "
@@ -112,7 +112,7 @@ def _scope(document: MonthDoc) -> str:
 
 
 def _nothing(document: MonthDoc) -> str:
-    jobs = document["examined_jobs"]
+    jobs = document.examined_jobs
     if not jobs:
         return "No job could be examined."
     verb = "was" if jobs == 1 else "were"
@@ -120,7 +120,7 @@ def _nothing(document: MonthDoc) -> str:
 
 
 def _followed(document: MonthDoc) -> list[Block]:
-    rows = document["followed"]
+    rows = document.followed
     if not rows:
         return []
     columns = (
@@ -135,14 +135,12 @@ def _followed(document: MonthDoc) -> list[Block]:
 
 
 def _line(row: FollowedRow) -> tuple[Cell, ...]:
-    swap = row["target"] is not None and row["outcome"] is not None
+    swap = row.target is not None and row.outcome is not None
     return (
-        Pair(
-            _upper(action_text(row["action"], row["target"])), f"{row['hardware']}, {row['work']}"
-        ),
-        f"{row['jobs_before']}, {row['jobs_now']}",
-        f"{row['target_before']}, {row['target_now']}" if swap else "no target",
-        OUTCOMES[row["outcome"]],
+        Pair(_upper(action_text(row.action, row.target)), f"{row.hardware}, {row.work}"),
+        f"{row.jobs_before}, {row.jobs_now}",
+        f"{row.target_before}, {row.target_now}" if swap else "no target",
+        OUTCOMES[row.outcome],
     )
 
 

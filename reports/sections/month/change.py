@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import asdict
+
 from gramwatt.reports.model import Block, Cell, Column, Pair, Table, Text
 from gramwatt.reports.sections.change import (
     MINUS,
@@ -51,17 +53,17 @@ EFFECTS = (
 
 def story(document: MonthDoc) -> list[Block]:
     """Return one sentence: how the total changed, and the effects that certainly moved it most."""
-    parts, totals, before = document["change_parts"], compared(document), document["previous"]
+    parts, totals, before = document.change_parts, compared(document), document.previous
     if parts is None or before is None or totals is None:
         return []
-    then = f"{month_name(previous_month(document['month']))}{first_days(document)}"
-    found = change(totals["total_g"], before["total_g"], document["changes"]["total_g"])
+    then = f"{month_name(previous_month(document.month))}{first_days(document)}"
+    found = change(totals.total_g, before.total_g, document.changes["total_g"])
     if found.text == NO_DIFFERENCE:
         said = f"No reliable difference from {then}"
-        moved = [f"{row['project']} {found.text}" for row, found in _moved(document)[:SAID]]
+        moved = [f"{row.project} {found.text}" for row, found in _moved(document)[:SAID]]
         said += f" in the sum; by project: {', '.join(moved)}." if moved else "."
         return [Text(said, strong=True)]
-    figures: Mapping[str, QuantityDoc] = parts  # type: ignore[assignment]
+    figures: Mapping[str, QuantityDoc] = asdict(parts)
     sure = [name for name in NAMES if figures[name]["low"] > 0 or figures[name]["high"] < 0]
     sure.sort(key=lambda name: -abs(figures[name]["value"]))
     causes = [_cause(name, figures[name]) for name in sure[:SAID]]
@@ -75,9 +77,9 @@ def story(document: MonthDoc) -> list[Block]:
 def _moved(document: MonthDoc) -> list[tuple[ProjectChange, Pair]]:
     """Return the projects that certainly changed, and how; the largest difference first."""
     rows = [
-        (row, change(row["total_g"], row["previous_g"], row["change"]))
-        for row in document["project_changes"]
-        if row["total_g"] and row["previous_g"] and row["change"]
+        (row, change(row.total_g, row.previous_g, row.change))
+        for row in document.project_changes
+        if row.total_g and row.previous_g and row.change
     ]
     return [(row, found) for row, found in rows if found.text != NO_DIFFERENCE]
 
@@ -85,7 +87,7 @@ def _moved(document: MonthDoc) -> list[tuple[ProjectChange, Pair]]:
 def project_changes(document: MonthDoc) -> list[Block]:
     """Return the projects whose total certainly changed; nothing for one project or none."""
     rows = _moved(document)[:FIRST_PROJECTS]
-    if len(document["project_changes"]) < 2 or not rows:
+    if len(document.project_changes) < 2 or not rows:
         return []
     columns = (
         Column("Project", weight=1.6),
@@ -94,8 +96,7 @@ def project_changes(document: MonthDoc) -> list[Block]:
         Column("Change", "right", 1.2),
     )
     lines = tuple(
-        (row["project"], cell(row["total_g"]), cell(row["previous_g"]), found)
-        for row, found in rows
+        (row.project, cell(row.total_g), cell(row.previous_g), found) for row, found in rows
     )
     return [Table("Projects that certainly changed", columns, lines)]
 
@@ -117,7 +118,7 @@ def change_parts(parts: ChangeDoc | None) -> list[Block]:
     """Return the effects side by side, in one unit, printed so that they add up to the change."""
     if parts is None:
         return []
-    figures: Mapping[str, QuantityDoc] = parts  # type: ignore[assignment]
+    figures: Mapping[str, QuantityDoc] = asdict(parts)
     size, unit = prefix(max(abs(figure["value"]) for figure in figures.values()), "gCO2e")
     places = decimals([figures[name]["value"] / size for name in NAMES])
     whole = figures["change_g"]["value"] / size

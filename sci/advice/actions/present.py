@@ -243,14 +243,14 @@ def _hours(work: Work, one: Suggestion) -> list[str]:
 
 
 def _hours_reasons(answer: EstimateDoc, count: float) -> list[str]:
-    hours = answer["device_hours"]
+    hours = answer.device_hours
     if hours is None:
         return []
     text = f"about {_range(hours, 1)} device hours for this training"
-    if answer["energy_kwh"]:
-        text += f", {_range(answer['energy_kwh'], 1)} kWh"
-    if answer["total_g"]:
-        text += f", {_range(answer['total_g'], G_PER_KG)} kg CO2e with embodied carbon"
+    if answer.energy_kwh:
+        text += f", {_range(answer.energy_kwh, 1)} kWh"
+    if answer.total_g:
+        text += f", {_range(answer.total_g, G_PER_KG)} kg CO2e with embodied carbon"
     text += " (6 x N x D at 22 to 48 % of peak rates: parts differ only where such ranges do)"
     days = f"{hours['value'] / count / 24:,.1f} days on {count:g}"
     if hours["value"] > count * MONTH_H:

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import median
-from typing import Any, TypedDict, cast
+from typing import Any, cast
+
+from msgspec import Struct
 
 from gramwatt.sci.advice.prediction.ratio_range import Prediction
 from gramwatt.sci.advice.prediction.workload import classify
@@ -32,7 +34,7 @@ UNLIKE_EACH_OTHER = ("llm-serving", "small")
 concurrency, and small jobs wait for their hosts."""
 
 
-class OwnRow(TypedDict):
+class OwnRow(Struct):
     """One measured job: work a second and power [W] of one device, and what work it was."""
 
     job_id: str
@@ -62,23 +64,23 @@ def own_row(document: JobDoc) -> OwnRow | None:
     """
     devices = accelerators_of(document)
     name = only_part(document)
-    counted = [score for score in document["sci"] if score["count"] > 0 and score["unit"] != "job"]
-    seconds, power = document["duration_s"], mean_power_w(document)
-    energies = [device["energy_j"] for device in devices]
+    counted = [score for score in document.sci if score.count > 0 and score.unit != "job"]
+    seconds, power = document.duration_s, mean_power_w(document)
+    energies = [device.energy_j for device in devices]
     if any(energy["kind"] not in METERED for energy in energies if energy):
         return None
-    if document["state"] != "completed" or is_synthetic(document) or not counted:
+    if document.state != "completed" or is_synthetic(document) or not counted:
         return None
     if name is None or power is None or not seconds:
         return None
     return OwnRow(
-        job_id=document["job_id"],
+        job_id=document.job_id,
         workload=workload_of(document),
         workload_class=class_of(document),
         hardware=name,
         count=len(devices),
-        unit=counted[0]["unit"],
-        units_per_s=counted[0]["count"] / seconds / len(devices),
+        unit=counted[0].unit,
+        units_per_s=counted[0].count / seconds / len(devices),
         power_w=power,
     )
 
@@ -90,12 +92,12 @@ def own_rows(documents: Iterable[JobDoc]) -> list[OwnRow]:
 
 def workload_of(document: JobDoc) -> str:
     """Return what names the same work in jobs: the model if known, else project and name."""
-    return document["model_id"] or f"{document['project']}/{document['name']}"
+    return document.model_id or f"{document.project}/{document.name}"
 
 
 def tagged(document: JobDoc) -> dict[str, Any]:
     """Return what tags say of the run, by field of a request; meaningless ones are left out."""
-    tags = document["tags"]
+    tags = document.tags
     fields: dict[str, Any] = {}
     for name, choices in (("method", METHODS), ("workload_class", CLASSES)):
         if tags.get(name) in choices:
@@ -110,25 +112,25 @@ def tagged(document: JobDoc) -> dict[str, Any]:
 
 def class_of(document: JobDoc) -> WorkloadClass | None:
     """Return the class of a job's work by its kind and tags; None where they do not give it."""
-    kind = cast(JobKind, document["kind"])
+    kind = cast(JobKind, document.kind)
     return classify(SuggestRequest(kind=kind, **tagged(document)), None).name
 
 
 def accelerators_of(document: JobDoc) -> list[DeviceDoc]:
     """Return the accelerators among a job's devices."""
-    return [device for device in document["devices"] if device["class"] in ACCELERATORS]
+    return [device for device in document.devices if device.device_class in ACCELERATORS]
 
 
 def only_part(document: JobDoc) -> str | None:
     """Return the catalog id of a job's accelerators; None where unknown, or of several kinds."""
-    names = {device["hardware"] for device in accelerators_of(document)}
+    names = {device.hardware for device in accelerators_of(document)}
     return names.pop() if len(names) == 1 else None
 
 
 def mean_power_w(document: JobDoc) -> float | None:
     """Return the mean power of an accelerator over the job [W]; None if an energy is unknown."""
-    devices, seconds = accelerators_of(document), document["duration_s"]
-    energies = [device["energy_j"] for device in devices]
+    devices, seconds = accelerators_of(document), document.duration_s
+    energies = [device.energy_j for device in devices]
     known = [energy["value"] for energy in energies if energy is not None]
     if not devices or not seconds or len(known) != len(devices):
         return None
@@ -143,7 +145,7 @@ def own_ratios(
     if workload is not None and workload in by_workload:
         text = f"own measurements of {workload} on both parts"
         return _ratios(by_workload[workload], text, SINGLE_RUN)
-    classes = {row["workload"]: row["workload_class"] for row in reversed(rows)}
+    classes = {row.workload: row.workload_class for row in reversed(rows)}
     same_class = [found for key, found in by_workload.items() if classes[key] == name]
     if name is None or name in UNLIKE_EACH_OTHER or len(same_class) < WORKLOADS_LEAST:
         return None
@@ -157,12 +159,12 @@ def recognised(rows: Sequence[OwnRow], run: PresentRun) -> str | None:
     Runs of one workload on one part differ by less than `SINGLE_RUN`, with which they are compared.
     """
     matching = {
-        row["workload"]
+        row.workload
         for row in rows
-        if row["hardware"] == run.hardware and row["unit"] in run.units_per_s
-        if None in (row["workload_class"], run.workload_class)
-        or row["workload_class"] == run.workload_class
-        if abs(math.log(row["units_per_s"] / run.units_per_s[row["unit"]])) <= math.log(SINGLE_RUN)
+        if row.hardware == run.hardware and row.unit in run.units_per_s
+        if None in (row.workload_class, run.workload_class)
+        or row.workload_class == run.workload_class
+        if abs(math.log(row.units_per_s / run.units_per_s[row.unit])) <= math.log(SINGLE_RUN)
     }
     return matching.pop() if len(matching) == 1 else None
 
@@ -170,17 +172,17 @@ def recognised(rows: Sequence[OwnRow], run: PresentRun) -> str | None:
 def _pairs(rows: Sequence[OwnRow], now: str, target: str) -> dict[str, list[tuple[OwnRow, OwnRow]]]:
     """Return every run on one part with every run of the same work on the other, by workload."""
     by_workload: dict[str, list[tuple[OwnRow, OwnRow]]] = {}
-    runs_now = [row for row in rows if row["hardware"] == now]
-    runs_target = [row for row in rows if row["hardware"] == target]
+    runs_now = [row for row in rows if row.hardware == now]
+    runs_target = [row for row in rows if row.hardware == target]
     for run, other in product(runs_now, runs_target):
-        if (run["workload"], run["unit"]) == (other["workload"], other["unit"]):
-            by_workload.setdefault(run["workload"], []).append((run, other))
+        if (run.workload, run.unit) == (other.workload, other.unit):
+            by_workload.setdefault(run.workload, []).append((run, other))
     return by_workload
 
 
 def _ratios(pairs: Sequence[tuple[OwnRow, OwnRow]], text: str, least: float) -> Prediction:
-    times = [math.log(run["units_per_s"] / other["units_per_s"]) for run, other in pairs]
-    powers = [math.log(other["power_w"] / run["power_w"]) for run, other in pairs]
+    times = [math.log(run.units_per_s / other.units_per_s) for run, other in pairs]
+    powers = [math.log(other.power_w / run.power_w) for run, other in pairs]
     energies = [time + power for time, power in zip(times, powers, strict=True)]
     time, energy = (_ratio(logs, text, least) for logs in (times, energies))
     return Prediction(time, energy, "direct", f"{text}, per device", sources=(text,))

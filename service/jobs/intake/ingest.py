@@ -211,7 +211,7 @@ def _arrivals(
         ]
         session.connection().execute(_ARRIVED, rows)
     acknowledged: list[Acknowledged] = [
-        {"node": node, "writer": writer, "seq": arrived[node, writer].contiguous}
+        Acknowledged(node=node, writer=writer, seq=arrived[node, writer].contiguous)
         for node, writer in sorted(arrived)
     ]
     return new, again, {name: row.id for name, row in writers.items()}, acknowledged

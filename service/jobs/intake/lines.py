@@ -47,27 +47,27 @@ class Tally:
         self.codes[error.code] += count
         if len(self.listed) < LISTED_MOST:
             message = error.message[:MESSAGE_MOST]
-            self.listed.append({"line": line, "code": error.code, "message": message})
+            self.listed.append(Rejected(line=line, code=error.code, message=message))
 
     def add(self, accepted: int, duplicate: int, acknowledged: Iterable[Acknowledged]) -> None:
         """Count the lines of a stored batch; of each writer the latest acknowledgement stands."""
         self.accepted += accepted
         self.duplicate += duplicate
-        self.arrived |= {(row["node"], row["writer"]): row["seq"] for row in acknowledged}
+        self.arrived |= {(row.node, row.writer): row.seq for row in acknowledged}
 
     def answer(self) -> IngestAnswer:
         """Return the counts as an answer."""
-        return {
-            "accepted": self.accepted,
-            "duplicate": self.duplicate,
-            "rejected": self.listed,
-            "rejected_count": self.rejected,
-            "rejected_codes": dict(self.codes),
-            "acknowledged": [
-                {"node": node, "writer": writer, "seq": seq}
+        return IngestAnswer(
+            accepted=self.accepted,
+            duplicate=self.duplicate,
+            rejected=self.listed,
+            rejected_count=self.rejected,
+            rejected_codes=dict(self.codes),
+            acknowledged=[
+                Acknowledged(node=node, writer=writer, seq=seq)
                 for (node, writer), seq in sorted(self.arrived.items())
             ],
-        }
+        )
 
 
 def batches(

@@ -99,7 +99,7 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> int | N
         with spool.sent(
             folder, lambda lines: answers.append(ingest_unscored(service, folder.job_id, lines))
         ) as can_go:
-            refused = [answer for answer, _ in answers if answer["rejected"]]
+            refused = [answer for answer, _ in answers if answer.rejected]
             if can_go and refused:
                 _reject(home, folder, refused[-1])
             elif can_go:
@@ -139,10 +139,10 @@ def _reject(home: Path, folder: SpoolFolder, answer: IngestAnswer) -> None:
         target = spool.reject(home, folder)
     except FileNotFoundError:  # another process is keeping it
         return
-    first = answer["rejected"][0]
+    first = answer.rejected[0]
     _report(
-        f"{answer['rejected_count']} journal lines of job {folder.job_id} were refused "
-        f"(first: {first['code']}, {first['message']}); they are kept in {target}"
+        f"{answer.rejected_count} journal lines of job {folder.job_id} were refused "
+        f"(first: {first.code}, {first.message}); they are kept in {target}"
     )
 
 

@@ -52,12 +52,12 @@ def jobs_page(
     shown; without `wait`, unless making them takes long.
     """
     jobs, following = list_jobs(service, limit, cursor, **only)
-    answer: JobsAnswer = {"jobs": [job.head for job in jobs], "next_cursor": following}
+    answer = JobsAnswer(jobs=[job.head for job in jobs], next_cursor=following)
     model_id = only.get("model_id")
     if model_id is not None and cursor is None:
         sums = totals_of_model(service, model_id, wait=wait)
         if sums is not None:
-            answer["model"] = sums
+            answer.model = sums
     return answer
 
 

@@ -42,10 +42,10 @@ def revisions_page(
     shown, following = cut(rows, limit, lambda score: (score.revision,))
     documents = [read_job(score.doc) for score in rows]
     before = [*documents[1:], None]
-    return {
-        "revisions": list(map(_revision, shown, documents, before)),
-        "next_cursor": following,
-    }
+    return RevisionsAnswer(
+        revisions=list(map(_revision, shown, documents, before)),
+        next_cursor=following,
+    )
 
 
 def intervals_page(
@@ -69,34 +69,34 @@ def intervals_page(
         ).all()
     shown, following = cut(rows, limit, lambda row: (row.Interval.start_us, row.Device.id))
     intervals = [_interval(row.Interval, row.Device) for row in shown]
-    return {"intervals": intervals, "next_cursor": following}
+    return IntervalsAnswer(intervals=intervals, next_cursor=following)
 
 
 def _revision(score: Score, document: JobDoc, before: JobDoc | None) -> RevisionRow:
-    return {
-        "revision": score.revision,
-        "made_at": text_from_us(score.made_us),
-        "reason": score.reason,
-        "engine_version": score.engine_version,
-        "catalog_version": score.catalog_version,
-        "conformance": score.conformance,
-        "energy_kwh": document["energy_kwh"],
-        "total_g": document["total_g"],
-        "change": revision_change(before, document) if before is not None else None,
-    }
+    return RevisionRow(
+        revision=score.revision,
+        made_at=text_from_us(score.made_us),
+        reason=score.reason,
+        engine_version=score.engine_version,
+        catalog_version=score.catalog_version,
+        conformance=score.conformance,
+        energy_kwh=document.energy_kwh,
+        total_g=document.total_g,
+        change=revision_change(before, document) if before is not None else None,
+    )
 
 
 def _interval(interval: Interval, device: Device) -> IntervalRow:
-    return {
-        "node": device.node,
-        "device_id": device.device_id,
-        "start": text_from_us(interval.start_us),
-        "end": text_from_us(interval.end_us),
-        "energy_j": interval.energy_j,
-        "kind": interval.kind,
-        "utilisation_mean": interval.utilisation_mean,
-        "utilisation_max": interval.utilisation_max,
-        "memory_peak_b": interval.memory_peak_b,
-        "power_max_w": interval.power_max_w,
-        "profile": json.loads(interval.profile) if interval.profile else {},
-    }
+    return IntervalRow(
+        node=device.node,
+        device_id=device.device_id,
+        start=text_from_us(interval.start_us),
+        end=text_from_us(interval.end_us),
+        energy_j=interval.energy_j,
+        kind=interval.kind,
+        utilisation_mean=interval.utilisation_mean,
+        utilisation_max=interval.utilisation_max,
+        memory_peak_b=interval.memory_peak_b,
+        power_max_w=interval.power_max_w,
+        profile=json.loads(interval.profile) if interval.profile else {},
+    )

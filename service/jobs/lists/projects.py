@@ -50,7 +50,7 @@ def projects_page(service: Service, limit: int, cursor: str | None) -> ProjectsA
         rows = session.execute(wanted.limit(limit + 1)).all()
         running = _running(session)
     shown, following = cut(rows, limit, lambda row: (row.project,))
-    return {"projects": [_summary(row, running) for row in shown], "next_cursor": following}
+    return ProjectsAnswer(projects=[_summary(row, running) for row in shown], next_cursor=following)
 
 
 def declare_project(service: Service, project: str) -> ProjectSummary:
@@ -75,7 +75,7 @@ def _one(session: Session, project: str) -> ProjectSummary:
     wanted = sa.select(*_COLUMNS).where(Job.project == project).group_by(Job.project)
     row = session.execute(wanted).one_or_none()
     if row is None:
-        return {"project": project, "jobs": 0, "running": 0, "last_started_at": None}
+        return ProjectSummary(project=project, jobs=0, running=0, last_started_at=None)
     return _summary(row, _running(session))
 
 
@@ -86,12 +86,12 @@ def _running(session: Session) -> dict[str, int]:
 
 
 def _summary(row: Any, running: dict[str, int]) -> ProjectSummary:
-    return {
-        "project": row.project,
-        "jobs": row.jobs,
-        "running": running.get(row.project, 0),
-        "last_started_at": None if row.last_us is None else text_from_us(row.last_us),
-    }
+    return ProjectSummary(
+        project=row.project,
+        jobs=row.jobs,
+        running=running.get(row.project, 0),
+        last_started_at=None if row.last_us is None else text_from_us(row.last_us),
+    )
 
 
 def project_names(service: Service) -> list[str]:

@@ -87,7 +87,7 @@ class Accounts:
             found[OTHER] = whole.scaled(rest / whole.value)
             summed = whole.value
         return [
-            {"part": part, "component": key, "g": share_of(g, whole.value / summed)}
+            ComponentRow(part=part, component=key, g=share_of(g, whole.value / summed))
             for key, g in found.items()
             if g.value > 0
         ]
@@ -172,29 +172,26 @@ class Accounts:
             return "; ".join(sorted({of_job["method"][number] for of_job in attributes}))
 
         supplies = sorted({of_job["supply"] for of_job in attributes})
-        found: MonthMethodDoc = {
-            "standard": STANDARD,
-            "formula": FORMULA,
-            "engine_version": said(0),
-            "catalog_version": said(1),
-            "boundary_included": list(INCLUDED),
-            "boundary_excluded": sorted(
+        return MonthMethodDoc(
+            standard=STANDARD,
+            formula=FORMULA,
+            engine_version=said(0),
+            catalog_version=said(1),
+            boundary_included=list(INCLUDED),
+            boundary_excluded=sorted(
                 {text for of_job in attributes for text in of_job["excludes"]}
             ),
-            "intensity_signal": said(2),
-            "intensity_basis": said(3),
-            "intensity_approach": APPROACH,
-            "supply": "; ".join(supplies),
-            "supplies": supplies,
-            "zones": sorted({zone for of_job in attributes for zone in of_job["zones"]}),
-            "lifetime_years": next(iter(lives.values())) if len(lives) == 1 else None,
-            "pue": doc(pue),
-            "intensity_g_per_kwh": doc(intensity),
-        }
-        zones = {of_job["time_zone"] or "UTC" for of_job in attributes}
-        if zones != {"UTC"}:
-            found["time_zone"] = "; ".join(sorted(zones))
-        return found
+            intensity_signal=said(2),
+            intensity_basis=said(3),
+            intensity_approach=APPROACH,
+            supply="; ".join(supplies),
+            supplies=supplies,
+            zones=sorted({zone for of_job in attributes for zone in of_job["zones"]}),
+            lifetime_years=next(iter(lives.values())) if len(lives) == 1 else None,
+            pue=doc(pue),
+            intensity_g_per_kwh=doc(intensity),
+            time_zone="; ".join(sorted({of_job["time_zone"] for of_job in attributes})),
+        )
 
     def _boundary(self) -> BoundaryDoc | None:
         """Accelerators' electricity alone, and everything in the boundary."""
@@ -206,12 +203,12 @@ class Accounts:
         facility = self.facility(self._whole, 0, np.arange(len(self._parts.keys)))
         accelerators = (self._weighted("operational", n, "operational_g") for n in ACCELERATORS)
         narrow_g = sum(of_class.sum() for of_class in accelerators) / grams.value
-        return {
-            "narrow_kwh": share_of(energy, narrow),
-            "narrow_g": share_of(grams, narrow_g),
-            "full_kwh": (facility or energy).to_doc(),
-            "full_g": doc(total_g),
-        }
+        return BoundaryDoc(
+            narrow_kwh=share_of(energy, narrow),
+            narrow_g=share_of(grams, narrow_g),
+            full_kwh=(facility or energy).to_doc(),
+            full_g=doc(total_g),
+        )
 
     def _ledger(self) -> list[LedgerRow]:
         """Carbon by what became of the work; idle accelerators of completed work apart."""
@@ -260,12 +257,12 @@ class Accounts:
     def _chargeback(self) -> list[ChargeRow]:
         """Carbon by project and owner, most first."""
         rows = self._charges(lambda of_job: (of_job["project"], of_job["owner"]))
-        return [{"project": key[0], "owner": key[1] or None, **charge} for key, charge in rows]  # type: ignore[typeddict-item]
+        return [ChargeRow(project=key[0], owner=key[1] or None, **charge) for key, charge in rows]
 
     def _by_project(self) -> list[ProjectCharge]:
         """Carbon by project, most first."""
         rows = self._charges(lambda of_job: (of_job["project"],))
-        return [{"project": key[0], **charge} for key, charge in rows]  # type: ignore[typeddict-item]
+        return [ProjectCharge(project=key[0], **charge) for key, charge in rows]
 
     def _charges(
         self, key: Callable[[dict[str, Any]], tuple[str, ...]]
@@ -297,17 +294,17 @@ class Accounts:
         totals = by_job(self._parts, jobs, cell, len(groups))
         counted = np.bincount(cell, minlength=len(groups))
         rows: list[WorkRow] = [
-            {
-                "hardware": hardware,
-                "work": work,
-                "jobs": int(counted[n]),
-                "regions": self._regions(jobs[cell == n]),
-                "energy_kwh": totals.energy_kwh.doc(n),
-                "total_g": totals.total_g.doc(n),
-            }
+            WorkRow(
+                hardware=hardware,
+                work=work,
+                jobs=int(counted[n]),
+                regions=self._regions(jobs[cell == n]),
+                energy_kwh=totals.energy_kwh.doc(n),
+                total_g=totals.total_g.doc(n),
+            )
             for n, (hardware, work) in enumerate(groups)
         ]
-        return sorted(rows, key=lambda row: -(row["total_g"]["value"] if row["total_g"] else 0.0))
+        return sorted(rows, key=lambda row: -(row.total_g["value"] if row.total_g else 0.0))
 
     def _regions(self, jobs: Ints) -> dict[str, int]:
         """Return how many of these jobs ran in each region; those of none are in no count."""
@@ -331,9 +328,9 @@ def _outcome(of_job: dict[str, Any]) -> str:
 
 
 def _row(outcome: str, jobs: int, energy: Quantity | None, total_g: Quantity | None) -> LedgerRow:
-    return {
-        "outcome": outcome,
-        "jobs": jobs,
-        "energy_kwh": doc(energy),
-        "total_g": doc(total_g),
-    }
+    return LedgerRow(
+        outcome=outcome,
+        jobs=jobs,
+        energy_kwh=doc(energy),
+        total_g=doc(total_g),
+    )

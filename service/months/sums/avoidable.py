@@ -10,6 +10,7 @@ import numpy as np
 from gramwatt.sci.advice.jobs import EXAMPLES
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
+    NamedJob,
 )
 from gramwatt.sci.base.formatting import jobs_text
 from gramwatt.sci.base.quantity import Quantity
@@ -34,7 +35,7 @@ def avoidable(parts: Parts, idle_g: Floats, grams: Floats) -> list[AdviceRow]:
     idle = idle_g >= IDLE_LEAST * np.where(grams > 0, grams, np.inf)
     rows = _rows(parts, _completed, idle, idle_g, grams)
     rows += _rows(parts, _ended, np.ones(len(grams), bool), grams, grams)
-    return sorted(rows, key=lambda row: -row["saved_g"]["value"])
+    return sorted(rows, key=lambda row: -row.saved_g["value"])
 
 
 def _completed(of_job: dict[str, Any]) -> tuple[str, ...] | None:
@@ -81,28 +82,28 @@ def _row(
     hardware, work, action = key
     largest = jobs[np.argsort(-saved[jobs], kind="stable")]
     most = [
-        {
-            "job_id": parts.ids[n],
-            "name": parts.ids[n],
-            "project": parts.attributes[parts.attributes_of[n]]["project"],
-        }
+        NamedJob(
+            job_id=parts.ids[n],
+            name=parts.ids[n],
+            project=parts.attributes[parts.attributes_of[n]]["project"],
+        )
         for n in largest[:EXAMPLES]
     ]
     reason = f"what {jobs_text(len(jobs))} used that ended without a result: the most to be saved"
     if action == STOP_IDLE:
         reason = "accelerators were reserved and had no work (utilisation below 5 %)"
-    return {
-        "hardware": hardware,
-        "work": work,
-        "action": action,
-        "target": None,
-        "jobs": len(jobs),
-        "jobs_of_work": of_work,
-        "saved_g": g.to_doc(),
-        "carbon_ratio": None,
-        "confidence": "high" if action == STOP_IDLE else "low",
-        "reason": reason,
-        "examples": [one["job_id"] for one in most],
-        "named": most,  # type: ignore[typeddict-item]
-        "basis": ALL,
-    }
+    return AdviceRow(
+        hardware=hardware,
+        work=work,
+        action=action,
+        target=None,
+        jobs=len(jobs),
+        jobs_of_work=of_work,
+        saved_g=g.to_doc(),
+        carbon_ratio=None,
+        confidence="high" if action == STOP_IDLE else "low",
+        reason=reason,
+        examples=[one.job_id for one in most],
+        named=most,
+        basis=ALL,
+    )

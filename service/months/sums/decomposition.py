@@ -102,7 +102,7 @@ def change_effects(now: MonthByWork, before: MonthByWork) -> ChangeDoc:
     effects = {name: doc(n) for n, name in enumerate(EFFECTS)}
     if not (changed | (both & other_grid)).any():
         effects["method_g"] = Quantity.exact(0.0, "gCO2e", "derived", SAME_METHOD).to_doc()
-    return {"change_g": doc(len(EFFECTS)), **effects}  # type: ignore[typeddict-item]
+    return ChangeDoc(change_g=doc(len(EFFECTS)), **effects)
 
 
 def _work(of_job: dict[str, Any]) -> Work:

@@ -41,7 +41,7 @@ def factor_rows(parts: Parts) -> list[FactorRow]:
         )
         for n, text in enumerate(texts)
     ]
-    return sorted(rows, key=lambda row: -row["operational_g"]["value"])
+    return sorted(rows, key=lambda row: -row.operational_g["value"])
 
 
 def _part(sums: Sums, cell: int, amount: float) -> Quantity:
@@ -69,18 +69,18 @@ def _row(
         grams.kind,
         key.source,
     )
-    return {
-        "zone": key.zone,
-        "jobs": jobs,
-        "energy_kwh": energy.to_doc(),
-        "pue": pue.to_doc(),
-        "factor_g_per_kwh": factor.to_doc(),
-        "operational_g": grams.to_doc(),
-        "quality": key.quality,
-        "source": key.source,
-        "publisher": None,
-        "edition": None,
-        "licence": None,
-        "link": None,
-        "files": [],
-    }
+    return FactorRow(
+        zone=key.zone,
+        jobs=jobs,
+        energy_kwh=energy.to_doc(),
+        pue=pue.to_doc(),
+        factor_g_per_kwh=factor.to_doc(),
+        operational_g=grams.to_doc(),
+        quality=key.quality,
+        source=key.source,
+        publisher=None,
+        edition=None,
+        licence=None,
+        link=None,
+        files=[],
+    )

@@ -53,9 +53,9 @@ def keep_parts(
     Months stay as they are where the parts do and the document is not a new revision.
     """
     of_job = {
-        "project": document["project"],
+        "project": document.project,
         "job_id": job.job_id,
-        "started_us": to_us(datetime.fromisoformat(document["started_at"])),
+        "started_us": to_us(datetime.fromisoformat(document.started_at)),
     }
     rows = [
         {
@@ -70,7 +70,7 @@ def keep_parts(
     ]
     if not is_new and rows == _stored(session, job.id):
         return
-    filled = {(month, document["project"]) for month in parts}
+    filled = {(month, document.project) for month in parts}
     touched = _remove(session, job.id) | filled
     upsert(session, JobMonth, rows)
     session.flush()

@@ -25,11 +25,11 @@ class RunSums:
 
     def method(self, run: RunHead) -> Method:
         """Signal and basis of the intensity that a run, which has a part, is scored with."""
-        return self._methods[run["job_id"]]
+        return self._methods[run.job_id]
 
     def terms(self, runs: Sequence[RunHead]) -> RunTerms:
         """Return the terms over these runs, each the sum of its months."""
-        wanted = {run["job_id"] for run in runs}
+        wanted = {run.job_id for run in runs}
         jobs = np.flatnonzero([job_id in wanted for job_id in self._parts.ids])
         totals = by_job(self._parts, jobs, np.zeros_like(jobs), 1)
         return RunTerms(*(term.quantity(0) for term in (*totals.terms, totals.total_g)))

@@ -6,17 +6,26 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from msgspec.structs import asdict
 
 from gramwatt.sci.advice.jobs import examined
-from gramwatt.sci.analysis.documents import ChangeDoc, MarketFactor, ModelRow, MonthTotals
+from gramwatt.sci.analysis.documents import (
+    ChangeDoc,
+    MarketFactor,
+    ModelRow,
+    ModelUnitRow,
+    MonthTotals,
+    ProjectRow,
+)
 from gramwatt.sci.analysis.model_totals import UNFINISHED
 from gramwatt.sci.analysis.month import TOP, sci_row
 from gramwatt.sci.analysis.month_rows import (
     AdviceRow,
     GradeLimit,
+    LackingJob,
     ProjectChange,
 )
 from gramwatt.sci.base.document import (
@@ -24,7 +33,7 @@ from gramwatt.sci.base.document import (
     QualityDoc,
     doc,
 )
-from gramwatt.sci.base.notices import NoticeDoc
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.score.assess import GRADE_NEEDS, quality, sum_of, worst_status
 from gramwatt.service.months.sums.accounts import Accounts
@@ -37,6 +46,7 @@ from gramwatt.service.months.sums.part import BLOCKS, PartRow
 from gramwatt.service.months.sums.previous import PreviousMonth
 from gramwatt.service.months.sums.totals import Sums, Totals, by_day, by_job, change
 
+UnitOf = TypeVar("UnitOf", ProjectRow, ModelUnitRow)
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 _WEIGHTS = {"energy": 0, "intensity": 0, "embodied": 2}
 """The term whose value weights each block of the quality of a job's data."""
@@ -99,8 +109,8 @@ class MonthSums:
             **self._accounts.fields(),
             "market_based": self._accounts.market_based(market_factors),
             "factors": factor_rows(self._parts),
-            "projects": self._per_unit("project"),
-            "model_units": self._per_unit("model_id"),
+            "projects": self._per_unit(ProjectRow, "project"),
+            "model_units": self._per_unit(ModelUnitRow, "model_id"),
             "models": self._models(),
             "days": self.days(),
             "data_quality": self._quality(),
@@ -157,15 +167,15 @@ class MonthSums:
         return np.array([value(of_job) for of_job in self._parts.attributes], np.int64)
 
     def _totals(self, totals: Totals, cell: int, jobs: Ints) -> MonthTotals:
-        return {
-            "jobs": len(jobs),
-            "jobs_ended": int(self._parts.ended[jobs].sum()),
-            "jobs_unknown": int(len(jobs) - self._parts.known[jobs].sum()),
-            "energy_kwh": totals.energy_kwh.doc(cell),
-            "operational_g": totals.operational_g.doc(cell),
-            "embodied_g": totals.embodied_g.doc(cell),
-            "total_g": totals.total_g.doc(cell),
-        }
+        return MonthTotals(
+            jobs=len(jobs),
+            jobs_ended=int(self._parts.ended[jobs].sum()),
+            jobs_unknown=int(len(jobs) - self._parts.known[jobs].sum()),
+            energy_kwh=totals.energy_kwh.doc(cell),
+            operational_g=totals.operational_g.doc(cell),
+            embodied_g=totals.embodied_g.doc(cell),
+            total_g=totals.total_g.doc(cell),
+        )
 
     def _by_state(self) -> dict[str, MonthTotals]:
         """Totals of the jobs that ended in each state: what failed and killed jobs used counts."""
@@ -195,20 +205,20 @@ class MonthSums:
             by(cell, ended, len(models)),
         )
         return [
-            {
-                "model_id": model_id,
-                "persona": whose,
-                "jobs": int(counted[n]),
-                "unfinished": int(unfinished[n]),
-                "energy_kwh": totals.energy_kwh.doc(n),
-                "facility_kwh": doc(self._accounts.facility(totals, n, jobs[cell == n])),
-                "total_g": totals.total_g.doc(n),
-                "unfinished_g": without_result.doc(n),
-            }
+            ModelRow(
+                model_id=model_id,
+                persona=whose,
+                jobs=int(counted[n]),
+                unfinished=int(unfinished[n]),
+                energy_kwh=totals.energy_kwh.doc(n),
+                facility_kwh=doc(self._accounts.facility(totals, n, jobs[cell == n])),
+                total_g=totals.total_g.doc(n),
+                unfinished_g=without_result.doc(n),
+            )
             for n, (model_id, whose) in enumerate(models)
         ]
 
-    def _per_unit(self, of: Literal["project", "model_id"]) -> list[Any]:
+    def _per_unit(self, shape: type[UnitOf], of: Literal["project", "model_id"]) -> list[UnitOf]:
         """Return sum(C) / sum(R) by project or model, and unit.
 
         Parts of jobs with an unknown total are left out of both sums.
@@ -233,14 +243,14 @@ class MonthSums:
             for n in of_row:
                 status[n].add(of_job["conformance"])
         return [
-            {
-                of: name,
-                **sci_row(unit, float(counts[n]), total_g.quantity(n)),
-                "jobs": int(jobs[n]),
-                "energy_kwh": energy.doc(n),
-                "total_g": total_g.doc(n),
-                "conformance": worst_status(status[n]),
-            }
+            shape(
+                **{of: name},
+                **asdict(sci_row(unit, float(counts[n]), total_g.quantity(n))),
+                jobs=int(jobs[n]),
+                energy_kwh=energy.doc(n),
+                total_g=total_g.doc(n),
+                conformance=worst_status(status[n]),
+            )
             for n, (name, unit) in enumerate(rows)
         ]
 
@@ -268,13 +278,13 @@ class MonthSums:
         rows: list[DayDoc] = []
         for day in parts.days:
             of_day = range(day * units, (day + 1) * units)
-            row: DayDoc = {
-                "day": f"{self._month}-{day:02d}",
-                "energy_kwh": totals.energy_kwh.doc(day),
-                "operational_g": totals.operational_g.doc(day),
-                "embodied_g": totals.embodied_g.doc(day),
-                "counts": {parts.units[n % units]: float(amounts[n]) for n in of_day if met[n]},
-            }
+            row: DayDoc = DayDoc(
+                day=f"{self._month}-{day:02d}",
+                energy_kwh=totals.energy_kwh.doc(day),
+                operational_g=totals.operational_g.doc(day),
+                embodied_g=totals.embodied_g.doc(day),
+                counts={parts.units[n % units]: float(amounts[n]) for n in of_day if met[n]},
+            )
             rows.append(row)
         return rows
 
@@ -300,16 +310,16 @@ class MonthSums:
 
     def _grade_limits(self) -> list[GradeLimit]:
         """Return what the next better grade asks for and the month lacks, and which jobs most."""
-        shares: Any = self._quality()
+        shares = self._quality()
         grades = [name for name, _ in GRADE_NEEDS]
-        place = grades.index(shares["grade"]) if shares["grade"] in grades else len(grades)
+        place = grades.index(shares.grade) if shares.grade in grades else len(grades)
         if place == 0:
             return []
         better, needs = GRADE_NEEDS[place - 1]
         return [
             self._grade_limit(better, block, kinds, least)
             for block, kinds, least in needs
-            if shares[block] and sum_of(shares[block], kinds) < least
+            if (known := getattr(shares, block)) and sum_of(known, kinds) < least
         ]
 
     def _grade_limit(
@@ -321,22 +331,22 @@ class MonthSums:
         lacking = np.sum(others, axis=0)
         most = [n for n in np.argsort(-lacking, kind="stable")[:NAMED_JOBS] if lacking[n] > 0]
         parts = self._parts
-        return {
-            "grade": better,
-            "block": block,
-            "kinds": list(kinds),
-            "share": 1 - float(lacking.sum()) / whole,
-            "needed": least,
-            "jobs": [
-                {
-                    "job_id": parts.ids[n],
-                    "name": parts.ids[n],
-                    "project": parts.attributes[parts.attributes_of[n]]["project"],
-                    "share": float(lacking[n]) / whole,
-                }
+        return GradeLimit(
+            grade=better,
+            block=block,
+            kinds=list(kinds),
+            share=1 - float(lacking.sum()) / whole,
+            needed=least,
+            jobs=[
+                LackingJob(
+                    job_id=parts.ids[n],
+                    name=parts.ids[n],
+                    project=parts.attributes[parts.attributes_of[n]]["project"],
+                    share=float(lacking[n]) / whole,
+                )
                 for n in most
             ],
-        }
+        )
 
     def _intensity_methods(self) -> list[list[str]]:
         """Return zone, resolution and series of the intensities that the jobs are scored with."""
@@ -361,11 +371,11 @@ class MonthSums:
         """Return each source once."""
         return sorted({source for of_job in self._parts.attributes for source in of_job["sources"]})
 
-    def _notices(self) -> list[NoticeDoc]:
+    def _notices(self) -> list[Notice]:
         unique = {
             (code, text) for of_job in self._parts.attributes for code, text in of_job["notices"]
         }
-        return [{"code": code, "message": text, "field": None} for code, text in sorted(unique)]
+        return [Notice(code=code, message=text, field=None) for code, text in sorted(unique)]
 
     def _notice_counts(self) -> dict[str, int]:
         """Return how many jobs have each notice, by code."""
@@ -398,17 +408,17 @@ def _project_changes(after: PreviousMonth, before: PreviousMonth) -> list[Projec
         old = names_then.index(project) if project in names_then else None
         ratio = None if new is None or old is None else change(now, then, (new, old))
         rows.append(
-            {
-                "project": project,
-                "total_g": None if new is None else now.doc(new),
-                "previous_g": None if old is None else then.doc(old),
-                "change": doc(ratio.sourced(OVER_BEFORE) if ratio else None),
-            }
+            ProjectChange(
+                project=project,
+                total_g=None if new is None else now.doc(new),
+                previous_g=None if old is None else then.doc(old),
+                change=doc(ratio.sourced(OVER_BEFORE) if ratio else None),
+            )
         )
-    return sorted(rows, key=lambda row: (-_difference(row), row["project"]))
+    return sorted(rows, key=lambda row: (-_difference(row), row.project))
 
 
 def _difference(row: ProjectChange) -> float:
     """Return how far the totals of a project lie apart [gCO2e]; what is not known counts as 0."""
-    now, then = row["total_g"], row["previous_g"]
+    now, then = row.total_g, row.previous_g
     return abs((now["value"] if now else 0.0) - (then["value"] if then else 0.0))

@@ -93,7 +93,7 @@ def parts_of(job: JobDoc) -> dict[str, StoredPart]:
     Raises QuantityError for figures that no sum can hold.
     """
     months = months_of(job)
-    if job["excluded"] is not None:
+    if job.excluded is not None:
         return dict.fromkeys(months, StoredPart(b"", b"", EXCLUDED))
     return {month: _Writer(job).written(part) for month, part in months.items()}
 
@@ -101,7 +101,7 @@ def parts_of(job: JobDoc) -> dict[str, StoredPart]:
 def part_until(job: JobDoc, month: str, day: int) -> StoredPart:
     """Return a job's part of the days of a month up to this one."""
     last = f"{month}-{day:02d}"
-    days = [one for one in months_of(job)[month].days if one["day"] <= last]
+    days = [one for one in months_of(job)[month].days if one.day <= last]
     return _Writer(job).written(Part(job, days))
 
 
@@ -155,7 +155,7 @@ class _Writer:
     def __init__(self, job: JobDoc) -> None:
         self._job = job
         self._labels, self._keys = _Numbered(), _Numbered()
-        self._units = _Numbered({row["unit"]: n for n, row in enumerate(job["sci"])})
+        self._units = _Numbered({row.unit: n for n, row in enumerate(job.sci)})
         self._moved: dict[Any, int] = {}
         self._figures: list[float] = []
         self._effects: list[float] = []
@@ -164,19 +164,20 @@ class _Writer:
     def written(self, part: Part) -> StoredPart:
         """Return the part as texts and numbers; raises QuantityError for those beyond `MOST`."""
         only = len(part.days) == 1
-        self._add_figures(-int(part.days[0]["day"][8:]) if only else 0, part)
+        self._add_figures(-int(part.days[0].day[8:]) if only else 0, part)
         counts: list[float] = []
         for day in part.days:
-            number = int(day["day"][8:])
+            number = int(day.day[8:])
             if not only:
                 self._add_figures(number, Part(self._job, [day]))
-            for unit, amount in day["counts"].items():
+            for unit, amount in day.counts.items():
                 counts += [number, self._units.of(unit), amount]
         self._add_components(part)
         quality: list[float] = []
-        known: Mapping[str, Any] = self._job["data_quality"]
-        shares_of: dict[str, Mapping[str, float]] = {block: known[block] for block in BLOCKS}
-        zone = ZoneInfo(self._job["method"].get("time_zone", "UTC"))
+        shares_of: dict[str, Mapping[str, float]] = {
+            block: getattr(self._job.data_quality, block) for block in BLOCKS
+        }
+        zone = ZoneInfo(self._job.method.time_zone)
         factors = factor_amounts(part, zone)
         shares_of |= {f"{name} by": shares for name, shares in factors.items()}
         # The quality of a job's data and the breakdown of its terms have keys of their own.
@@ -184,7 +185,7 @@ class _Writer:
         for block, shares in shares_of.items():
             for key, share in shares.items():
                 quality += [self._keys.of((block, key)), share]
-        whole = self._job["total_g"]
+        whole = self._job.total_g
         sizes = (
             len(self._figures) // FIGURE,
             len(self._effects) // EFFECT,
@@ -192,7 +193,7 @@ class _Writer:
             len(quality) // QUALITY,
             len(self._moved),
         )
-        days = sum(1 << int(day["day"][8:]) for day in part.days)
+        days = sum(1 << int(day.day[8:]) for day in part.days)
         head = (*sizes, part.ended, whole is not None, whole["value"] if whole else 0.0, days)
         tables = (head, self._figures, self._effects, counts, quality)
         numbers = array("d", [float(number) for table in tables for number in table])
@@ -209,7 +210,7 @@ class _Writer:
         """Add the components of O and M, as much of each as of the term lies in the month."""
         sums = {"operational": part.sums.operational_g, "embodied": part.sums.embodied_g}
         for key, figure in components(self._job).items():
-            whole, of_month = self._job[f"{key[0]}_g"], sums[key[0]]  # type: ignore[literal-required]
+            whole, of_month = getattr(self._job, f"{key[0]}_g"), sums[key[0]]
             if whole is not None and of_month is not None and whole["value"] > 0:
                 number = len(TERMS) + COMPONENTS.index(key)
                 self._add_figure(0, number, figure.scaled(of_month.value / whole["value"]))
@@ -234,35 +235,33 @@ class _Writer:
     def _texts(self) -> dict[str, Any]:
         job = self._job
         return {
-            "project": job["project"],
-            "state": job["state"],
-            "model_id": job["model_id"],
-            "persona": persona(job["kind"]) or OTHER,
-            "conformance": job["conformance"],
+            "project": job.project,
+            "state": job.state,
+            "model_id": job.model_id,
+            "persona": persona(job.kind) or OTHER,
+            "conformance": job.conformance,
             "synthetic": is_synthetic(job),
-            "kind": job["kind"],
-            "owner": job["tags"].get("user", ""),
+            "kind": job.kind,
+            "owner": job.tags.get("user", ""),
             "hardware": hardware_of(job),
-            "work": class_of(job) or job["kind"],
-            "sweep": SWEEP in job["tags"],
-            "provisional": job["provisional"],
+            "work": class_of(job) or job.kind,
+            "sweep": SWEEP in job.tags,
+            "provisional": job.provisional,
             "method": method_of(job),
-            "supply": job["method"]["supply"],
-            "time_zone": job["method"].get("time_zone"),
-            "excludes": job["method"]["boundary_excluded"],
-            "life": job["method"]["lifetime_years"],
+            "supply": job.method.supply,
+            "time_zone": job.method.time_zone,
+            "excludes": job.method.boundary_excluded,
+            "life": job.method.lifetime_years,
             "pue": pue_of(job),
             "intensity": intensity_of(job),
-            "zones": job["method"]["zones"],
-            "region": job["region"],
-            "scored": [row["unit"] for row in job["sci"]],
+            "zones": job.method.zones,
+            "region": job.region,
+            "scored": [row.unit for row in job.sci],
             "units": list(self._units.found),
             "labels": list(self._labels.found),
             "quality": list(self._keys.found),
-            "notices": sorted({(n["code"], n["message"]) for n in job["notices"]}),
-            "sources": sorted(
-                {one for row in job["method"]["inputs"] for one in sources_of(row["figure"])}
-            ),
+            "notices": sorted({(n.code, n.message) for n in job.notices}),
+            "sources": sorted({one for row in job.method.inputs for one in sources_of(row.figure)}),
         }
 
 

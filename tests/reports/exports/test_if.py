@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gramwatt.reports.exports.common import ExportError
@@ -99,15 +100,15 @@ def test_impact_framework_reaches_our_totals(run, given):
         metric: pytest.approx(value, rel=RELATIVE_TOLERANCE)
         for metric, value in expected(doc).items()
     }
-    assert totals["sci"] == pytest.approx(doc["sci"][0]["g_per_unit"]["value"], rel=1e-9)
+    assert totals["sci"] == pytest.approx(doc.sci[0].g_per_unit["value"], rel=1e-9)
 
 
 def test_every_device_has_its_own_totals(run):
     doc = cluster_job(**TWO_NODES)
     tree = run(manifest(doc))["tree"]["children"]
-    for device in doc["devices"]:
-        totals = tree[device["node"]]["children"][device["device_id"]]["aggregated"]
-        energy, embodied = device["energy_j"], device["embodied_g"]
+    for device in doc.devices:
+        totals = tree[device.node]["children"][device.device_id]["aggregated"]
+        energy, embodied = device.energy_j, device.embodied_g
         kwh = energy["value"] / 3.6e6 if energy else 0
         assert totals["energy"] == pytest.approx(kwh, rel=1e-9)
         grams = embodied["value"] if embodied else 0
@@ -121,7 +122,7 @@ def test_nodes_of_their_own_length_and_pue_reach_our_totals(run):
     totals = run(manifest(doc))["tree"]["aggregated"]
     for metric, value in expected(doc).items():
         assert totals[metric] == pytest.approx(value, rel=RELATIVE_TOLERANCE)
-    times = {term["node"]: term["time_reserved_s"] for term in doc["embodied_terms"]}
+    times = {term.node: term.time_reserved_s for term in doc.embodied_terms}
     assert times == {"n-a": 9000, "n-b": 4000}
 
 
@@ -155,6 +156,6 @@ def test_unsound_plugins_are_not_used(plugin):
 
 
 def test_a_job_without_energy_has_no_manifest():
-    doc = {**cluster_job(), "energy_kwh": None, "operational_g": None, "total_g": None}
+    doc = msgspec.structs.replace(cluster_job(), energy_kwh=None, operational_g=None, total_g=None)
     with pytest.raises(ExportError, match="energy not known"):
         manifest(doc)

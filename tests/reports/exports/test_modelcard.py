@@ -1,11 +1,13 @@
 """The model card block: grams, the Hub's keys, and nothing else in a card touched."""
 
+import msgspec
 import pytest
 import yaml
 
 from gramwatt.reports.exports.common import ExportError
 from gramwatt.reports.exports.impact_framework import manifest
 from gramwatt.reports.exports.modelcard import block, card, into_card
+from gramwatt.sci.base.notices import Notice
 from tests.documents import cluster_job
 
 HUB_KEYS = {"emissions", "source", "training_type", "geographical_location", "hardware_used"}
@@ -33,7 +35,7 @@ def read(text):
 def test_emissions_are_grams():
     doc = cluster_job()
     fields = read(block(doc))
-    assert fields["emissions"] == pytest.approx(doc["total_g"]["value"], rel=1e-5)
+    assert fields["emissions"] == pytest.approx(doc.total_g["value"], rel=1e-5)
     # 1.5 kg: a figure in kilograms would be a thousandth of it.
     assert 1000 < fields["emissions"] < 2000
     assert set(fields) == HUB_KEYS
@@ -74,13 +76,13 @@ def test_an_unclosed_card_is_refused():
 
 def test_an_unknown_total_is_refused_not_zero():
     with pytest.raises(ExportError, match="no total"):
-        block({**cluster_job(), "total_g": None})
+        block(msgspec.structs.replace(cluster_job(), total_g=None))
 
 
 def test_a_synthetic_meter_is_named_in_the_card_and_the_manifest():
     doc = cluster_job()
     assert "synthetic" not in block(doc) + manifest(doc)
-    notice = {"code": "meter-synthetic", "message": "said by the meter", "field": None}
-    doc["notices"] = [*doc["notices"], notice]
+    notice = Notice("meter-synthetic", "said by the meter")
+    doc.notices = [*doc.notices, notice]
     assert "not from hardware" in read(block(doc))["source"]
     assert "not from hardware" in yaml.safe_load(manifest(doc))["description"]

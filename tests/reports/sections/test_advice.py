@@ -46,7 +46,7 @@ def test_a_job_without_zone_is_told_how_to_name_it():
 
 def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_reference():
     document = steady_job("train", kind="training", region="aws:eu-central-1", watts=300)
-    document["region"] = "aws:eu-north-1"  # which has no cleaner one beside it
+    document.region = "aws:eu-north-1"  # which has no cleaner one beside it
     base = {"workload": "vision/train", "workload_class": "training", "count": 1, "unit": "image"}
     rows = [
         {**base, "job_id": "1", "hardware": "nvidia-h100-sxm5-80", "units_per_s": 10},

@@ -24,8 +24,8 @@ def partly_read():
 
 def test_the_share_that_is_estimated_is_that_of_what_is_known():
     document = partly_read()
-    assert document["energy_kwh"] is None
-    printed = [n["message"] for n in document["notices"] if n["code"] == "energy-estimated"]
+    assert document.energy_kwh is None
+    printed = [n.message for n in document.notices if n.code == "energy-estimated"]
     assert printed == [
         "100% of the energy that is known is estimated by a model, not read from a meter. "
         "The job's energy is not known as a whole."

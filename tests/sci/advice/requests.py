@@ -30,21 +30,21 @@ def judged(target: str, **request: Any) -> SuggestionDoc:
     """What is said of one part."""
     [found] = [
         one
-        for one in ask(candidates=[target], **request)["suggestions"]
-        if one["action"] == "change-hardware"
+        for one in ask(candidates=[target], **request).suggestions
+        if one.action == "change-hardware"
     ]
     return found
 
 
 def action(name: str, **request: Any) -> SuggestionDoc | None:
     """The suggestion of one action other than a change of hardware; None where not suggested."""
-    found = ask(candidates=[], **request)["suggestions"]
-    return next((one for one in found if one["action"] == name), None)
+    found = ask(candidates=[], **request).suggestions
+    return next((one for one in found if one.action == name), None)
 
 
 def codes(**request: Any) -> set[str]:
     """The codes of the notices."""
-    return {notice["code"] for notice in ask(**request)["notices"]}
+    return {notice.code for notice in ask(**request).notices}
 
 
 def row(workload: str, hardware: str, **cells: Any) -> Measurement:
@@ -67,4 +67,4 @@ def rate(workload: str, hardware: str, **cells: Any) -> float:
 
 def fits(target: str, **request: Any) -> bool:
     """Whether a part is feasible."""
-    return judged(target, **request)["verdict"] != "not-feasible"
+    return judged(target, **request).verdict != "not-feasible"

@@ -10,7 +10,8 @@ from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, for_month, report_lines, request_of, runs_a_year
 from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_ratios, own_row
 from gramwatt.sci.advice.suggest_request import parse_suggest_request
-from tests.documents import steady_job, unread_job
+from gramwatt.sci.base.notices import Notice
+from tests.documents import changed, steady_job, unread_job
 from tests.sci.advice.requests import A100, CATALOG, H100, V100
 
 NAMES = {A100: "NVIDIA A100-SXM4-80GB", H100: "NVIDIA H100 80GB HBM3"}
@@ -55,7 +56,7 @@ def test_tags_say_what_the_meter_cannot_see():
 def test_a_tag_wins_over_what_the_record_says_and_the_record_over_nothing():
     tags = {"framework": "jax", "precision": "float32"}
     document = steady_job(framework="pytorch", precision="BFloat16", tags=tags)
-    assert (document["framework"], document["precision"]) == ("pytorch", "BFloat16")
+    assert (document.framework, document.precision) == ("pytorch", "BFloat16")
     asked = request_of(document)
     assert (asked.framework, asked.precision) == ("jax", "fp32")
     asked = request_of(steady_job(framework="pytorch", precision="BFloat16"))
@@ -75,28 +76,30 @@ def test_tags_that_mean_nothing_here_do_not_cost_the_advice():
 
 def test_names_this_catalog_does_not_know_do_not_cost_the_advice():
     for region in ("aws:moon-1", "eu-west-1"):
-        answer = for_job({**steady_job(kind="training"), "region": region}, CATALOG)
-        assert [one["action"] for one in report_lines(answer)] == ["power-cap"]
-        assert answer["estimate"]["intensity_g_per_kwh"]["source"].count("DE") >= 1
+        answer = for_job(
+            msgspec.structs.replace(steady_job(kind="training"), region=region), CATALOG
+        )
+        assert [one.action for one in report_lines(answer)] == ["power-cap"]
+        assert answer.estimate.intensity_g_per_kwh["source"].count("DE") >= 1
     gone = steady_job()
-    for device in gone["devices"][:4]:
-        device["hardware"] = "own-part-1"
-    assert [n["code"] for n in for_job(gone, CATALOG)["notices"]] == ["advice-not-applicable"]
+    for device in gone.devices[:4]:
+        device.hardware = "own-part-1"
+    assert [n.code for n in for_job(gone, CATALOG).notices] == ["advice-not-applicable"]
 
 
 def test_a_job_gets_advice_and_the_report_its_lines():
     answer = for_job(steady_job(kind="training"), CATALOG)
     shown = report_lines(answer)
-    assert [one["action"] for one in shown] == ["power-cap"]
+    assert [one.action for one in shown] == ["power-cap"]
     lighter = for_job(steady_job(kind="training", watts=300), CATALOG)
-    assert [one["action"] for one in report_lines(lighter)] == ["keep"]
-    assert answer["estimate"]["energy_kwh"]["value"] == pytest.approx(4 * 2 * 0.5 * 1.45)
+    assert [one.action for one in report_lines(lighter)] == ["keep"]
+    assert answer.estimate.energy_kwh["value"] == pytest.approx(4 * 2 * 0.5 * 1.45)
 
 
 def test_a_job_without_accelerator_gets_a_notice():
     answer = for_job(unread_job(), CATALOG)
-    assert answer["suggestions"] == []
-    assert [notice["code"] for notice in answer["notices"]] == ["advice-not-applicable"]
+    assert answer.suggestions == []
+    assert [notice.code for notice in answer.notices] == ["advice-not-applicable"]
 
 
 def test_a_month_shows_the_largest_certain_savings_first():
@@ -106,11 +109,11 @@ def test_a_month_shows_the_largest_certain_savings_first():
         steady_job("kept", hours=3, kind="training"),
     ]
     found = for_month(measured, CATALOG)
-    assert [saving["job_id"] for saving in found] == ["long", "short", "kept"]
-    assert [saving["action"] for saving in found] == ["batching", "batching", "power-cap"]
-    assert all(saving["carbon_ratio"]["high"] < 1 for saving in found)
-    assert found[0]["reason"].startswith("32 concurrent sequences instead of 8")
-    saved = [saving["saved_g"]["value"] for saving in found]
+    assert [saving.job_id for saving in found] == ["long", "short", "kept"]
+    assert [saving.action for saving in found] == ["batching", "batching", "power-cap"]
+    assert all(saving.carbon_ratio["high"] < 1 for saving in found)
+    assert found[0].reason.startswith("32 concurrent sequences instead of 8")
+    saved = [saving.saved_g["value"] for saving in found]
     assert saved[0] == pytest.approx(3 * saved[1])
 
 
@@ -120,14 +123,14 @@ def test_a_month_looks_at_the_dearest_jobs_only(monkeypatch):
         steady_job(name, hours=h, kind="inference", tags=served())
         for name, h in (("a", 1), ("b", 2))
     ]
-    assert [saving["job_id"] for saving in for_month(two, CATALOG)] == ["b"]
+    assert [saving.job_id for saving in for_month(two, CATALOG)] == ["b"]
 
 
 def test_synthetic_readings_neither_teach_nor_promise():
     made_up = steady_job(kind="inference", tags=served())
     assert own_row(made_up) is not None
-    notice = {"code": "meter-synthetic", "message": "x", "field": None}
-    made_up["notices"].append(notice)
+    notice = Notice("meter-synthetic", "x")
+    made_up.notices.append(notice)
     assert own_row(made_up) is None
     assert for_month([made_up], CATALOG) == []
 
@@ -138,11 +141,11 @@ def served():
 
 def test_a_measured_job_with_units_is_a_row_of_own_runs():
     row = own_row(steady_job("job-7", kind="training"))
-    assert (row["hardware"], row["count"], row["unit"]) == (H100, 4, "image")
-    assert row["units_per_s"] == pytest.approx(1_281_167 / 7200 / 4)
-    assert row["power_w"] == pytest.approx(500)
-    assert row["workload"] == "vision/job-7"
-    assert row["workload_class"] == "training"
+    assert (row.hardware, row.count, row.unit) == (H100, 4, "image")
+    assert row.units_per_s == pytest.approx(1_281_167 / 7200 / 4)
+    assert row.power_w == pytest.approx(500)
+    assert row.workload == "vision/job-7"
+    assert row.workload_class == "training"
 
 
 @pytest.mark.parametrize(
@@ -157,14 +160,14 @@ def test_a_measured_job_with_units_is_a_row_of_own_runs():
     ],
 )
 def test_a_row_of_inference_has_the_class_of_its_work(kind, tags, name):
-    assert own_row(steady_job(kind=kind, tags=tags))["workload_class"] == name
+    assert own_row(steady_job(kind=kind, tags=tags)).workload_class == name
 
 
 def test_two_inference_workloads_speak_for_a_third_but_serving_never_does():
     def rows(name):
         pairs = (("a", V100, 10), ("a", A100, 40), ("b", V100, 7), ("b", A100, 28))
         return [
-            {**own(str(at), part, rate, 250, work), "workload_class": name}
+            msgspec.structs.replace(own(str(at), part, rate, 250, work), workload_class=name)
             for at, (work, part, rate) in enumerate(pairs)
         ]
 
@@ -177,11 +180,11 @@ def test_two_inference_workloads_speak_for_a_third_but_serving_never_does():
 
 def test_only_complete_measured_jobs_with_units_teach():
     assert own_row(unread_job()) is None
-    uncounted = {"sci": [{"unit": "job", "count": 1.0, "g_per_unit": None}]}
-    assert own_row({**steady_job(), **uncounted}) is None
+    uncounted = [{"unit": "job", "count": 1.0, "g_per_unit": None}]
+    assert own_row(changed(steady_job(), sci=uncounted)) is None
     document = steady_job()
-    assert own_row({**document, "state": "killed"}) is None
-    document["devices"][0]["energy_j"]["kind"] = "estimated"
+    assert own_row(changed(document, state="killed")) is None
+    document.devices[0].energy_j["kind"] = "estimated"
     assert own_row(document) is None
 
 
@@ -191,15 +194,15 @@ def test_own_measurements_come_before_the_public_table():
         {"hardware": V100, "kind": "training", "zone": "DE", "candidates": [A100]}
     )
     [said] = swaps(suggest(request, CATALOG, rows, "vision/resnet"))
-    assert said["basis"] == "direct"
-    assert said["time_ratio"]["value"] == pytest.approx(0.25)
-    assert said["verdict"] == "lower"
+    assert said.basis == "direct"
+    assert said.time_ratio["value"] == pytest.approx(0.25)
+    assert said.verdict == "lower"
     [public] = swaps(suggest(request, CATALOG, rows, "other/work"))
-    assert public["basis"] == "calibrated"
+    assert public.basis == "calibrated"
 
 
 def swaps(answer):
-    return [one for one in answer["suggestions"] if one["action"] == "change-hardware"]
+    return [one for one in answer.suggestions if one.action == "change-hardware"]
 
 
 def test_a_request_recognises_own_work_by_part_class_unit_and_rate():
@@ -209,7 +212,7 @@ def test_a_request_recognises_own_work_by_part_class_unit_and_rate():
     def basis(hours=1.0, images=2 * 3600 * 105.0, unit="image", more=(), **change):
         request = parse_suggest_request({**base, "hours": hours, "units": {unit: images}, **change})
         [said] = swaps(suggest(request, CATALOG, [*rows, *more]))
-        return said["basis"], said["operating_point"]
+        return said.basis, said.operating_point
 
     assert basis() == ("direct", "own measurements of vision/resnet on both parts, per device")
     assert basis(images=2 * 3600 * 150.0)[0] == "calibrated"  # half as fast again: other work
@@ -246,12 +249,12 @@ def test_a_job_that_ran_did_fit_whatever_its_tags_say():
     job = steady_job(kind="training", tags=tags)
     request = msgspec.structs.replace(request_of(job), candidates=(A100, H100))
     answer = suggest(request, CATALOG, measured=job)
-    told = [n["message"] for n in answer["notices"] if n["code"] == "memory-disagrees"]
-    present = [one for one in answer["suggestions"] if one["target"] == H100]
-    assert present[0]["time_ratio"]["value"] == 1
+    told = [n.message for n in answer.notices if n.code == "memory-disagrees"]
+    present = [one for one in answer.suggestions if one.target == H100]
+    assert present[0].time_ratio["value"] == 1
     assert len(told) == 1
     assert "Estimate and measurement disagree" in told[0]
-    assert all(one["verdict"] != "not-feasible" for one in answer["suggestions"])
+    assert all(one.verdict != "not-feasible" for one in answer.suggestions)
 
 
 def test_runs_a_year_follow_from_counted_runs():

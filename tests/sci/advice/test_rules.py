@@ -77,11 +77,11 @@ def per_watt(workload: str, part: str, **cells: object) -> float:
 
 def no_energy(part: str, **request: object) -> None:
     said = judged(part, **{**TRAINED, **request})
-    assert (said["verdict"], said["energy_ratio"], said["carbon_ratio"]) == ("unknown", None, None)
+    assert (said.verdict, said.energy_ratio, said.carbon_ratio) == ("unknown", None, None)
 
 
 def policy(number: int, **request: object) -> None:
-    texts = [n["message"] for n in ask(**request)["notices"] if n["code"] == "advice-policy"]
+    texts = [n.message for n in ask(**request).notices if n.code == "advice-policy"]
     [text] = [text for text in texts if f"rule {number})" in text]
     assert rules()[number].seed in text
 
@@ -99,14 +99,14 @@ def _() -> None:
     no_energy("google-tpu-v5p", framework="jax")
     v5p = rate("stable_diffusion", "google-tpu-v5p", round="v4.1")
     assert v5p / rate("stable_diffusion", H100, round="v4.1") == pytest.approx(0.638, abs=0.01)
-    assert judged("google-tpu-v5p", **TRAINED, framework="cuda")["verdict"] == "not-feasible"
+    assert judged("google-tpu-v5p", **TRAINED, framework="cuda").verdict == "not-feasible"
 
 
 @rule(3)
 def _() -> None:
     asked = {**SERVED, "model_parameters": 8e9, "precision": "bf16"}
-    assert "llm-serving" in str(ask(**asked, batch_size=32)["notices"])
-    assert "class decode" in str(ask(**asked, batch_size=1)["notices"])
+    assert "llm-serving" in str(ask(**asked, batch_size=32).notices)
+    assert "class decode" in str(ask(**asked, batch_size=1).notices)
     assert fits(L4, **asked)
     assert not fits(L4, **{**asked, "model_parameters": 70e9})
 
@@ -131,7 +131,7 @@ def _() -> None:
         "bert_large_squad", "nvidia-a100-pcie-80", **LAMBDA
     )
     said = judged("nvidia-l4", **TRAINED, provider="gcp")
-    assert any("list price" in reason for reason in said["reasons"])
+    assert any("list price" in reason for reason in said.reasons)
 
 
 @rule(7)
@@ -147,7 +147,7 @@ def _() -> None:
         score = {part: per_watt(workload, part, use="time") for part in parts}
         assert min(score, key=lambda part: score[part]) == L40S
     assert fits(L40S, model_parameters=13e9, precision="fp16", kind="inference")
-    assert judged(L40S, **SERVED, workload_class="batch-inference")["verdict"] != "lower"
+    assert judged(L40S, **SERVED, workload_class="batch-inference").verdict != "lower"
 
 
 @rule(9)
@@ -158,8 +158,8 @@ def _() -> None:
         score = {part: per_watt(workload, part, **cells) for part in parts}
         assert max(score, key=lambda part: score[part]) == L4
     said = judged(L4, **TRAINED, mean_power_w=500)
-    board = said["time_ratio"]["value"] * 72 / 700
-    assert said["energy_ratio"]["value"] > 1.2 * board  # the host's share weighs on a small card
+    board = said.time_ratio["value"] * 72 / 700
+    assert said.energy_ratio["value"] > 1.2 * board  # the host's share weighs on a small card
 
 
 @rule(10)
@@ -201,7 +201,7 @@ def _() -> None:
 @rule(16)
 def _() -> None:
     said = judged("aws-inferentia2", **SERVED)
-    assert (said["verdict"], said["time_ratio"]) == ("unknown", None)
+    assert (said.verdict, said.time_ratio) == ("unknown", None)
 
 
 @rule(17)
@@ -233,20 +233,20 @@ def _() -> None:
     assert half[0] / half[1] == pytest.approx(1.9, abs=0.05)
     asked = {"kind": "inference", "workload_class": "batch-inference", "zone": "DE"}
     said = judged(L4, hardware=T4, **asked)
-    assert said["energy_ratio"]["value"] < 1
+    assert said.energy_ratio["value"] < 1
 
 
 @rule(21)
 def _() -> None:
     assert CATALOG.hardware("nvidia-k80").status.startswith("legacy")
-    shown = ask(hardware=V100, kind="training")["suggestions"]
-    assert "nvidia-k80" not in {one["target"] for one in shown}
+    shown = ask(hardware=V100, kind="training").suggestions
+    assert "nvidia-k80" not in {one.target for one in shown}
 
 
 @rule(22)
 def _() -> None:
     said = judged(A100, **TRAINED, framework="pytorch", precision="bf16")
-    assert said["time_ratio"]["low"] > 1
+    assert said.time_ratio["low"] > 1
 
 
 @rule(23)
@@ -266,7 +266,7 @@ def _() -> None:
         "resnet50 inference", V100, **cells
     ) == pytest.approx(1.0, abs=0.03)
     said = judged(H100, hardware=T4, workload_class="small", kind="inference")
-    assert said["time_ratio"]["value"] == 1.0
+    assert said.time_ratio["value"] == 1.0
 
 
 @rule(25)
@@ -275,10 +275,10 @@ def _() -> None:
     assert fits(L4, **model, kind="inference")
     assert fits(L4, **model, kind="fine-tuning", method="lora")
     full = judged(A100, **model, kind="fine-tuning", method="full")
-    assert full["verdict"] == "not-feasible"
+    assert full.verdict == "not-feasible"
     # 7e9 x 16 B = 104.3 GiB, 1.1 of that is 114.7 GiB: two of 80 GiB.
-    assert "114.7 GiB" in full["reasons"][0]
-    assert "2 of them would hold it" in full["reasons"][0]
+    assert "114.7 GiB" in full.reasons[0]
+    assert "2 of them would hold it" in full.reasons[0]
 
 
 @rule(26)
@@ -324,9 +324,9 @@ def _() -> None:
 @rule(31)
 def _() -> None:
     asked = {**TRAINED, "provider": "aws"}
-    assert judged("google-tpu-v5p", **asked)["verdict"] == "not-feasible"
-    assert judged("aws-trainium1", **asked)["verdict"] == "unknown"
-    assert judged("aws-trainium1", **{**asked, "provider": "gcp"})["verdict"] == "not-feasible"
+    assert judged("google-tpu-v5p", **asked).verdict == "not-feasible"
+    assert judged("aws-trainium1", **asked).verdict == "unknown"
+    assert judged("aws-trainium1", **{**asked, "provider": "gcp"}).verdict == "not-feasible"
 
 
 @rule(32)
@@ -356,7 +356,7 @@ def _() -> None:
     assert [round(figure) for figure in speed] == [43, 68]
     asked = {"kind": "inference", "workload_class": "decode", "framework": "llama.cpp"}
     said = judged(L40S, hardware="nvidia-h100-pcie-80", precision="fp16", **asked)
-    assert said["time_ratio"]["low"] > 1
+    assert said.time_ratio["low"] > 1
 
 
 @rule(36)
@@ -376,8 +376,8 @@ def _() -> None:
 @rule(40)
 def _() -> None:
     said = judged(L4, model_parameters=13e9, precision="fp16", kind="inference")
-    assert said["verdict"] == "not-feasible"
-    assert "1.3e+10 parameters x 2 B" in said["reasons"][0]
+    assert said.verdict == "not-feasible"
+    assert "1.3e+10 parameters x 2 B" in said.reasons[0]
 
 
 @rule(41)
@@ -400,8 +400,8 @@ def _() -> None:
     many = per_token("64 sequences, 1 device", **cells)
     assert few / many == pytest.approx(3.8, abs=0.05)
     said = action("batching", **SERVED, model_parameters=8e9, batch_size=16, hours=10)
-    assert said["verdict"] == "lower"
-    assert 1 / 10 < said["energy_ratio"]["low"] < said["energy_ratio"]["high"] < 1 / 1.5
+    assert said.verdict == "lower"
+    assert 1 / 10 < said.energy_ratio["low"] < said.energy_ratio["high"] < 1 / 1.5
 
 
 def per_token(point: str, hardware: str) -> float:
@@ -441,7 +441,7 @@ def _() -> None:
 @rule(48)
 def _() -> None:
     answer = ask(hardware=H100, kind="training", model_parameters=7e9, tokens=1e9)
-    hours = answer["estimate"]["device_hours"]
+    hours = answer.estimate.device_hours
     peak = CATALOG.hardware(H100).peak.bf16_tensor * 1e12 * 3600
     expected = [6 * 7e18 / (peak * share) for share in (0.35, 0.48, 0.22)]
     assert [hours["value"], hours["low"], hours["high"]] == pytest.approx(expected)
@@ -450,7 +450,7 @@ def _() -> None:
 @rule(49)
 def _() -> None:
     answer = ask(hardware=H100, kind="training", model_parameters=7e9, tokens=1e12)
-    hours = answer["estimate"]["device_hours"]
+    hours = answer.estimate.device_hours
     assert 23_000 < hours["value"] < 40_000
     assert hours["low"] > 20 * 1000
 
@@ -458,17 +458,17 @@ def _() -> None:
 @rule(50)
 def _() -> None:
     weeks = ask(hardware=H100, kind="training", model_parameters=7e9, tokens=0.1e12, count=4)
-    assert 2 < weeks["estimate"]["device_hours"]["value"] / 4 / 168 < 6
+    assert 2 < weeks.estimate.device_hours["value"] / 4 / 168 < 6
     said = judged(L40S, **TRAINED, framework="pytorch", precision="bf16")
-    assert said["time_ratio"]["low"] > 1.5  # an L40S is no half H100
+    assert said.time_ratio["low"] > 1.5  # an L40S is no half H100
 
 
 @rule(51)
 def _() -> None:
     answer = ask(hardware=H100, kind="training", model_parameters=70e9, tokens=1.4e12, count=64)
-    days = answer["estimate"]["device_hours"]["value"] / 64 / 24
+    days = answer.estimate.device_hours["value"] / 64 / 24
     assert 200 < days < 400
-    assert ask(hardware=H100, kind="training", model_parameters=70e9)["estimate"] is None
+    assert ask(hardware=H100, kind="training", model_parameters=70e9).estimate is None
 
 
 @rule(52)
@@ -506,9 +506,9 @@ def _() -> None:
 @rule(57)
 def _() -> None:
     said = action("spot", **TRAINED, provider="gcp", hours=100)
-    assert said["verdict"] == "no-reliable-difference"
-    assert (said["carbon_ratio"]["low"], said["carbon_ratio"]["high"]) == (1.0, 1.0)
-    assert said["saved_g"] is None
+    assert said.verdict == "no-reliable-difference"
+    assert (said.carbon_ratio["low"], said.carbon_ratio["high"]) == (1.0, 1.0)
+    assert said.saved_g is None
 
 
 @rule(58)
@@ -516,8 +516,8 @@ def _() -> None:
     p100 = {"hardware": "nvidia-p100-pcie-16", "kind": "training", "zone": "DE"}
     assert "flag-outdated" in codes(**p100)
     said = judged(A100, **p100, hours=100, framework="pytorch", precision="fp32")
-    assert said["verdict"] == "lower"
-    assert said["break_even_hours"]["low"] > 100  # new embodied carbon is told
+    assert said.verdict == "lower"
+    assert said.break_even_hours["low"] > 100  # new embodied carbon is told
     for name in ("recsys", "small"):
         assert "flag-outdated" not in codes(hardware=V100, kind="training", workload_class=name)
     joules = [
@@ -526,7 +526,7 @@ def _() -> None:
     ]
     assert [round(figure, -1) for figure in joules] == [730, 1340, 1700, 2840]
     said = judged("nvidia-a40", hardware=V100, kind="training", workload_class="recsys")
-    assert said["verdict"] != "lower"
+    assert said.verdict != "lower"
 
 
 def joules_an_epoch(part: str) -> float:
@@ -543,8 +543,8 @@ def _() -> None:
 def _() -> None:
     asked = {**TRAINED, "framework": "pytorch"}
     for part, word in ((MI300X, "ROCm"), ("google-tpu-v5p", "porting effort")):
-        assert any(word in reason for reason in judged(part, **asked)["reasons"])
-    assert any("Neuron SDK" in reason for reason in judged("aws-trainium1", **asked)["reasons"])
+        assert any(word in reason for reason in judged(part, **asked).reasons)
+    assert any("Neuron SDK" in reason for reason in judged("aws-trainium1", **asked).reasons)
     assert not fits("apple-m4-max", **{**asked, "framework": "cuda"})
 
 
@@ -558,7 +558,7 @@ def _() -> None:
     for name, most in (("tf32", 2.1), ("fp32", 4.8)):
         found = evidence(f"mixed-precision:training:{name}", "time")
         assert 1.0 < 1 / found.high < 1 / found.value < 1 / found.low < most
-    assert action("mixed-precision", **TRAINED, precision="fp32")["verdict"] != "unknown"
+    assert action("mixed-precision", **TRAINED, precision="fp32").verdict != "unknown"
     assert action("mixed-precision", **TRAINED, precision="bf16") is None
 
 
@@ -567,17 +567,17 @@ def _() -> None:
     said = action("stop-idle", **{**SMALL_JOB, "kind": "inference"})
     assert action("stop-idle", **{**SMALL_JOB, "kind": "training"}) is None  # between its steps
     idle = CATALOG.hardware(H100).idle_w
-    assert said["verdict"] == "unknown"  # until it is said whether the endpoint must answer
-    assert said["reasons"][0].startswith("must the endpoint answer at any time?")
-    assert action("stop-idle", **{**SMALL_JOB, "kind": "evaluation"})["verdict"] == "lower"
-    assert said["saved_g"]["value"] > 0.8 * 48 * idle.value / 1000 * 300  # at 342 g/kWh, with M
+    assert said.verdict == "unknown"  # until it is said whether the endpoint must answer
+    assert said.reasons[0].startswith("must the endpoint answer at any time?")
+    assert action("stop-idle", **{**SMALL_JOB, "kind": "evaluation"}).verdict == "lower"
+    assert said.saved_g["value"] > 0.8 * 48 * idle.value / 1000 * 300  # at 342 g/kWh, with M
     assert "flag-idle" in codes(**SMALL_JOB)
 
 
 @rule(64)
 def _() -> None:
     said = action("checkpoint", **TRAINED, hours=30)
-    assert (said["verdict"], said["saved_g"]) == ("unknown", None)
+    assert (said.verdict, said.saved_g) == ("unknown", None)
     assert action("checkpoint", **TRAINED, hours=20) is None
 
 
@@ -597,14 +597,14 @@ def _() -> None:
 @rule(67)
 def _() -> None:
     asked = {"hardware": "nvidia-p100-pcie-16", "kind": "training", "zone": "FR", "hours": 100}
-    figures = [ask(**asked, lifetime_years=years)["estimate"]["embodied_g"] for years in (2, 6)]
+    figures = [ask(**asked, lifetime_years=years).estimate.embodied_g for years in (2, 6)]
     assert figures[0]["value"] == pytest.approx(3 * figures[1]["value"])
 
 
 @rule(68)
 def _() -> None:
     said = action("shift-region", **{**TRAINED, "zone": None}, region="gcp:europe-west3", hours=10)
-    assert said["verdict"] == "lower"
+    assert said.verdict == "lower"
 
 
 @rule(69)
@@ -623,7 +623,7 @@ def _() -> None:
 def _() -> None:
     made = [accelerator_te(CATALOG.hardware(part)).te_g.value for part in (H100, B200)]
     assert made[1] > made[0]
-    reasons = judged(B200, **TRAINED, hours=10)["reasons"]
+    reasons = judged(B200, **TRAINED, hours=10).reasons
     assert any(reason.startswith("embodied carbon: ") for reason in reasons)
 
 
@@ -642,8 +642,8 @@ def _() -> None:
 @rule(73)
 def _() -> None:
     answer = ask(hardware=H100, hours=1, region="gcp:europe-west1")
-    assert 1.05 < answer["estimate"]["pue"]["value"] < 1.2
-    undeclared = ask(hardware=H100, hours=1, zone="DE")["estimate"]["pue"]
+    assert 1.05 < answer.estimate.pue["value"] < 1.2
+    undeclared = ask(hardware=H100, hours=1, zone="DE").estimate.pue
     assert (undeclared["low"], undeclared["value"], undeclared["high"]) == (1.1, 1.56, 2.19)
 
 
@@ -687,7 +687,7 @@ def _() -> None:
 def _() -> None:
     for precision in ("fp16", "fp32"):
         said = action("quantise", **SERVED, model_parameters=8e9, batch_size=1, precision=precision)
-        assert "check the accuracy" in said["reasons"][0]
+        assert "check the accuracy" in said.reasons[0]
 
 
 @pytest.mark.parametrize("number", sorted(CHECKS), ids=lambda number: f"rule-{number}")

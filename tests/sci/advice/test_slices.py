@@ -30,39 +30,39 @@ def test_slices_have_the_names_of_the_user_guide(part, names):
 def test_a_slice_as_target_has_the_measured_time_and_no_verdict():
     """BERT of MLPerf v2.0 ran at 3560.73 a second on an A100, at 491.834 on its 1g.10gb."""
     said = judged(SMALL, hardware=A100, **OFFLINE)
-    time = said["time_ratio"]
-    assert said["target"] == SMALL
-    assert said["verdict"] == "unknown"
+    time = said.time_ratio
+    assert said.target == SMALL
+    assert said.verdict == "unknown"
     assert time["low"] < 3560.73 / 491.834 < 7.3567 == time["value"] < time["high"]
-    assert "no measurement tells it by slice" in said["reasons"][0]
-    assert judged(LARGER, hardware=A100, **OFFLINE)["time_ratio"] is None  # not measured
+    assert "no measurement tells it by slice" in said.reasons[0]
+    assert judged(LARGER, hardware=A100, **OFFLINE).time_ratio is None  # not measured
 
 
 def test_a_job_must_fit_the_memory_of_the_slice():
     said = judged(SMALL, hardware=A100, peak_memory_gb=12, **OFFLINE)  # 13.2 GiB with margin
-    assert said["verdict"] == "not-feasible"
-    assert f"more than 1 x 10 GiB of {SMALL}" in said["reasons"][0]
-    assert judged(LARGER, hardware=A100, peak_memory_gb=12, **OFFLINE)["verdict"] == "unknown"
+    assert said.verdict == "not-feasible"
+    assert f"more than 1 x 10 GiB of {SMALL}" in said.reasons[0]
+    assert judged(LARGER, hardware=A100, peak_memory_gb=12, **OFFLINE).verdict == "unknown"
 
 
 @pytest.mark.parametrize(("busy", "words"), [(0.1, "enough for"), (0.9, "less than")])
 def test_a_slice_is_held_against_the_busy_share_of_its_board(busy, words):
     said = judged(SMALL, hardware=A100, utilisation=busy, **OFFLINE)
-    assert any(f"14% of the processors: {words} the busy share" in one for one in said["reasons"])
+    assert any(f"14% of the processors: {words} the busy share" in one for one in said.reasons)
 
 
 def test_a_job_on_a_slice_gets_times_and_the_boards_power_is_not_held_against_it():
     asked = {"hardware": "A100-SXM4-80GB MIG 1g.10gb", "mean_power_w": 30, **OFFLINE}
     answer = ask(**asked, candidates=[A100, T4, SMALL])
-    said = {one["target"]: one for one in answer["suggestions"] if one["target"]}
-    assert said[A100]["time_ratio"]["value"] == pytest.approx(1 / 7.3567)
+    said = {one.target: one for one in answer.suggestions if one.target}
+    assert said[A100].time_ratio["value"] == pytest.approx(1 / 7.3567)
     # T4 over A100 by MLPerf, times the slice's: about as fast.
-    assert 0.4 < said[T4]["time_ratio"]["low"] < 1 < said[T4]["time_ratio"]["high"]
-    assert said[SMALL]["verdict"] == "no-reliable-difference"
-    assert {said[A100]["verdict"], said[T4]["verdict"]} == {"unknown"}
-    codes = {notice["code"] for notice in answer["notices"]}
+    assert 0.4 < said[T4].time_ratio["low"] < 1 < said[T4].time_ratio["high"]
+    assert said[SMALL].verdict == "no-reliable-difference"
+    assert {said[A100].verdict, said[T4].verdict} == {"unknown"}
+    codes = {notice.code for notice in answer.notices}
     assert not codes & {"power-impossible", "long-inefficient"}
-    assert judged(T4, **asked, peak_memory_gb=11)["verdict"] == "unknown"  # the slice has 10
+    assert judged(T4, **asked, peak_memory_gb=11).verdict == "unknown"  # the slice has 10
 
 
 def test_a_slice_that_a_board_lacks_is_refused_with_those_it_has():
@@ -82,14 +82,14 @@ def test_the_smallest_slice_that_holds_a_job():
 
 def test_a_slice_may_be_asked_for_without_present_hardware():
     asked = {"model_parameters": 3e8, "kind": "training", "tokens": 6e9, "zone": "NO"}
-    said = {one["target"]: one for one in ask(**asked, candidates=[LARGER, T4])["suggestions"]}
-    assert said[LARGER]["verdict"] == "unknown"
-    [reason] = said[LARGER]["reasons"]
+    said = {one.target: one for one in ask(**asked, candidates=[LARGER, T4]).suggestions}
+    assert said[LARGER].verdict == "unknown"
+    [reason] = said[LARGER].reasons
     assert "within 1 x 40 GiB" in reason  # and no device hours: there is no estimate of slices
-    assert any("device hours" in reason for reason in said[T4]["reasons"])
+    assert any("device hours" in reason for reason in said[T4].reasons)
 
 
 def test_work_in_fp64_on_a_slice_has_no_time():
     asked = {**OFFLINE, "precision": "fp64"}
     said = judged(SMALL, hardware=T4, **asked)
-    assert (said["verdict"], said["time_ratio"]) == ("unknown", None)
+    assert (said.verdict, said.time_ratio) == ("unknown", None)

@@ -66,7 +66,7 @@ FP32_MS = {
 @pytest.mark.parametrize(("now", "target"), list(permutations(FP32_MS, 2)))
 def test_fp32_holds_what_was_measured_without_tf32(now, target):
     asked = {"framework": "pytorch", "precision": "fp32", "workload_class": "batch-inference"}
-    time = judged(target, hardware=now, hours=1, zone="DE", **asked)["time_ratio"]
+    time = judged(target, hardware=now, hours=1, zone="DE", **asked).time_ratio
     assert time["low"] <= FP32_MS[target] / FP32_MS[now] <= time["high"]
 
 
@@ -94,12 +94,12 @@ def test_measurements_may_be_of_any_vendor_of_the_catalog(monkeypatch):
     first = next(one for one in rows if (one.use, one.workload_class) == ("time", "training"))
     own = [replace(first, hardware="apple-m1-max", family=name) for name in ("one", "two")]
     asked = {"hardware": H100, "kind": "training", "precision": "fp32", "framework": "pytorch"}
-    assert judged("apple-m1-max", **asked)["time_ratio"] is None
+    assert judged("apple-m1-max", **asked).time_ratio is None
     kept = (predict._families, predict._vendors)
     for one in kept:
         one.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(predict, "measurements", lambda: (*rows, *own))
-        assert judged("apple-m1-max", **asked)["time_ratio"] is not None
+        assert judged("apple-m1-max", **asked).time_ratio is not None
     for one in kept:
         one.cache_clear()

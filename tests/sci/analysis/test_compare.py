@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.analysis.compare import TERMS, compare, compared_as, ratios, verdict
 from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.grid.zones import Zones
 from tests.documents import cluster_job
@@ -24,15 +25,15 @@ def variant(*, energy=1.0, intensity=1.0, pue=1.0, embodied=1.0, units=1.0, spre
         figure |= {"value": value, "low": value * (1 - spread), "high": value * (1 + spread)}
         return value
 
-    method, row = doc["method"], doc["sci"][0]
-    e = put(doc["energy_kwh"], doc["energy_kwh"]["value"] * energy)
-    i = put(method["intensity_g_per_kwh"], method["intensity_g_per_kwh"]["value"] * intensity)
-    p = put(method["pue"], method["pue"]["value"] * pue)
-    m = put(doc["embodied_g"], doc["embodied_g"]["value"] * embodied)
-    row["count"] *= units
-    put(doc["operational_g"], e * i * p)
-    put(doc["total_g"], e * i * p + m)
-    put(row["g_per_unit"], (e * i * p + m) / row["count"])
+    method, row = doc.method, doc.sci[0]
+    e = put(doc.energy_kwh, doc.energy_kwh["value"] * energy)
+    i = put(method.intensity_g_per_kwh, method.intensity_g_per_kwh["value"] * intensity)
+    p = put(method.pue, method.pue["value"] * pue)
+    m = put(doc.embodied_g, doc.embodied_g["value"] * embodied)
+    row.count *= units
+    put(doc.operational_g, e * i * p)
+    put(doc.total_g, e * i * p + m)
+    put(row.g_per_unit, (e * i * p + m) / row.count)
     return doc
 
 
@@ -68,15 +69,15 @@ def test_annual_intensity_claims_carbon_only_where_the_range_by_hour_allows_it()
     ],
 )
 def test_the_term_that_moved_is_named(change, moved):
-    assert compare(variant(), variant(**change))["moved"] == moved
+    assert compare(variant(), variant(**change)).moved == moved
 
 
 def test_the_effect_of_one_term_is_the_whole_change():
     found = compare(variant(), variant(intensity=0.25))
-    before = DOCUMENT["operational_g"]["value"] / DOCUMENT["sci"][0]["count"]
-    assert found["effects_g_per_unit"]["intensity"] == pytest.approx(-0.75 * before)
-    assert found["change_g_per_unit"] == pytest.approx(-0.75 * before)
-    others = [found["effects_g_per_unit"][term] for term in TERMS if term != "intensity"]
+    before = DOCUMENT.operational_g["value"] / DOCUMENT.sci[0].count
+    assert found.effects_g_per_unit["intensity"] == pytest.approx(-0.75 * before)
+    assert found.change_g_per_unit == pytest.approx(-0.75 * before)
+    others = [found.effects_g_per_unit[term] for term in TERMS if term != "intensity"]
     assert others == [0.0] * 4
 
 
@@ -86,19 +87,19 @@ factors = st.fixed_dictionaries(dict.fromkeys(TERMS, st.floats(0.01, 100)))
 @given(factors, factors)
 def test_effects_sum_to_the_change_and_turn_with_it(one, other):
     found = compare(variant(**one), variant(**other))
-    scale = found["before"]["g_per_unit"]["value"] + found["after"]["g_per_unit"]["value"]
-    effects = found["effects_g_per_unit"]
-    assert sum(effects.values()) == pytest.approx(found["change_g_per_unit"], abs=1e-9 * scale)
-    back = compare(variant(**other), variant(**one))["effects_g_per_unit"]
+    scale = found.before.g_per_unit["value"] + found.after.g_per_unit["value"]
+    effects = found.effects_g_per_unit
+    assert sum(effects.values()) == pytest.approx(found.change_g_per_unit, abs=1e-9 * scale)
+    back = compare(variant(**other), variant(**one)).effects_g_per_unit
     assert back == {term: pytest.approx(-effects[term], abs=1e-9 * scale) for term in TERMS}
 
 
 @pytest.mark.parametrize("term", ["energy", "intensity", "embodied"])
 def test_a_term_that_falls_to_zero_explains_its_half(term):
     found = compare(variant(), variant(**{term: 0.0}))
-    effects = found["effects_g_per_unit"]
-    assert effects[term] == pytest.approx(found["change_g_per_unit"])
-    assert sum(effects.values()) == pytest.approx(found["change_g_per_unit"])
+    effects = found.effects_g_per_unit
+    assert effects[term] == pytest.approx(found.change_g_per_unit)
+    assert sum(effects.values()) == pytest.approx(found.change_g_per_unit)
 
 
 def test_verdicts():
@@ -114,19 +115,21 @@ def test_verdicts():
 def elsewhere(document):
     """The same job with other meters, parts and grid: no input of it is shared."""
     for term in ("energy_kwh", "operational_g", "embodied_g"):
-        effects = document[term]["effects"]
-        document[term]["effects"] = {f"{id_}:elsewhere": ends for id_, ends in effects.items()}
+        effects = getattr(document, term)["effects"]
+        getattr(document, term)["effects"] = {
+            f"{id_}:elsewhere": ends for id_, ends in effects.items()
+        }
     return document
 
 
 def test_what_both_jobs_share_does_not_hide_a_difference():
     """5 % less energy of the same meters, on the same parts and grid."""
     found = compare(variant(), variant(energy=0.95))
-    assert found["verdict"] == "lower"
-    assert found["ratio"]["low"] <= found["ratio"]["value"] <= found["ratio"]["high"] < 1
+    assert found.verdict == "lower"
+    assert found.ratio["low"] <= found.ratio["value"] <= found.ratio["high"] < 1
     apart = compare(variant(), elsewhere(variant(energy=0.95)))
-    assert apart["verdict"] == "no-reliable-difference"
-    assert compare(variant(), elsewhere(variant(energy=0.1, embodied=0.1)))["verdict"] == "lower"
+    assert apart.verdict == "no-reliable-difference"
+    assert compare(variant(), elsewhere(variant(energy=0.1, embodied=0.1))).verdict == "lower"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,7 @@ def test_what_both_jobs_share_does_not_hide_a_difference():
 )
 def test_scores_of_different_methods_are_refused(field, value, said):
     other = variant()
-    other["method"][field] = value
+    setattr(other.method, field, value)
     with pytest.raises(ScoreError, match=said) as caught:
         compare(variant(), other)
     assert caught.value.code == "not-comparable"
@@ -153,15 +156,15 @@ def test_scores_of_different_methods_are_refused(field, value, said):
 
 def test_real_and_synthetic_readings_are_not_compared():
     other = variant()
-    other["notices"].append({"code": "meter-synthetic", "message": "x", "field": None})
+    other.notices.append(Notice("meter-synthetic", "x"))
     with pytest.raises(ScoreError, match=r"the meters \(one is synthetic\) differ"):
         compare(variant(), other)
-    assert compare(other, other)["ratio"]["value"] == 1
+    assert compare(other, other).ratio["value"] == 1
 
 
 def test_every_difference_is_listed():
     other = variant()
-    other["method"] |= {"engine_version": "1", "intensity_signal": "marginal"}
+    other.method.engine_version, other.method.intensity_signal = "1", "marginal"
     with pytest.raises(ScoreError, match="engine's version; the intensity's signal"):
         compare(variant(), other)
 
@@ -173,12 +176,12 @@ def test_another_unit_is_refused():
 
 def test_an_unknown_score_is_refused():
     other = variant()
-    other["sci"][0]["g_per_unit"] = None
+    other.sci[0].g_per_unit = None
     with pytest.raises(ScoreError, match="has no score"):
         compare(variant(), other)
 
 
 def test_real_documents_compare():
     found = compare(cluster_job(), cluster_job(pue=1.5))
-    assert found["moved"] == "PUE"
-    assert found["ratio"]["value"] > 1
+    assert found.moved == "PUE"
+    assert found.ratio["value"] > 1

@@ -30,20 +30,22 @@ def job(name, *, project="vision", energy_j=42_000, images=1000, seconds=60, **m
 def test_the_table_divides_sums_not_averages_ratios():
     small, large = job("a", images=10), job("b", images=1990, energy_j=420_000)
     doc = month_document("2026-05", [small, large])
-    [row] = doc["projects"]
-    emitted = small["total_g"]["value"] + large["total_g"]["value"]
-    assert (row["project"], row["unit"], row["jobs"], row["count"]) == ("vision", "image", 2, 2000)
-    assert row["g_per_unit"]["value"] == pytest.approx(emitted / 2000)
-    mean_of_ratios = (small["total_g"]["value"] / 10 + large["total_g"]["value"] / 1990) / 2
-    assert row["g_per_unit"]["value"] != pytest.approx(mean_of_ratios, rel=0.5)
+    [row] = doc.projects
+    emitted = small.total_g["value"] + large.total_g["value"]
+    assert (row.project, row.unit, row.jobs, row.count) == ("vision", "image", 2, 2000)
+    assert row.g_per_unit["value"] == pytest.approx(emitted / 2000)
+    mean_of_ratios = (small.total_g["value"] / 10 + large.total_g["value"] / 1990) / 2
+    assert row.g_per_unit["value"] != pytest.approx(mean_of_ratios, rel=0.5)
 
 
 def test_totals_are_the_sum_of_the_jobs():
     jobs = [job("a"), job("b", project="speech"), job("c", energy_j=84_000)]
-    totals = month_document("2026-05", jobs)["totals"]
+    totals = month_document("2026-05", jobs).totals
     for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-        assert totals[term]["value"] == pytest.approx(sum(j[term]["value"] for j in jobs))
-    assert (totals["jobs"], totals["jobs_unknown"]) == (3, 0)
+        assert getattr(totals, term)["value"] == pytest.approx(
+            sum(getattr(j, term)["value"] for j in jobs)
+        )
+    assert (totals.jobs, totals.jobs_unknown) == (3, 0)
 
 
 def test_a_job_across_the_edge_is_split_between_its_months():
@@ -58,10 +60,10 @@ def test_a_job_across_the_edge_is_split_between_its_months():
     records += [writer.interval(to_edge, to_edge + 1800, 3000), writer.end(to_edge + 1800)]
     whole = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
     april, may = month_document("2026-04", [whole]), month_document("2026-05", [whole], [whole])
-    assert april["totals"]["energy_kwh"]["value"] == pytest.approx(1000 / 3.6e6)
-    assert may["totals"]["energy_kwh"]["value"] == pytest.approx(3000 / 3.6e6)
-    assert may["previous"]["energy_kwh"] == april["totals"]["energy_kwh"]
-    assert [row["count"] for row in (*april["projects"], *may["projects"])] == [0.5, 0.5]
+    assert april.totals.energy_kwh["value"] == pytest.approx(1000 / 3.6e6)
+    assert may.totals.energy_kwh["value"] == pytest.approx(3000 / 3.6e6)
+    assert may.previous.energy_kwh == april.totals.energy_kwh
+    assert [row.count for row in (*april.projects, *may.projects)] == [0.5, 0.5]
 
 
 def test_a_months_part_of_a_job_is_as_certain_as_its_own_days():
@@ -83,22 +85,22 @@ def test_a_months_part_of_a_job_is_as_certain_as_its_own_days():
     parts = (("2026-04", 0.95, 1.05, "measured"), ("2026-05", 0.6, 1.4, "estimated"))
     for month, low, high, kind in parts:
         document = month_document(month, [whole])
-        for row in (document["totals"], *document["days"]):
-            energy = row["energy_kwh"]
+        for row in (document.totals, *document.days):
+            energy = row.energy_kwh
             assert energy["value"] == pytest.approx(1.0)
             assert (energy["low"], energy["high"]) == pytest.approx((low, high), rel=0.02)
             assert energy["kind"] == kind
-        [of_day] = [day for day in whole["days"] if day["day"].startswith(month)]
+        [of_day] = [day for day in whole.days if day.day.startswith(month)]
         for term in ("operational_g", "embodied_g"):
-            wanted, found = of_day[term], document["totals"][term]
+            wanted, found = getattr(of_day, term), getattr(document.totals, term)
             assert found["low"] == pytest.approx(wanted["low"], rel=0.04)
             assert found["high"] == pytest.approx(wanted["high"], rel=0.04)
 
 
 def test_one_project_only():
     doc = month_document("2026-05", [job("a"), job("b", project="speech")], project="speech")
-    assert [row["project"] for row in doc["projects"]] == ["speech"]
-    assert doc["totals"]["jobs"] == 1
+    assert [row.project for row in doc.projects] == ["speech"]
+    assert doc.totals.jobs == 1
 
 
 def test_an_unknown_job_is_counted_as_unknown():
@@ -108,19 +110,19 @@ def test_an_unknown_job_is_counted_as_unknown():
         ScoreContext(CATALOG, AnnualIntensity(CATALOG)),
     )
     doc = month_document("2026-05", [job("a"), unknown])
-    assert (doc["totals"]["jobs"], doc["totals"]["jobs_unknown"]) == (2, 1)
-    assert doc["conformance"] == {"conforming": 1, "not-sci": 1}
+    assert (doc.totals.jobs, doc.totals.jobs_unknown) == (2, 1)
+    assert doc.conformance == {"conforming": 1, "not-sci": 1}
 
 
 def test_an_empty_month_knows_nothing():
     doc = month_document("2026-05", [])
-    assert doc["totals"]["energy_kwh"] is None
-    assert (doc["projects"], doc["previous"], doc["method"]) == ([], None, None)
+    assert doc.totals.energy_kwh is None
+    assert (doc.projects, doc.previous, doc.method) == ([], None, None)
 
 
 def test_the_dearest_job_comes_first():
     doc = month_document("2026-05", [job("a"), job("b", energy_j=420_000), job("c", energy_j=9000)])
-    assert [row["job_id"] for row in doc["top_jobs"]] == ["b", "a", "c"]
+    assert [row.job_id for row in doc.top_jobs] == ["b", "a", "c"]
 
 
 def test_the_month_before():

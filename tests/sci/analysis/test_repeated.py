@@ -19,39 +19,39 @@ DOCUMENT = cluster_job(gpus=1)
 def run(job_id, *, energy=1.0, units=1.0):
     """The document as another run with its energy and its count multiplied, all else equal."""
     doc = copy.deepcopy(DOCUMENT)
-    doc["job_id"] = job_id
+    doc.job_id = job_id
     for name, term in (("energy_kwh", "energy_kwh"), ("operational_g", "operational_g")):
         for end in ("value", "low", "high"):
-            doc[name][end] = DOCUMENT[term][end] * energy
-    doc["sci"][0]["count"] *= units
+            getattr(doc, name)[end] = getattr(DOCUMENT, term)[end] * energy
+    doc.sci[0].count *= units
     return doc
 
 
 def c_per_r(*documents):
     """sum(C) / sum(R) [g/unit], by hand."""
-    carbon = sum(d["operational_g"]["value"] + d["embodied_g"]["value"] for d in documents)
-    return carbon / sum(d["sci"][0]["count"] for d in documents)
+    carbon = sum(d.operational_g["value"] + d.embodied_g["value"] for d in documents)
+    return carbon / sum(d.sci[0].count for d in documents)
 
 
 def test_several_runs_are_their_sums_and_the_effects_add_up_to_the_change():
     before = [run("a1"), run("a2", energy=1.1, units=1.2)]
     after = [run("b1", energy=0.6), run("b2", energy=0.7), run("b3", energy=0.65, units=0.9)]
     found = compare_runs(before, after)
-    assert found["before"]["g_per_unit"]["value"] == pytest.approx(c_per_r(*before))
-    assert found["after"]["g_per_unit"]["value"] == pytest.approx(c_per_r(*after))
+    assert found.before.g_per_unit["value"] == pytest.approx(c_per_r(*before))
+    assert found.after.g_per_unit["value"] == pytest.approx(c_per_r(*after))
     change = c_per_r(*after) - c_per_r(*before)
-    assert found["change_g_per_unit"] == pytest.approx(change)
-    assert sum(found["effects_g_per_unit"].values()) == pytest.approx(change)
+    assert found.change_g_per_unit == pytest.approx(change)
+    assert sum(found.effects_g_per_unit.values()) == pytest.approx(change)
     scores = [c_per_r(document) for document in after]
     scatter = statistics.stdev(scores) / statistics.mean(scores)
-    assert found["after"]["scatter"] == pytest.approx(scatter)
-    assert (found["verdict"], found["moved"]) == ("lower", "energy per unit")
+    assert found.after.scatter == pytest.approx(scatter)
+    assert (found.verdict, found.moved) == ("lower", "energy per unit")
 
 
 def test_how_many_runs_a_side_has_is_no_effect():
     several = [run("a1"), run("a2"), run("a3")]
-    effects = compare_runs(several, [run("b", energy=0.5)])["effects_g_per_unit"]
-    change = -0.5 * DOCUMENT["operational_g"]["value"] / DOCUMENT["sci"][0]["count"]
+    effects = compare_runs(several, [run("b", energy=0.5)]).effects_g_per_unit
+    change = -0.5 * DOCUMENT.operational_g["value"] / DOCUMENT.sci[0].count
     assert effects == {
         "energy": pytest.approx(change),
         "intensity": 0,
@@ -65,37 +65,37 @@ def test_the_same_runs_give_the_same_answer_and_one_run_a_side_says_what_is_not_
     sides = [run("a1"), run("a2", energy=1.02)], [run("b1", energy=0.9), run("b2", energy=0.93)]
     assert compare_runs(*sides) == compare_runs(*sides)
     single = compare_runs(sides[0][:1], sides[1][:1])
-    assert single["repetition_ratio"] is None
-    assert single["ratio"] == single["measurement_ratio"]
-    assert (single["verdict"], single["ratio"]["high"] < 1) == ("unknown", True)
-    assert "run each side again" in single["text"]
+    assert single.repetition_ratio is None
+    assert single.ratio == single.measurement_ratio
+    assert (single.verdict, single.ratio["high"] < 1) == ("unknown", True)
+    assert "run each side again" in single.text
 
 
 def test_of_one_run_a_side_the_history_of_the_command_says_how_far_runs_lie_apart():
     sides = [run("a")], [run("b", energy=0.9)]
     wild = [run(f"h{n}", energy=energy) for n, energy in enumerate((0.7, 1.0, 1.3))]
-    assert compare_runs(*sides, history=wild)["verdict"] == "no-reliable-difference"
+    assert compare_runs(*sides, history=wild).verdict == "no-reliable-difference"
     steady = [run(f"h{n}", energy=energy) for n, energy in enumerate((0.99, 1.0, 1.01))]
-    assert compare_runs(*sides, history=steady)["verdict"] == "lower"
+    assert compare_runs(*sides, history=steady).verdict == "lower"
     other = run("o")
-    other["method"]["intensity_basis"] = "direct"
-    assert compare_runs(*sides, history=[steady[0], other])["verdict"] == "unknown"
+    other.method.intensity_basis = "direct"
+    assert compare_runs(*sides, history=[steady[0], other]).verdict == "unknown"
 
 
 def test_runs_that_lie_far_apart_hide_a_difference_that_the_meters_alone_would_show():
     steady = compare_runs([run("a1"), run("a2")], [run("b1", energy=0.8), run("b2", energy=0.8)])
-    assert steady["verdict"] == "lower"
+    assert steady.verdict == "lower"
     wild = [run("a1", energy=0.7), run("a2", energy=1.3)]
     found = compare_runs(wild, [run("b1", energy=0.5), run("b2", energy=1.1)])
-    assert found["measurement_ratio"]["high"] < 1 < found["ratio"]["high"]
-    assert found["verdict"] == "no-reliable-difference"
-    assert found["text"].startswith("No reliable difference")
+    assert found.measurement_ratio["high"] < 1 < found.ratio["high"]
+    assert found.verdict == "no-reliable-difference"
+    assert found.text.startswith("No reliable difference")
 
 
 def test_a_single_run_against_several_is_taken_to_scatter_as_they_do():
     several = [run(f"a{n}", energy=energy) for n, energy in enumerate((0.9, 1.0, 1.1))]
     found = compare_runs(several, [run("b", energy=1.0)])
-    low, high = (found["repetition_ratio"][end] for end in ("low", "high"))
+    low, high = (found.repetition_ratio[end] for end in ("low", "high"))
     # One run of three: a tenth of the scores lies at 0.9 or 1.1 of their mean, or beyond.
     assert low < 0.95
     assert high > 1.05
@@ -117,7 +117,7 @@ def test_sides_that_make_no_sense_are_refused(before, after, said):
 
 def test_a_run_of_another_method_is_refused_with_the_reason():
     other = run("b2")
-    other["method"]["intensity_basis"] = "direct"
+    other.method.intensity_basis = "direct"
     with pytest.raises(ScoreError, match="the intensity's basis"):
         compare_runs([run("a")], [run("b1"), other])
 

@@ -3,9 +3,7 @@
 import ast
 import re
 
-import pytest
-
-from gramwatt.sci.base.notices import CODES, Notice
+from gramwatt.sci.base.notices import CODES
 from tests.packages import ROOT, sources, tree
 
 REGISTER = ROOT / "sci" / "base" / "notices.py"
@@ -36,11 +34,6 @@ def emitted(module):
 def test_what_is_emitted_is_registered_and_nothing_else():
     found = {code for path in sources() if path != REGISTER for code in emitted(tree(path))}
     assert {code for code in found if re.fullmatch(r"[a-z]+(-[a-z]+)+", code)} == set(CODES)
-
-
-def test_a_code_that_is_not_registered_is_refused():
-    with pytest.raises(ValueError, match="unknown notice code 'no-such-code'"):
-        Notice("no-such-code", "A sentence.")
 
 
 def test_the_source_is_read_as_it_should_be():

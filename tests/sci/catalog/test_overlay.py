@@ -42,7 +42,7 @@ def scored(catalog: Catalog, name: str, ids: Sequence[str] = ("GPU-1",), **head:
 
 
 def messages(doc: Any, code: str) -> list[str]:
-    return [notice["message"] for notice in doc["notices"] if notice["code"] == code]
+    return [notice.message for notice in doc.notices if notice.code == code]
 
 
 def test_a_figure_is_overridden_and_the_rest_stays(catalog: Catalog) -> None:
@@ -106,8 +106,8 @@ def test_pue_of_a_published_region_and_the_life_of_one_part() -> None:
 def test_an_estimate_names_the_overlay_for_every_figure_from_it(catalog: Catalog) -> None:
     question = {"instance": "lab:node-a", "hours": 10, "region": "lab:paris"}
     doc = estimate(parse_estimate_request(question), catalog)
-    assert doc["energy_kwh"] is not None
-    assert doc["energy_kwh"]["value"] == pytest.approx(4 * 10 * 0.3 * 0.7 * 1.45)
+    assert doc.energy_kwh is not None
+    assert doc.energy_kwh["value"] == pytest.approx(4 * 10 * 0.3 * 0.7 * 1.45)
     assert messages(doc, "overlay-used") == [
         "From the overlay: devices (inventory of the lab).",
         "From the overlay: power of a device (Acme X1 data sheet, rev. 3).",
@@ -116,14 +116,14 @@ def test_an_estimate_names_the_overlay_for_every_figure_from_it(catalog: Catalog
         "From the overlay: EL, expected lifetime (write-off rule of the finance department).",
         "From the overlay: PUE (site meter, mean of 2025).",
     ]
-    assert re.fullmatch(r"20[\d.]+\+overlay\.[0-9a-f]{8}", doc["method"]["catalog_version"])
+    assert re.fullmatch(r"20[\d.]+\+overlay\.[0-9a-f]{8}", doc.method.catalog_version)
 
 
 def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) -> None:
     doc = scored(catalog, "ACME-X1-PCIE", zone="LAB")
-    assert doc["devices"][0]["hardware"] == "acme-x1"
+    assert doc.devices[0].hardware == "acme-x1"
     te = 180_000 * 60 / (5 * 365 * 86_400)
-    assert doc["devices"][0]["embodied_g"]["value"] == pytest.approx(te)
+    assert doc.devices[0].embodied_g["value"] == pytest.approx(te)
     texts = messages(doc, "overlay-used")
     assert (
         "From the overlay: TE, embodied carbon of ACME-X1-PCIE (Acme X1 data sheet, rev. 3)."
@@ -132,12 +132,10 @@ def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) 
     assert any("carbon intensity of the grid (fuel records and meters" in text for text in texts)
     assert any("EL, expected lifetime (write-off rule" in text for text in texts)
     own = load_catalog().with_overlay('[lifetimes.nvidia-l4]\nsource = "leasing"\nyears = 2\n')
-    terms = {
-        t["device_id"]: t["lifetime_years"] for t in scored(own, "NVIDIA L4")["embodied_terms"]
-    }
+    terms = {t.device_id: t.lifetime_years for t in scored(own, "NVIDIA L4").embodied_terms}
     assert terms == {"GPU-1": 2, "n-1-host": 4}
-    half = scored(load_catalog(), "NVIDIA L4")["devices"][0]["embodied_g"]["value"]
-    assert scored(own, "NVIDIA L4")["devices"][0]["embodied_g"]["value"] == pytest.approx(2 * half)
+    half = scored(load_catalog(), "NVIDIA L4").devices[0].embodied_g["value"]
+    assert scored(own, "NVIDIA L4").devices[0].embodied_g["value"] == pytest.approx(2 * half)
 
 
 def test_a_source_whose_text_begins_another_is_not_named_for_it() -> None:
@@ -161,7 +159,7 @@ def test_a_source_whose_text_begins_another_is_not_named_for_it() -> None:
 def test_without_an_overlay_nothing_speaks_of_one() -> None:
     doc = scored(load_catalog(), "NVIDIA L4")
     assert messages(doc, "overlay-used") == []
-    assert "overlay" not in doc["method"]["catalog_version"]
+    assert "overlay" not in doc.method.catalog_version
 
 
 def test_a_name_that_is_asked_back_leaves_its_choices_until_an_overlay_decides() -> None:
@@ -170,11 +168,11 @@ def test_a_name_that_is_asked_back_leaves_its_choices_until_an_overlay_decides()
     for choice in ("nvidia-quadro-rtx-6000", "nvidia-rtx-6000-ada", "nvidia-rtx-pro-6000-server"):
         assert choice in text
     assert messages(doc, "hardware-unknown") == []
-    assert doc["devices"][0]["hardware"] is None
+    assert doc.devices[0].hardware is None
     own = load_catalog().with_overlay(
         '[hardware.nvidia-rtx-6000-ada]\nsource = "our nodes"\naliases = ["NVIDIA RTX 6000"]\n'
     )
-    assert scored(own, "NVIDIA RTX 6000")["devices"][0]["hardware"] == "nvidia-rtx-6000-ada"
+    assert scored(own, "NVIDIA RTX 6000").devices[0].hardware == "nvidia-rtx-6000-ada"
     with pytest.raises(AmbiguousName):
         load_catalog().hardware("NVIDIA RTX 6000")
 
@@ -182,7 +180,7 @@ def test_a_name_that_is_asked_back_leaves_its_choices_until_an_overlay_decides()
 def test_a_slice_of_a_board_is_found_under_the_boards_name() -> None:
     for piece in ("1g.5gb", "1c.3g.20gb", "1g.5gb+me"):
         doc = scored(load_catalog(), f"NVIDIA A100-SXM4-40GB MIG {piece}")
-        assert doc["devices"][0]["hardware"] == "nvidia-a100-sxm4-40"
+        assert doc.devices[0].hardware == "nvidia-a100-sxm4-40"
 
 
 def test_a_zone_without_a_value_says_that_its_countrys_is_used() -> None:

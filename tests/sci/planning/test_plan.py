@@ -46,20 +46,20 @@ def plan(histories, published=None, **request):
 
 
 def start_of(answer):
-    return datetime.fromisoformat(answer["plan"][0]["start"])
+    return datetime.fromisoformat(answer.plan[0].start)
 
 
 def test_an_evening_job_waits_for_the_sun():
     answer = plan({"ES": solar_hours()})
-    assert answer["method"] == "forecast"
-    assert answer["reliable"] is True
+    assert answer.method == "forecast"
+    assert answer.reliable is True
     # The sun is over 06:00 to 18:00: the best four hours are 10:00 to 14:00 of the next day.
     assert abs(start_of(answer) - datetime(2026, 5, 2, 10, tzinfo=UTC)) <= timedelta(hours=1)
-    saving = answer["saving_ratio"]
+    saving = answer.saving_ratio
     # At 18:00 the sun is gone: 400; around noon the mean is 400 x (1 - 0.5 x 0.955).
     assert saving["low"] <= 0.48 <= saving["high"]
     assert 0.40 < saving["value"] < 0.52
-    assert answer["now_intensity_g_per_kwh"]["value"] == pytest.approx(400, rel=0.25)
+    assert answer.now_intensity_g_per_kwh["value"] == pytest.approx(400, rel=0.25)
 
 
 def test_nothing_after_now_is_used():
@@ -75,8 +75,8 @@ def test_a_flat_grid_has_no_reliable_gain():
     first = hour_of(NOW) - DAYS * 24
     flat = Hours(first, 400 * np.exp(random.normal(0, 0.02, DAYS * 24)))
     answer = plan({"ES": flat})
-    assert answer["reliable"] is False
-    assert [notice["code"] for notice in answer["notices"]] == ["no-reliable-gain"]
+    assert answer.reliable is False
+    assert [notice.code for notice in answer.notices] == ["no-reliable-gain"]
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -88,29 +88,29 @@ def test_hours_without_emissions_make_a_plan(given):
     foreseen = Published(Hours(after, np.zeros(48)), "their forecast") if given else None
     answer = plan({"ES": history}, foreseen)
     assert start_of(answer) == NOW
-    assert answer["reliable"] is False
-    assert answer["saving_ratio"]["value"] == 0.0
-    now = answer["now_intensity_g_per_kwh"]
+    assert answer.reliable is False
+    assert answer.saving_ratio["value"] == 0.0
+    now = answer.now_intensity_g_per_kwh
     assert now["value"] == pytest.approx(0.1, rel=0.2)
     assert now["source"].startswith("their forecast" if given else "forecast for ES")
     evening = plan({"ES": history}, now="2026-04-30T12:00Z", hours=2)
     assert start_of(evening) == datetime(2026, 4, 30, 18, tzinfo=UTC)
-    assert evening["saving_ratio"]["value"] == pytest.approx(1.0, abs=0.01)
+    assert evening.saving_ratio["value"] == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_saving_whose_range_reaches_zero_is_not_reliable():
     """In the morning the sun is near: less is to be saved than the forecast may miss."""
     zones = {"ES": solar_hours(depth=0.3, noise=0.12)}
     night, morning = (plan(zones, now=f"2026-05-02T{hour}:00Z") for hour in ("04", "08"))
-    assert night["reliable"] is True
-    assert night["saving_ratio"]["low"] > 0.05
-    assert morning["reliable"] is False
+    assert night.reliable is True
+    assert night.saving_ratio["low"] > 0.05
+    assert morning.reliable is False
     assert start_of(morning) == datetime(2026, 5, 2, 8, tzinfo=UTC)
-    assert morning["saving_ratio"]["value"] == morning["saving_ratio"]["low"] == 0.0
-    assert morning["intensity_g_per_kwh"] == morning["now_intensity_g_per_kwh"]
-    (notice,) = morning["notices"]
+    assert morning.saving_ratio["value"] == morning.saving_ratio["low"] == 0.0
+    assert morning.intensity_g_per_kwh == morning.now_intensity_g_per_kwh
+    (notice,) = morning.notices
     said = ("no-reliable-gain", "the saving is within the error of the forecast")
-    assert (notice["code"], notice["message"]) == said
+    assert (notice.code, notice.message) == said
 
 
 def test_a_zone_is_fitted_once_a_week(monkeypatch):
@@ -128,54 +128,54 @@ def test_a_saving_that_is_small_for_certain_is_not_called_an_error_of_the_foreca
     """Without weather, 08:00 to 12:00 is 0.4 % above the best hours of such a day."""
     answer = plan({"ES": solar_hours(depth=0.02, noise=0)}, now="2026-05-02T08:00Z")
     assert start_of(answer) == datetime(2026, 5, 2, 8, tzinfo=UTC)
-    assert answer["reliable"] is False
-    (notice,) = answer["notices"]
-    assert notice["message"] == "later hours are not expected to save more than 1 %"
+    assert answer.reliable is False
+    (notice,) = answer.notices
+    assert notice.message == "later hours are not expected to save more than 1 %"
 
 
 def test_without_history_the_annual_value_tells_no_hours_apart():
     answer = plan({"ES": None})
-    assert answer["method"] == "annual"
-    assert answer["saving_ratio"] is None
-    assert answer["reliable"] is False
+    assert answer.method == "annual"
+    assert answer.saving_ratio is None
+    assert answer.reliable is False
     assert start_of(answer) == NOW
-    assert {n["code"] for n in answer["notices"]} == {"intensity-annual", "no-reliable-gain"}
-    assert answer["intensity_g_per_kwh"] == answer["now_intensity_g_per_kwh"]
+    assert {n.code for n in answer.notices} == {"intensity-annual", "no-reliable-gain"}
+    assert answer.intensity_g_per_kwh == answer.now_intensity_g_per_kwh
 
 
 def test_between_zones_the_cleaner_wins_where_ranges_say_so():
     zones = {"PL": None, "FR": None}
     answer = plan(zones, zone="PL", zones=["PL", "FR"])
-    assert answer["plan"][0]["zone"] == "FR"
-    assert answer["reliable"] is True
+    assert answer.plan[0].zone == "FR"
+    assert answer.reliable is True
     catalog = Zones()
     france, poland = (catalog.zone(name).intensity.value for name in ("FR", "PL"))
-    assert answer["saving_ratio"]["value"] == pytest.approx(1 - france / poland)
+    assert answer.saving_ratio["value"] == pytest.approx(1 - france / poland)
 
 
 def test_zones_that_do_not_differ_reliably_leave_the_job_where_it_is():
     zones = {"DE": None, "NL": None}
     answer = plan(zones, zone="DE", zones=["DE", "NL"])
-    assert answer["reliable"] is False
-    assert (answer["plan"][0]["zone"], start_of(answer)) == ("DE", NOW)
-    assert answer["saving_ratio"]["value"] == 0.0
+    assert answer.reliable is False
+    assert (answer.plan[0].zone, start_of(answer)) == ("DE", NOW)
+    assert answer.saving_ratio["value"] == 0.0
 
 
 def test_a_job_of_two_days_starts_now_where_the_forecast_has_not_earned_waiting():
     """Two days of weather ahead are chance: whichever window looks best, it starts at once."""
     answer = plan({"ES": solar_hours(depth=0.0, noise=0.3)}, hours=48,
                   deadline="2026-05-06T18:00Z")  # fmt: skip
-    assert answer["reliable"] is False
+    assert answer.reliable is False
     assert start_of(answer) == NOW
-    assert answer["saving_ratio"]["high"] == 0.0
+    assert answer.saving_ratio["high"] == 0.0
 
 
 def test_the_range_of_a_saving_is_that_of_both_intensities():
     """One side of each in the root of squares, 1.3 times as wide, as the best hours were chosen."""
     answer = plan({"ES": solar_hours()})
-    planned, at_once = answer["intensity_g_per_kwh"], answer["now_intensity_g_per_kwh"]
+    planned, at_once = answer.intensity_g_per_kwh, answer.now_intensity_g_per_kwh
     ratio = planned["value"] / at_once["value"]
-    saving = answer["saving_ratio"]
+    saving = answer.saving_ratio
     assert saving["value"] == pytest.approx(1 - ratio)
     up = math.hypot(
         math.log(planned["high"] / planned["value"]), math.log(at_once["value"] / at_once["low"])
@@ -197,28 +197,28 @@ def test_forecasts_keep_no_history_alive():
 def test_what_waiting_costs_is_counted():
     zones = {"ES": solar_hours()}
     free, dear = plan(zones, power_w=1000), plan(zones, power_w=1000, idle_power_w=900)
-    assert free["reliable"] is True
+    assert free.reliable is True
     # Sixteen hours at 900 W to save half of four hours at 1000 W is no plan.
-    assert dear["reliable"] is False
+    assert dear.reliable is False
     assert start_of(dear) < start_of(free)
 
 
 def test_a_history_that_ended_long_ago_is_not_used():
     old = solar_hours(until=NOW - timedelta(days=3))
-    assert plan({"ES": old})["method"] == "annual"
+    assert plan({"ES": old}).method == "annual"
 
 
 def test_a_short_history_gives_the_shape_of_the_day():
     answer = plan({"ES": solar_hours(days=20)})
-    assert answer["method"] == "history-profile"
-    assert "mean by hour of the day" in answer["intensity_g_per_kwh"]["source"]
-    long = plan({"ES": solar_hours()})["saving_ratio"]
-    assert answer["saving_ratio"]["low"] < long["low"] < long["high"]
+    assert answer.method == "history-profile"
+    assert "mean by hour of the day" in answer.intensity_g_per_kwh["source"]
+    long = plan({"ES": solar_hours()}).saving_ratio
+    assert answer.saving_ratio["low"] < long["low"] < long["high"]
 
 
 def test_a_deadline_beyond_the_forecast_is_named():
     answer = plan({"ES": solar_hours()}, deadline="2026-05-20T00:00Z")
-    assert "plan-horizon" in [notice["code"] for notice in answer["notices"]]
+    assert "plan-horizon" in [notice.code for notice in answer.notices]
     assert start_of(answer) < NOW + timedelta(days=7)
 
 
@@ -226,24 +226,24 @@ def test_the_hours_of_a_job_after_the_forecast_count_with_its_mean():
     """300 h of work, a forecast of 168: the mean of all hours is that of the known ones."""
     flat = Hours(hour_of(NOW) - 24 * 30, np.full(24 * 30, 250.0))
     answer = plan({"ES": flat}, hours=300, deadline="2026-05-20T00:00Z")
-    assert answer["intensity_g_per_kwh"]["value"] == pytest.approx(250.0)
-    notice = next(row for row in answer["notices"] if row["code"] == "plan-horizon")
-    assert notice["message"].endswith("later hours count with its mean")
+    assert answer.intensity_g_per_kwh["value"] == pytest.approx(250.0)
+    notice = next(row for row in answer.notices if row.code == "plan-horizon")
+    assert notice.message.endswith("later hours count with its mean")
 
 
 def test_a_start_after_the_forecast_is_expected_to_have_its_mean():
     flat = Hours(hour_of(NOW) - 24 * 30, np.full(24 * 30, 250.0))
     answer = plan({"ES": flat}, earliest="2026-05-20T00:00Z")
     assert start_of(answer) == datetime(2026, 5, 20, tzinfo=UTC)
-    assert answer["now_intensity_g_per_kwh"]["value"] == pytest.approx(250.0)
+    assert answer.now_intensity_g_per_kwh["value"] == pytest.approx(250.0)
 
 
 def test_interruptible_work_is_put_into_several_days():
     answer = plan({"ES": solar_hours()}, hours=12, interruptible=True,
                   deadline="2026-05-04T18:00Z")  # fmt: skip
     slots = [
-        (datetime.fromisoformat(slot["start"]), datetime.fromisoformat(slot["end"]))
-        for slot in answer["plan"]
+        (datetime.fromisoformat(slot.start), datetime.fromisoformat(slot.end))
+        for slot in answer.plan
     ]
     assert len(slots) >= 2
     assert sum((end - start for start, end in slots), timedelta()) == timedelta(hours=12)

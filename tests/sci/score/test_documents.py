@@ -137,93 +137,95 @@ def test_every_term_is_the_sum_over_intervals(made):
     kinds = defaultdict(lambda: defaultdict(float))
     for device, _, _, interval in job.read:
         kinds[device][interval.kind] += interval.energy_j
-    rows = {row["device_id"]: row for row in doc["devices"] if row["class"] != "host"}
-    assert {name: row["kinds"] for name, row in rows.items()} == {
+    rows = {row.device_id: row for row in doc.devices if row.device_class != "host"}
+    assert {name: row.kinds for name, row in rows.items()} == {
         name: by_hand(dict(own)) for name, own in kinds.items()
     }
     for name, own in kinds.items():
-        assert rows[name]["energy_j"]["value"] == by_hand(sum(own.values()))
+        assert rows[name].energy_j["value"] == by_hand(sum(own.values()))
     energy_j = sum(interval.energy_j for _, _, _, interval in job.read)
     grams = sum(job.grams(interval, node) for _, _, node, interval in job.read)
     embodied_g = sum(
-        term["te_g"]["value"]
-        * (job.seconds / (term["lifetime_years"] * 8760 * 3600))
-        * (term["resources_reserved"] / term["resources_total"])
-        for term in doc["embodied_terms"]
+        term.te_g["value"]
+        * (job.seconds / (term.lifetime_years * 8760 * 3600))
+        * (term.resources_reserved / term.resources_total)
+        for term in doc.embodied_terms
     )
-    assert len(doc["embodied_terms"]) == 3 * len(job.zones)
-    assert doc["energy_kwh"]["value"] == by_hand(energy_j / 3.6e6)
-    assert doc["operational_g"]["value"] == by_hand(grams * PUE)
-    assert doc["embodied_g"]["value"] == by_hand(embodied_g)
-    assert doc["total_g"]["value"] == by_hand(grams * PUE + embodied_g)
-    assert doc["method"]["intensity_g_per_kwh"]["value"] == by_hand(grams / energy_j * 3.6e6)
-    (row,) = doc["sci"]
-    assert row["count"] == by_hand(sum(count.amount for count in job.counts))
-    assert row["g_per_unit"]["value"] == by_hand((grams * PUE + embodied_g) / row["count"])
+    assert len(doc.embodied_terms) == 3 * len(job.zones)
+    assert doc.energy_kwh["value"] == by_hand(energy_j / 3.6e6)
+    assert doc.operational_g["value"] == by_hand(grams * PUE)
+    assert doc.embodied_g["value"] == by_hand(embodied_g)
+    assert doc.total_g["value"] == by_hand(grams * PUE + embodied_g)
+    assert doc.method.intensity_g_per_kwh["value"] == by_hand(grams / energy_j * 3.6e6)
+    (row,) = doc.sci
+    assert row.count == by_hand(sum(count.amount for count in job.counts))
+    assert row.g_per_unit["value"] == by_hand((grams * PUE + embodied_g) / row.count)
 
 
 def test_a_day_has_what_lies_in_it_of_intervals_and_counts(made):
     job, doc = made
-    for row in doc["days"]:
-        day = datetime.fromisoformat(f"{row['day']}T00:00Z")
+    for row in doc.days:
+        day = datetime.fromisoformat(f"{row.day}T00:00Z")
         parts = [(node, i, share(i, day, day + DAY)) for _, _, node, i in job.read]
         energy_kwh = sum(part * i.energy_j for _, i, part in parts) / 3.6e6
-        assert row["energy_kwh"]["value"] == by_hand(energy_kwh)
+        assert row.energy_kwh["value"] == by_hand(energy_kwh)
         grams = sum(
             job.grams(cut(i, day, day + DAY, part), node) for node, i, part in parts if part
         )
-        assert row["operational_g"]["value"] == by_hand(grams * PUE)
+        assert row.operational_g["value"] == by_hand(grams * PUE)
         tokens = sum(
             count.amount
             * max(0.0, (min(count.at, day + DAY) - max(since, day)) / (count.at - since))
             for since, count in job.spans()
         )
-        assert row["counts"] == ({"token": by_hand(tokens)} if tokens else {})
+        assert row.counts == ({"token": by_hand(tokens)} if tokens else {})
     for term in ("energy_kwh", "operational_g", "embodied_g"):
-        assert sum(row[term]["value"] for row in doc["days"]) == by_hand(doc[term]["value"])
-    tokens = sum(row["counts"].get("token", 0.0) for row in doc["days"])
-    assert tokens == by_hand(doc["sci"][0]["count"])
+        assert sum(getattr(row, term)["value"] for row in doc.days) == by_hand(
+            getattr(doc, term)["value"]
+        )
+    tokens = sum(row.counts.get("token", 0.0) for row in doc.days)
+    assert tokens == by_hand(doc.sci[0].count)
 
 
 def test_the_charts_points_share_intervals_by_time(made):
     job, doc = made
-    for row in doc["series"]:
-        start, end = (datetime.fromisoformat(row[name]) for name in ("start", "end"))
-        wanted = row["class"]
+    for row in doc.series:
+        start, end = (datetime.fromisoformat(getattr(row, name)) for name in ("start", "end"))
+        wanted = row.device_class
         energy_j = job.energy_j(start, end, lambda _, of_class, wanted=wanted: of_class == wanted)
-        assert row["energy_j"] == by_hand(energy_j)
+        assert row.energy_j == by_hand(energy_j)
         mean = sum(
             p.intensity.value * max(0.0, (min(end, p.end) - max(start, p.start)) / (end - start))
             for p in GRIDS["DE"].points("DE", start, end)
         )
         alone = by_hand(mean) if set(job.zones) == {"DE"} else None
-        assert row["intensity_g_per_kwh"] == alone
+        assert row.intensity_g_per_kwh == alone
     energy_j = sum(interval.energy_j for _, _, _, interval in job.read)
-    assert sum(row["energy_j"] for row in doc["series"]) == by_hand(energy_j)
+    assert sum(row.energy_j for row in doc.series) == by_hand(energy_j)
 
 
 def test_steps_give_each_devices_energy_and_intensity(made):
     job, doc = made
-    edges = [datetime.fromisoformat(edge) for edge in doc["steps"]["edges"]]
-    for device in doc["steps"]["devices"]:
-        name = device["device_id"]
+    edges = [datetime.fromisoformat(edge) for edge in doc.steps.edges]
+    for device in doc.steps.devices:
+        name = device.device_id
         for n, (start, end) in enumerate(zip(edges, edges[1:], strict=False)):
             energy_j = job.energy_j(start, end, lambda own, _, name=name: own == name)
-            assert device["energy_j"][n] == by_hand(energy_j)
+            assert device.energy_j[n] == by_hand(energy_j)
     kwh_grams = sum(
         joules / 3.6e6 * intensity
-        for device in doc["steps"]["devices"]
-        for joules, intensity in zip(device["energy_j"], device["intensity_g_per_kwh"], strict=True)
+        for device in doc.steps.devices
+        for joules, intensity in zip(device.energy_j, device.intensity_g_per_kwh, strict=True)
     )
-    assert kwh_grams * PUE == by_hand(doc["operational_g"]["value"])
+    assert kwh_grams * PUE == by_hand(doc.operational_g["value"])
 
 
 def test_windows_share_intervals_by_time(made):
     job, doc = made
-    rows = {row["name"]: row for row in doc["windows"]}
+    rows = {row.name: row for row in doc.windows}
     assert len(rows) == len(job.windows)
     for line in job.windows:
-        found = rows[line.phase]["energy_j"]
+        found = rows[line.phase].energy_j
         parts = [
             any(share(i, line.since, line.at) > 0 for own, _, _, i in job.read if own == name)
             for name in {name for name, _, _, _ in job.read}
@@ -241,7 +243,7 @@ def test_one_unread_device_leaves_the_energy_unknown():
     job.records += [writer.job(zone="DE", pue=PUE), writer.device("n-0-c", **H100), writer.end(60)]
     doc = job.document()
     unknown = ("energy_kwh", "operational_g", "total_g")
-    assert [doc[name] for name in unknown] == [None] * 3
-    assert [row["energy_kwh"] for row in doc["days"]] == [None] * len(doc["days"])
-    assert {row["energy_j"] for row in doc["windows"]} <= {None}
-    assert doc["series"] == before["series"]
+    assert [getattr(doc, name) for name in unknown] == [None] * 3
+    assert [row.energy_kwh for row in doc.days] == [None] * len(doc.days)
+    assert {row.energy_j for row in doc.windows} <= {None}
+    assert doc.series == before.series

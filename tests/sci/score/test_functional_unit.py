@@ -1,5 +1,6 @@
 """R in one unit: declared factors, what they may look like, and what is said about them."""
 
+import msgspec
 import pytest
 
 from gramwatt.sci.analysis.compare import compare
@@ -31,10 +32,10 @@ def scored(tags, counts, units=("token",), **job):
 def test_pages_count_as_tokens_by_the_declared_factor():
     doc = scored(PAGE, [("page", 3), ("token", 500), ("page", 1)])
     # 4 pages x 500 + 500 tokens.
-    assert [(row["unit"], row["count"]) for row in doc["sci"]] == [("token", 2500)]
-    assert doc["sci"][0]["g_per_unit"]["value"] == pytest.approx(doc["total_g"]["value"] / 2500)
-    assert doc["days"][0]["counts"] == {"token": 2500}
-    assert doc["method"]["conversions"] == [
+    assert [(row.unit, row.count) for row in doc.sci] == [("token", 2500)]
+    assert doc.sci[0].g_per_unit["value"] == pytest.approx(doc.total_g["value"] / 2500)
+    assert doc.days[0].counts == {"token": 2500}
+    assert msgspec.to_builtins(doc.method.conversions) == [
         {
             "unit": "page",
             "to": "token",
@@ -49,17 +50,17 @@ def test_pages_count_as_tokens_by_the_declared_factor():
 def test_a_scale_is_a_conversion_too_and_takes_the_declared_units_place():
     tags = {"convert.token": "1e-6 million tokens; by definition; 2026"}
     doc = scored(tags, [("token", 48_000_000)])
-    (row,) = doc["sci"]
-    assert row["unit"] == "million tokens"
-    assert row["count"] == pytest.approx(48)
-    assert row["g_per_unit"]["unit"] == "gCO2e/million tokens"
-    assert not any(notice["code"] == "unit-not-counted" for notice in doc["notices"])
+    (row,) = doc.sci
+    assert row.unit == "million tokens"
+    assert row.count == pytest.approx(48)
+    assert row.g_per_unit["unit"] == "gCO2e/million tokens"
+    assert not any(notice.code == "unit-not-counted" for notice in doc.notices)
 
 
 def test_a_factor_that_was_not_needed_is_not_disclosed():
     doc = scored(PAGE, [("token", 500)])
-    assert doc["method"]["conversions"] == []
-    assert doc["sci"][0]["count"] == 500
+    assert doc.method.conversions == []
+    assert doc.sci[0].count == 500
 
 
 @pytest.mark.parametrize(
@@ -79,9 +80,9 @@ def test_a_factor_that_was_not_needed_is_not_disclosed():
 )
 def test_a_factor_that_cannot_be_used_changes_nothing_and_is_said(text, said):
     doc = scored({"convert.page": text}, [("page", 3)], units=("page",))
-    assert [(row["unit"], row["count"]) for row in doc["sci"]] == [("page", 3)]
-    (notice,) = [n for n in doc["notices"] if n["code"] == "argument-ignored"]
-    assert said in notice["message"]
+    assert [(row.unit, row.count) for row in doc.sci] == [("page", 3)]
+    (notice,) = [n for n in doc.notices if n.code == "argument-ignored"]
+    assert said in notice.message
 
 
 def test_factors_are_not_chained():
@@ -94,7 +95,7 @@ def test_factors_are_not_chained():
 def test_scores_with_different_factors_are_not_comparable():
     other = PAGE | {"convert.page": "400 token; another corpus; 2026-05-01"}
     one, two = (scored(tags, [("page", 4)]) for tags in (PAGE, other))
-    assert compare(one, scored(PAGE, [("page", 8)]))["unit"] == "token"
+    assert compare(one, scored(PAGE, [("page", 8)])).unit == "token"
     with pytest.raises(ScoreError, match="the factors that convert units"):
         compare(one, two)
 
@@ -120,18 +121,18 @@ def test_scores_with_different_factors_are_not_comparable():
     ],
 )
 def test_persona_and_named_unit_of_sci_for_ai(kind, unit, persona, name):
-    found = scored({}, [(unit, 10)], units=(unit,), kind=kind)["method"]["sci_for_ai"]
-    assert (found["persona"], found["named_units"]) == (persona, {unit: name})
-    assert (found["unit_rationale"] is None) == (name is None)
-    core = found["statement"].startswith("A score of core SCI")
+    found = scored({}, [(unit, 10)], units=(unit,), kind=kind).method.sci_for_ai
+    assert (found.persona, found.named_units) == (persona, {unit: name})
+    assert (found.unit_rationale is None) == (name is None)
+    core = found.statement.startswith("A score of core SCI")
     assert core == (name is None)
-    assert "neither is spread over the other" in found["statement"]
+    assert "neither is spread over the other" in found.statement
 
 
 def test_what_is_declared_about_the_unit_is_kept():
     tags = {"unit_rationale": "billed so", "unit_values": "Effective", "tokeniser": "cl100k"}
-    found = scored(tags, [("page", 1)], units=("page",))["method"]["sci_for_ai"]
-    assert (found["unit_rationale"], found["unit_values"]) == ("billed so", "effective")
-    assert found["tokeniser"] == "cl100k"
-    unsaid = scored({"unit_values": "net"}, [("page", 1)])["method"]["sci_for_ai"]
-    assert (unsaid["unit_values"], unsaid["tokeniser"]) == (None, None)
+    found = scored(tags, [("page", 1)], units=("page",)).method.sci_for_ai
+    assert (found.unit_rationale, found.unit_values) == ("billed so", "effective")
+    assert found.tokeniser == "cl100k"
+    unsaid = scored({"unit_values": "net"}, [("page", 1)]).method.sci_for_ai
+    assert (unsaid.unit_values, unsaid.tokeniser) == (None, None)

@@ -43,23 +43,23 @@ def test_every_term_by_hand():
     operational = energy * intensity * 1.1
     # One H100 (164 kg, NVIDIA) and an eighth of a server (5700 kg / 8), 60 s of 4 years.
     embodied = (164_000 + 5_700_000 / 8) * 60 / LIFE_S
-    assert doc["energy_kwh"]["value"] == pytest.approx(energy)
-    assert doc["operational_g"]["value"] == pytest.approx(operational)
-    assert doc["embodied_g"]["value"] == pytest.approx(embodied)
-    assert doc["total_g"]["value"] == pytest.approx(operational + embodied)
-    [row] = doc["sci"]
-    assert (row["unit"], row["count"]) == ("image", 1000)
-    assert row["g_per_unit"]["value"] == pytest.approx((operational + embodied) / 1000)
-    assert row["g_per_unit"]["unit"] == "gCO2e/image"
-    assert (doc["conformance"], doc["deviations"]) == ("conforming", [])
+    assert doc.energy_kwh["value"] == pytest.approx(energy)
+    assert doc.operational_g["value"] == pytest.approx(operational)
+    assert doc.embodied_g["value"] == pytest.approx(embodied)
+    assert doc.total_g["value"] == pytest.approx(operational + embodied)
+    [row] = doc.sci
+    assert (row.unit, row.count) == ("image", 1000)
+    assert row.g_per_unit["value"] == pytest.approx((operational + embodied) / 1000)
+    assert row.g_per_unit["unit"] == "gCO2e/image"
+    assert (doc.conformance, doc.deviations) == ("conforming", [])
 
 
 def test_ranges_by_hand():
     doc = scored(gpu_job(), FakeGrid(400))
     energy = 42_000 / 3.6e6
     # A counter is taken as +-5 %; the grid here and the declared PUE have no spread.
-    assert doc["operational_g"]["low"] == pytest.approx(energy * 0.95 * 400 * 1.1)
-    assert doc["operational_g"]["high"] == pytest.approx(energy * 1.05 * 400 * 1.1)
+    assert doc.operational_g["low"] == pytest.approx(energy * 0.95 * 400 * 1.1)
+    assert doc.operational_g["high"] == pytest.approx(energy * 1.05 * 400 * 1.1)
     # H100: 131 to 273 kg (164 published). Server: 3000 to 6500 kg. Life: 3 to 6 years.
     inputs = draws()
     truths = [
@@ -68,7 +68,7 @@ def test_ranges_by_hand():
         / (inputs.one(4, 3, 6) * 8760 * 3600)
         for _ in range(20_000)
     ]
-    embodied = doc["embodied_g"]
+    embodied = doc.embodied_g
     assert 0.78 <= coverage(embodied["low"], embodied["high"], truths) <= 0.82
 
 
@@ -83,8 +83,8 @@ def test_energy_meets_the_intensity_of_its_own_hour():
     ]
     doc = scored(records, FakeGrid(100, 400))
     # Mean energy times mean intensity would give 3 x 250 = 750.
-    assert doc["operational_g"]["value"] == pytest.approx(1 * 100 + 2 * 400)
-    assert doc["method"]["intensity_g_per_kwh"]["value"] == pytest.approx(300)
+    assert doc.operational_g["value"] == pytest.approx(1 * 100 + 2 * 400)
+    assert doc.method.intensity_g_per_kwh["value"] == pytest.approx(300)
 
 
 def test_an_interval_across_two_steps_is_shared_by_time():
@@ -96,22 +96,22 @@ def test_an_interval_across_two_steps_is_shared_by_time():
         writer.end(6300),
     ]
     doc = scored(records, FakeGrid(100, 200))
-    assert doc["operational_g"]["value"] == pytest.approx(1 * 100 + 3 * 200)
+    assert doc.operational_g["value"] == pytest.approx(1 * 100 + 3 * 200)
 
 
 def test_pue_is_applied_once_and_to_energy_never():
     one, two = scored(gpu_job(pue=1.0)), scored(gpu_job(pue=2.0))
-    assert two["operational_g"]["value"] == pytest.approx(2 * one["operational_g"]["value"])
-    assert two["energy_kwh"] == one["energy_kwh"]
-    assert two["embodied_g"] == one["embodied_g"]
+    assert two.operational_g["value"] == pytest.approx(2 * one.operational_g["value"])
+    assert two.energy_kwh == one.energy_kwh
+    assert two.embodied_g == one.embodied_g
 
 
 def test_an_undeclared_pue_is_a_listed_deviation_with_a_range():
     doc = scored(gpu_job(pue=None))
-    pue = doc["method"]["pue"]
+    pue = doc.method.pue
     assert (pue["low"], pue["value"], pue["high"]) == (1.0, 1.0, 1.56)
-    assert doc["conformance"] == "conforming-with-deviations"
-    assert "PUE" in doc["deviations"][0]
+    assert doc.conformance == "conforming-with-deviations"
+    assert "PUE" in doc.deviations[0]
     assert "pue-undeclared" in codes(doc)
 
 
@@ -135,25 +135,25 @@ def test_an_undeclared_pue_is_that_of_what_is_known_of_the_site(part, scheduler,
         writer.interval(0, 60, 9_000),
         writer.end(60),
     ]
-    assert scored(records)["method"]["pue"]["value"] == pue
+    assert scored(records).method.pue["value"] == pue
 
 
 def test_a_cloud_region_gives_its_zone_and_its_published_pue():
     region = CATALOG.region("aws:eu-west-1")
     doc = scored(gpu_job(zone=None, pue=None, region="aws:eu-west-1"))
-    assert doc["zone"] in (region.zone, region.country)
-    assert doc["method"]["pue"]["value"] == region.pue.value
-    assert doc["conformance"] == "conforming"
+    assert doc.zone in (region.zone, region.country)
+    assert doc.method.pue["value"] == region.pue.value
+    assert doc.conformance == "conforming"
 
 
 def test_without_a_zone_the_world_stands_in_and_it_is_no_sci():
     doc = scored(gpu_job(zone=None))
     world = CATALOG.world().intensity.value
-    assert doc["operational_g"]["value"] == pytest.approx(42_000 / 3.6e6 * world * 1.1)
-    assert doc["conformance"] == "not-sci"
-    assert doc["zone"] is None
+    assert doc.operational_g["value"] == pytest.approx(42_000 / 3.6e6 * world * 1.1)
+    assert doc.conformance == "not-sci"
+    assert doc.zone is None
     assert "zone-unknown" in codes(doc)
-    assert doc["data_quality"]["intensity"] == {"world": 1.0}
+    assert doc.data_quality.intensity == {"world": 1.0}
 
 
 def test_a_device_without_a_reading_makes_the_energy_unknown_not_smaller():
@@ -167,11 +167,11 @@ def test_a_device_without_a_reading_makes_the_energy_unknown_not_smaller():
     ]
     doc = scored(records)
     for field in ("energy_kwh", "operational_g", "total_g"):
-        assert doc[field] is None
-    assert doc["sci"][0]["g_per_unit"] is None
-    assert doc["conformance"] == "not-sci"
-    assert doc["data_quality"]["grade"] == "D"
-    assert [row["energy_j"] is None for row in doc["devices"]] == [False, True, True]
+        assert getattr(doc, field) is None
+    assert doc.sci[0].g_per_unit is None
+    assert doc.conformance == "not-sci"
+    assert doc.data_quality.grade == "D"
+    assert [row.energy_j is None for row in doc.devices] == [False, True, True]
     assert "energy-unmeasured" in codes(doc)
 
 
@@ -192,23 +192,23 @@ def test_readings_that_leave_out_most_of_the_reserved_time_are_named():
             records += [writer.device(f"GPU-{n}", **H100)]
             records += [writer.interval(0, 30_000, 42_000, f"GPU-{n}")]
         doc = scored([*records, *([writer.end(36_000)] if ended else [])])
-        return [n for n in doc["notices"] if n["code"] == "meter-gap"]
+        return [n for n in doc.notices if n.code == "meter-gap"]
 
     [notice] = notices(ended=True)
-    assert "cover 2 h 0 min of the 10 h 0 min" in " ".join(notice["message"].split())
-    assert "more device" not in notice["message"]
-    assert notice["field"] == "devices.GPU-1.energy_j"
+    assert "cover 2 h 0 min of the 10 h 0 min" in " ".join(notice.message.split())
+    assert "more device" not in notice.message
+    assert notice.field == "devices.GPU-1.energy_j"
     for others, told in ((1, "1 more device."), (2, "2 more devices.")):
         [notice] = notices(ended=True, others=others)
-        assert notice["message"].endswith(f"The same applies to {told}")
+        assert notice.message.endswith(f"The same applies to {told}")
     assert notices(ended=False) == []
 
 
 def test_a_job_without_any_reading_is_unknown():
     writer = Writer()
     doc = scored([writer.job(zone="DE"), writer.end(5)])
-    assert doc["energy_kwh"] is None
-    assert doc["conformance"] == "not-sci"
+    assert doc.energy_kwh is None
+    assert doc.conformance == "not-sci"
 
 
 def test_n_devices_are_n_times_one():
@@ -222,11 +222,11 @@ def test_n_devices_are_n_times_one():
 
     one, eight = job(1), job(8)
     for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-        assert eight[term]["value"] == pytest.approx(8 * one[term]["value"])
+        assert getattr(eight, term)["value"] == pytest.approx(8 * getattr(one, term)["value"])
     for end in ("low", "high"):
-        assert eight["embodied_g"][end] == pytest.approx(8 * one["embodied_g"][end])
+        assert eight.embodied_g[end] == pytest.approx(8 * one.embodied_g[end])
     # Half the variance of a counter is its type's, half its own: 5 % x sqrt(1/2 + 1/2 / 8).
-    energy = eight["energy_kwh"]
+    energy = eight.energy_kwh
     shared = (0.5 + 0.5 / 8) ** 0.5
     assert energy["high"] / energy["value"] == pytest.approx(1 + 0.05 * shared, rel=1e-3)
 
@@ -240,7 +240,7 @@ def test_slices_of_a_device_sum_to_the_device():
             writer.interval(0, 60, 42_000 * share),
             writer.end(60),
         ]
-        return scored(records)["embodied_g"]["value"]
+        return scored(records).embodied_g["value"]
 
     assert embodied(2 / 7) + embodied(5 / 7) == pytest.approx(embodied(1.0))
 
@@ -255,14 +255,14 @@ def test_the_jobs_of_a_full_host_sum_to_the_host(jobs):
                 writer.device(f"GPU-{n}", **H100),
                 writer.interval(0, 60, 42_000, f"GPU-{n}"),
             ]
-        return scored([*records, writer.end(60)])["embodied_terms"]
+        return scored([*records, writer.end(60)]).embodied_terms
 
     whole, part = embodied(8), embodied(8 // jobs)
-    host = {row["label"]: row for row in whole}["host, the share of 8 of 8 accelerators"]
-    assert host["te_g"]["value"] == pytest.approx(5_700_000)
-    assert "8 shares of 8" in host["stages"]
+    host = {row.label: row for row in whole}["host, the share of 8 of 8 accelerators"]
+    assert host.te_g["value"] == pytest.approx(5_700_000)
+    assert "8 shares of 8" in host.stages
     for name in ("value", "low", "high"):
-        sums = [sum(row["embodied_g"][name] for row in rows) for rows in (whole, part)]
+        sums = [sum(row.embodied_g[name] for row in rows) for rows in (whole, part)]
         assert jobs * sums[1] == pytest.approx(sums[0])
 
 
@@ -275,13 +275,13 @@ def test_slices_of_a_device_carry_its_share_of_the_host_between_them():
             writer.interval(0, 60, 42_000 * share),
             writer.end(60),
         ]
-        rows = scored(records)["embodied_terms"]
-        return next(row for row in rows if row["device_id"] == "n-1-host")
+        rows = scored(records).embodied_terms
+        return next(row for row in rows if row.device_id == "n-1-host")
 
     parts = [host(share) for share in (1 / 7, 2 / 7, 4 / 7)]
-    grams = sum(part["embodied_g"]["value"] for part in parts)
-    assert grams == pytest.approx(host(1.0)["embodied_g"]["value"])
-    assert [part["resources_total"] for part in parts] == [8, 8, 8]
+    grams = sum(part.embodied_g["value"] for part in parts)
+    assert grams == pytest.approx(host(1.0).embodied_g["value"])
+    assert [part.resources_total for part in parts] == [8, 8, 8]
 
 
 def test_jobs_on_a_workstation_of_two_cards_sum_to_it():
@@ -297,7 +297,7 @@ def test_jobs_on_a_workstation_of_two_cards_sum_to_it():
                 writer.device(f"GPU-{n}", **card),
                 writer.interval(0, 60, 24_000, f"GPU-{n}"),
             ]
-        return scored([*records, writer.end(60)])["embodied_g"]["value"]
+        return scored([*records, writer.end(60)]).embodied_g["value"]
 
     assert 2 * embodied(1) == pytest.approx(embodied(2))
 
@@ -309,8 +309,8 @@ def test_jobs_beside_each_other_on_a_host_without_limits_sum_to_it():
         device = writer.device("cpu-0", **cpu, share=share)
         reading = writer.interval(0, 3600, 1e5, "cpu-0")
         doc = scored([writer.job(zone="FR"), device, reading, writer.end(3600)])
-        [host] = [row for row in doc["devices"] if row["class"] == "host"]
-        return host["embodied_g"]["value"]
+        [host] = [row for row in doc.devices if row.device_class == "host"]
+        return host.embodied_g["value"]
 
     whole_g = host_g(1.0, 64)
     assert host_g(0.25, 64) + host_g(0.75, 64) == pytest.approx(whole_g)
@@ -320,11 +320,11 @@ def test_jobs_beside_each_other_on_a_host_without_limits_sum_to_it():
 
 
 def test_less_energy_cleaner_power_fewer_devices_and_longer_life_each_lower_the_score():
-    base = scored(gpu_job(), FakeGrid(400))["total_g"]["value"]
-    assert scored(gpu_job(), FakeGrid(300))["total_g"]["value"] < base
-    assert scored(gpu_job(pue=1.05), FakeGrid(400))["total_g"]["value"] < base
+    base = scored(gpu_job(), FakeGrid(400)).total_g["value"]
+    assert scored(gpu_job(), FakeGrid(300)).total_g["value"] < base
+    assert scored(gpu_job(pue=1.05), FakeGrid(400)).total_g["value"] < base
     longer = Quantity.exact(6, "years", "declared", "test")
-    assert scored(gpu_job(), FakeGrid(400), lifetime=longer)["total_g"]["value"] < base
+    assert scored(gpu_job(), FakeGrid(400), lifetime=longer).total_g["value"] < base
 
 
 def test_hardware_the_catalog_does_not_know_is_a_labelled_estimate():
@@ -337,9 +337,9 @@ def test_hardware_the_catalog_does_not_know_is_a_labelled_estimate():
     ]
     doc = scored(records)
     assert "hardware-unknown" in codes(doc)
-    assert doc["devices"][0]["hardware"] is None
-    assert doc["devices"][0]["embodied_g"]["kind"] == "estimated"
-    spread = doc["devices"][0]["embodied_g"]
+    assert doc.devices[0].hardware is None
+    assert doc.devices[0].embodied_g["kind"] == "estimated"
+    spread = doc.devices[0].embodied_g
     assert spread["high"] / spread["low"] > 4
 
 
@@ -357,19 +357,19 @@ def test_units_counted_by_several_ranks_add_up():
         b.end(60),
     ]
     doc = scored(records)
-    assert [(row["unit"], row["count"]) for row in doc["sci"]] == [("image", 1000), ("token", 4096)]
+    assert [(row.unit, row.count) for row in doc.sci] == [("image", 1000), ("token", 4096)]
 
 
 def test_without_a_unit_r_is_one_job_and_that_is_a_valid_score():
     doc = scored([record for record in gpu_job(units=()) if record.TYPE != "count"])
-    assert [(row["unit"], row["count"]) for row in doc["sci"]] == [("job", 1)]
-    assert doc["conformance"] == "conforming"
+    assert [(row.unit, row.count) for row in doc.sci] == [("job", 1)]
+    assert doc.conformance == "conforming"
     assert "unit-undeclared" in codes(doc)
 
 
 def test_a_unit_that_was_never_counted_is_said_and_not_zero():
     doc = scored([record for record in gpu_job() if record.TYPE != "count"])
-    assert [row["unit"] for row in doc["sci"]] == ["job"]
+    assert [row.unit for row in doc.sci] == ["job"]
     assert "unit-not-counted" in codes(doc)
 
 
@@ -390,18 +390,20 @@ def test_days_sum_to_the_job():
         writer.end(sixteen_hours * 2),
     ]
     doc = scored(records)
-    assert [day["day"] for day in doc["days"]] == ["2026-05-01", "2026-05-02"]
+    assert [day.day for day in doc.days] == ["2026-05-01", "2026-05-02"]
     # The 30 were counted from second 100 to second 57 700, of which 57 500 lie before midnight.
     images = [10 + 30 * 57_500 / 57_600, 30 * 100 / 57_600]
-    assert [day["counts"]["image"] for day in doc["days"]] == pytest.approx(images, rel=1e-12)
+    assert [day.counts["image"] for day in doc.days] == pytest.approx(images, rel=1e-12)
     for term in ("energy_kwh", "operational_g", "embodied_g"):
-        assert sum(day[term]["value"] for day in doc["days"]) == pytest.approx(doc[term]["value"])
+        assert sum(getattr(day, term)["value"] for day in doc.days) == pytest.approx(
+            getattr(doc, term)["value"]
+        )
 
 
 def test_the_series_holds_all_the_energy():
     doc = scored(gpu_job())
-    assert sum(point["energy_j"] for point in doc["series"]) == pytest.approx(42_000)
-    assert len(doc["series"]) == 6
+    assert sum(point.energy_j for point in doc.series) == pytest.approx(42_000)
+    assert len(doc.series) == 6
 
 
 def test_the_last_point_of_the_series_ends_with_the_readings():
@@ -413,8 +415,8 @@ def test_the_last_point_of_the_series_ends_with_the_readings():
         writer.interval(10, 12, 1400),
         writer.end(12),
     ]
-    points = scored(records)["series"]
-    assert [point["end"][17:19] for point in points] == ["10", "12"]
+    points = scored(records).series
+    assert [point.end[17:19] for point in points] == ["10", "12"]
 
 
 def test_the_series_has_the_mean_utilisation_of_the_devices_that_report_it():
@@ -429,9 +431,9 @@ def test_the_series_has_the_mean_utilisation_of_the_devices_that_report_it():
         writer.interval(0, 20, 7000, "GPU-3"),
         writer.end(20),
     ]
-    points = scored(records)["series"]
+    points = scored(records).series
     # In the first 10 s: (0.9 x 10 s + 0.3 x 5 s) / 15 s; then only the third, which reports none.
-    assert [point["utilisation"] for point in points] == [pytest.approx(0.7), None]
+    assert [point.utilisation for point in points] == [pytest.approx(0.7), None]
 
 
 def test_a_long_job_has_a_series_of_bounded_length():
@@ -444,8 +446,8 @@ def test_a_long_job_has_a_series_of_bounded_length():
         writer.end(week),
     ]
     doc = scored(records)
-    assert len(doc["series"]) == 7 * 24
-    assert sum(point["energy_j"] for point in doc["series"]) == pytest.approx(week / 300 * 1000)
+    assert len(doc.series) == 7 * 24
+    assert sum(point.energy_j for point in doc.series) == pytest.approx(week / 300 * 1000)
 
 
 @pytest.mark.parametrize(
@@ -466,7 +468,7 @@ def test_the_grade_follows_how_things_are_known(kind, intensity, grade):
         writer.interval(0, 60, 42_000, kind=kind),
         writer.end(60),
     ]
-    assert scored(records, intensity)["data_quality"]["grade"] == grade
+    assert scored(records, intensity).data_quality.grade == grade
 
 
 def test_a_lost_job_says_so():
@@ -475,14 +477,14 @@ def test_a_lost_job_says_so():
     records += [writer.interval(0, 10, 7000)]
     records += [recovery.job(role="recovery", resumes="w1", started_at=at(900))]
     doc = scored([*records, recovery.end(10, "lost")])
-    assert (doc["state"], doc["duration_s"]) == ("lost", 10)
+    assert (doc.state, doc.duration_s) == ("lost", 10)
     assert "job-lost" in codes(doc)
 
 
 def test_the_document_names_what_widens_its_range_most():
     doc = scored(gpu_job(pue=None))
-    assert doc["method"]["largest_uncertainty"].startswith("carbon intensity")
-    clean = scored(gpu_job(), FakeGrid(1))["method"]["largest_uncertainty"]
+    assert doc.method.largest_uncertainty.startswith("carbon intensity")
+    clean = scored(gpu_job(), FakeGrid(1)).method.largest_uncertainty
     assert clean.startswith("hardware lifetime")
 
 
@@ -491,19 +493,19 @@ def test_scoring_is_a_function():
 
 
 def codes(doc):
-    return {notice["code"] for notice in doc["notices"]}
+    return {notice.code for notice in doc.notices}
 
 
 def test_what_is_left_out_is_listed_with_its_reason():
     tags = {"inception": "below 1 % of training, a day of meetings; threshold 5 %"}
-    method = steady_job(kind="training", tags=tags)["method"]
-    excluded = method["boundary_excluded"]
+    method = steady_job(kind="training", tags=tags).method
+    excluded = method.boundary_excluded
     assert "network and shared storage: no meter and no catalog figure yet" in excluded
     assert f"inception of the model: {tags['inception']}" in excluded
     assert f"retirement of the model: {NOT_JUDGED}" in excluded
-    assert len(method["exclusions"]) == len(excluded)
-    excluded = steady_job(kind="inference")["method"]["boundary_excluded"]
+    assert len(method.exclusions) == len(excluded)
+    excluded = steady_job(kind="inference").method.boundary_excluded
     assert not any(text.startswith("inception") for text in excluded)
     assert f"retirement of the model: {NOT_JUDGED}" in excluded
-    excluded = steady_job(kind="other")["method"]["boundary_excluded"]
+    excluded = steady_job(kind="other").method.boundary_excluded
     assert not any(" of the model: " in text and "retirement" in text for text in excluded)

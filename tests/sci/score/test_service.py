@@ -51,16 +51,16 @@ def journal(
 
 
 def total(document: JobDoc) -> ServiceRowDoc:
-    assert document["service"] is not None
-    return document["service"]["total"]
+    assert document.service is not None
+    return document.service.total
 
 
 def joules(row: ServiceRowDoc) -> dict[str, tuple[float, float, float]]:
     found = {}
-    for part in row["parts"]:
-        figure = part["energy_j"]
+    for part in row.parts:
+        figure = part.energy_j
         assert figure is not None
-        found[part["part"]] = (figure["value"], figure["low"], figure["high"])
+        found[part.part] = (figure["value"], figure["low"], figure["high"])
     return found
 
 
@@ -72,17 +72,17 @@ def test_a_job_without_a_server_is_no_service() -> None:
         meter.interval(0, 60, 6e3),
         meter.end(60),
     ]
-    assert scored(records)["service"] is None
+    assert scored(records).service is None
 
 
 def test_how_a_server_worked_is_no_part_of_r() -> None:
     document = scored(journal("iwwi"))
-    counted = {row["unit"]: row["count"] for row in document["sci"]}
+    counted = {row.unit: row.count for row in document.sci}
     assert counted == {"token": 1_000.0, "request": 20.0}
-    assert document["days"][0]["counts"] == counted
+    assert document.days[0].counts == counted
     row = total(document)
-    assert (row["counts"], row["cached_tokens"], row["known_s"]) == (counted, 100.0, 240.0)
-    per_token = row["energy_j_per_unit"]["token"]
+    assert (row.counts, row.cached_tokens, row.known_s) == (counted, 100.0, 240.0)
+    per_token = row.energy_j_per_unit["token"]
     assert per_token is not None
     assert per_token["value"] == pytest.approx(2 * 60 * (BUSY_W + IDLE_W) / 1_000)
 
@@ -108,15 +108,15 @@ def test_few_requests_leave_the_rest_of_their_minutes_idle() -> None:
     assert found["idle"][1] <= 120 * IDLE_W
     assert found["idle"][2] >= 240 * IDLE_W  # requests that overlap leave more
     assert sum(value for value, _, _ in found.values()) == pytest.approx(120 * (BUSY_W + IDLE_W))
-    kinds = {part["part"]: part["energy_j"]["kind"] for part in row["parts"] if part["energy_j"]}
+    kinds = {part.part: part.energy_j["kind"] for part in row.parts if part.energy_j}
     assert kinds == {"prefill": "estimated", "decode": "estimated", "idle": "estimated"}
 
 
 def test_idle_energy_that_was_seen_alone_is_attributed() -> None:
     row = total(scored(journal("iiiiw", prefill_s=30.0, decode_s=300.0)))
-    (idle,) = [part for part in row["parts"] if part["part"] == "idle"]
-    assert idle["energy_j"] is not None
-    assert (idle["energy_j"]["kind"], idle["energy_j"]["value"]) == ("attributed", 24_000.0)
+    (idle,) = [part for part in row.parts if part.part == "idle"]
+    assert idle.energy_j is not None
+    assert (idle.energy_j["kind"], idle.energy_j["value"]) == ("attributed", 24_000.0)
 
 
 def test_without_times_work_is_not_split() -> None:
@@ -136,17 +136,17 @@ def test_idle_power_that_was_never_seen_is_at_most_the_mean() -> None:
 
 def test_hours_and_days_add_up_and_a_count_lies_in_its_own_hour() -> None:
     document = scored(journal("i" * 59 + "w" + "i" * 61))
-    service = document["service"]
+    service = document.service
     assert service is not None
-    assert [row["counts"].get("token", 0.0) for row in service["hours"]] == [500.0, 0.0, 0.0]
-    assert [row["start"][11:16] for row in service["hours"]] == ["08:00", "09:00", "10:00"]
-    assert [row["day"] for row in service["days"]] == ["2026-05-01"]
-    whole = sum(row["energy_j"]["value"] for row in service["hours"] if row["energy_j"])
-    assert document["energy_kwh"] is not None
-    assert whole == pytest.approx(document["energy_kwh"]["value"] * 3.6e6)
-    for row in service["hours"]:
-        assert row["energy_j"] is not None
+    assert [row.counts.get("token", 0.0) for row in service.hours] == [500.0, 0.0, 0.0]
+    assert [row.start[11:16] for row in service.hours] == ["08:00", "09:00", "10:00"]
+    assert [row.day for row in service.days] == ["2026-05-01"]
+    whole = sum(row.energy_j["value"] for row in service.hours if row.energy_j)
+    assert document.energy_kwh is not None
+    assert whole == pytest.approx(document.energy_kwh["value"] * 3.6e6)
+    for row in service.hours:
+        assert row.energy_j is not None
         assert sum(value for value, _, _ in joules(row).values()) == pytest.approx(
-            row["energy_j"]["value"]
+            row.energy_j["value"]
         )
-        assert row["closed"]
+        assert row.closed

@@ -66,11 +66,11 @@ def test_only_the_first_step_looks_names_up(monkeypatch):
 
 
 def operational_of(doc):
-    pue = doc["method"]["pue"]["value"]
+    pue = doc.method.pue["value"]
     return fsum(
         kwh_from_j(joules) * intensity * pue
-        for device in doc["steps"]["devices"]
-        for joules, intensity in zip(device["energy_j"], device["intensity_g_per_kwh"], strict=True)
+        for device in doc.steps.devices
+        for joules, intensity in zip(device.energy_j, device.intensity_g_per_kwh, strict=True)
     )
 
 
@@ -84,65 +84,65 @@ def test_steps_give_back_energy_and_operational_emissions(joules, allowed):
         doc = scored(job(joules), values)
     finally:
         timeseries.MAX_STEPS = before
-    energy = fsum(j for device in doc["steps"]["devices"] for j in device["energy_j"])
-    assert kwh_from_j(energy) == pytest.approx(doc["energy_kwh"]["value"], rel=1e-12)
-    assert operational_of(doc) == pytest.approx(doc["operational_g"]["value"], rel=1e-12)
-    assert fsum(doc["steps"]["reserved_s"]) == pytest.approx(doc["duration_s"], rel=1e-12)
-    assert len(doc["steps"]["reserved_s"]) <= allowed
+    energy = fsum(j for device in doc.steps.devices for j in device.energy_j)
+    assert kwh_from_j(energy) == pytest.approx(doc.energy_kwh["value"], rel=1e-12)
+    assert operational_of(doc) == pytest.approx(doc.operational_g["value"], rel=1e-12)
+    assert fsum(doc.steps.reserved_s) == pytest.approx(doc.duration_s, rel=1e-12)
+    assert len(doc.steps.reserved_s) <= allowed
 
 
 def test_steps_lie_on_the_edges_of_the_grid():
     doc = scored(job([1000.0] * 9), [100, 200, 300])
     # 90 min from 08:00 on points that turn at half past.
-    assert [edge[11:19] for edge in doc["steps"]["edges"]] == [
+    assert [edge[11:19] for edge in doc.steps.edges] == [
         "08:00:00",
         "08:30:00",
         "09:30:00",
         "09:30:00",
     ]
-    assert doc["steps"]["reserved_s"] == [1800, 3600, 0.5]
-    assert doc["steps"]["devices"][0]["energy_j"] == pytest.approx([3000, 6000, 0])
-    assert doc["steps"]["devices"][0]["intensity_g_per_kwh"] == pytest.approx([100, 200, 300])
+    assert doc.steps.reserved_s == [1800, 3600, 0.5]
+    assert doc.steps.devices[0].energy_j == pytest.approx([3000, 6000, 0])
+    assert doc.steps.devices[0].intensity_g_per_kwh == pytest.approx([100, 200, 300])
 
 
 def test_embodied_terms_give_back_embodied_carbon():
     doc = scored(job([1000.0] * 6), [100, 200, 300])
     sums = [
-        term["te_g"]["value"]
-        * (term["time_reserved_s"] / s_from_years(term["lifetime_years"]))
-        * (term["resources_reserved"] / term["resources_total"])
-        for term in doc["embodied_terms"]
+        term.te_g["value"]
+        * (term.time_reserved_s / s_from_years(term.lifetime_years))
+        * (term.resources_reserved / term.resources_total)
+        for term in doc.embodied_terms
     ]
-    for ours, term in zip(sums, doc["embodied_terms"], strict=True):
-        assert ours == pytest.approx(term["embodied_g"]["value"], rel=1e-12)
-    assert fsum(sums) == pytest.approx(doc["embodied_g"]["value"], rel=1e-12)
+    for ours, term in zip(sums, doc.embodied_terms, strict=True):
+        assert ours == pytest.approx(term.embodied_g["value"], rel=1e-12)
+    assert fsum(sums) == pytest.approx(doc.embodied_g["value"], rel=1e-12)
 
 
 def test_two_accelerators_of_a_server_of_eight_reserve_two_eighths_of_it():
     doc = scored(job([1000.0] * 6), [100, 200, 300])
-    host = doc["embodied_terms"][-1]
-    assert (host["resources_reserved"], host["resources_total"]) == (2, 8)
-    assert host["te_g"]["value"] == pytest.approx(5_700_000)
+    host = doc.embodied_terms[-1]
+    assert (host.resources_reserved, host.resources_total) == (2, 8)
+    assert host.te_g["value"] == pytest.approx(5_700_000)
 
 
 def test_sixteen_accelerators_in_a_box_stay_within_one_whole():
     doc = scored(job([1000.0], gpus=16), [100, 200])
-    host = doc["embodied_terms"][-1]
-    assert (host["resources_reserved"], host["resources_total"]) == (16, 16)
-    assert host["te_g"]["value"] == pytest.approx(2 * 5_700_000)
+    host = doc.embodied_terms[-1]
+    assert (host.resources_reserved, host.resources_total) == (16, 16)
+    assert host.te_g["value"] == pytest.approx(2 * 5_700_000)
 
 
 def test_a_job_without_readings_has_steps_without_energy():
     writer = Writer()
     records = [writer.job(zone="DE"), writer.device(), writer.end(60)]
     doc = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
-    assert doc["energy_kwh"] is None
-    assert [device["energy_j"] for device in doc["steps"]["devices"]] in ([], [[0.0]])
+    assert doc.energy_kwh is None
+    assert [device["energy_j"] for device in doc.steps.devices] in ([], [[0.0]])
 
 
 def test_a_job_that_outlives_its_hardware_is_said():
     life = Quantity.exact(1 / 8760, "years", "declared", "an hour")
     for length, expected in (([1000.0] * 5, False), ([1000.0] * 7, True)):
         context = ScoreContext(CATALOG, hourly([100, 200, 300]), lifetime=life)
-        codes = {n["code"] for n in score(merge(job(length)), context)["notices"]}
+        codes = {n.code for n in score(merge(job(length)), context).notices}
         assert ("lifetime-exceeded" in codes) is expected

@@ -31,36 +31,36 @@ def document(*, virtual: bool, threads: float = 2.0, memory_gib: float = 8.0) ->
 
 def test_its_notices_are_few_and_none_lists_processors() -> None:
     doc = document(virtual=True)
-    codes = [notice["code"] for notice in doc["notices"]]
+    codes = [notice.code for notice in doc.notices]
     assert len(codes) <= 3
     assert set(codes) <= {"pue-undeclared", "unit-undeclared", "intensity-annual"}
-    codes = [notice["code"] for notice in document(virtual=False)["notices"]]
+    codes = [notice.code for notice in document(virtual=False).notices]
     assert {"host-modelled", "energy-estimated", "hardware-ambiguous"} <= set(codes)
-    assert not any("epyc-9654 or" in notice["message"] for notice in doc["notices"])
+    assert not any("epyc-9654 or" in notice.message for notice in doc.notices)
 
 
 def host(doc: dict) -> dict:
-    [term] = [row for row in doc["embodied_terms"] if row["device_id"].endswith("-host")]
+    [term] = [row for row in doc.embodied_terms if row.device_id.endswith("-host")]
     return term
 
 
 def test_a_virtual_machine_bears_its_share_of_a_typical_server() -> None:
     term, whole = host(document(virtual=True)), host(document(virtual=False))
     # 2 of 96 threads, or 8 of 384 GiB: the same part of 25 + 156.7 + 384 x 1.4 kg.
-    share = term["resources_reserved"] / term["resources_total"]
+    share = term.resources_reserved / term.resources_total
     assert share == pytest.approx(2 / 96)
-    assert term["te_g"]["value"] == pytest.approx(719.3e3, rel=0.001)
-    assert term["te_g"]["kind"] == "estimated"
-    assert term["embodied_g"]["value"] < whole["embodied_g"]["value"] / 10
-    assert whole["te_g"]["value"] > 180e3  # a machine that is not shared is a whole one
+    assert term.te_g["value"] == pytest.approx(719.3e3, rel=0.001)
+    assert term.te_g["kind"] == "estimated"
+    assert term.embodied_g["value"] < whole.embodied_g["value"] / 10
+    assert whole.te_g["value"] > 180e3  # a machine that is not shared is a whole one
 
 
 def test_its_share_is_estimated_and_its_range_holds_small_and_large_servers() -> None:
     doc = document(virtual=True, threads=2, memory_gib=24)
-    [share] = [row for row in doc["method"]["inputs"] if row["symbol"] == "RR/ToR"]
-    assert share["figure"]["kind"] == "estimated"
-    assert share["figure"]["value"] == pytest.approx(24 / 384)  # memory is its larger part
-    m = host(doc)["embodied_g"]
+    [share] = [row for row in doc.method.inputs if row.symbol == "RR/ToR"]
+    assert share.figure["kind"] == "estimated"
+    assert share.figure["value"] == pytest.approx(24 / 384)  # memory is its larger part
+    m = host(doc).embodied_g
     # A sixteenth of a server, 2 of 256 threads of one, or 24 of 160 GiB of another.
     assert m["low"] < m["value"] / 3
     assert m["high"] > 2 * m["value"]
@@ -68,7 +68,7 @@ def test_its_share_is_estimated_and_its_range_holds_small_and_large_servers() ->
 
 def test_a_virtual_machine_as_large_as_a_server_is_one() -> None:
     assert virtual_share(128, 512) is None
-    assert host(document(virtual=True, threads=128, memory_gib=512))["te_g"]["value"] == (
+    assert host(document(virtual=True, threads=128, memory_gib=512)).te_g["value"] == (
         pytest.approx(host_te(None, 128.0, 512.0).te_g.value)
     )
     assert virtual_share(None, None) is None

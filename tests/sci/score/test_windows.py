@@ -30,37 +30,37 @@ def job(writer, *lines, watts=100, seconds=600, **device):
 
 
 def rows(records):
-    return scored(records)["windows"]
+    return scored(records).windows
 
 
 def test_a_window_on_cuts_is_the_sum_of_its_intervals_and_per_unit():
     w = Writer()
     (row,) = rows(job(w, window(w, "epoch-1", 100, 400, "image", 60)))
     # 30 intervals of 1000 J
-    assert (row["name"], row["energy_j"]["value"], row["energy_j"]["kind"]) == (
+    assert (row.name, row.energy_j["value"], row.energy_j["kind"]) == (
         "epoch-1",
         30_000,
         "measured",
     )
-    assert row["counts"] == {"image": 60}
-    assert row["energy_j_per_unit"]["image"]["value"] == 500
-    assert row["energy_j_per_unit"]["image"]["unit"] == "J/image"
-    assert (row["start"], row["end"]) == (
+    assert row.counts == {"image": 60}
+    assert row.energy_j_per_unit["image"]["value"] == 500
+    assert row.energy_j_per_unit["image"]["unit"] == "J/image"
+    assert (row.start, row.end) == (
         "2026-05-01T08:01:40.000000Z",
         "2026-05-01T08:06:40.000000Z",
     )
     # +-5 % of what a counter measures
-    assert row["energy_j"]["low"] == pytest.approx(28_500)
+    assert row.energy_j["low"] == pytest.approx(28_500)
 
 
 def test_an_edge_inside_an_interval_takes_its_part_by_time_as_an_estimate():
     w = Writer()
     (row,) = rows(job(w, window(w, "w", 105, 132)))
     # half of 1000 J, two whole ones and a fifth: 500 + 2000 + 200
-    assert row["energy_j"]["value"] == pytest.approx(2_700)
-    assert row["energy_j"]["kind"] == "estimated"
+    assert row.energy_j["value"] == pytest.approx(2_700)
+    assert row.energy_j["kind"] == "estimated"
     # 700 J of it +-40 %, 2000 J +-5 %, independent of each other
-    assert row["energy_j"]["high"] == pytest.approx(
+    assert row.energy_j["high"] == pytest.approx(
         2_700 + math.hypot(0.4 * 700, 0.05 * 2_000), rel=0.01
     )
 
@@ -68,7 +68,7 @@ def test_an_edge_inside_an_interval_takes_its_part_by_time_as_an_estimate():
 def test_a_window_inside_one_interval_is_a_part_of_it():
     w = Writer()
     (row,) = rows(job(w, window(w, "w", 102, 105)))
-    assert row["energy_j"]["value"] == pytest.approx(300)
+    assert row.energy_j["value"] == pytest.approx(300)
 
 
 @pytest.mark.parametrize(("period_s", "told"), [(0.05, True), (0.1, True), (0.5, False)])
@@ -76,19 +76,19 @@ def test_below_twice_the_counters_period_there_is_no_figure(period_s, told):
     w = Writer()
     line = window(w, "w", 100, 100.3, "image", 5)
     found = scored(job(w, line, update_period_s=period_s))
-    (row,) = found["windows"]
-    assert row["below_resolution"] is not told
-    assert (row["energy_j"] is not None) is told
-    codes = [notice["code"] for notice in found["notices"]]
+    (row,) = found.windows
+    assert row.below_resolution is not told
+    assert (row.energy_j is not None) is told
+    codes = [notice.code for notice in found.notices]
     assert ("below-resolution" in codes) is not told
-    assert (row["energy_j_per_unit"]["image"] is not None) is told
+    assert (row.energy_j_per_unit["image"] is not None) is told
 
 
 def test_an_unknown_device_leaves_the_window_unknown_and_not_smaller():
     w = Writer()
     lines = (window(w, "w", 100, 200), w.device("GPU-2"))
     (row,) = rows(job(w, *lines))
-    assert (row["energy_j"], row["below_resolution"]) == (None, False)
+    assert (row.energy_j, row.below_resolution) == (None, False)
 
 
 def test_windows_count_nothing_twice_and_change_no_score():
@@ -96,16 +96,16 @@ def test_windows_count_nothing_twice_and_change_no_score():
     without = scored(job(plain, plain.count(64)))
     lines = (w.count(64), window(w, "a", 0, 300, "image", 64), window(w, "b", 300, 600))
     found = scored(job(w, *lines))
-    assert found["sci"] == without["sci"]
-    assert found["energy_kwh"] == without["energy_kwh"]
-    assert found["days"] == without["days"]
-    assert [row["counts"] for row in found["windows"]] == [{"image": 64}, {}]
+    assert found.sci == without.sci
+    assert found.energy_kwh == without.energy_kwh
+    assert found.days == without.days
+    assert [row.counts for row in found.windows] == [{"image": 64}, {}]
 
 
 def test_nested_and_overlapping_windows_are_each_whole():
     w = Writer()
     lines = (window(w, "a", 0, 400), window(w, "a/b", 100, 200), window(w, "c", 350, 500))
-    assert [(r["name"], r["energy_j"]["value"]) for r in rows(job(w, *lines))] == [
+    assert [(r.name, r.energy_j["value"]) for r in rows(job(w, *lines))] == [
         ("a", 40_000),
         ("a/b", 10_000),
         ("c", 15_000),
@@ -132,16 +132,16 @@ def test_declared_factors_hold_within_windows_too():
     tags = {"convert.page": "500 token; our corpus; 2026-05-01"}
     lines = (w.count(4, "page"), window(w, "w", 0, 100, "page", 4))
     (row,) = rows(job(w, *lines, job={"tags": tags}))
-    assert row["counts"] == {"token": 2_000}
-    assert row["energy_j_per_unit"]["token"]["value"] == 5
+    assert row.counts == {"token": 2_000}
+    assert row.energy_j_per_unit["token"]["value"] == 5
 
 
 def test_more_windows_than_are_shown_leave_a_notice():
     w = Writer()
     lines = [window(w, f"s-{n}", n * 0.25, n * 0.25 + 0.25) for n in range(WINDOWS_SHOWN + 3)]
     found = scored(job(w, *lines))
-    assert len(found["windows"]) == WINDOWS_SHOWN
-    assert "windows-left-out" in [notice["code"] for notice in found["notices"]]
+    assert len(found.windows) == WINDOWS_SHOWN
+    assert "windows-left-out" in [notice.code for notice in found.notices]
 
 
 edges = st.lists(st.integers(0, 6000), min_size=2, max_size=6, unique=True).map(sorted)
@@ -157,12 +157,12 @@ def test_windows_side_by_side_add_up_to_the_window_around_them(tenths, random):
     lines.append(window(w, "all", marks[0], marks[-1]))
     records = job(w, *lines)
     random.shuffle(records)
-    found = {row["name"]: row for row in rows(records)}
-    parts = [row["energy_j"] for name, row in found.items() if name != "all"]
+    found = {row.name: row for row in rows(records)}
+    parts = [row.energy_j for name, row in found.items() if name != "all"]
     short = {f"p{n}" for n, (start, end) in enumerate(pairs) if round(end - start, 6) < 0.2}
-    assert {name for name, row in found.items() if row["below_resolution"]} - {"all"} == short
-    if all(parts) and found["all"]["energy_j"]:
-        whole = found["all"]["energy_j"]["value"]
+    assert {name for name, row in found.items() if row.below_resolution} - {"all"} == short
+    if all(parts) and found["all"].energy_j:
+        whole = found["all"].energy_j["value"]
         assert sum(part["value"] for part in parts) == pytest.approx(whole, rel=1e-9)
         assert whole == pytest.approx(100 * (marks[-1] - marks[0]), rel=1e-9)
 
@@ -178,22 +178,26 @@ def test_the_order_of_lines_does_not_matter():
 def test_a_window_carries_kwh_and_grams_like_the_job():
     w = Writer()
     whole = scored(job(w, window(w, "all", 0, 600, "image", 60), window(w, "half", 0, 300)))
-    all_of_it, half = whole["windows"]
+    all_of_it, half = whole.windows
     for name in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-        assert all_of_it[name]["value"] == pytest.approx(whole[name]["value"]), name
-        assert all_of_it[name]["low"] == pytest.approx(whole[name]["low"]), name
-        assert all_of_it[name]["high"] == pytest.approx(whole[name]["high"]), name
-        assert all_of_it[name]["unit"] == whole[name]["unit"]
-        assert half[name]["value"] == pytest.approx(whole[name]["value"] / 2), name
+        assert getattr(all_of_it, name)["value"] == pytest.approx(getattr(whole, name)["value"]), (
+            name
+        )
+        assert getattr(all_of_it, name)["low"] == pytest.approx(getattr(whole, name)["low"]), name
+        assert getattr(all_of_it, name)["high"] == pytest.approx(getattr(whole, name)["high"]), name
+        assert getattr(all_of_it, name)["unit"] == getattr(whole, name)["unit"]
+        assert getattr(half, name)["value"] == pytest.approx(getattr(whole, name)["value"] / 2), (
+            name
+        )
     # 100 W x 300 s = 30 kJ
-    assert half["energy_kwh"]["value"] == pytest.approx(30_000 / 3.6e6)
+    assert half.energy_kwh["value"] == pytest.approx(30_000 / 3.6e6)
 
 
 def test_a_window_of_unknown_energy_has_no_carbon():
     w = Writer()
     (row,) = rows(job(w, window(w, "w", 100, 200), w.device("GPU-2")))
     names = ("energy_kwh", "operational_g", "embodied_g", "total_g")
-    assert [row[name] for name in names] == [None] * 4
+    assert [getattr(row, name) for name in names] == [None] * 4
 
 
 def test_what_the_grid_cuts_stays_measured():
@@ -201,10 +205,10 @@ def test_what_the_grid_cuts_stays_measured():
     w = Writer()
     grid = FakeGrid(100, 300, step_s=7)
     document = score(merge(job(w, window(w, "all", 0, 600))), ScoreContext(CATALOG, grid))
-    (row,) = document["windows"]
+    (row,) = document.windows
     for end in ("value", "low", "high"):
-        assert row["operational_g"][end] == pytest.approx(document["operational_g"][end], rel=1e-9)
-    assert row["operational_g"]["kind"] == document["operational_g"]["kind"]
+        assert row.operational_g[end] == pytest.approx(document.operational_g[end], rel=1e-9)
+    assert row.operational_g["kind"] == document.operational_g["kind"]
 
 
 def test_nodes_of_a_window_keep_their_own_zone_and_pue():
@@ -219,12 +223,12 @@ def test_nodes_of_a_window_keep_their_own_zone_and_pue():
         two.end(600),
     ]
     document = scored(records)
-    (row,) = document["windows"]
-    assert row["operational_g"]["value"] == pytest.approx(document["operational_g"]["value"])
+    (row,) = document.windows
+    assert row.operational_g["value"] == pytest.approx(document.operational_g["value"])
     # Germany: 60 kJ at PUE 1.1; France: 300 kJ at PUE 1.5.
     german, french = (CATALOG.zone(key).intensity.value for key in ("DE", "FR"))
     by_hand = (60e3 * german * 1.1 + 300e3 * french * 1.5) / 3.6e6
-    assert row["operational_g"]["value"] == pytest.approx(by_hand, rel=1e-9)
+    assert row.operational_g["value"] == pytest.approx(by_hand, rel=1e-9)
 
 
 def requeued():
@@ -242,13 +246,13 @@ def requeued():
 
 def test_windows_over_all_reserved_time_have_all_of_embodied_carbon():
     document = scored(requeued())
-    first, second = document["windows"]
-    reserved_s = {term["time_reserved_s"] for term in document["embodied_terms"]}
+    first, second = document.windows
+    reserved_s = {term.time_reserved_s for term in document.embodied_terms}
     assert reserved_s == {900}
     for end in ("value", "low", "high"):
-        whole = document["embodied_g"][end]
-        assert first["embodied_g"][end] == pytest.approx(whole / 3, rel=1e-9)
-        assert second["embodied_g"][end] == pytest.approx(whole * 2 / 3, rel=1e-9)
+        whole = document.embodied_g[end]
+        assert first.embodied_g[end] == pytest.approx(whole / 3, rel=1e-9)
+        assert second.embodied_g[end] == pytest.approx(whole * 2 / 3, rel=1e-9)
 
 
 def test_a_window_has_the_embodied_carbon_of_the_nodes_reserved_in_it():
@@ -264,8 +268,8 @@ def test_a_window_has_the_embodied_carbon_of_the_nodes_reserved_in_it():
         ]
     )
     own = dict.fromkeys(("n-1", "n-2"), 0.0)
-    for term in document["embodied_terms"]:
-        own[term["node"]] += term["embodied_g"]["value"]
-    alone, both = (row["embodied_g"]["value"] for row in document["windows"])
+    for term in document.embodied_terms:
+        own[term.node] += term.embodied_g["value"]
+    alone, both = (row.embodied_g["value"] for row in document.windows)
     assert alone == pytest.approx(own["n-1"] / 2, rel=1e-9)
     assert both == pytest.approx(own["n-1"] / 2 + own["n-2"], rel=1e-9)

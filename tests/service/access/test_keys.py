@@ -25,7 +25,7 @@ NO_KEY = {"Authorization": ""}
 
 
 def with_key(service, name, scope, *projects, **more):
-    return {"Authorization": f"Bearer {create_key(service, name, scope, projects, **more)['key']}"}
+    return {"Authorization": f"Bearer {create_key(service, name, scope, projects, **more).key}"}
 
 
 def code(answer):

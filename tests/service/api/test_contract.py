@@ -2,6 +2,7 @@
 
 import os
 
+import msgspec
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, assume, given, settings
@@ -11,6 +12,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from gramwatt.sci.advice.jobs import for_month
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.service.api.openapi import document
 from gramwatt.service.api.problems import CODES
@@ -177,7 +179,7 @@ def test_documents_have_the_documented_shape(client, light):
     assert kept == {**month, "revision": 1, "issued_at": kept["issued_at"]}
     advised = month_document(
         "2026-05",
-        [{**report, "series": []}],
+        [msgspec.convert({**report, "series": []}, JobDoc)],
         ended=True,
         advise=lambda jobs: for_month(jobs, load_catalog()),
     )

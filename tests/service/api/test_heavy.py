@@ -51,7 +51,7 @@ def ask(address, key, data=None, **headers):
 
 def test_twenty_reports_of_one_key_keep_nobody_else_waiting(light, address, monkeypatch):
     ingest(light, "job-1", lines(journal()))
-    keys = {name: create_key(light, name, "admin")["key"] for name in ("many", "one", "late")}
+    keys = {name: create_key(light, name, "admin").key for name in ("many", "one", "late")}
     go_on, rendering = threading.Event(), []
 
     def slow(_report, form, _mark):

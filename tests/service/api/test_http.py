@@ -77,7 +77,7 @@ def test_a_declared_project_is_listed_before_its_first_job(service):
     first = client.get("/v1/projects?limit=1").json
     rest = client.get(f"/v1/projects?cursor={first['next_cursor']}").json
     assert [*first["projects"], *rest["projects"]] == listed
-    made = create_key(service, "of-b", "admin", ["b"])["key"]
+    made = create_key(service, "of-b", "admin", ["b"]).key
     theirs = {"Authorization": f"Bearer {made}"}
     assert client.get("/v1/projects", headers=theirs).json["projects"] == [{"project": "b", **one}]
     refused = client.post("/v1/projects", json={"project": "d"}, headers=theirs)

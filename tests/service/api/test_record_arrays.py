@@ -51,7 +51,7 @@ def test_an_array_of_too_many_items_is_refused(client, monkeypatch):
 
 
 def test_a_key_of_a_project_sends_its_own_alone(client, light):
-    key = create_key(light, "k", "ingest", ("other",))["key"]
+    key = create_key(light, "k", "ingest", ("other",)).key
     answer = client.post(ADDRESS, json=records(), headers={"Authorization": f"Bearer {key}"})
     assert answer.status_code == 403
 

@@ -137,13 +137,13 @@ def test_a_budget_holds_several_projects_or_a_cost_centre(service):
     check_budgets(service)
     rows = {row["project"]: row for row in client.get("/v1/budgets").json["budgets"]}
     assert [alert["threshold"] for alert in rows["research"]["alerts"]] == [50.0]
-    key = create_key(service, "node", "ingest", ["speech"])["key"]
+    key = create_key(service, "node", "ingest", ["speech"]).key
     own = {"Authorization": f"Bearer {key}"}
     asked = client.get("/v1/budgets/check?project=speech", headers=own).json["budget"]
     assert (asked["project"], asked["status"]) == ("research", "threshold-reached")
     used = client.get("/v1/reports/monthly/2026-06").json["budgets"]
     assert [row["project"] for row in used] == ["centre 7", "research"]
-    key = create_key(service, "lead", "admin", ["speech"])["key"]
+    key = create_key(service, "lead", "admin", ["speech"]).key
     own = {"Authorization": f"Bearer {key}"}
     for more in ({"projects": ["vision"]}, {"cost_centre": "CC-7"}):
         body = {"project": "speech", "limit_kg": 1, **more}
@@ -684,7 +684,7 @@ def test_a_key_of_a_project_sees_and_sets_its_budgets_only(client, light):
     run_job(light)
     set_budget(client, total_kg(client), email="lead@example.org")
     do(light, "budgets")
-    key = create_key(light, "speech-admin", "admin", ["speech"])["key"]
+    key = create_key(light, "speech-admin", "admin", ["speech"]).key
     own = {"headers": {"Authorization": f"Bearer {key}"}}
     assert [row["project"] for row in client.get("/v1/budgets", **own).json["budgets"]] == [
         "speech"
@@ -701,7 +701,7 @@ def test_a_key_of_a_project_sees_and_sets_its_budgets_only(client, light):
 
 def test_a_key_that_sends_records_learns_the_status_of_a_budget_only(client, light):
     set_budget(client, 10, email="lead@example.org", webhook="https://hooks.example.org/x")
-    key = create_key(light, "node", "ingest", ["vision"])["key"]
+    key = create_key(light, "node", "ingest", ["vision"]).key
     shown = {"headers": {"Authorization": f"Bearer {key}"}}
     assert client.get("/v1/budgets/check?project=vision", **shown).json == {
         "budget": {
@@ -726,9 +726,9 @@ def test_fifty_budgets_cost_as_few_statements_as_one(client, light):
         if statement != "BEGIN":
             asked.append(statement)
 
-    rows = budgets_page(light, 100, None)["budgets"]
+    rows = budgets_page(light, 100, None).budgets
     assert len(rows) == 50
-    assert sum(row["spent_kg"]["value"] > 0 for row in rows) == 10
+    assert sum(row.spent_kg["value"] > 0 for row in rows) == 10
     assert len(asked) <= 10, asked
     asked.clear()
     check_budgets(light)

@@ -110,7 +110,7 @@ def test_a_server_refuses_for_a_spent_budget(spent_kg, home):
     gramwatt("budget", "set", "vision", str(spent_kg))
     with open_service() as service, listening(create_app(service=service)) as url:
         options = ("--budget", "--server", url, "--project", "vision")
-        key = create_key(service, "jobs", "ingest", ["vision"])["key"]
+        key = create_key(service, "jobs", "ingest", ["vision"]).key
         code, out, err = run(*options, home=home / "elsewhere", GRAMWATT_API_KEY=key)
     assert (code, out) == (1, "")
     assert ": spent; the command is not started" in err

@@ -72,9 +72,9 @@ def test_no_count_is_rounded_anywhere(home: Path) -> None:
     assert "R = 1 234 567" in gramwatt("job", "job-1")[1]
     ingest(service, "job-1", lines([meter.count(1, seconds=61)]))
     assert "R = 1 234 568 image" in gramwatt("job", "job-1", "--explain", "sci")[1]
-    newest = revisions_page(service, "job-1", 1, None)["revisions"][0]
+    newest = revisions_page(service, "job-1", 1, None).revisions[0]
     service.store.close()
-    assert "R in image 1 234 567 -> 1 234 568" in plain(newest["change"]["text"])
+    assert "R in image 1 234 567 -> 1 234 568" in plain(newest.change.text)
     for form in ("csv", "if"):
         code, out, _ = gramwatt("export", form, "job-1")
         assert (code, "1234568" in out, "1.23457" in out) == (0, True, False), form

@@ -5,11 +5,13 @@ import re
 import unicodedata
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from gramwatt.sci.base.document import JobHead
 from gramwatt.service.cli.job_list import job_rows
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
@@ -121,7 +123,8 @@ def test_no_name_breaks_or_widens_the_list(names, tags, seconds, width):
         {**HEAD, "job_id": f"{n:012}", "name": name, "tags": tags, "duration_s": seconds}
         for n, name in enumerate(names)
     ]
-    rows = job_rows(heads, {head["job_id"]: head["job_id"] for head in heads}, width)
+    heads = msgspec.convert(heads, list[JobHead])
+    rows = job_rows(heads, {head.job_id: head.job_id for head in heads}, width)
     assert len(rows) == 1 + len(names)
     assert max(map(cell_len, rows)) <= width
     assert {"Cc", "Cs", "Zl", "Zp"}.isdisjoint(map(unicodedata.category, "".join(rows)))

@@ -174,8 +174,8 @@ def test_a_score_that_todays_engine_makes_again_is_compared_with_newer_ones(jobs
     with service.store.write() as session:  # as a release with another engine left it
         score = session.query(Score).join(Job).filter(Job.job_id == "job-a").one()
         document = read_job(score.doc, score.series)
-        document["method"]["engine_version"] = score.engine_version = "0"
-        document["energy_kwh"]["value"] *= energy
+        document.method.engine_version = score.engine_version = "0"
+        document.energy_kwh["value"] *= energy
         score.doc, score.series = split_job(document)
     service.store.close()
     commands = [("job", "job-d", "--against", "job-a"), ("compare", "job-a", "job-d")]

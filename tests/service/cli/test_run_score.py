@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from gramwatt.collectors.cli import run as run_command
@@ -92,7 +93,7 @@ def test_a_line_out_of_the_journal_says_that_the_store_has_the_intensity_of_the_
     """As that of `track`, whose process waits for no store."""
     spooled(home, journal("job-1"))
     config = resolve({"home": str(home)})
-    found = scored_here(spool.folders(home, "job-1"), config)[1]
+    found = msgspec.to_builtins(scored_here(spool.folders(home, "job-1"), config)[1])
     wanted = result_line(found, "`gramwatt job job-1`", STORE_COUNTS)
     assert end_lines(Ended("job-1", config, home))[0] == wanted
     (home / "gramwatt.db").unlink()
@@ -111,7 +112,9 @@ def spooled(home, records):
 @pytest.mark.parametrize("minutes", [1, 37])
 def test_the_spool_makes_the_same_score_as_the_store_to_the_last_digit(home, minutes):
     path = spooled(home, journal("job-1", minutes=minutes))
-    here = scored_here(spool.folders(home, "job-1"), resolve({"home": str(home)}))[1]
+    here = msgspec.to_builtins(
+        scored_here(spool.folders(home, "job-1"), resolve({"home": str(home)}))[1]
+    )
     os.utime(path, (0, 0))
     assert ingest(home) == ["job-1"]
     stored = document(home, "job-1")

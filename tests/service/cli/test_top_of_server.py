@@ -28,7 +28,7 @@ def address(light, clock, monkeypatch):
         records = journal(name, power_w=watts, end_state=None, pue=1.5, name=name, **about)
         ingest(light, name, lines(records))
     ingest(light, "ended", lines(journal("ended", pue=1.5)))
-    monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read", ["vision"])["key"])
+    monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read", ["vision"]).key)
     with listening(create_app(service=light)) as found:
         yield found
 
@@ -73,7 +73,7 @@ def test_an_address_that_is_none_is_wrong_usage(home):
 
 
 def test_a_server_that_goes_away_is_said_after_the_screen_is_given_back(light, monkeypatch):
-    monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read")["key"])
+    monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read").key)
     with listening(create_app(service=light)) as address:
         ours, theirs = pty.openpty()
         command = [sys.executable, "-m", "gramwatt", "top", "--interval", "1", "--server", address]

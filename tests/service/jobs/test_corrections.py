@@ -206,8 +206,8 @@ def test_a_correction_is_kept_on_both_databases(service):
     ingest(service, "job-1", lines(journal(**BARE)))
     correct_job(service, "job-1", {"zone": "DE", "tags": {"team": "a"}}, by="u-1")
     found = job_document(service, "job-1").document
-    assert (found["zone"], found["tags"], found["revision"]) == ("DE", {"team": "a"}, 2)
-    assert [row["by"] for row in found["corrections"]] == ["u-1", "u-1"]
+    assert (found.zone, found.tags, found.revision) == ("DE", {"team": "a"}, 2)
+    assert [row.by for row in found.corrections] == ["u-1", "u-1"]
 
 
 def test_an_excluded_job_is_in_no_sum_of_its_model(client, light):

@@ -76,13 +76,13 @@ def test_an_unknown_job_cannot_be_deleted(client, two):
 
 def test_a_kept_month_is_made_again_without_it(client, two, clock):
     clock.turn(days=1)
-    assert month_report(two, "2026-05")["totals"]["jobs"] == 2
+    assert month_report(two, "2026-05").totals.jobs == 2
     clock.turn(hours=1)
     client.delete("/v1/jobs/job-1")
     found = month_report(two, "2026-05")
     # 3 minutes at 600 W are 0.03 kWh.
-    assert found["totals"]["energy_kwh"]["value"] == pytest.approx(0.03)
-    assert (found["totals"]["jobs"], found["deleted"]) == (1, 1)
+    assert found.totals.energy_kwh["value"] == pytest.approx(0.03)
+    assert (found.totals.jobs, found.deleted) == (1, 1)
 
 
 def test_a_running_job_may_be_deleted(client, light):

@@ -105,7 +105,7 @@ def named(service):
         within = [name or "", model_id or "", *(f"{key}:{text}" for key, text in tags.items())]
         texts[job_id] = [one.lower() for one in within]
     keys = [create_key(service, "all", "read"), create_key(service, "p", "read", ["p"])]
-    return create_app(service=service).test_client(), texts, [key["key"] for key in keys]
+    return create_app(service=service).test_client(), texts, [key.key for key in keys]
 
 
 @settings(

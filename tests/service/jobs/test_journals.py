@@ -38,12 +38,12 @@ def test_a_store_made_of_exported_journals_has_the_same_figures(service, target,
     folder = tmp_path / "journals"
     assert export_journals(service, folder).written == NAMES
     answers = [dict(import_journals(target, folder)) for _ in range(2)]
-    assert [answer["accepted"] for answer in answers[0].values()] == [9, 9, 9]
-    assert [answer["duplicate"] for answer in answers[1].values()] == [9, 9, 9]
+    assert [answer.accepted for answer in answers[0].values()] == [9, 9, 9]
+    assert [answer.duplicate for answer in answers[1].values()] == [9, 9, 9]
     for name in NAMES:
         one, two = (job_document(where, name).document for where in (service, target))
         for term in ("energy_kwh", "sci", "devices", "started_at", "ended_at", "state"):
-            assert one[term] == two[term], term
+            assert getattr(one, term) == getattr(two, term), term
     again = tmp_path / "again"
     export_journals(target, again)
     for name in NAMES:
@@ -64,7 +64,7 @@ def test_what_has_no_journal_any_more_is_said_and_left_out(light, tmp_path):
     assert (found.written, found.left_out) == (["job-3"], ["job-2"])
     answers = dict(import_journals(light, folder))
     assert "was deleted" in answers["job-1"]
-    assert answers["job-3"]["duplicate"] == 9
+    assert answers["job-3"].duplicate == 9
 
 
 def test_the_commands_write_and_read_a_folder(tmp_path, monkeypatch):

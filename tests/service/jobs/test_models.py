@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import event
 
 from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.model_totals import model_totals
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
@@ -59,7 +60,8 @@ def from_documents(client: FlaskClient, *, unscored: int = 1) -> ModelDoc:
     found = client.get("/v1/jobs?model_id=m-1&limit=100").json["jobs"]
     ids = [job["job_id"] for job in found if job["state"] != "running"]
     documents = [client.get(f"/v1/jobs/{name}/report.json").json for name in ids]
-    return json.loads(json.dumps(model_totals("m-1", documents, unscored=unscored)))
+    jobs = msgspec.convert(documents, list[JobDoc])
+    return msgspec.to_builtins(model_totals("m-1", jobs, unscored=unscored))
 
 
 def leaves(found: Any, at: str = "") -> Iterator[tuple[str, Any]]:

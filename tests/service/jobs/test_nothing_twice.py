@@ -35,7 +35,7 @@ def minutes(first, last):
 def take(service, *journals):
     for records in journals:
         answer = ingest(service, records[0].job_id, lines(records))
-        assert answer["rejected"] == []
+        assert answer.rejected == []
 
 
 def document(service, job):
@@ -43,12 +43,12 @@ def document(service, job):
 
 
 def joules(service, job):
-    energy = document(service, job)["energy_kwh"]
+    energy = document(service, job).energy_kwh
     return None if energy is None else energy["value"] * 3.6e6
 
 
 def left_out(service, job):
-    return [n["message"] for n in document(service, job)["notices"] if "elsewhere" in n["code"]]
+    return [n.message for n in document(service, job).notices if "elsewhere" in n.code]
 
 
 # One board at 100 W for an hour: the meter has minutes 0 to 20, Prolog's 10 to 30, and so on.
@@ -75,9 +75,9 @@ def test_embodied_carbon_is_charged_for_the_same_time_as_energy(light):
     take(light, *OF_ALL.values())
     times = {
         name: [
-            term["time_reserved_s"]
-            for term in document(light, name)["embodied_terms"]
-            if term["device_id"] == GPU
+            term.time_reserved_s
+            for term in document(light, name).embodied_terms
+            if term.device_id == GPU
         ]
         for name in OF_ALL
     }
@@ -92,7 +92,7 @@ def test_later_lines_of_the_better_job_make_a_new_score_of_the_lesser(service):
     take(service, whole)
     assert joules(service, "own") == pytest.approx(20 * 6000)
     assert joules(service, "before") == 0.0
-    assert document(service, "before")["revision"] == 2
+    assert document(service, "before").revision == 2
     assert joules(service, "prom") == pytest.approx(40 * 6000)
 
 
@@ -173,8 +173,8 @@ def test_a_pack_holds_what_was_taken_out(light):
     take(light, OF_ALL["own"], OF_ALL["prom"])
     inputs, stored = scored_inputs(light, "prom")
     again = type(inputs).from_texts(inputs.journal().splitlines(), inputs.to_doc(), None)
-    assert again.score(light.catalog)["energy_kwh"] == stored["energy_kwh"]
-    assert stored["energy_kwh"]["value"] * 3.6e6 == pytest.approx(40 * 6000)
+    assert again.score(light.catalog).energy_kwh == stored.energy_kwh
+    assert stored.energy_kwh["value"] * 3.6e6 == pytest.approx(40 * 6000)
 
 
 def test_one_key_of_several_projects_sends_what_counts_in_each(light):
@@ -189,7 +189,7 @@ def test_one_key_of_several_projects_sends_what_counts_in_each(light):
         sent = client.post(address, data=body(records), content_type=NDJSON, headers=key)
         assert (sent.status_code, sent.json["rejected_count"]) == (200, 0)
     take(light, of(None, "own", minutes(5, 15), project="vision"))
-    found = {name: (document(light, name)["project"], joules(light, name)) for name in NAMES}
+    found = {name: (document(light, name).project, joules(light, name)) for name in NAMES}
     assert found == {
         "pod-a": ("genomics", pytest.approx(5 * 6000)),
         "pod-b": ("vision", pytest.approx(5 * 6000)),

@@ -183,8 +183,8 @@ def test_journals_of_both_are_exported_and_imported_again(service, tmp_path):
     with service.store.write() as session:
         session.execute(sa.delete(Deletion))
     told = list(import_journals(service, tmp_path))
-    assert [answer["accepted"] for _, answer in told] == [4, 4]
-    assert {row.head["project"] for row in list_jobs(service, 9, None)[0]} == {"default", "team-b"}
+    assert [answer.accepted for _, answer in told] == [4, 4]
+    assert {row.head.project for row in list_jobs(service, 9, None)[0]} == {"default", "team-b"}
 
 
 def test_months_and_lists_hold_both(client, keys):

@@ -1,19 +1,21 @@
 """The change of a month is split into effects that add up, in months made for one effect each."""
 
-import json
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gramwatt.sci.analysis.documents import RevisedDoc, StatementDoc
 from gramwatt.sci.score import method
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import keep_month, month_report
 from gramwatt.service.months.sums.decomposition import _effects
+from gramwatt.service.store.documents import read_month
 from tests.journals import Writer, journal, lines
 
 APRIL, MAY = (datetime(2026, month, 10, 8, tzinfo=UTC) for month in (4, 5))
@@ -26,13 +28,15 @@ def run(service, name, start, **more):
 
 def split(service):
     document = month_report(service, "2026-05")
-    found = document["change_parts"]
-    change = document["totals"]["total_g"]["value"] - document["previous"]["total_g"]["value"]
-    assert math.fsum(found[name]["value"] for name in EFFECTS) == pytest.approx(change, rel=1e-12)
-    assert found["change_g"]["value"] == pytest.approx(change, rel=1e-12)
-    for figure in found.values():
+    found = document.change_parts
+    change = document.totals.total_g["value"] - document.previous.total_g["value"]
+    assert math.fsum(getattr(found, name)["value"] for name in EFFECTS) == pytest.approx(
+        change, rel=1e-12
+    )
+    assert found.change_g["value"] == pytest.approx(change, rel=1e-12)
+    for figure in msgspec.structs.astuple(found):
         assert figure["low"] <= figure["value"] <= figure["high"]
-    return document, {name: found[name]["value"] for name in EFFECTS}
+    return document, {name: getattr(found, name)["value"] for name in EFFECTS}
 
 
 def only(effects, name, value):
@@ -42,7 +46,7 @@ def only(effects, name, value):
 
 
 def terms(document, which, *names):
-    return [document[which][name]["value"] for name in names]
+    return [getattr(getattr(document, which), name)["value"] for name in names]
 
 
 def test_twice_the_same_work_is_volume(light):
@@ -53,7 +57,7 @@ def test_twice_the_same_work_is_volume(light):
     # Three minutes at 600 W once, then twice: the change is April's carbon once more.
     (before,) = terms(document, "previous", "total_g")
     only(effects, "volume_g", before)
-    assert document["change_parts"]["method_g"]["low"] == 0.0
+    assert document.change_parts.method_g["low"] == 0.0
 
 
 def test_twice_the_energy_for_the_same_units_is_efficiency(light):
@@ -100,24 +104,24 @@ def test_what_another_method_hides_stands_under_it(light, monkeypatch):
         run(light, "one", APRIL)
     run(light, "two", MAY, zone="DE", power_w=900.0)
     document, effects = split(light)
-    change = document["change_parts"]["change_g"]["value"]
+    change = document.change_parts.change_g["value"]
     only(effects, "method_g", change)  # R is the same: nothing is volume
-    assert [row["method_break"] for row in document["trend"]] == [False, True]
+    assert [row.method_break for row in document.trend] == [False, True]
 
 
 def test_work_of_one_month_alone_is_volume(light):
     run(light, "one", APRIL, project="vision")
     run(light, "two", MAY, project="speech")
     document, effects = split(light)
-    assert effects["volume_g"] == document["change_parts"]["change_g"]["value"]
+    assert effects["volume_g"] == document.change_parts.change_g["value"]
     assert [effects[name] for name in EFFECTS[1:]] == [0.0] * 4
 
 
 def test_a_first_month_has_nothing_to_split(light):
     run(light, "one", MAY)
     document = month_report(light, "2026-05")
-    assert document["change_parts"] is None
-    assert [row["month"] for row in document["trend"]] == ["2026-05"]
+    assert document.change_parts is None
+    assert [row.month for row in document.trend] == ["2026-05"]
 
 
 def test_the_change_of_an_unknown_month_is_not_known(light):
@@ -126,12 +130,12 @@ def test_the_change_of_an_unknown_month_is_not_known(light):
     ingest(light, "unread", lines([writer.job(project="vision", zone="FR"), writer.end(60)]))
     run(light, "one", MAY)
     document = month_report(light, "2026-05")
-    assert document["previous"]["jobs_unknown"] == 1
-    assert document["change_parts"] is None
+    assert document.previous.jobs_unknown == 1
+    assert document.change_parts is None
     # And of two unknown months there is nothing to split either.
     writer = Writer("w1", "n1", "late", t0=datetime(2026, 3, 10, tzinfo=UTC))
     ingest(light, "late", lines([writer.job(project="vision", zone="FR"), writer.end(60)]))
-    assert month_report(light, "2026-04")["change_parts"] is None
+    assert month_report(light, "2026-04").change_parts is None
 
 
 amounts = st.floats(0.0, 1e9, allow_subnormal=False) | st.just(0.0)
@@ -153,23 +157,20 @@ def test_effects_add_up_whatever_the_months_hold(rows, both, changed, other_grid
 def test_late_lines_make_a_revision_that_says_so(service, clock):
     run(service, "one", MAY)
     read = month_report(service, "2026-05")
-    assert (read["revision"], read["revised"], read["complete"]) == (None, None, True)
-    first = json.loads(keep_month(service, "2026-05"))
-    assert first == {**read, "revision": 1, "issued_at": first["issued_at"]}
+    assert (read.revision, read.revised, read.complete) == (None, None, True)
+    first = read_month(keep_month(service, "2026-05"))
+    assert first == msgspec.structs.replace(read, revision=1, issued_at=first.issued_at)
     assert month_report(service, "2026-05") == first
     clock.turn(days=1)
     run(service, "late", MAY, power_w=900.0)
     read = month_report(service, "2026-05")
-    assert read["revision"] is None
-    second = json.loads(keep_month(service, "2026-05"))
-    assert second == {**read, "revision": 2, "issued_at": second["issued_at"]}
-    assert second["issued_at"] > first["issued_at"]
-    assert second["revised"] == {
-        "revision": 1,
-        "jobs": 1,
-        "total_g": first["totals"]["total_g"],
-        "reasons": ["late-records"],
-    }
+    assert read.revision is None
+    second = read_month(keep_month(service, "2026-05"))
+    assert second == msgspec.structs.replace(read, revision=2, issued_at=second.issued_at)
+    assert second.issued_at > first.issued_at
+    assert second.revised == RevisedDoc(
+        revision=1, jobs=1, total_g=first.totals.total_g, reasons=["late-records"]
+    )
     assert month_report(service, "2026-05") == second
     # The first is read as it was.
     assert month_report(service, "2026-05", revision=1) == first
@@ -179,8 +180,6 @@ def test_who_answers_for_the_report_is_a_setting(service):
     run(service, "one", MAY)
     named = replace(service.config.reports, organisation="Example GmbH", accountable="Dana")
     other = replace(service, config=replace(service.config, reports=named))
-    assert month_report(other, "2026-05")["statement"] == {
-        "organisation": "Example GmbH",
-        "accountable": "Dana",
-        "contact": None,
-    }
+    assert month_report(other, "2026-05").statement == StatementDoc(
+        organisation="Example GmbH", accountable="Dana", contact=None
+    )

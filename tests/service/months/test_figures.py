@@ -52,17 +52,17 @@ def test_intensity_and_pue_are_the_months_own_means(light):
         measured("b", 1.0, day=11, pue=1.0, zone="FR"),
     )
     document = month_report(light, "2026-05")
-    method = document["method"]
-    assert method["pue"]["value"] == pytest.approx((3 * 1.2 + 1) / 4)
+    method = document.method
+    assert method.pue["value"] == pytest.approx((3 * 1.2 + 1) / 4)
     one, other = (light.catalog.zone(zone).intensity.value for zone in ("DE", "FR"))
     mean = (3.6 * one + other) / 4.6
-    found = method["intensity_g_per_kwh"]
+    found = method.intensity_g_per_kwh
     assert found["value"] == pytest.approx(mean)
     assert found["low"] < mean < found["high"]
-    grams = document["totals"]["operational_g"]["value"]
-    energy = document["totals"]["energy_kwh"]["value"]
-    assert energy * found["value"] * method["pue"]["value"] == pytest.approx(grams)
-    assert method["zones"] == ["DE", "FR"]
+    grams = document.totals.operational_g["value"]
+    energy = document.totals.energy_kwh["value"]
+    assert energy * found["value"] * method.pue["value"] == pytest.approx(grams)
+    assert method.zones == ["DE", "FR"]
     printed = dict(report_facts(document, "Standard"))
     assert plain(printed["Grid intensity"]).startswith(short(found))
 
@@ -74,13 +74,13 @@ def report_facts(document, first):
 def test_the_range_of_an_assumed_pue_is_in_that_of_the_building(light):
     store(light, measured("a", 2.0, pue=None, scheduler={"slurm_job_id": "7"}))
     document = month_report(light, "2026-05")
-    pue, full = document["method"]["pue"], document["boundary"]["full_kwh"]
+    pue, full = document.method.pue, document.boundary.full_kwh
     assert (pue["value"], pue["low"], pue["high"]) == pytest.approx((1.56, 1.1, 2.19), rel=1e-5)
     assert full["value"] == pytest.approx(2 * 1.56)
     assert full["high"] / full["value"] > 2.19 / 1.56
     # The intensity has its own range, without that of the PUE.
     annual = light.catalog.zone("DE").over(1.0, datetime(2026, 5, 10, 8, tzinfo=UTC))
-    found = document["method"]["intensity_g_per_kwh"]
+    found = document.method.intensity_g_per_kwh
     ends = [found[end] / found["value"] for end in ("low", "high")]
     assert ends == pytest.approx([annual.low / annual.value, annual.high / annual.value], rel=1e-4)
 
@@ -91,8 +91,8 @@ def test_a_models_energy_is_that_of_the_facility(light):
         measured("own", 2.0, pue=1.5),
         measured("model", 1.0, pue=1.5, kind="training", model_id="m-1"),
     )
-    (model,) = month_report(light, "2026-05")["models"]
-    assert model["facility_kwh"]["value"] == pytest.approx(1.5)
+    (model,) = month_report(light, "2026-05").models
+    assert model.facility_kwh["value"] == pytest.approx(1.5)
 
 
 def short(figure):
@@ -103,9 +103,9 @@ def test_each_component_has_its_own_range(light):
     """A counter's 5 % for the board, a model's 40 % for the memory; the intensity is of both."""
     store(light, measured("a", 9.5, model_kwh=0.5))
     document = month_report(light, "2026-05")
-    rows = {(row["part"], row["component"]): row["g"] for row in document["components"]}
+    rows = {(row.part, row.component): row.g for row in document.components}
     gpu, ram = rows["operational", "gpu"], rows["operational", "ram"]
-    whole = document["totals"]["operational_g"]
+    whole = document.totals.operational_g
     assert gpu["value"] + ram["value"] == pytest.approx(whole["value"])
 
     def width(figure):
@@ -119,26 +119,26 @@ def test_energy_is_what_nine_tenths_of_it_are(light):
     """Half of it wholly measured, half to 86 %: 93 % of the sum is."""
     store(light, measured("a", 10.0), measured("b", 8.6, model_kwh=1.4))
     document = month_report(light, "2026-05")
-    assert document["data_quality"]["energy"]["measured"] == pytest.approx(0.93)
-    assert document["totals"]["energy_kwh"]["kind"] == "measured"
+    assert document.data_quality.energy["measured"] == pytest.approx(0.93)
+    assert document.totals.energy_kwh["kind"] == "measured"
     store(light, measured("c", 0.1, model_kwh=2.0))
     document = month_report(light, "2026-05")
-    assert document["data_quality"]["energy"]["measured"] < 0.9
-    assert document["totals"]["energy_kwh"]["kind"] == "estimated"
+    assert document.data_quality.energy["measured"] < 0.9
+    assert document.totals.energy_kwh["kind"] == "estimated"
 
 
 def test_the_grade_follows_shares_of_energy_and_names_the_jobs_that_cost_it(light):
     """0.15 % of the energy lacks a zone: grade B, as 99.85 % have one; half of it is not B."""
     store(light, measured("a", 1.0), measured("lab", 0.0015, zone=None, project="lab"))
     document = month_report(light, "2026-05")
-    assert document["data_quality"]["grade"] == "B"
+    assert document.data_quality.grade == "B"
     store(light, measured("notebook", 1.0, zone=None, project="lab"))
     document = month_report(light, "2026-05")
-    assert document["data_quality"]["grade"] == "C"
-    (limit,) = document["grade_limits"]
-    assert (limit["grade"], limit["block"], limit["needed"]) == ("B", "intensity", 0.9)
-    assert limit["share"] == pytest.approx(1 / 2.0015)
-    rows = [(row["job_id"], row["name"], row["project"]) for row in limit["jobs"]]
+    assert document.data_quality.grade == "C"
+    (limit,) = document.grade_limits
+    assert (limit.grade, limit.block, limit.needed) == ("B", "intensity", 0.9)
+    assert limit.share == pytest.approx(1 / 2.0015)
+    rows = [(row.job_id, row.name, row.project) for row in limit.jobs]
     assert rows == [("notebook", "notebook", "lab"), ("lab", "lab", "lab")]
     printed = words(report.build(document))
     assert "Most is lacking for notebook (lab) 49.9" in printed
@@ -155,17 +155,17 @@ def test_jobs_that_moved_to_the_suggested_region_followed(light):
     store(light, *(cloud(f"april-{n}", here, 4, 10 + n) for n in range(3)))
     (row,) = [
         row
-        for row in month_report(light, "2026-04")["advice"]
-        if row["action"] == "shift-region" and row["target"] == there
+        for row in month_report(light, "2026-04").advice
+        if row.action == "shift-region" and row.target == there
     ]
     store(light, *(cloud(f"may-{n}", there, 5, 10 + n) for n in range(2)))
-    (found,) = [row for row in month_report(light, "2026-05")["followed"] if row["target"] == there]
+    (found,) = [row for row in month_report(light, "2026-05").followed if row.target == there]
     counts = ("jobs_before", "jobs_now", "target_before", "target_now")
-    assert [found[name] for name in counts] == [row["jobs_of_work"], 0, 0, 2]
-    assert found["outcome"] == "followed"
+    assert [getattr(found, name) for name in counts] == [row.jobs_of_work, 0, 0, 2]
+    assert found.outcome == "followed"
     store(light, cloud("left", here, 5, 20))
-    (found,) = [row for row in month_report(light, "2026-05")["followed"] if row["target"] == there]
-    assert (found["jobs_now"], found["target_now"], found["outcome"]) == (1, 2, "partly")
+    (found,) = [row for row in month_report(light, "2026-05").followed if row.target == there]
+    assert (found.jobs_now, found.target_now, found.outcome) == (1, 2, "partly")
 
 
 def test_another_publisher_or_resolution_is_method_and_no_grid(light, tmp_path):
@@ -177,14 +177,14 @@ def test_another_publisher_or_resolution_is_method_and_no_grid(light, tmp_path):
     import_csv(light, file, "DE", "lifecycle", "average")
     store(light, measured("two"), measured("fr-2", project="fr", zone="FR"))
     document = month_report(light, "2026-05")
-    parts = document["change_parts"]
-    assert parts["grid_g"]["value"] == pytest.approx(0.0, abs=1e-9)
-    assert parts["method_g"]["value"] == pytest.approx(parts["change_g"]["value"])
-    assert parts["method_g"]["value"] < -100
-    assert [row["method_break"] for row in document["trend"]] == [False, True]
-    moved = {row["project"]: row for row in document["project_changes"]}
+    parts = document.change_parts
+    assert parts.grid_g["value"] == pytest.approx(0.0, abs=1e-9)
+    assert parts.method_g["value"] == pytest.approx(parts.change_g["value"])
+    assert parts.method_g["value"] < -100
+    assert [row.method_break for row in document.trend] == [False, True]
+    moved = {row.project: row for row in document.project_changes}
     assert list(moved) == ["vision", "fr"]
-    assert moved["vision"]["change"]["high"] < 1
+    assert moved["vision"].change["high"] < 1
 
 
 def test_a_projects_move_is_on_page_one_where_the_sum_shows_nothing(light):
@@ -220,12 +220,12 @@ def test_the_parts_of_a_machine_do_not_decide_its_assumed_pue(light):
         writer.end(3600, exit_code=0),
     ]
     store(light, records, measured("gpu", pue=None))
-    pue = month_report(light, "2026-05")["method"]["pue"]
+    pue = month_report(light, "2026-05").method.pue
     assert (pue["value"], pue["kind"]) == (pytest.approx(1.0), "estimated")
 
 
 def actions(document):
-    return {row["action"]: row for row in document["advice"] if row["basis"] == "all"}
+    return {row.action: row for row in document.advice if row.basis == "all"}
 
 
 def test_idle_time_of_all_jobs_and_runs_without_a_result_are_actions(light):
@@ -250,16 +250,16 @@ def test_idle_time_of_all_jobs_and_runs_without_a_result_are_actions(light):
     document = month_report(light, "2026-05")
     found = actions(document)
     idle = found["stop-idle"]
-    assert (idle["jobs"], [row["project"] for row in idle["named"]]) == (4, ["lab"] * 3)
-    assert idle["named"][0]["name"].startswith("notebook ")
+    assert (idle.jobs, [row.project for row in idle.named]) == (4, ["lab"] * 3)
+    assert idle.named[0].name.startswith("notebook ")
     # Three quarters of the board's energy and of its own embodied carbon.
-    jobs = [row for row in document["chargeback"] if row["project"] == "lab"]
-    electricity = 0.75 * jobs[0]["operational_g"]["value"]
-    assert electricity < idle["saved_g"]["value"] < 0.75 * jobs[0]["total_g"]["value"]
-    used = {state: document["by_state"][state]["total_g"]["value"] for state in document["states"]}
-    assert found["avoid-failed"]["saved_g"]["value"] == pytest.approx(used["failed"])
-    assert found["avoid-killed"]["saved_g"]["value"] == pytest.approx(used["killed"])
-    assert found["avoid-failed"]["saved_g"]["low"] == 0.0
+    jobs = [row for row in document.chargeback if row.project == "lab"]
+    electricity = 0.75 * jobs[0].operational_g["value"]
+    assert electricity < idle.saved_g["value"] < 0.75 * jobs[0].total_g["value"]
+    used = {state: document.by_state[state].total_g["value"] for state in document.states}
+    assert found["avoid-failed"].saved_g["value"] == pytest.approx(used["failed"])
+    assert found["avoid-killed"].saved_g["value"] == pytest.approx(used["killed"])
+    assert found["avoid-failed"].saved_g["low"] == 0.0
     rows = table(report.build(document), "Actions by hardware and work").rows
     said = {cells(row)[1]: cells(row)[0] for row in rows}
     assert said["Find out why runs failed"] == "vision: bad"

@@ -2,16 +2,19 @@
 
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 import sqlalchemy as sa
 
 from gramwatt.sci.advice.jobs import for_month
-from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.documents import MonthDoc, WorkRow
+from gramwatt.sci.analysis.month_rows import AdviceRow
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.budgets.budgets import NewBudget, set_budget, standing
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.months import summed
+from gramwatt.service.months import stored, summed
 from gramwatt.service.months.history import followed
 from gramwatt.service.months.report import month_report, month_text, sum_month
 from gramwatt.service.months.revisions import says_the_same
@@ -23,13 +26,13 @@ MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
 
 
 def status_of(service):
-    (row,) = month_report(service, "2026-05")["budgets"]
-    return row["status"], row["spent_share"]
+    (row,) = month_report(service, "2026-05").budgets
+    return row.status, row.spent_share
 
 
 def test_a_budget_is_judged_by_the_range_of_what_was_spent(light):
     ingest(light, "job-1", lines(journal("job-1", start=MAY)))
-    total_g = month_report(light, "2026-05")["totals"]["total_g"]
+    total_g = month_report(light, "2026-05").totals.total_g
     kg = {end: total_g[end] / 1000 for end in ("value", "low", "high")}
     limits = {
         ("within", False): kg["value"] * 3,
@@ -40,12 +43,12 @@ def test_a_budget_is_judged_by_the_range_of_what_was_spent(light):
     for (wanted, is_open), limit_kg in limits.items():
         set_budget(light, NewBudget(project="vision", limit_kg=limit_kg), by="u")
         assert status_of(light) == (wanted, pytest.approx(kg["value"] / limit_kg))
-        (row,) = month_report(light, "2026-05")["budgets"]
-        assert row["range_holds_limit"] is is_open
+        (row,) = month_report(light, "2026-05").budgets
+        assert row.range_holds_limit is is_open
         # The API and the first page say the same.
-        said = standing(light, "vision", "2026-05")["budget"]
-        assert [said[name] for name in ("status", "spent_kg", "spent_share")] == [
-            row[name] for name in ("status", "spent_kg", "spent_share")
+        said = standing(light, "vision", "2026-05").budget
+        assert [getattr(said, name) for name in ("status", "spent_kg", "spent_share")] == [
+            getattr(row, name) for name in ("status", "spent_kg", "spent_share")
         ]
 
 
@@ -55,10 +58,10 @@ def test_a_running_job_is_in_the_budget_of_report_and_api(light, clock):
     ingest(light, "on", lines(journal("on", start=MAY, power_w=900.0, end_state=None)))
     refresh_running(light)
     set_budget(light, NewBudget(project="vision", limit_kg=1.0), by="u")
-    (row,) = month_report(light, "2026-05")["budgets"]
-    said = standing(light, "vision", "2026-05")["budget"]
-    assert (said["jobs_running"], said["status"]) == (1, row["status"])
-    assert said["spent_kg"] == row["spent_kg"]
+    (row,) = month_report(light, "2026-05").budgets
+    said = standing(light, "vision", "2026-05").budget
+    assert (said.jobs_running, said.status) == (1, row.status)
+    assert said.spent_kg == row.spent_kg
 
 
 def test_a_months_own_budget_goes_before_that_of_every_month(light):
@@ -67,8 +70,8 @@ def test_a_months_own_budget_goes_before_that_of_every_month(light):
     set_budget(light, NewBudget(project="vision", limit_kg=1e6, month="2026-05"), by="u")
     assert status_of(light)[0] == "within"
     set_budget(light, NewBudget(project="speech", limit_kg=1.0), by="u")
-    rows = month_report(light, "2026-05")["budgets"]
-    assert [(row["project"], row["spent_share"]) for row in rows][0] == ("speech", 0.0)
+    rows = month_report(light, "2026-05").budgets
+    assert [(row.project, row.spent_share) for row in rows][0] == ("speech", 0.0)
 
 
 def test_what_owners_of_a_project_share_counts_once_in_its_range(light):
@@ -77,14 +80,14 @@ def test_what_owners_of_a_project_share_counts_once_in_its_range(light):
     ingest(light, "other", lines(journal("other", start=MAY, project="speech")))
     set_budget(light, NewBudget(project="vision", limit_kg=1.0), by="u")
     whole, own = month_report(light, "2026-05"), month_report(light, "2026-05", "vision")
-    total_g = own["totals"]["total_g"]
-    (row,) = (row for row in whole["by_project"] if row["project"] == "vision")
-    assert (row["jobs"], row["total_g"]) == (3, total_g)
-    (budget,) = whole["budgets"]
-    ends = [budget["spent_kg"][end] for end in ("value", "low", "high")]
+    total_g = own.totals.total_g
+    (row,) = (row for row in whole.by_project if row.project == "vision")
+    assert (row.jobs, row.total_g) == (3, total_g)
+    (budget,) = whole.budgets
+    ends = [budget.spent_kg[end] for end in ("value", "low", "high")]
     assert ends == pytest.approx([total_g[end] / 1000 for end in ("value", "low", "high")])
     # Three equal jobs of one grid: their sum is as uncertain as each, not less by sqrt(3).
-    charged = [row["total_g"] for row in whole["chargeback"] if row["project"] == "vision"]
+    charged = [row.total_g for row in whole.chargeback if row.project == "vision"]
     each = charged[0]["high"] / charged[0]["value"]
     assert total_g["high"] / total_g["value"] == pytest.approx(each, rel=0.02)
 
@@ -92,7 +95,8 @@ def test_what_owners_of_a_project_share_counts_once_in_its_range(light):
 def test_sums_that_a_build_with_fewer_fields_kept_are_made_again(light, monkeypatch):
     ingest(light, "job-1", lines(journal("job-1", start=MAY)))
     with monkeypatch.context() as before:
-        before.delitem(MonthDoc.__annotations__, "by_project")
+        fields = [name for name in MonthDoc.__struct_fields__ if name != "by_project"]
+        before.setattr(stored, "MonthDoc", SimpleNamespace(__struct_fields__=fields))
         month_report(light, "2026-05")
     with light.store.write() as session:
         for row in session.scalars(sa.select(MonthSum)):
@@ -112,8 +116,29 @@ def test_what_is_not_known_is_not_within_a_budget(light):
 
 
 def fields(jobs, advice=()):
-    work = [{"hardware": name, "work": "training", "jobs": n} for name, n in jobs.items()]
+    nothing = {"energy_kwh": None, "total_g": None}
+    work = [WorkRow(name, "training", n, regions={}, **nothing) for name, n in jobs.items()]
     return {"advice": raw(advice), "work": raw(work)}
+
+
+def advised(action, target):
+    """Advice on a part of which nothing but the action matters."""
+    saved_g = Quantity.exact(1.0, "gCO2e", "estimated", "x").to_doc()
+    return AdviceRow(
+        hardware="old",
+        work="training",
+        action=action,
+        target=target,
+        jobs=1,
+        jobs_of_work=1,
+        saved_g=saved_g,
+        carbon_ratio=None,
+        confidence="low",
+        reason="",
+        examples=[],
+        named=[],
+        basis="examined",
+    )
 
 
 def raw(value):
@@ -131,17 +156,17 @@ def raw(value):
     ],
 )
 def test_what_became_of_a_swap_is_told_by_the_jobs(before, now, outcome):
-    advice = {"hardware": "old", "work": "training", "action": "change-hardware", "target": "new"}
+    advice = advised("change-hardware", "new")
     (row,) = followed(fields(before, [advice]), fields(now))
-    assert row["outcome"] == outcome
-    assert (row["jobs_before"], row["jobs_now"]) == (before.get("old", 0), now.get("old", 0))
-    assert (row["target_before"], row["target_now"]) == (before.get("new", 0), now.get("new", 0))
+    assert row.outcome == outcome
+    assert (row.jobs_before, row.jobs_now) == (before.get("old", 0), now.get("old", 0))
+    assert (row.target_before, row.target_now) == (before.get("new", 0), now.get("new", 0))
 
 
 def test_what_leaves_no_trace_in_the_jobs_is_not_guessed():
-    advice = {"hardware": "old", "work": "training", "action": "power-cap", "target": None}
+    advice = advised("power-cap", None)
     (row,) = followed(fields({"old": 5}, [advice]), fields({"old": 5}))
-    assert row["outcome"] is None
+    assert row.outcome is None
     assert followed(None, fields({"old": 5})) == []
 
 

@@ -27,7 +27,7 @@ def run(service, name, month, day, kwh=1.0, *, hours=1, hour=8):
 
 
 def value(totals, term="energy_kwh"):
-    return totals[term]["value"]
+    return getattr(totals, term)["value"]
 
 
 def test_twenty_two_days_are_compared_with_twenty_two_days(light, clock):
@@ -38,12 +38,12 @@ def test_twenty_two_days_are_compared_with_twenty_two_days(light, clock):
         run(light, f"may-{day}", 5, day)
     clock.now = datetime(2026, 5, 23, 12, tzinfo=UTC)
     document = month_report(light, "2026-05")
-    assert document["compared_days"] == 22
-    assert value(document["totals"]) == pytest.approx(23)
-    assert value(document["compared"]) == pytest.approx(22)
-    assert value(document["previous"]) == pytest.approx(22)
-    assert document["changes"]["total_g"]["value"] == pytest.approx(1.0)
-    assert document["change_parts"]["change_g"]["value"] == pytest.approx(0.0, abs=1e-6)
+    assert document.compared_days == 22
+    assert value(document.totals) == pytest.approx(23)
+    assert value(document.compared) == pytest.approx(22)
+    assert value(document.previous) == pytest.approx(22)
+    assert document.changes["total_g"]["value"] == pytest.approx(1.0)
+    assert document.change_parts.change_g["value"] == pytest.approx(0.0, abs=1e-6)
     built = report.build(document)
     assert "No reliable difference from April 2026, days 1 to 22." in words(built)
     columns = [column.title for column in table(built, "Against the previous month").columns]
@@ -53,8 +53,8 @@ def test_twenty_two_days_are_compared_with_twenty_two_days(light, clock):
     # Over, it is compared as a whole.
     clock.now = datetime(2026, 6, 2, 12, tzinfo=UTC)
     document = month_report(light, "2026-05")
-    assert (document["compared_days"], document["compared"]) == (None, None)
-    assert value(document["previous"]) == pytest.approx(30)
+    assert (document.compared_days, document.compared) == (None, None)
+    assert value(document.previous) == pytest.approx(30)
 
 
 def light_page(service):
@@ -69,8 +69,8 @@ def test_a_job_beyond_the_compared_days_counts_with_those_before(light, clock):
     run(light, "may", 5, 1, 4.0)
     clock.now = datetime(2026, 5, 3, 12, tzinfo=UTC)
     document = month_report(light, "2026-05")
-    assert value(document["previous"]) == pytest.approx(4.0)
-    assert document["previous"]["jobs_ended"] == 0
+    assert value(document.previous) == pytest.approx(4.0)
+    assert document.previous.jobs_ended == 0
     rows = table(report.build(document), "Against the previous month").rows
     assert cells(rows[3])[3] == "no reliable difference"
 
@@ -80,7 +80,7 @@ def test_a_month_without_a_job_in_the_compared_days_is_compared_with_nothing(lig
     run(light, "may", 5, 9)
     clock.now = datetime(2026, 5, 9, 12, tzinfo=UTC)
     document = month_report(light, "2026-05")
-    assert (document["compared"], document["change_parts"]) == (None, None)
+    assert (document.compared, document.change_parts) == (None, None)
     said = words(report.build(document))
     assert "No job of this month is in what is compared, days 1 to 8." in said
     assert "from nothing" not in said
@@ -91,5 +91,5 @@ def test_on_the_first_day_nothing_is_compared(light, clock):
     run(light, "may", 5, 1, hour=1)
     clock.now = datetime(2026, 5, 1, 12, tzinfo=UTC)
     document = month_report(light, "2026-05")
-    assert (document["compared_days"], document["previous"]) == (0, None)
+    assert (document.compared_days, document.previous) == (0, None)
     assert "No day of this month is over yet" in words(report.build(document))

@@ -6,6 +6,7 @@ import threading
 import weakref
 from datetime import timedelta
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
@@ -103,52 +104,55 @@ def check(service):
     for month in ("2026-04", "2026-05", "2026-06"):
         for project in (None, "vision", "speech"):
             wanted = expected(service, month, project)
-            if not wanted["totals"]["jobs"]:
+            if not wanted.totals.jobs:
                 continue
             found = month_report(service, month, project, names=False)
             for document in (found, wanted):
-                document["advice"] = [
+                document.advice = [
                     row
-                    for row in document["advice"]
-                    if row["basis"] == "examined" and row["action"] != "stop-idle"
+                    for row in document.advice
+                    if row.basis == "examined" and row["action"] != "stop-idle"
                 ]
             for name in SUMMED:
-                alike(found[name], wanted[name], f"{month} {project} {name}")
+                alike(getattr(found, name), getattr(wanted, name), f"{month} {project} {name}")
             check_change(found, wanted)
             check_factors(found)
-            left_out = [row["job_id"] for row in wanted["excluded"]]
-            assert left_out == [row["job_id"] for row in found["excluded"]]
+            left_out = [row["job_id"] for row in wanted.excluded]
+            assert left_out == [row["job_id"] for row in found.excluded]
 
 
 def check_factors(found):
     """Each row multiplies, and the rows sum to E and O."""
     rows = [
-        [row[name]["value"] for name in ("energy_kwh", "pue", "factor_g_per_kwh", "operational_g")]
-        for row in found["factors"]
+        [
+            getattr(row, name)["value"]
+            for name in ("energy_kwh", "pue", "factor_g_per_kwh", "operational_g")
+        ]
+        for row in found.factors
     ]
     assert [kwh * pue * factor for kwh, pue, factor, _ in rows] == pytest.approx(
         [grams for *_, grams in rows]
     )
     for place, term in ((0, "energy_kwh"), (3, "operational_g")):
-        known = found["totals"][term]
+        known = getattr(found.totals, term)
         whole = known["value"] if known else 0.0
         assert sum(row[place] for row in rows) == pytest.approx(whole, rel=1e-9)
 
 
 def check_change(found, wanted):
     """The effects are those of plain arithmetic, and add up to the change of the total."""
-    parts = found["change_parts"]
-    now = "totals" if found["compared_days"] is None else "compared"
-    totals = [(found[which] or {}).get("total_g") for which in ("previous", now)]
+    parts = found.change_parts
+    now = "totals" if found.compared_days is None else "compared"
+    totals = [of and of.total_g for of in (found.previous, getattr(found, now))]
     assert (parts is None) is (None in totals)
     if parts is None:
         return
-    values = {name: figure["value"] for name, figure in parts.items()}
+    values = {name: figure["value"] for name, figure in msgspec.structs.asdict(parts).items()}
     change = totals[1]["value"] - totals[0]["value"]
     scale = max(abs(figure["value"]) for figure in totals)
     assert values["change_g"] == pytest.approx(change, abs=1e-9 * scale)
     assert sum(values.values()) == pytest.approx(2 * change, abs=1e-9 * scale)
-    for name, figure in wanted["change_parts"].items():
+    for name, figure in msgspec.structs.asdict(wanted.change_parts).items():
         assert values[name] == pytest.approx(figure["value"], abs=1e-8 * scale), name
 
 
@@ -189,15 +193,15 @@ def test_sums_are_made_anew_only_when_a_part_changed(service, monkeypatch):
     assert month_report(service, "2026-05") == first
     monkeypatch.undo()
     # 3 minutes at 600 W are 0.03 kWh, at 1 200 W 0.06 kWh.
-    assert first["totals"]["energy_kwh"]["value"] == pytest.approx(0.03)
+    assert first.totals.energy_kwh["value"] == pytest.approx(0.03)
     ingest(service, "job-2", lines(journal("job-2", power_w=1200.0)))
-    assert month_report(service, "2026-05")["totals"]["energy_kwh"]["value"] == pytest.approx(0.09)
+    assert month_report(service, "2026-05").totals.energy_kwh["value"] == pytest.approx(0.09)
     # Lines without a score leave the job out at once: its old figures are not the month's.
     writer = Writer("late", "n1", "job-2", t0=journal("job-2")[0].started_at)
     ingest(service, "job-2", lines([writer.interval(0, 60, 60.0, "GPU-x")]), score=False)
     found = month_report(service, "2026-05")
-    assert found["totals"]["energy_kwh"]["value"] == pytest.approx(0.03)
-    assert found["jobs_unscored"]["jobs"] == 1
+    assert found.totals.energy_kwh["value"] == pytest.approx(0.03)
+    assert found.jobs_unscored.jobs == 1
 
 
 def test_the_parts_of_a_month_are_let_go_before_those_of_the_next_are_read(light, monkeypatch):
@@ -249,4 +253,4 @@ def test_a_job_scored_while_the_only_other_is_deleted_keeps_its_month(
     goes_on.set()
     for thread in both:
         thread.join()
-    assert month_report(service, "2026-05")["totals"]["jobs"] == 1
+    assert month_report(service, "2026-05").totals.jobs == 1

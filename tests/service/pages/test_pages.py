@@ -36,7 +36,7 @@ def add(service, job_id, **about):
 
 
 def as_key(service, name, *projects):
-    key = create_key(service, name, "read", projects)["key"]
+    key = create_key(service, name, "read", projects).key
     return {"Authorization": f"Bearer {key}"}
 
 
@@ -51,8 +51,8 @@ def two(light):
 def test_a_glance_is_the_month_and_its_projects(two):
     found = month_overview(two, MAY)
     month = month_report(two, MAY)
-    assert found.sums.totals == month["totals"]
-    assert found.sums.data_quality == month["data_quality"]
+    assert found.sums.totals == month.totals
+    assert found.sums.data_quality == month.data_quality
     assert [(bar.name, bar.jobs) for bar in found.projects] == [("B", 1), ("A", 1)]
     # 600 W for 9 and 3 minutes: three times as much.
     ratio = found.projects[0].total_g["value"] / found.projects[1].total_g["value"]
@@ -67,7 +67,7 @@ def test_sums_that_jobs_have_changed_are_made_anew_where_that_is_quick(two):
     add(two, "job-C", project="A")
     assert stored_months(two, [MAY], None)[MAY].holds is False
     found = month_overview(two, MAY)
-    assert (found.sums.totals["jobs"], found.trend[-1].jobs, found.is_current) == (3, 3, True)
+    assert (found.sums.totals.jobs, found.trend[-1].jobs, found.is_current) == (3, 3, True)
     assert stored_months(two, [MAY], None)[MAY].holds is False  # reading writes nothing
 
 
@@ -76,12 +76,12 @@ def test_sums_of_many_changed_jobs_are_shown_as_stored_until_asked_for(two, clie
     add(two, "job-C", project="A")
     monkeypatch.setattr(overview, "PARTS_AT_ONCE", 1)
     found = month_overview(two, MAY)
-    assert (found.sums.totals["jobs"], found.is_current) == (2, False)
+    assert (found.sums.totals.jobs, found.is_current) == (2, False)
     assert project_bars(two, MAY, ["A"])[0]["A"].jobs == 1
     assert 'hx-trigger="load"' in page(client, f"/?month={MAY}")
     assert "3 jobs" in page(client, f"/?month={MAY}&wait=true")
     sum_month(two, MAY)
-    assert month_overview(two, MAY).sums.totals["jobs"] == 3
+    assert month_overview(two, MAY).sums.totals.jobs == 3
     with two.store.write() as session:
         session.execute(sa.delete(MonthSum))
     never = month_overview(two, MAY)
@@ -104,13 +104,13 @@ def test_projects_owners_add_up_and_a_project_without_a_job_has_no_zero(light):
     for n, user in enumerate(("ada", "bob")):
         add(light, f"job-{n}", project="A", minutes=3 * (n + 1), tags={"user": user})
     bars, is_current = project_bars(light, MAY, ["A", "B"])
-    total = month_report(light, MAY)["totals"]["total_g"]["value"]
+    total = month_report(light, MAY).totals.total_g["value"]
     assert bars["A"].total_g["value"] == pytest.approx(total)
     assert (bars["A"].jobs, bars["B"].jobs, bars["B"].total_g, is_current) == (2, 0, None, True)
 
 
 def test_the_overview_shows_a_project_s_budget_with_what_is_spent(two, client):
-    total_kg = month_report(two, MAY, "A")["totals"]["total_g"]["value"] / 1000
+    total_kg = month_report(two, MAY, "A").totals.total_g["value"] / 1000
     set_budget(two, NewBudget(project="A", limit_kg=total_kg * 4), by="test")
     text = page(client, f"/?month={MAY}&project=A")
     assert "(25 %)" in text

@@ -1,10 +1,10 @@
 """Ingest: whatever arrives, however often and in whatever order, counts once and is answered."""
 
-import json
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gramwatt.sci.journal.records import IntervalRecord, decode, encode
+from gramwatt.service.common.answers import Acknowledged
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
@@ -19,6 +20,7 @@ from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.sequences import MOST_SPANS, Arrived
 from gramwatt.service.jobs.lists import list_jobs
 from gramwatt.service.months.report import month_report
+from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval
 from tests.journals import MINUTE, journal, lines
@@ -28,12 +30,12 @@ ENERGY_KWH = 0.03
 
 
 def energy_kwh(service, job_id="job-1"):
-    return job_document(service, job_id).document["energy_kwh"]["value"]
+    return job_document(service, job_id).document.energy_kwh["value"]
 
 
 def test_a_whole_journal_is_scored_once_it_has_ended(service):
     answer = ingest(service, "job-1", lines(journal()))
-    assert answer == {
+    assert msgspec.to_builtins(answer) == {
         "accepted": 9,
         "duplicate": 0,
         "rejected": [],
@@ -42,35 +44,35 @@ def test_a_whole_journal_is_scored_once_it_has_ended(service):
         "acknowledged": [{"node": "n1", "writer": "w1", "seq": 9}],
     }
     document = job_document(service, "job-1").document
-    assert (document["state"], document["revision"], document["provisional"]) == (
+    assert (document.state, document.revision, document.provisional) == (
         "completed",
         1,
         False,
     )
-    assert document["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
-    assert [(row["unit"], row["count"]) for row in document["sci"]] == [("image", 30.0)]
+    assert document.energy_kwh["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
+    assert [(row.unit, row.count) for row in document.sci] == [("image", 30.0)]
 
 
 def test_a_job_of_unknown_energy_is_scored_and_said_to_be_missing_from_its_month_s_sums(service):
     records = [record for record in journal() if not isinstance(record, IntervalRecord)]
-    assert ingest(service, "job-1", lines(records))["rejected"] == []
+    assert ingest(service, "job-1", lines(records)).rejected == []
     document = job_document(service, "job-1").document
     unknown = ("energy_kwh", "operational_g", "total_g")
-    assert [document[name] for name in unknown] == [None, None, None]
-    assert document["embodied_g"]["value"] > 0
-    assert (document["state"], document["conformance"]) == ("completed", "not-sci")
+    assert [getattr(document, name) for name in unknown] == [None, None, None]
+    assert document.embodied_g["value"] > 0
+    assert (document.state, document.conformance) == ("completed", "not-sci")
     ingest(service, "job-2", lines(journal("job-2")))
-    totals = month_report(service, "2026-05")["totals"]
-    assert (totals["jobs"], totals["jobs_unknown"]) == (2, 1)
-    assert totals["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
+    totals = month_report(service, "2026-05").totals
+    assert (totals.jobs, totals.jobs_unknown) == (2, 1)
+    assert totals.energy_kwh["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
 
 
 def test_sending_again_changes_nothing(service):
     ingest(service, "job-1", lines(journal()))
     before = job_document(service, "job-1")
     again = ingest(service, "job-1", lines(journal()))
-    assert (again["accepted"], again["duplicate"]) == (0, 9)
-    assert again["acknowledged"] == [{"node": "n1", "writer": "w1", "seq": 9}]
+    assert (again.accepted, again.duplicate) == (0, 9)
+    assert again.acknowledged == [Acknowledged("n1", "w1", 9)]
     assert job_document(service, "job-1") == before
 
 
@@ -79,8 +81,8 @@ def test_a_bad_line_is_rejected_alone_by_its_number(service):
     foreign = encode(replace(decode(good[2]), job_id="other")).encode()
     sent = [good[0], b"{", b"", foreign, *good[1:], b'{"v":1,"type":"dance"}', b"\xff\xfe"]
     answer = ingest(service, "job-1", sent)
-    assert answer["accepted"] == 9
-    assert [(row["line"], row["code"]) for row in answer["rejected"]] == [
+    assert answer.accepted == 9
+    assert [(row.line, row.code) for row in answer.rejected] == [
         (2, "bad-json"),
         (4, "wrong-job"),
         (13, "unknown-type"),
@@ -91,9 +93,9 @@ def test_a_bad_line_is_rejected_alone_by_its_number(service):
 def test_acknowledged_is_the_end_of_what_arrived_without_a_gap(service):
     sent = lines(journal())
     first = ingest(service, "job-1", [sent[0], sent[1], sent[4]])
-    assert first["acknowledged"] == [{"node": "n1", "writer": "w1", "seq": 2}]
+    assert first.acknowledged == [Acknowledged("n1", "w1", 2)]
     second = ingest(service, "job-1", [sent[2], sent[3]])
-    assert second["acknowledged"] == [{"node": "n1", "writer": "w1", "seq": 5}]
+    assert second.acknowledged == [Acknowledged("n1", "w1", 5)]
 
 
 def test_of_several_lines_of_an_interval_the_longest_stands_whatever_the_order(service):
@@ -120,19 +122,19 @@ def test_a_job_runs_until_its_last_writer_has_ended(service):
     second = journal(node="n2", writer="w2", role="track")
     ingest(service, "job-1", lines(first))
     running = job_document(service, "job-1").document
-    assert (running["state"], running["provisional"]) == ("completed", False)
+    assert (running.state, running.provisional) == ("completed", False)
     ingest(service, "job-1", lines(second[:-1]))
     reopened = job_document(service, "job-1").document
-    assert (reopened["state"], reopened["provisional"], reopened["revision"]) == (
+    assert (reopened.state, reopened.provisional, reopened.revision) == (
         "running",
         True,
         2,
     )
     ingest(service, "job-1", lines(second[-1:]))
     final = job_document(service, "job-1").document
-    assert (final["state"], final["revision"]) == ("completed", 2)
+    assert (final.state, final.revision) == ("completed", 2)
     # Two GPUs on two nodes, 108 000 J each.
-    assert final["energy_kwh"]["value"] == pytest.approx(2 * ENERGY_KWH, rel=1e-12)
+    assert final.energy_kwh["value"] == pytest.approx(2 * ENERGY_KWH, rel=1e-12)
 
 
 def test_lines_that_come_after_the_end_make_a_new_revision(service):
@@ -140,10 +142,10 @@ def test_lines_that_come_after_the_end_make_a_new_revision(service):
     ingest(service, "job-1", [*sent[:4], sent[-1]])
     assert energy_kwh(service) == pytest.approx(ENERGY_KWH / 3, rel=1e-12)
     ingest(service, "job-1", sent)
-    assert job_document(service, "job-1").document["revision"] == 2
+    assert job_document(service, "job-1").document.revision == 2
     assert energy_kwh(service) == pytest.approx(ENERGY_KWH, rel=1e-12)
     old = job_document(service, "job-1", revision=1).document
-    assert old["energy_kwh"]["value"] == pytest.approx(ENERGY_KWH / 3, rel=1e-12)
+    assert old.energy_kwh["value"] == pytest.approx(ENERGY_KWH / 3, rel=1e-12)
 
 
 def test_a_running_job_is_scored_anew_only_after_a_while(light, clock):
@@ -160,10 +162,10 @@ def test_a_running_job_is_scored_anew_only_after_a_while(light, clock):
 def test_a_journal_without_a_job_line_is_kept_but_not_scored(light):
     sent = lines(journal())
     answer = ingest(light, "job-1", sent[1:], project="default")
-    assert answer["accepted"] == 8
+    assert answer.accepted == 8
     (job,), _ = list_jobs(light, 50, None)
     head = job.head
-    assert (head["energy_kwh"], head["total_g"], head["conformance"]) == (None, None, "not-sci")
+    assert (head.energy_kwh, head.total_g, head.conformance) == (None, None, "not-sci")
     ingest(light, "job-1", sent[:1])
     assert energy_kwh(light) == pytest.approx(ENERGY_KWH, rel=1e-12)
 
@@ -193,7 +195,7 @@ def fresh(folder: Path) -> Service:
 
 def stable(document):
     """The document without its revision number, which counts the uploads after the end."""
-    return json.dumps({**document, "revision": 0}, sort_keys=True)
+    return to_text(msgspec.structs.replace(document, revision=0))
 
 
 @settings(max_examples=10, deadline=None)
@@ -208,7 +210,7 @@ def test_any_order_and_repetition_of_uploads_gives_the_same_document(
     service = fresh(tmp_path_factory.mktemp("shuffled"))
     counted = 0
     for start, end in zip([0, *cuts], [*cuts, len(shuffled)], strict=True):
-        counted += ingest(service, "job-1", shuffled[start:end])["accepted"]
+        counted += ingest(service, "job-1", shuffled[start:end]).accepted
     assert counted == len(sent)
     assert stable(job_document(service, "job-1").document) == reference
     service.store.close()
@@ -257,17 +259,17 @@ def test_a_job_that_fell_silent_and_speaks_again_is_not_lost(service, clock):
     clock.turn(minutes=2)
     assert close_silent(service) == ["job-1"]
     lost = job_document(service, "job-1").document
-    assert (lost["state"], lost["revision"], lost["ended_at"]) == (
+    assert (lost.state, lost.revision, lost.ended_at) == (
         "lost",
         1,
         "2026-05-10T08:03:00.000000Z",
     )
-    assert "job-lost" in [notice["code"] for notice in lost["notices"]]
+    assert "job-lost" in [notice.code for notice in lost.notices]
     ingest(service, "job-1", sent[-1:])
     final = job_document(service, "job-1").document
-    assert (final["state"], final["revision"]) == ("completed", 2)
-    assert "job-lost" not in [notice["code"] for notice in final["notices"]]
-    assert timedelta(seconds=final["duration_s"]) == 3 * MINUTE
+    assert (final.state, final.revision) == ("completed", 2)
+    assert "job-lost" not in [notice.code for notice in final.notices]
+    assert timedelta(seconds=final.duration_s) == 3 * MINUTE
 
 
 @pytest.mark.parametrize("minutes", [3, 4, 85, 255, 257, 600])
@@ -291,6 +293,6 @@ def test_an_older_sqlite_takes_fewer_rows_in_a_statement(tmp_path):
         connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
 
     sent = lines(journal(minutes=600))
-    assert ingest(service, "job-1", sent)["accepted"] == len(sent)
+    assert ingest(service, "job-1", sent).accepted == len(sent)
     assert energy_kwh(service) == pytest.approx(600 * 60 * 600 / 3.6e6)
     service.store.close()

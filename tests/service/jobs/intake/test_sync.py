@@ -70,7 +70,7 @@ def test_lines_that_only_a_newer_server_reads_stay_spooled_and_the_others_are_st
         )
         assert {path.name: path.read_bytes() for path in folder.glob("*.jsonl")} == before
     # 3 minutes at 600 W are 108 kJ.
-    energy = job_document(light, "job-1").document["energy_kwh"]["value"]
+    energy = job_document(light, "job-1").document.energy_kwh["value"]
     assert energy == pytest.approx(0.03, rel=1e-12)
 
 
@@ -86,7 +86,7 @@ def test_many_refused_lines_are_counted_and_their_journal_is_kept(light, address
 
 
 def test_a_job_with_a_key_that_may_only_send_is_sent_without_a_complaint(light, address, tmp_path):
-    made = create_key(light, "ci", "ingest", ["vision"])["key"]
+    made = create_key(light, "ci", "ingest", ["vision"]).key
     summary = tmp_path / "summary.json"
     environ = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     environ |= {"GRAMWATT_HOME": str(tmp_path / "sender"), "GRAMWATT_SERVER": address}
@@ -99,8 +99,8 @@ def test_a_job_with_a_key_that_may_only_send_is_sent_without_a_complaint(light, 
 
     plain = run("only-sent")
     assert (plain.returncode, len(plain.stderr.splitlines())) == (0, 1), plain.stderr
-    assert job_document(light, "only-sent").document["state"] == "completed"
-    assert {row["action"] for row in audit_page(light, 50, None)["entries"]} == {"key-created"}
+    assert job_document(light, "only-sent").document.state == "completed"
+    assert {row.action for row in audit_page(light, 50, None).entries} == {"key-created"}
     asked = run("asked-for", "--json-summary", str(summary))
     assert (asked.returncode, summary.exists()) == (0, False)
     assert "does not show the score to this key (403); one of scope read may" in asked.stderr

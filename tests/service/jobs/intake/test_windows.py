@@ -20,20 +20,20 @@ def test_a_window_is_stored_scored_and_adds_nothing_to_r(service):
     ingest(service, "job-1", lines(journal()))
     plain = job_document(service, "job-1").document
     answer = ingest(service, "job-2", lines(with_window(journal("job-2"))))
-    assert (answer["rejected"], answer["duplicate"]) == ([], 0)
+    assert (answer.rejected, answer.duplicate) == ([], 0)
     found = job_document(service, "job-2").document
-    assert found["sci"] == plain["sci"]
-    assert found["energy_kwh"]["value"] == plain["energy_kwh"]["value"]
-    (row,) = found["windows"]
+    assert found.sci == plain.sci
+    assert found.energy_kwh["value"] == plain.energy_kwh["value"]
+    (row,) = found.windows
     # a minute of 600 W
-    assert (row["name"], row["counts"]) == ("epoch-1", {"image": 12.0})
-    assert row["energy_j"]["value"] == pytest.approx(36_000)
-    assert row["energy_j_per_unit"]["image"]["value"] == pytest.approx(3_000)
-    assert plain["windows"] == []
+    assert (row.name, row.counts) == ("epoch-1", {"image": 12.0})
+    assert row.energy_j["value"] == pytest.approx(36_000)
+    assert row.energy_j_per_unit["image"]["value"] == pytest.approx(3_000)
+    assert plain.windows == []
 
 
 def test_a_window_sent_again_is_one(service):
     sent = lines(with_window(journal()))
     ingest(service, "job-1", sent)
-    assert ingest(service, "job-1", sent)["accepted"] == 0
-    assert len(job_document(service, "job-1").document["windows"]) == 1
+    assert ingest(service, "job-1", sent).accepted == 0
+    assert len(job_document(service, "job-1").document.windows) == 1
