@@ -79,9 +79,9 @@ def test_the_product_goes_on_with_copied_jobs(service):
     _, changed = rescore(service, COPY, "test")
     assert not changed
     one = sum(row["energy_j"] for row in rows_of(service, COPY)["Interval"]) / 3.6e6
-    totals = month_report(service, "2026-06")["totals"]
-    assert totals["jobs"] == 4
-    assert totals["energy_kwh"]["value"] == pytest.approx(4 * one, rel=1e-12)
+    totals = month_report(service, "2026-06").totals
+    assert totals.jobs == 4
+    assert totals.energy_kwh["value"] == pytest.approx(4 * one, rel=1e-12)
     new = scale.ingested(service, 8, START)  # with a key that no copy has
-    assert month_report(service, "2026-06")["totals"]["jobs"] == 5
+    assert month_report(service, "2026-06").totals.jobs == 5
     assert rows_of(service, new)["Job"][0]["revision"] == 1

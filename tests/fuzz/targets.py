@@ -82,7 +82,7 @@ class Stores:
         """A client of its app with a key of every project."""
         service = self.service()
         if self._client is None:
-            key = create_key(service, "fuzz", "admin")["key"]
+            key = create_key(service, "fuzz", "admin").key
             self._client = create_app(service=service).test_client()
             self._client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {key}"
         return self._client
@@ -211,7 +211,7 @@ def _emissions(stores: Stores, content: bytes) -> None:
     path.write_bytes(content)
     with suppress(emissions_csv.NotCodecarbonError):
         answer = emissions_csv.import_csv(service, path, UTC)
-        for job_id in answer["imported"]:
+        for job_id in answer.imported:
             with suppress(GramwattError):
                 job_document(service, job_id)
 

@@ -29,7 +29,7 @@ from tests.test_docs import blocks
 
 @pytest.fixture
 def client(light) -> Iterator[Client]:
-    key = create_key(light, "tool", "admin")["key"]
+    key = create_key(light, "tool", "admin").key
     with listening(create_app(light)) as url, Client(url, key, timeout_s=20) as found:
         yield found
 
@@ -117,7 +117,7 @@ def test_errors_carry_the_problem_document(client, light):
         client.rescore("job-2")
     with pytest.raises(UnavailableError, match="still runs after"):
         client.wait("job-2", timeout_s=0)
-    weak = create_key(light, "weak", "ingest")["key"]
+    weak = create_key(light, "weak", "ingest").key
     with pytest.raises(NotAllowedError) as refused:
         Client(client.url, weak).months("2026-06")
     assert refused.value.status == 403

@@ -206,9 +206,7 @@ class taken_away:  # noqa: N801  # reads as a word
 
 def test_a_key_that_was_let_in_to_metrics_is_while_the_database_is_away(light, monkeypatch):
     app = create_app(service=light)
-    keys = {
-        name: create_key(light, name, "read")["key"] for name in ("prometheus", "new", "revoked")
-    }
+    keys = {name: create_key(light, name, "read").key for name in ("prometheus", "new", "revoked")}
     shown = {name: {"Authorization": f"Bearer {key}"} for name, key in keys.items()}
     client = app.test_client()
     for name in ("prometheus", "revoked"):
@@ -238,11 +236,11 @@ def test_metrics_tell_what_the_store_holds(service, clock):
     runs.end(service, runs.begin(service, "backup", "h:1"), "disk full")
     client = create_app(service=service).test_client()
     found = samples(client.get("/metrics").get_data(as_text=True))
-    total = job_document(service, "job-1").document["total_g"]
+    total = job_document(service, "job-1").document.total_g
     for bound in ("value", "low", "high"):
         labels = (("bound", bound), ("project", "vision"))
         assert found["gramwatt_project_month_co2e_grams", labels] == pytest.approx(total[bound])
-    energy_kwh = job_document(service, "job-1").document["energy_kwh"]["value"]
+    energy_kwh = job_document(service, "job-1").document.energy_kwh["value"]
     joules = found["gramwatt_project_energy_joules_total", (("project", "vision"),)]
     assert joules == pytest.approx(3.6e6 * energy_kwh)
     assert found["gramwatt_ingest_lag_seconds", ()] == 90

@@ -101,13 +101,13 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_suggestions(
 
     catalog = Catalog.with_overlay(PART)
     document = score(rig.merged(), ScoreContext(catalog, AnnualIntensity(catalog)))
-    (part,) = [d for d in document["devices"] if d["class"] == "accelerator"]
-    assert part["hardware"] == "acme-x1"
-    assert document["energy_kwh"] is not None
-    assert document["energy_kwh"]["value"] * 3.6e6 > 200 * 60  # the host comes on top
+    (part,) = [d for d in document.devices if d.device_class == "accelerator"]
+    assert part.hardware == "acme-x1"
+    assert document.energy_kwh is not None
+    assert document.energy_kwh["value"] * 3.6e6 > 200 * 60  # the host comes on top
     answer = for_job(document, catalog)
-    assert answer["estimate"] is not None
-    assert answer["estimate"]["total_g"] is not None
+    assert answer.estimate is not None
+    assert answer.estimate.total_g is not None
 
 
 def test_doctor_and_the_ranks_of_a_job_know_a_made_up_vendor(place: Place) -> None:

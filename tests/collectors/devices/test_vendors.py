@@ -516,13 +516,13 @@ def test_the_score_of_a_gaudi_job_knows_the_part_and_its_energy(tmp_path: Path) 
     rig = VendorRig(tmp_path, lambda rig: [Pyhlml(lambda: FakeHlml(rig))], gpu(SQUARE))
     exact_j = measured(rig)
     doc = document(rig)
-    part = next(device for device in doc["devices"] if device["class"] == "accelerator")
-    assert part["hardware"] == "intel-gaudi2"
-    assert part["energy_j"] is not None
-    assert part["energy_j"]["kind"] in ("measured", "estimated")  # estimated: the first moments
-    assert part["energy_j"]["value"] == pytest.approx(exact_j, rel=0.003)
-    assert doc["energy_kwh"] is not None
-    assert doc["energy_kwh"]["value"] * 3.6e6 > exact_j  # the host comes on top
+    part = next(device for device in doc.devices if device.device_class == "accelerator")
+    assert part.hardware == "intel-gaudi2"
+    assert part.energy_j is not None
+    assert part.energy_j["kind"] in ("measured", "estimated")  # estimated: the first moments
+    assert part.energy_j["value"] == pytest.approx(exact_j, rel=0.003)
+    assert doc.energy_kwh is not None
+    assert doc.energy_kwh["value"] * 3.6e6 > exact_j  # the host comes on top
 
 
 def test_a_module_has_no_host_on_top(tmp_path: Path) -> None:
@@ -531,7 +531,7 @@ def test_a_module_has_no_host_on_top(tmp_path: Path) -> None:
     ]
     rig = VendorRig(tmp_path, make)
     measured(rig, 50.0)
-    energy = document(rig)["energy_kwh"]
+    energy = document(rig).energy_kwh
     assert energy is not None
     assert energy["value"] * 3.6e6 == pytest.approx(20.0 * 50, rel=1e-3)
 
@@ -547,5 +547,5 @@ def test_a_device_that_cannot_be_read_makes_the_whole_energy_unknown(
     rig = VendorRig(tmp_path / "home", lambda _: [port])
     measured(rig, 20.0)
     doc = document(rig)
-    assert (doc["energy_kwh"], doc["total_g"], doc["conformance"]) == (None, None, "not-sci")
-    assert "energy-unmeasured" in [notice["code"] for notice in doc["notices"]]
+    assert (doc.energy_kwh, doc.total_g, doc.conformance) == (None, None, "not-sci")
+    assert "energy-unmeasured" in [notice.code for notice in doc.notices]

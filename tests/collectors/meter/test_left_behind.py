@@ -144,7 +144,7 @@ def test_gpus_that_never_answer_make_the_energy_unknown(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], env=environ(home, spec), check=True)
     catalog = load_catalog()
     document = score(only_job(home), ScoreContext(catalog, AnnualIntensity(catalog)))
-    [row] = [row for row in document["devices"] if row["class"] == "gpu"]
-    assert row["energy_j"] is None
-    assert document["energy_kwh"] is None
-    assert document["conformance"] == "not-sci"
+    [row] = [row for row in document.devices if row.device_class == "gpu"]
+    assert row.energy_j is None
+    assert document.energy_kwh is None
+    assert document.conformance == "not-sci"

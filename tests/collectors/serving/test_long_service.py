@@ -101,8 +101,8 @@ def start(rig: Rig) -> JobMeter:
 
 
 def rows(document: JobDoc) -> list[ServiceRowDoc]:
-    assert document["service"] is not None
-    return document["service"]["days"]
+    assert document.service is not None
+    return document.service.days
 
 
 def known(figure: QuantityDoc | None) -> float:
@@ -111,81 +111,81 @@ def known(figure: QuantityDoc | None) -> float:
 
 
 def parts(row: ServiceRowDoc) -> dict[str, float]:
-    return {part["part"]: known(part["energy_j"]) for part in row["parts"]}
+    return {part.part: known(part.energy_j) for part in row.parts}
 
 
 def test_no_token_is_counted_twice_and_lost_is_what_a_death_takes(served: Served) -> None:
-    counts = {row["unit"]: row["count"] for row in served.final["sci"]}
+    counts = {row.unit: row.count for row in served.final.sci}
     done = TOKENS_PER_S * served.server.work_s(DAYS * DAY_S)
     lost = done - counts["token"]
     # Each death of the server takes what it did since its last reading, 100 s before at most here.
     assert 0 <= lost <= served.deaths * 100 * TOKENS_PER_S
     assert lost < 1e-3 * done
-    assert sum(row["counts"]["token"] for row in rows(served.final)) == pytest.approx(
+    assert sum(row.counts["token"] for row in rows(served.final)) == pytest.approx(
         counts["token"], rel=1e-9
     )
-    said = [n["message"] for n in served.final["notices"] if n["code"] == "server-counts"]
+    said = [n.message for n in served.final.notices if n.code == "server-counts"]
     assert len(said) == 2  # each once, though the meter that said it was killed
     assert "was running before" in said[1]  # its first reading is 100 s after the job's begin here
     assert "restarted its counters" in said[0]
 
 
 def test_no_joule_is_lost_and_the_parts_add_up_to_the_devices_energy(served: Served) -> None:
-    total = served.final["service"]
+    total = served.final.service
     assert total is not None
     truth_j = served.rig.truth_j(1_000 * NS_PER_S, (1_000 + DAYS * DAY_S) * NS_PER_S)
-    own = [d for d in served.final["devices"] if d["class"] == "gpu"]
-    assert sum(known(d["energy_j"]) for d in own) == pytest.approx(truth_j, rel=1e-3)
-    whole_j = known(served.final["energy_kwh"]) * 3.6e6
-    for row in [total["total"], *total["days"], *total["hours"]]:
-        assert sum(parts(row).values()) == pytest.approx(known(row["energy_j"]), rel=1e-3)
-        carbon = sum(known(part["total_g"]) for part in row["parts"])
-        assert carbon == pytest.approx(known(row["total_g"]), rel=1e-3)
-    assert known(total["total"]["energy_j"]) == pytest.approx(whole_j, rel=1e-6)
-    assert sum(known(row["energy_j"]) for row in total["days"]) == pytest.approx(whole_j, rel=1e-6)
+    own = [d for d in served.final.devices if d.device_class == "gpu"]
+    assert sum(known(d.energy_j) for d in own) == pytest.approx(truth_j, rel=1e-3)
+    whole_j = known(served.final.energy_kwh) * 3.6e6
+    for row in [total.total, *total.days, *total.hours]:
+        assert sum(parts(row).values()) == pytest.approx(known(row.energy_j), rel=1e-3)
+        carbon = sum(known(part.total_g) for part in row.parts)
+        assert carbon == pytest.approx(known(row.total_g), rel=1e-3)
+    assert known(total.total.energy_j) == pytest.approx(whole_j, rel=1e-6)
+    assert sum(known(row.energy_j) for row in total.days) == pytest.approx(whole_j, rel=1e-6)
 
 
 def test_parts_are_those_of_the_script_and_within_their_ranges(served: Served) -> None:
-    total = served.final["service"]
+    total = served.final.service
     assert total is not None
-    found = {part["part"]: part for part in total["total"]["parts"]}
+    found = {part.part: part for part in total.total.parts}
     work_s = DAYS * 24 * WORKS_S
-    host_w = (known(total["total"]["energy_j"]) - _gpu_j(served)) / (DAYS * DAY_S)
+    host_w = (known(total.total.energy_j) - _gpu_j(served)) / (DAYS * DAY_S)
     work_j = work_s * (WORK_W + host_w)
-    assert parts(total["total"])["prefill"] == pytest.approx(PREFILL_SHARE * work_j, rel=0.01)
-    assert parts(total["total"])["decode"] == pytest.approx((1 - PREFILL_SHARE) * work_j, rel=0.01)
+    assert parts(total.total)["prefill"] == pytest.approx(PREFILL_SHARE * work_j, rel=0.01)
+    assert parts(total.total)["decode"] == pytest.approx((1 - PREFILL_SHARE) * work_j, rel=0.01)
     idle_j = (DAYS * DAY_S - work_s) * (IDLE_W + host_w)
-    assert parts(total["total"])["idle"] == pytest.approx(idle_j, rel=0.01)
-    kinds = {name: part["energy_j"]["kind"] for name, part in found.items() if part["energy_j"]}
+    assert parts(total.total)["idle"] == pytest.approx(idle_j, rel=0.01)
+    kinds = {name: part.energy_j["kind"] for name, part in found.items() if part.energy_j}
     assert kinds == dict.fromkeys(["prefill", "decode", "idle"], "estimated")
     for part in found.values():
-        figure = part["energy_j"]
+        figure = part.energy_j
         assert figure is not None
         assert figure["low"] < figure["value"] < figure["high"]
-    per_token = found["prefill"]["energy_j_per_token"]
-    tokens = found["prefill"]["tokens"]
+    per_token = found["prefill"].energy_j_per_token
+    tokens = found["prefill"].tokens
     assert tokens == pytest.approx(PROMPT_PER_S * served.server.work_s(DAYS * DAY_S), rel=2e-3)
-    assert known(per_token) == pytest.approx(known(found["prefill"]["energy_j"]) / tokens, rel=1e-3)
+    assert known(per_token) == pytest.approx(known(found["prefill"].energy_j) / tokens, rel=1e-3)
 
 
 def _gpu_j(served: Served) -> float:
-    own = [d for d in served.final["devices"] if d["class"] == "gpu"]
-    return sum(known(d["energy_j"]) for d in own)
+    own = [d for d in served.final.devices if d.device_class == "gpu"]
+    return sum(known(d.energy_j) for d in own)
 
 
 def test_a_day_that_is_over_stays_as_it_was_while_the_service_runs(served: Served) -> None:
     before, after = rows(served.early), rows(served.final)
-    assert served.early["state"] == "running"
-    assert [row["closed"] for row in before] == [True] * EARLY_DAYS + [False]
+    assert served.early.state == "running"
+    assert [row.closed for row in before] == [True] * EARLY_DAYS + [False]
     assert len(after) == DAYS
     for early, final in zip(before[:EARLY_DAYS], after, strict=False):
-        assert early["day"] == final["day"]
-        assert early["counts"] == pytest.approx(final["counts"], rel=1e-9)
-        assert early["known_s"] == pytest.approx(final["known_s"], rel=1e-9)
-        assert known(early["energy_j"]) == pytest.approx(known(final["energy_j"]), rel=1e-9)
-        assert known(early["total_g"]) == pytest.approx(known(final["total_g"]), rel=1e-9)
+        assert early.day == final.day
+        assert early.counts == pytest.approx(final.counts, rel=1e-9)
+        assert early.known_s == pytest.approx(final.known_s, rel=1e-9)
+        assert known(early.energy_j) == pytest.approx(known(final.energy_j), rel=1e-9)
+        assert known(early.total_g) == pytest.approx(known(final.total_g), rel=1e-9)
         assert parts(early) == pytest.approx(parts(final), rel=1e-9)
-    months = [day["day"][:7] for day in served.final["days"]]
+    months = [day.day[:7] for day in served.final.days]
     assert months.count("2023-11") == min(DAYS, 16)
 
 

@@ -87,14 +87,14 @@ def test_a_text_that_is_no_key_is_refused(client, shown):
 
 
 def test_a_key_with_another_secret_is_refused(client, light):
-    made = create_key(light, "ci", "read")["key"]
+    made = create_key(light, "ci", "read").key
     wrong = made[:-1] + ("A" if made[-1] != "A" else "B")
     assert client.get("/v1/jobs", headers={"Authorization": f"Bearer {made}"}).status_code == 200
     assert client.get("/v1/jobs", headers={"Authorization": f"Bearer {wrong}"}).status_code == 401
 
 
 def test_the_store_keeps_no_key(client, light):
-    made = create_key(light, "ci", "read")["key"]
+    made = create_key(light, "ci", "read").key
     with light.store.read() as session:
         (row,) = session.scalars(sa.select(ApiKey).where(ApiKey.name == "ci"))
     kept = " ".join(str(getattr(row, column.name)) for column in ApiKey.__table__.c)
@@ -308,7 +308,7 @@ def test_a_later_key_of_the_same_name_gets_nothing_kept_for_the_first(client, tw
     assert changed.status_code == 200
     waiting = journal("later", project="A")[1:]
     assert send(client, "later", waiting, first).json["accepted"] == len(waiting)
-    rotated = rotate_key(two, "ci", timedelta(hours=1))["key"]
+    rotated = rotate_key(two, "ci", timedelta(hours=1)).key
     again = {"Authorization": f"Bearer {rotated}"} | say
     assert client.patch("/v1/jobs/job-A", json={"name": "n"}, headers=again).data == changed.data
     revoke_key(two, "ci")
@@ -445,8 +445,8 @@ def test_old_entries_of_the_audit_log_are_deleted_and_that_is_an_entry(service, 
     kept_90_days = Service(replace(service.config, keep_audit=timedelta(days=90)), service.store)
     assert (delete_old_audit(service), delete_old_audit(kept_90_days)) == (0, 1)
     assert delete_old_audit(kept_90_days) == 0
-    entries = audit_page(service, 10, None)["entries"]
-    assert [(e["actor"], e["action"], e["subject"]) for e in entries] == [
+    entries = audit_page(service, 10, None).entries
+    assert [(e.actor, e.action, e.subject) for e in entries] == [
         ("retention", "audit-deleted", "1 entries before 2026-06-03T12:00:00.000000Z"),
         ("gramwatt", "key-created", "new (read)"),
     ]

@@ -146,7 +146,7 @@ def test_every_route_has_a_rule_here(app):
 @pytest.mark.parametrize("scope", ["ingest", "metrics", "read", "admin"])
 def test_who_may_call_each_route_and_what_they_learn(app, light, scope, project):
     projects = [project] if project else []
-    key = {"Authorization": f"Bearer {create_key(light, 'k', scope, projects)['key']}"}
+    key = {"Authorization": f"Bearer {create_key(light, 'k', scope, projects).key}"}
     client, wrong, told = app.test_client(), {}, {}
     # What changes something comes last: it may make a job of both names.
     for operation in sorted(NEEDED, key=lambda one: (not one.startswith("GET"), one)):
@@ -174,7 +174,7 @@ def test_who_may_call_each_route_and_what_they_learn(app, light, scope, project)
 
 def test_a_session_of_one_project_sees_what_a_key_of_it_sees(app, light):
     cookie = open_session(light, Caller("ada", scope="read", projects=frozenset({"team-alpha"})))
-    key = create_key(light, "k", "read", ["team-alpha"])["key"]
+    key = create_key(light, "k", "read", ["team-alpha"]).key
     browser, nobody = app.test_client(), app.test_client()
     browser.set_cookie("gramwatt-session", cookie)
     for operation in NEEDED:

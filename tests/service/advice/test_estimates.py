@@ -124,7 +124,7 @@ def test_the_overlay_of_a_service(tmp_path: Path) -> None:
         writer.interval(0, 60, 4_000),
         writer.end(60),
     ]
-    assert "+overlay." in score_records(service, records, 1)["method"]["catalog_version"]
+    assert "+overlay." in score_records(service, records, 1).method.catalog_version
     service.store.close()
     file.write_text("[hardware.nvidia-l4]\n")
     with pytest.raises(OverlayError, match="needs source"):

@@ -60,9 +60,9 @@ def test_a_stored_job_gets_suggestions_and_teaches(client: FlaskClient, light: S
     assert "keep" in actions
     [row] = rows_of_own_jobs(light)
     # 30 images in three minutes at 600 W.
-    assert (row["hardware"], row["unit"]) == ("nvidia-h100-sxm5-80", "image")
-    assert row["units_per_s"] == pytest.approx(30 / 180)
-    assert row["power_w"] == pytest.approx(600)
+    assert (row.hardware, row.unit) == ("nvidia-h100-sxm5-80", "image")
+    assert row.units_per_s == pytest.approx(30 / 180)
+    assert row.power_w == pytest.approx(600)
 
 
 def test_a_job_that_was_run_often_gets_kilograms_a_year(client: FlaskClient) -> None:

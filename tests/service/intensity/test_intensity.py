@@ -297,8 +297,8 @@ def test_a_job_without_a_reading_has_the_zones_intensity_and_no_energy(client, l
 def test_importing_again_changes_nothing(light, tmp_path):
     path = write(tmp_path / "de.csv", list(range(100, 148)))
     first = imported(light, path, "de")
-    assert (first["zone"], first["points"], first["days"], first["days_new"]) == ("DE", 48, 2, 2)
-    assert imported(light, path, "DE")["days_new"] == 0
+    assert (first.zone, first.points, first.days, first.days_new) == ("DE", 48, 2, 2)
+    assert imported(light, path, "DE").days_new == 0
 
 
 @pytest.mark.parametrize(

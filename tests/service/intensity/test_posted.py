@@ -34,7 +34,7 @@ def test_points_that_are_sent_make_scores(client, light):
     assert client.post("/v1/intensity", json=body(points(*[100.0] * 23))).json["days_new"] == 0
     ingest(light, "job-1", lines(journal(zone="FR")))
     document = job_document(light, "job-1").document
-    found = document["method"]["intensity_g_per_kwh"]
+    found = document.method.intensity_g_per_kwh
     assert found["value"] == pytest.approx(100)
     assert "our utility" in found["source"]
     entry = client.get("/v1/audit").json["entries"][0]
@@ -91,7 +91,7 @@ def test_what_is_no_import_is_refused(client, change, status):
     ("scope", "projects"), [("read", ()), ("ingest", ()), ("admin", ("vision",))]
 )
 def test_only_an_admin_of_every_project_imports(client, light, scope, projects):
-    key = create_key(light, "k", scope, projects)["key"]
+    key = create_key(light, "k", scope, projects).key
     shown = {"Authorization": f"Bearer {key}"}
     answer = client.post("/v1/intensity", json=body(points(1.0)), headers=shown)
     assert answer.status_code == 403

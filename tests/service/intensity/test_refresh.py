@@ -342,5 +342,5 @@ def test_what_was_used_for_each_hour_is_listed(light, clock, local):
     from gramwatt.service.cli.explain import explain
     from gramwatt.service.jobs.documents import job_document
 
-    text = explain(job_document(live, "job-1").document, "intensity_g_per_kwh")["text"]
+    text = explain(job_document(live, "job-1").document, "intensity_g_per_kwh").text
     assert "DE  2026-01-05 11:00 to 2026-01-05 12:00 UTC  estimated  310 g/kWh  1 kWh" in text

@@ -69,7 +69,7 @@ def stored(service: Service, job_id: str) -> list[AnyRecord]:
 
 
 def jobs(service: Service, answer: ImportAnswer) -> dict[str, MergedJob]:
-    found = [merge(stored(service, name)) for name in answer["imported"]]
+    found = [merge(stored(service, name)) for name in answer.imported]
     return {job.head.name: job for job in found}
 
 
@@ -93,14 +93,14 @@ def test_a_pods_board_is_measured_and_what_nobody_has_is_left_out(
     (cut,) = [text for text in job.head.notices if text.startswith("meter-gap")]
     assert f"{WATTS * 15:.3g} J are half of" in cut
     assert cut.endswith(f"it is 0 to {WATTS * 30:.3g} J.")
-    assert answer["nobody_j"] == pytest.approx(WATTS * (3000 - 1800))
+    assert answer.nobody_j == pytest.approx(WATTS * (3000 - 1800))
     head, (device,) = job.head, job.devices
     assert (head.reporter, head.project, head.zone) == ("prometheus", "team-a", "FR")
     assert head.tags == {"namespace": "team-a", "pod_name": "train-0"}
     assert (device.record.name, device.record.share) == ("NVIDIA H100", 1.0)
     assert device.record.update_period_s == 15
-    document = job_document(light, answer["imported"][0]).document
-    assert document["energy_kwh"]["value"] == pytest.approx(WATTS * 1800 / 3.6e6)
+    document = job_document(light, answer.imported[0]).document
+    assert document.energy_kwh["value"] == pytest.approx(WATTS * 1800 / 3.6e6)
 
 
 def test_importing_again_changes_nothing_and_a_longer_span_adds(
@@ -110,9 +110,9 @@ def test_importing_again_changes_nothing_and_a_longer_span_adds(
     first = load(light, prometheus, tmp_path, 2000)
     assert energy_j(jobs(light, first)["train-0"]) == pytest.approx(WATTS * 2100)
     again = load(light, prometheus, tmp_path, 2000)
-    assert (again["imported"], again["duplicate"]) == ([], 1)
+    assert (again.imported, again.duplicate) == ([], 1)
     longer = load(light, prometheus, tmp_path, 7200)
-    assert longer["imported"] == first["imported"]
+    assert longer.imported == first.imported
     job = jobs(light, longer)["train-0"]
     assert energy_j(job) == pytest.approx(WATTS * 7005)
     assert [query for query in prometheus.asked if ENERGY in query][-2:] == [f"{ENERGY}[3600s]"] * 2
@@ -129,7 +129,7 @@ def test_slices_repeat_the_boards_counter_and_have_their_part_of_it(
     assert energy_j(found["a"], "attributed") == pytest.approx(WATTS * 3000 * 3 / 7)
     assert energy_j(found["b"]) == pytest.approx(WATTS * 3000 / 7)
     assert found["a"].devices[0].record.share == pytest.approx(3 / 7)
-    assert answer["nobody_j"] == pytest.approx(WATTS * 3000 * 3 / 7)
+    assert answer.nobody_j == pytest.approx(WATTS * 3000 * 3 / 7)
 
 
 def test_tenants_of_one_board_have_equal_parts(
@@ -221,9 +221,9 @@ def test_a_gap_of_one_of_a_jobs_pods_loses_no_energy_of_the_others(
         values = {BEGIN + t: 40.0 * t for span in spans for t in span}
         prometheus.add("kepler_pod_cpu_joules_total", {**pod, "zone": "package"}, values)
     answer = load(light, prometheus, tmp_path, 7200, text="[[job]]\nby = ['namespace']")
-    document = job_document(light, answer["imported"][0]).document
-    assert document["energy_kwh"]["value"] * 3.6e6 == pytest.approx(2 * 40 * 7200)
-    assert "clock-set-back" not in {notice["code"] for notice in document["notices"]}
+    document = job_document(light, answer.imported[0]).document
+    assert document.energy_kwh["value"] * 3.6e6 == pytest.approx(2 * 40 * 7200)
+    assert "clock-set-back" not in {notice.code for notice in document.notices}
 
 
 def test_what_a_meter_measured_counts_there(
@@ -231,18 +231,18 @@ def test_what_a_meter_measured_counts_there(
 ) -> None:
     prometheus.add(ENERGY, labels("a"), counter(0, 3600))
     answer = load(light, prometheus, tmp_path)
-    mine = stored(light, answer["imported"][0])
+    mine = stored(light, answer.imported[0])
     kept = [record for record in mine if getattr(record, "device_id", BOARD) == BOARD]
     for record in kept:
         record.job_id, record.node, record.writer = "own", "n-own", "w"
         if hasattr(record, "reporter"):
             record.reporter = None
     ingest(light, "own", [encode(record).encode() for record in kept])
-    names = ("own", answer["imported"][0])
+    names = ("own", answer.imported[0])
     own, theirs = (job_document(light, name).document for name in names)
-    assert own["energy_kwh"]["value"] == pytest.approx(WATTS / 1000, rel=1e-3)
-    assert theirs["energy_kwh"] is None or theirs["energy_kwh"]["value"] == 0
-    assert "counted-elsewhere" in {notice["code"] for notice in theirs["notices"]}
+    assert own.energy_kwh["value"] == pytest.approx(WATTS / 1000, rel=1e-3)
+    assert theirs.energy_kwh is None or theirs.energy_kwh["value"] == 0
+    assert "counted-elsewhere" in {notice.code for notice in theirs.notices}
 
 
 def test_a_scrapes_own_names_give_way_to_the_exporters() -> None:

@@ -59,7 +59,7 @@ def test_a_database_without_an_encoding_holds_every_text(postgres_server, clock,
     service = Service(ServiceConfig(home=tmp_path, database_url="", clock=clock), store)
     ingest(service, "job-1", lines(journal(name="Zürich 日本")))
     (job,), _ = list_jobs(service, 50, None, name="Zürich 日本")
-    assert job.head["name"] == "Zürich 日本"
+    assert job.head.name == "Zürich 日本"
     store.close()
 
 

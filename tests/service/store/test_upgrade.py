@@ -59,9 +59,9 @@ def test_a_preview_says_what_new_factors_will_change_and_writes_nothing(service,
     total = 0.0
     for row in found["changed"]:
         after = job_document(service, row["job_id"]).document
-        assert after["revision"] == 2
-        assert row["new_g"] == after["total_g"]
-        assert row["old_g"] == before["total_g"]
+        assert after.revision == 2
+        assert row["new_g"] == after.total_g
+        assert row["old_g"] == before.total_g
         total += row["new_g"]["value"] - row["old_g"]["value"]
     assert says == f"2 of 2 scores would change, by {total:+.6g} g in all"
 
@@ -91,4 +91,4 @@ def test_the_way_back_from_an_upgrade_loses_nothing(light, tmp_path):
     assert (code, err) == (0, "")
     with back(new_url, light) as service:
         assert job_document(service, "job-1").document == before
-        assert job_document(service, "job-2").document["total_g"] == before["total_g"]
+        assert job_document(service, "job-2").document.total_g == before.total_g

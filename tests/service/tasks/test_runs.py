@@ -41,12 +41,12 @@ def test_every_run_is_recorded_with_its_outcome_and_error(service, clock):
     assert scheduler.run("good")
     assert scheduler.run("bad")
     scheduler.stop()
-    found = runs.schedules(service)["runs"]
-    assert [(run["task"], run["outcome"], run["error"]) for run in found] == [
+    found = runs.schedules(service).runs
+    assert [(run.task, run.outcome, run.error) for run in found] == [
         ("bad", "failed", "RuntimeError; see the log of this server"),
         ("good", "done", None),
     ]
-    assert (found[1]["started_at"], found[1]["ended_at"]) == (
+    assert (found[1].started_at, found[1].ended_at) == (
         "2026-06-02T12:00:00.000000Z",
         "2026-06-02T12:00:03.000000Z",
     )
@@ -67,8 +67,8 @@ def test_a_run_whose_process_died_is_called_interrupted_by_the_next_leader(light
     key = runs.begin(light, "retention", "h:1")
     runs.interrupt(light)
     runs.end(light, key, None)  # the process was only stopped and wakes up
-    (run,) = runs.schedules(light)["runs"]
-    assert (run["outcome"], run["ended_at"]) == ("interrupted", None)
+    (run,) = runs.schedules(light).runs
+    assert (run.outcome, run.ended_at) == ("interrupted", None)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_run_of_a_clock_that_was_ahead_is_due_now(light, clock):
 
 
 def test_what_was_kept_while_the_clock_was_ahead_holds_nothing_up(service, clock):
-    key = create_key(service, "k", "read")["key"]
+    key = create_key(service, "k", "read").key
     caller = Caller("ada", credential="c")
 
     def once():
@@ -192,7 +192,7 @@ def test_what_was_kept_while_the_clock_was_ahead_holds_nothing_up(service, clock
     assert sessions.caller_of(service, cookie, "local") is None
     assert once() != before
     authenticate(service, key, "local")
-    assert list_keys(service)["keys"][0]["last_used_at"].startswith("2026-06-02")
+    assert list_keys(service).keys[0].last_used_at.startswith("2026-06-02")
 
 
 def test_a_lease_of_a_clock_that_was_ahead_holds_nobody_off(new_postgres):

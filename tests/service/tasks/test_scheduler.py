@@ -114,11 +114,11 @@ def test_the_scheduler_closes_a_silent_job_by_its_own_clock(service, clock):
     scheduler = Scheduler(service)
     clock.turn(minutes=14)
     scheduler.run("close-silent")
-    assert job_document(service, "job-1").document["state"] == "running"
+    assert job_document(service, "job-1").document.state == "running"
     clock.turn(minutes=1)
     scheduler.run("close-silent")
     document = job_document(service, "job-1").document
-    assert (document["state"], document["revision"]) == ("lost", 1)
+    assert (document.state, document.revision) == ("lost", 1)
     scheduler.stop()
 
 
@@ -146,7 +146,7 @@ def test_reports_of_ended_months_are_made_once_and_again_when_a_score_changes(se
     scheduler.run("monthly-reports")
     assert kept(service) == ["2026-04", "2026-05"]
     first = month_report(service, "2026-05")
-    assert (first["complete"], first["totals"]["jobs"], first["previous"]["jobs"]) == (True, 1, 1)
+    assert (first.complete, first.totals.jobs, first.previous.jobs) == (True, 1, 1)
     clock.turn(hours=1)
     longer_lived = Service(replace(service.config, lifetime_years=5.0), service.store)
     rescore(longer_lived, "job-1", "test")
