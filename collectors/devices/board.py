@@ -185,7 +185,7 @@ class DevicePort:
     """What is imported, as notices name it; empty for a source that reads files only."""
     device_class = "accelerator"
     native = False
-    """Whether its library is native code, which may crash the process that asks it (`trial`)."""
+    """Whether its library is native code, which may crash the process that asks it (`library`)."""
     sampled_kind = "integrated"
     counter_survives = True
     variables: tuple[str, ...] = ()

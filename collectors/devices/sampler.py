@@ -11,7 +11,7 @@ asked again, and without an answer its energy stays unknown instead of too small
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -37,9 +37,9 @@ from gramwatt.collectors.devices.counter import (
     Reading,
     counter_at,
 )
+from gramwatt.collectors.devices.library import LIMIT_S, Crashes, Opening
 from gramwatt.collectors.devices.sample_buffer import SampleBuffer
 from gramwatt.collectors.devices.shared_board import SharedBoards, SharedLedger
-from gramwatt.collectors.devices.trial import tried
 from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.units import w_from_mw
@@ -68,7 +68,7 @@ CUTS_MAX = 20_000
 """Intervals of one device that windows may cut, some 5 MB of journal; later ones are left whole."""
 BUFFER_REACH_NS = 2 * NS_PER_S
 """A driver's buffer that reaches back this far may be read once a second."""
-UNUSED_LOOKS = 12
+UNUSED_LOOKS, UNUSED_LOOKS_AT_END = 12, 2
 """So many looks at its use, one each 5 s, show that the job leaves a device alone."""
 
 _OVERRUN = "the driver's buffer of power samples was read too late; what it lost is estimated."
@@ -400,7 +400,9 @@ class Device:
 class Sampler:
     """The job's devices of one port: which they are, and when they are read."""
 
-    def __init__(self, job: NodeJob, port: DevicePort, shared: SharedBoards) -> None:
+    def __init__(
+        self, job: NodeJob, port: DevicePort, shared: SharedBoards, crashes: Crashes
+    ) -> None:
         self.devices: list[Device] = []
         self.includes_host = False
         """True when a device's energy holds the host's processor and memory."""
@@ -408,7 +410,10 @@ class Sampler:
         """True while the first readings still wait for the counter's ticks."""
         self.driver: str | None = None
         self._job, self._port, self._shared = job, port, shared
+        self._crashes = crashes
+        self._opening: Opening | None = None
         self._boards: list[Board] | None = None
+        self._chosen: Sequence[Mapping[str, str]] = ()
         self._open = self._unread = self._unused_reported = False
         self._find_at_ns: int | None = 0
         """When a driver or device that could not be described is asked again [ns]; 0 before the
@@ -474,6 +479,13 @@ class Sampler:
             elif device_id != item.device_id and board.described:
                 self._name(device_id, board)
 
+    def choose(self, environs: Sequence[Mapping[str, str]]) -> None:
+        """Release the devices that the job's scripts do not choose, each by its own variables, and
+        that the job does not use; all are measured to the end, as one may still be chosen.
+        """
+        self._chosen = environs
+        self._release()
+
     def due_ns(self) -> int | None:
         """Return when it is read next, or its driver asked again [ns]; None where it never is."""
         dues = [self._due_ns] if self.devices else []
@@ -514,6 +526,7 @@ class Sampler:
                 device.poll()
         for device in self.devices:
             device.end()
+        self._report_unused(UNUSED_LOOKS_AT_END)
         self._put_changes()
         self._put_unread()
 
@@ -552,18 +565,16 @@ class Sampler:
         self._find_at_ns = now_ns + self._find_pause_ns
         self._find_pause_ns = min(2 * self._find_pause_ns, RETRY_MAX_NS)
         try:
-            if not self._open:
-                with tried(self._port) as crash:
-                    if crash:
-                        raise SourceAbsent(crash, seen=True)
-                    self._port.open()
-                self._open = True
+            if not (self._open or self._opens()):
+                self._find_at_ns = now_ns + TICK_NS
+                return None
             boards = boards_of(self._port, self._job.node)
         except SourceAbsent as error:
             exists = error.seen or self._port.exists()
             self._unread = self._unread or exists
+            self._opening = None
             if expected or exists:
-                self._report_absent(error.reason)
+                self._report_absent(error.reason, seen=error.seen)
             if not keep_asking:
                 self._find_at_ns = None
                 self._put_unread()
@@ -571,6 +582,7 @@ class Sampler:
         except Exception as error:  # whatever a driver does, the job continues
             self._report_absent(f"{self._port.library or self._port.meter} failed ({error})")
             self._unread = self._boards is None
+            self._opening = None
             return None
         if all(board.described for board in boards):
             self._find_at_ns = None
@@ -578,6 +590,18 @@ class Sampler:
             self._describe()
         self._boards = boards
         return boards
+
+    def _opens(self) -> bool:
+        """Return whether the port is open now; raises what opening it raises."""
+        if self._opening is None:
+            self._opening = Opening(self._port, self._crashes)
+        self._open = self._opening.done
+        if not self._open and not self._unread:
+            self._unread = True
+            text = f"{self._port.library} has not answered within {LIMIT_S:.0f} s; its devices "
+            text += "are measured from when it does."
+            self._job.notify("meter-unreadable", text)
+        return self._open
 
     def _describe(self) -> None:
         self._unread = False
@@ -624,6 +648,7 @@ class Sampler:
             "units_total": float(boards),
             "includes_host": board.includes_host,
             "update_period_s": meter.period_s,
+            "released": False,
         }
         self._complete(device, fields)
         job.put(DeviceRecord, **fields)
@@ -642,6 +667,18 @@ class Sampler:
             if fields["device_id"] == device_id and fields["name"] != board.name:
                 device.meter.label = board.name
                 fields.update(name=board.name, memory_b=board.memory_b)
+                self._job.put(DeviceRecord, **fields)
+
+    def _release(self) -> None:
+        visible = [self._port.visible(environ, self._boards or ()) for environ in self._chosen]
+        billed = [item for items in visible for item in items.billed]
+        chosen = {self._ids.get(item.board.ordinal, item.device_id) for item in billed}
+        for device, fields in self._fields if chosen else ():
+            ours = self._shared.has_ours(self._port, device.index)
+            is_used = device.top_use > 0 if ours is None else ours
+            released = fields["device_id"] not in chosen and not is_used
+            if released != fields["released"]:
+                fields["released"] = released
                 self._job.put(DeviceRecord, **fields)
 
     def _complete(self, device: Device, fields: dict[str, Any]) -> bool:
@@ -705,7 +742,8 @@ class Sampler:
         if self._ticks % PROFILE_TICKS == 0:
             for device in seen:
                 self._profile(device)
-            self._report_unused()
+            self._release()
+            self._report_unused(UNUSED_LOOKS)
         self._schedule(now_ns)
 
     def _tick_between(self, now_ns: int) -> None:
@@ -726,23 +764,22 @@ class Sampler:
             device.meter.look_at_limit()
         device.compare()
 
-    def _report_unused(self) -> None:
+    def _report_unused(self, looks: int) -> None:
         """Report devices that the job leaves alone while it uses others, once."""
         if self._unused_reported or not any(device.top_use for device in self.devices):
             return
-        unused = [d for d in self.devices if d.looks >= UNUSED_LOOKS and not d.top_use]
+        billed = [device for device, fields in self._fields if not fields["released"]]
+        unused = [device for device in billed if device.looks >= looks and not device.top_use]
         unused = [d for d in unused if not self._shared.has_ours(self._port, d.index)]
         if not unused:
             return
         self._unused_reported = True
         names = ", ".join(str(device.index) for device in unused)
-        text = (
-            f"{self._port.title} {names}: no use was seen, and it is billed, because it is "
-            "reserved for the job; a script that chooses its devices itself does so after that: "
-            f"name them before it starts, in {self._port.variables[0]}."
-            if self._port.variables
-            else f"{self._port.title} {names}: no use was seen, and it is billed."
-        )
+        text = f"{self._port.title} {names}: no use was seen, and it is billed"
+        if self._port.variables:
+            text += ", because it is reserved for the job; a script that chooses its devices names "
+            text += f"them in {self._port.variables[0]} before it starts, or before its `track`"
+        text += "."
         self._job.notify("device-visibility", text)
 
     def _schedule(self, now_ns: int) -> None:
@@ -768,8 +805,8 @@ class Sampler:
                 due_ns = min(due_ns, self._next_check_ns)
         self._due_ns = due_ns
 
-    def _report_absent(self, why: str) -> None:
-        code = "meter-unreadable" if self._port.is_expected() else "meter-source-absent"
+    def _report_absent(self, why: str, *, seen: bool = False) -> None:
+        code = "meter-unreadable" if seen or self._port.is_expected() else "meter-source-absent"
         self._job.notify(code, self._port.absence_text(why))
 
     def _put_unread(self) -> None:

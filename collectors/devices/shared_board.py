@@ -37,7 +37,7 @@ TRIES, PAUSE_S = 5, 0.005
 USERS_EVERY_NS = NS_PER_S
 """How often the processes on a time-shared board are read."""
 JOBS_EVERY_NS = 10 * NS_PER_S
-"""How often other measured jobs are counted."""
+"""How often other measured jobs are counted, after 1, 2, 4 and 8 s."""
 OTHER_PROCESSES_EVERY_NS = 60 * NS_PER_S
 """How often a reserved board is checked for processes of others."""
 IDLE_LEAST_S = 0.5
@@ -280,7 +280,8 @@ class SharedLedger(Ledger):
     def _refresh(self, now_ns: int) -> None:
         boards = self._boards
         if now_ns >= self._jobs_at_ns:
-            self._jobs_at_ns = now_ns + JOBS_EVERY_NS
+            age_ns = max(NS_PER_S, round(self._span_s * NS_PER_S))
+            self._jobs_at_ns = now_ns + min(JOBS_EVERY_NS, age_ns)
             self._other_jobs = len(boards.locks.living(self._board.uuid))
             self._set_shared(boards.declared or self._other_jobs > 0)
         if self._shared and now_ns >= self._users_at_ns:
@@ -373,12 +374,16 @@ class SharedBoards:
         self._ledgers.append(ledger)
         return ledger
 
-    def has_ours(self, port: DevicePort, index: int) -> bool:
-        """Return whether the driver lists a process of the job on a device."""
-        if not isinstance(port, UsersPort):
-            return False
-        users = offered(lambda: port.users(index)) or ()
-        return any(self.processes.ours(user.pid) for user in users)
+    def has_ours(self, port: DevicePort, index: int) -> bool | None:
+        """Return whether the driver lists a process of the job on a device; None where it does not
+        say, or lists processes that cannot be seen from here.
+        """
+        users = offered(lambda: port.users(index)) if isinstance(port, UsersPort) else None
+        if users is None:
+            return None
+        if any(self.processes.ours(user.pid) for user in users):
+            return True
+        return False if all(self.processes.visible(user.pid) for user in users) else None
 
     def record_shares(self, *, final: bool) -> None:
         """Write the device record of each board that is shared: once, and at the end again with

@@ -19,6 +19,7 @@ from gramwatt.collectors.devices.board import (
     present,
     vendors,
 )
+from gramwatt.collectors.devices.library import crash_of
 from gramwatt.collectors.devices.nvml import (
     FAST_FIELDS,
     FIXES,
@@ -27,7 +28,6 @@ from gramwatt.collectors.devices.nvml import (
     chosen_calls,
     deciding,
 )
-from gramwatt.collectors.devices.trial import tried
 from gramwatt.collectors.devices.visibility import SHARED_GPU
 from gramwatt.collectors.doctor.finding import Finding, State, Target, known_kind
 from gramwatt.sci.base.quantity import Kind
@@ -60,10 +60,9 @@ def nvidia(target: Target) -> list[Finding]:
     """Return NVML, each GPU with each call, and the devices a job here would be billed for."""
     try:
         port = Nvml(target.nvml or chosen_calls(target.environ, SystemClock()))
-        with tried(port) as crash:
-            if crash:
-                return [Finding("NVML", "missing", f"{crash}; {UNKNOWN}", CRASHED)]
-            port.open()
+        if crash := crash_of(port):
+            return [Finding("NVML", "missing", f"{crash}; {UNKNOWN}", CRASHED)]
+        port.open()
     except SourceAbsent as error:
         return [_without_driver(target, error)]
     try:
@@ -207,10 +206,9 @@ def _reason(environ: Mapping[str, str]) -> str:
 
 def _vendor(port: DevicePort) -> list[Finding]:
     try:
-        with tried(port) as crash:
-            if crash:
-                return [Finding(port.title, "missing", f"{crash}; {UNKNOWN}", CRASHED)]
-            port.open()
+        if crash := crash_of(port):
+            return [Finding(port.title, "missing", f"{crash}; {UNKNOWN}", CRASHED)]
+        port.open()
     except SourceAbsent as error:
         detail = f"found, but it cannot be read: {error.message}; {UNKNOWN}"
         return [Finding(port.title, "missing", detail, error.fix or None)]

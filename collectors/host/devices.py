@@ -211,9 +211,6 @@ class HostDevices:
         # containers of one machine are nodes of their own.
         lock = f"{identity.kernel_id()}-cpu{machine.pool}"
         locks.acquire(lock, by_node=True)
-        if locks.failure:
-            text = f"{locks.failure}: other jobs on this machine are not seen, and what they share "
-            job.notify("jobs-unseen", f"{text}with this one is billed to each of them whole.")
         self._share = Share(
             machine, own, lambda: len(locks.living(lock)), access.processes, job.timeline
         )

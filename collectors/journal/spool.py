@@ -360,23 +360,6 @@ def acquire(path: Path) -> int | None:
         os.close(descriptor)  # deleted or moved before it was locked: nobody else would see it
 
 
-def locks_work(home: Path) -> bool:
-    """Say whether files in this folder can be locked; True where none can be made."""
-    path = home / f".locks-{os.urandom(4).hex()}"
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-        path.unlink(missing_ok=True)
-    return True
-
-
 def is_at(descriptor: int, path: Path) -> bool:
     """Say whether an open file is still the one at `path`."""
     try:

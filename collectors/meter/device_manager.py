@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.board import Notify
+from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.sampler import Device, NodeJob, Put, Sampler
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
 from gramwatt.collectors.host.devices import HostDevices
@@ -33,6 +34,7 @@ class DeviceManager:
         put: Put,
         notify: Notify,
         folder: Path,
+        crashes: Crashes,
     ) -> None:
         """`folder` is the job's spool folder of this node."""
         self.pids: set[int] = set()
@@ -41,6 +43,7 @@ class DeviceManager:
         """What they had used of the processor when the job began [s], where they say it."""
         self._dependencies = dependencies
         self._folder = folder
+        self._crashes = crashes
         self._job = NodeJob(
             node, timeline, Schedule(timeline.start_ns), dependencies.random, put, notify
         )
@@ -75,11 +78,17 @@ class DeviceManager:
         self._known = (state or {}).get("devices", {})
         environ = self._dependencies.environ
         ports = self._dependencies.ports(environ)
-        self._groups = [Sampler(self._job, port, self._boards) for port in ports]
+        self._groups = [Sampler(self._job, port, self._boards, self._crashes) for port in ports]
         self.adopt(environ, mark_ns)
         if not any(group.includes_host for group in self._groups):
             self._host_begins = (state or {}).get("host"), mark_ns
             self._guarded(None, self._begin_host)
+        if self._locks.failure:
+            text = (
+                f"{self._locks.failure}: other jobs here are not seen, and boards and "
+            )
+            text += "host that they share with this one are billed to each of them whole."
+            self._job.notify("jobs-unseen", text)
 
     def add_client(self, start: Mapping[str, Any]) -> None:
         """Take the process of a start line as the job's, and what it had used before its block."""
@@ -96,6 +105,11 @@ class DeviceManager:
         self._environs.append((environ, mark_ns))
         for group in self._groups:
             self._guarded(group, self._adopt, group, environ, mark_ns)
+
+    def choose(self, environs: Sequence[Mapping[str, str]]) -> None:
+        """Release the devices that none of these environments, of the job's scripts, chooses."""
+        for group in self._groups:
+            self._guarded(group, group.choose, environs)
 
     def due_ns(self) -> int:
         """Return when the next reading is due [ns]."""

@@ -21,13 +21,13 @@ from gramwatt.collectors.common.files import first_notice_today
 from gramwatt.collectors.common.launches import REPORTER, scheduler_tags
 from gramwatt.collectors.devices.board import selecting_variables
 from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
+from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.journal.counts import CountedSoFar
 from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.spool import (
     LEAST_FREE_B,
     SpoolFolder,
     free_b,
-    locks_work,
     remember_server,
     size_b,
     spool_root,
@@ -67,10 +67,6 @@ _SAME_NAME = (
     "another machine of the job has this one's name, so that their processors count as one; "
     "unset GRAMWATT_ALLOW_HOST_NAMES"
 )
-_NO_LOCKS = (
-    "files in {home} cannot be locked: jobs do not see each other there, and a board that several "
-    "use counts for each; set GRAMWATT_HOME to a folder on another file system."
-)
 
 
 class JobMeter:
@@ -105,6 +101,8 @@ class JobMeter:
         self._counter = str(status.get("counter") or os.urandom(6).hex())
         """What the cumulative counts of the job on this node are known by."""
         before = str(status.get("writer") or "")
+        self._follows = bool(before)
+        """Whether a meter of the job has died."""
         is_left = before and (spooled / f"{before}.jsonl").exists()
         writer = before if is_left else os.urandom(6).hex() if before else self._counter
         self._replaces = before if before and not is_left else None
@@ -129,14 +127,14 @@ class JobMeter:
         self._began_ns = dependencies.process_start_ns(os.getpid())
         self._declared: list[dict[str, Any]] = [first.get("args") or {}]
         self._adopted = {self._visible(first)}
+        self._chosen: dict[str, dict[str, str]] = {}
+        """The variables that each `track` in the command has seen, by its process."""
         self._disk_takes_lines = True
         self._open_at_ns = self._look_at_ns = 0
         self._size_at_ns = started_ns + 5 * NS_PER_S
         self.place_unchecked = self.role != COMMAND and bool(config.zone or config.region)
         if elsewhere:
             self.notify("spool-elsewhere", elsewhere)
-        elif not locks_work(self.home):
-            self.notify("spool-elsewhere", _NO_LOCKS.format(home=self.home))
 
     def start(self) -> None:
         """Take the first reading, and let the job's processes know that the meter is ready."""
@@ -149,9 +147,13 @@ class JobMeter:
             self.notices += self._state.get("notices", ())
             self.notify("meter-replaced", CODES["meter-replaced"])
         self._look_for_same_name()
-        lines = [(process, line) for process in self.processes for line in process.messages()]
+        lines = self._new_lines()
         self._guarded("the first reading", self._begin_devices)
-        self.job_start_ns = self.job_start_ns or self.timeline.now_ns()
+        lines += self._new_lines()
+        if not self.job_start_ns:  # now, or with a command that did not wait for the reading
+            self.job_start_ns = self._at(self.processes.deciding()[0].begin_ns)
+            if self.devices is not None:
+                self.devices.schedule.begin_ns = self.job_start_ns
         self._say(ready=True, home=str(self.home))
         self._put_job()
         for process, line in lines:
@@ -211,6 +213,7 @@ class JobMeter:
             self.notify(code, text)
         elif name == "settings":
             self._declare(message)
+            self._choose(process, message)
 
     def check_place(self) -> None:
         """Report a zone or region that the catalog does not know, once.
@@ -314,6 +317,7 @@ class JobMeter:
             self.journal.put,
             self.notify,
             self.journal.folder,
+            Crashes(Path(self.memory.path).parent, after_death=self._follows),
         )
         if command_ns := self.processes.deciding()[0].begin_ns:
             self.job_start_ns = self.job_start_ns or self._at(command_ns)
@@ -324,9 +328,6 @@ class JobMeter:
         # A journal that was delivered has no state: what was used since is not known.
         mark_ns = now_ns if self._replaces else self.job_start_ns or now_ns
         devices.begin(self._state or None, mark_ns)
-        if not self.job_start_ns:
-            self.job_start_ns = self.timeline.now_ns()
-            devices.schedule.begin_ns = self.job_start_ns
 
     def _stop_devices(self, devices: DeviceManager, stop_ns: int) -> None:
         devices.stop(stop_ns)
@@ -349,9 +350,11 @@ class JobMeter:
 
     def _read_lines(self) -> None:
         self._welcome(self.processes.enter())
-        for process in self.processes:
-            for message in process.messages():
-                self._guarded("a line of a process", self.handle, process, message)
+        for process, line in self._new_lines():
+            self._guarded("a line of a process", self.handle, process, line)
+
+    def _new_lines(self) -> list[tuple[Process, dict[str, Any]]]:
+        return [(process, line) for process in self.processes for line in process.messages()]
 
     def _end(self) -> dict[str, Any]:
         """Return the end of the job: of those that decide, the first one that was bad.
@@ -403,6 +406,13 @@ class JobMeter:
         if message["args"] not in self._declared:
             self._declared.append(message["args"])
             self._put_job(message.get("software"), resolve(message["args"], {}, None))
+
+    def _choose(self, process: Process, message: dict[str, Any]) -> None:
+        """Bill what a script in a command has chosen itself, where nothing was chosen before."""
+        if self.devices is None or self.role != COMMAND or self._visible(self.first):
+            return
+        self._chosen[process.name] = selecting_variables(message.get("visible") or {})
+        self.devices.choose(list(self._chosen.values()))
 
     def _window(self, process: Process, message: dict[str, Any]) -> None:
         """Read the devices at a boundary of a window, and journal the window at its end."""

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     Key = tuple[str | None, str | None]
     """Unit and phase; None for the declared unit, and for no phase."""
 
-READY_TIMEOUT_S = 3.0
+READY_TIMEOUT_S = 8.0
+"""How long a command waits for the meter's first reading [s], which waits 5 s for a driver."""
 CLOSE_TIMEOUT_S = 2.0
 LINES_TIMEOUT_S, LONG_LINES_TIMEOUT_S = 0.3, 2.0
 """How long a job waits at its end for the line about it [s], the latter if it took more than

@@ -366,6 +366,8 @@ def _devices(
     for key in sorted(nodes):
         kept = _without_overlap(spans[key], again, repeated)
         device = described.get(key) or _undescribed(kept[0])
+        if device.released:
+            continue
         merged.append(MergedDevice(device, kept, tuple(sorted(nodes[key]))))
     return tuple(merged), again, repeated
 

@@ -228,6 +228,7 @@ class DeviceRecord(Record, tag="device", kw_only=True, forbid_unknown_fields=Tru
     many such devices (gpu: devices of boards; cpu: threads) the host has, `units` how many of them
     this record stands for. `update_period_s` is the observed update period of its counter [s].
     `virtual` says that a processor is a virtual machine's, so that its host is not known.
+    `released` says that the device turned out to be none of the job's: nothing of it counts.
     `elsewhere` no meter writes: the store says there what counts in other jobs.
     """
 
@@ -245,6 +246,7 @@ class DeviceRecord(Record, tag="device", kw_only=True, forbid_unknown_fields=Tru
     includes_host: bool = _stated(value=False)
     update_period_s: Period | None = None
     virtual: bool = _stated(value=False)
+    released: bool = False
     elsewhere: tuple[Elsewhere, ...] = ()
 
 

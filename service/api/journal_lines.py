@@ -44,6 +44,7 @@ DESCRIPTIONS = {
     "units_total": "How many such devices the host has.",
     "includes_host": "Whether the energy is that of the whole host.",
     "virtual": "Whether the processor is a virtual machine's.",
+    "released": "Whether the device turned out to be none of the job's, so that it does not count.",
     "update_period_s": "How often the counter is updated [s].",
     "elsewhere": "Spans that count in jobs of better reporters: start, end, part [1].",
     "start": "Start of the interval, RFC 3339 with a zone.",

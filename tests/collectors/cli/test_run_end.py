@@ -405,3 +405,23 @@ def test_a_disk_that_fills_up_during_the_job_is_said(
     (line,) = [line for line in lines if "the disk does not take the journal" in line]
     assert "No space left on device" in line or "a part of the lines" in line
     assert line.endswith("are lost, or not whole")
+
+
+@pytest.mark.parametrize(
+    ("driver", "ends_after_s", "text"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 15.0, "NVML crashes when it is asked (SIGSEGV)"),
+        ("time.sleep(60)", 15.0, "NVML has not answered within 5 s"),
+    ],
+)
+def test_a_driver_that_crashes_or_hangs_costs_its_own_energy_alone(
+    driver: str, ends_after_s: float, text: str, environ: dict[str, str], tmp_path: Path
+) -> None:
+    begin = "import os, signal, time\nclass NVMLError(Exception): pass\ndef nvmlInit(): "
+    (tmp_path / "pynvml.py").write_text(begin + driver)
+    environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{ROOT}"
+    began = time.monotonic()
+    code, lines = ran(environ, "--", "sleep", "1")
+    assert (code, time.monotonic() - began < ends_after_s) == (0, True)
+    assert any(text in line for line in lines)
+    assert "energy not known" in lines[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gramwatt.collectors.devices import library
 from gramwatt.collectors.devices.amd import AmdSmi
 from gramwatt.collectors.devices.board import (
     Board,
@@ -22,14 +24,15 @@ from gramwatt.collectors.devices.board import (
     boards_of,
 )
 from gramwatt.collectors.devices.jetson import Jetson
+from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.nvml import Nvml, Pynvml, visible
-from gramwatt.collectors.devices.trial import tried
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.journal.merge import MergedDevice
 from gramwatt.sci.journal.records import HOST_CLASSES, EndRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 from tests.collectors.vendor_fakes import FakeAmdSmi, FakeHlml, HlmlError, VendorRig, write
+from tests.service.processes import eventually
 
 
 def failing(*calls: str, kind: str = "failing", **more: Any) -> list[dict[str, Any]]:
@@ -265,12 +268,11 @@ class Native(DevicePort):
     vendor = title = meter = library = "Acme"
     native = True
 
-    def __init__(self, in_child: Callable[[], None]) -> None:
-        self.in_child, self.parent = in_child, os.getpid()
+    def __init__(self, in_child: Callable[[], None], in_meter: Callable[[], None] = int) -> None:
+        self.in_child, self.in_meter, self.parent = in_child, in_meter, os.getpid()
 
     def open(self) -> None:
-        if os.getpid() != self.parent:
-            self.in_child()
+        (self.in_meter if os.getpid() == self.parent else self.in_child)()
 
     def count(self) -> int:
         return 1
@@ -282,27 +284,60 @@ class Native(DevicePort):
         return 250_000.0
 
 
-def test_a_library_that_crashes_is_not_asked_by_the_meter(tmp_path: Path) -> None:
-    def crash() -> None:
-        os.kill(os.getpid(), signal.SIGSEGV)
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
 
-    with tried(Native(crash)) as how:
-        assert how == "Acme crashes when it is asked (SIGSEGV)"
+
+def test_a_library_that_has_crashed_is_asked_in_a_child_until_it_works(tmp_path: Path) -> None:
+    how = "Acme crashes when it is asked (SIGSEGV)"
+    assert Crashes(tmp_path).look(Native(crash)) is None  # not suspected
+    assert Crashes(tmp_path, after_death=True).look(Native(crash)) == how
+    assert Crashes(tmp_path).look(Native(crash)) == how  # another job's
+    assert Crashes(tmp_path).look(Native(int)) is None
+    assert Crashes(tmp_path).look(Native(crash)) is None
+
+
+def test_a_library_that_crashes_is_not_asked_by_the_meter(tmp_path: Path) -> None:
     rig = VendorRig(tmp_path, lambda _: [Native(crash)])
+    memory = Path(rig.memory().path).parent
+    memory.mkdir()
+    Crashes(memory, after_death=True).look(Native(crash))
     (device,) = run(rig).values()
     assert (device.record.name, device.intervals) == ("Acme, not readable", ())
     assert any("crashes when it is asked" in text for text in notices(rig))
 
 
-def test_a_library_that_works_or_raises_is_asked(tmp_path: Path) -> None:
-    def fail() -> None:
-        raise SourceAbsent("not here")
-
-    for in_child in (lambda: None, fail):
-        with tried(Native(in_child)) as how:
-            assert how is None
-    (device,) = run(VendorRig(tmp_path, lambda _: [Native(lambda: None)])).values()
+def test_a_library_that_works_is_asked_once(tmp_path: Path) -> None:
+    opened: list[int] = []
+    rig = VendorRig(tmp_path, lambda _: [Native(crash, lambda: opened.append(1))])
+    (device,) = run(rig).values()
     assert energy_j(device.intervals, "integrated") == pytest.approx(20 * 250, rel=1e-3)
+    assert opened == [1]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_driver_that_hangs_is_not_waited_for(
+    answers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "LIMIT_S", 0.01)
+    answer, threads = threading.Event(), threading.active_count()
+    rig = VendorRig(tmp_path, lambda _: [Native(crash, answer.wait)])
+    meter = rig.start()
+    rig.run(30, meter)
+    if answers:
+        answer.set()
+        eventually(lambda: threading.active_count() == threads, 60)
+    rig.run(30, meter)
+    rig.stop(meter)
+    answer.set()
+    (device,) = (d for d in rig.merged().devices if d.record.device_class not in HOST_CLASSES)
+    assert any("Acme has not answered within" in text for text in notices(rig))
+    if answers:
+        assert device.record.name == "Acme X1"
+        assert energy_j(device.intervals, "integrated") == pytest.approx(30 * 250, rel=0.05)
+        assert energy_j(device.intervals, "estimated") == pytest.approx(30 * 250, rel=0.05)
+    else:
+        assert (device.record.name, device.intervals) == ("Acme, not readable", ())
 
 
 def test_what_a_meter_read_before_its_driver_crashed_is_continued_as_an_estimate(
@@ -313,7 +348,7 @@ def test_what_a_meter_read_before_its_driver_crashed_is_continued_as_an_estimate
     first = rig.start()
     rig.run(60, first)
     rig.kill(first)
-    rig.make = lambda _: [Native(lambda: os.kill(os.getpid(), signal.SIGSEGV))]
+    rig.make = lambda _: [Native(crash)]
     second = rig.start(restart=1)
     rig.run(60, second)
     rig.stop(second)
@@ -327,6 +362,30 @@ def test_boards_that_are_left_alone_while_others_work_are_named(tmp_path: Path) 
     run(rig, 90)
     (text,) = [text for text in notices(rig) if text.startswith("device-visibility: ")]
     assert "NVIDIA GPU 1, 2: no use was seen" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "others", "billed"),
+    [
+        ({}, {}, [2]),
+        ({"CUDA_VISIBLE_DEVICES": "0,1,2"}, {}, [0, 1, 2]),  # reserved
+        ({}, {"processes": [{"pid": 100}]}, [0, 1, 2]),  # of the job's processes
+        ({}, {"processes": [{"pid": 1}]}, [2]),
+    ],
+)
+def test_what_a_script_chooses_before_its_track_is_billed(
+    before: dict[str, str], others: dict[str, Any], billed: list[int], tmp_path: Path
+) -> None:
+    rig = Rig(tmp_path, gpu(**others), gpu(**others), gpu())
+    meter = rig.start(environ=before)
+    rig.run(15, meter)
+    rig.enter(101, "worker", job_role="command")
+    rig.send(meter, 101, cmd="settings", args={}, visible={"CUDA_VISIBLE_DEVICES": "2"})
+    rig.run(15, meter)
+    rig.stop(meter)
+    ids = [d.record.device_id for d in rig.merged().devices if d.record.device_class == "gpu"]
+    assert sorted(ids) == sorted(rig.nvml.gpus[place].uuid for place in billed)
+    assert energy_j(rig.gpu_intervals(2)) == pytest.approx(30 * 250, rel=1e-3)
 
 
 def test_doctor_asks_the_meters_own_code(tmp_path: Path) -> None:

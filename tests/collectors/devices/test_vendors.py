@@ -480,15 +480,15 @@ from pathlib import Path
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.common.clock import SystemClock, Timeline
 from gramwatt.collectors.meter.device_manager import DeviceManager
-from gramwatt.collectors.devices.board import Place
-from gramwatt.collectors.devices.board import ports
+from gramwatt.collectors.devices.board import Place, ports
+from gramwatt.collectors.devices.library import Crashes
 
 clock, bare = SystemClock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
 around = Dependencies(environ={}, ports=lambda _: ports(bare))
 timeline = Timeline.from_mark(clock, clock.mono_ns(), clock.wall_ns())
 folder = Path(sys.argv[1]) / "home/spool/job/n-1"
 devices = DeviceManager(
-    around, timeline, "n-1", lambda *a, **k: None, lambda *a: None, folder
+    around, timeline, "n-1", lambda *a, **k: None, lambda *a: None, folder, Crashes(folder)
 )
 devices.begin(None, timeline.start_ns)
 print(json.dumps(sorted(sys.modules)))

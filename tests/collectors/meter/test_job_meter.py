@@ -91,6 +91,26 @@ def test_what_lies_before_the_first_reading_is_extrapolated_and_said_so(tmp_path
     assert first.end - first.start == timedelta(seconds=0.2)
 
 
+def test_a_command_that_did_not_wait_for_a_slow_driver_is_billed_from_its_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.enter(waits=True)
+
+    def slow() -> None:
+        rig.clock.sleep(8)
+        begin = {"cmd": "begin", "pid": 100, "at_ns": rig.clock.now_ns()}
+        rig.processes[rig.memory().path, 100].append(begin)
+        rig.clock.sleep(2)
+
+    monkeypatch.setattr(rig.nvml, "open", slow)
+    meter = rig.start()
+    rig.run(10, meter)
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(12 * 250, rel=1e-3)
+    assert energy_j(rig.gpu_intervals(), "estimated") == pytest.approx(2 * 250, rel=1e-3)
+
+
 def test_reserved_but_idle_gpus_are_billed_and_each_counts_once(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu(), gpu({"type": "constant", "power_w": 70}))
     meter = rig.start()
