@@ -84,9 +84,7 @@ class DeviceManager:
             self._host_begins = (state or {}).get("host"), mark_ns
             self._guarded(None, self._begin_host)
         if self._locks.failure:
-            text = (
-                f"{self._locks.failure}: other jobs here are not seen, and boards and "
-            )
+            text = f"{self._locks.failure}: other jobs here are not seen, and boards and "
             text += "host that they share with this one are billed to each of them whole."
             self._job.notify("jobs-unseen", text)
 
