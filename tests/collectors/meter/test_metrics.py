@@ -38,10 +38,10 @@ with open(sys.argv[1] + ".wandb", "w") as kept:
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """A machine with one GPU of 300 W."""
+    """A machine with one GPU of 300 W, whose counter is as good as continuous."""
     own = {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
     wave = {"type": "constant", "power_w": 300.0}
-    gpu = with_gpus(tmp_path / "gpu.json", os.environ, {"waveform": wave})
+    gpu = with_gpus(tmp_path / "gpu.json", os.environ, {"waveform": wave, "update_period_s": 0.001})
     return {**os.environ, **own, **gpu, "GRAMWATT_ZONE": "FR"}
 
 
@@ -71,7 +71,8 @@ def test_a_running_job_is_polled_by_prometheus_and_wandb(environ, tmp_path):
     assert (energy.type, power.type) == ("counter", "gauge")
     (gpu_j,) = [one.value for one in energy.samples if one.labels["hw_type"] == "gpu"]
     (gpu_w,) = [one.value for one in power.samples if one.labels["hw_type"] == "gpu"]
-    assert gpu_w == pytest.approx(300, rel=0.05)
+    # On a busy machine a reading may be 0.2 s off, of the 1.5 s.
+    assert gpu_w == pytest.approx(300, rel=0.15)
     assert gpu_j > 300  # of more than a second
     (work,) = families["gramwatt_work"].samples
     assert (work.value, work.labels["unit"]) == (64, "image")

@@ -331,6 +331,89 @@ with track(unit='image') as job:
     assert [state for state, _, _ in states(records(environ))] == ["lost"]
 
 
+def counting(tmp_path: Path) -> str:
+    """A script that has counted 3 and lives on."""
+    return f"""
+with track(unit='image') as job:
+    ready(job)
+    job.count(3)
+    open({str(tmp_path / "up")!r}, "w").write("up")
+    time.sleep(60)
+"""
+
+
+def test_sigterm_to_a_meter_has_it_journal_at_once_and_go_on(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    """A node that shuts down: all get SIGTERM, and what is not gone soon SIGKILL."""
+    job = start_script(environ, counting(tmp_path), tmp_path)
+    wait_until((tmp_path / "up").exists, "the job's start")
+    (meter,) = meters(environ)
+    began = time.time()
+    os.kill(meter, signal.SIGTERM)
+
+    def saved() -> bool:
+        lines = [decode(line) for f in spool.folders(home(environ)) for line in f.lines()]
+        read = [r.end.timestamp() for r in lines if isinstance(r, IntervalRecord)]
+        return max(read, default=0.0) > began and any(isinstance(r, CountRecord) for r in lines)
+
+    wait_until(saved, "what was read and counted before SIGTERM in the journal")
+    assert meters(environ) == [meter]
+    os.kill(meter, signal.SIGKILL)
+    job.kill()
+    job.wait()
+    synced(environ)
+    found = records(environ)
+    assert [state for state, _, _ in states(found)] == ["lost"]
+    assert sum(count.amount for count in merge(found).counts) == 3.0
+
+
+def test_a_job_and_meter_that_get_sigterm_end_with_a_whole_journal_and_a_score(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    del environ["GRAMWATT_SERVER"]
+    job = start_script(environ, counting(tmp_path), tmp_path)
+    wait_until((tmp_path / "up").exists, "the job's start")
+    for pid in (*meters(environ), job.pid):
+        os.kill(pid, signal.SIGTERM)
+    assert job.wait(60) == -signal.SIGTERM
+    wait_until(lambda: not meters(environ), "the meter's own end")
+    shown = subprocess.run([*GRAMWATT, "job", "job-1", "--json"], env=environ, capture_output=True)
+    document = json.loads(shown.stdout)
+    assert (document["state"], document["energy_kwh"]["value"] > 0) == ("killed", True)
+    assert [row["count"] for row in document["sci"]] == [3.0]
+
+
+@pytest.mark.parametrize("descriptors", ["os.closerange(0, 4096)", "daemon()"])
+def test_a_program_that_closes_all_descriptors_is_measured_on(
+    environ: dict[str, str], tmp_path: Path, descriptors: str
+) -> None:
+    body = f"""
+def daemon():
+    os.setsid()
+    os.closerange(0, 4096)
+    for number in range(3):
+        assert os.open(os.devnull, os.O_RDWR) == number
+if os.fork():  # what started it has gone
+    os._exit(0)
+with track(unit='image') as job:
+    ready(job)
+    job.count(1)
+    {descriptors}
+    with job.window("after"):
+        time.sleep(1.5)
+        job.count(2)
+        job.count(row=4)
+"""
+    assert start_script(environ, body, tmp_path).wait(60) == 0
+    wait_until(lambda: spool.folders(home(environ)), "the job's start")
+    found = records(environ)
+    assert states(found) == [("completed", None, None)]
+    assert covered_once(gpu_intervals(found), 1.5)
+    counts = {(count.unit, count.phase): count.amount for count in merge(found).counts}
+    assert counts == {("image", None): 1.0, ("image", "after"): 2.0, ("row", "after"): 4.0}
+
+
 def test_nothing_of_ours_outlives_the_job(environ: dict[str, str]) -> None:
     done = subprocess.run(
         [*GRAMWATT, "run", "--", "printf", "a\\0b"], env=environ, capture_output=True, timeout=60
