@@ -170,7 +170,7 @@ class Codecarbon:
             # A counter that stands still is none.
             if kind in ("measured", "integrated") and 0 < power_w < math.inf:
                 self._has_read = True
-                span = Span(start_ns, end_ns, power_w, kind)
+                span = Span(start_ns, end_ns, power_w, kind, awake=1.0)
                 self._readings.setdefault(name, []).append((str(meter), span))
 
 

@@ -138,7 +138,7 @@ class HostComponent:
         """Record everything up to `until_ns` [ns]: what its counter has not told is estimated."""
         self._record(now_ns, until_ns, last=True)
         self._fraction = self._job_share.of(self.model, self._since) or self._fraction
-        self._estimate(until_ns, self._counted_w)
+        self._estimate(until_ns, self._counted_w, self._awake)
         self.ledger.close()
         # A meter that was brought back has recorded up to its begin, which the journal cuts off
         # here.
@@ -151,18 +151,19 @@ class HostComponent:
         self._awake = max(0.0, 1 - asleep_ns / max(1, now_ns - before_ns))
         for span in self.source.read(before_ns, now_ns, until_ns, last=last):
             end_ns = min(span.end_ns, until_ns)
-            self._estimate(min(span.start_ns, until_ns), self._counted_w)
+            self._estimate(min(span.start_ns, until_ns), self._counted_w, self._awake)
+            awake = self._awake if span.awake is None else span.awake
             if span.power_w is None:
-                self._estimate(end_ns, None)
+                self._estimate(end_ns, None, awake)
             else:
-                self._add(end_ns, span.power_w, span.kind, span.awake)
+                self._add(end_ns, span.power_w, span.kind, awake)
             if span.power_w is None or span.kind != "estimated":
                 self._counted_w = span.power_w
         if self._recorded_ns > before_ns:
             self._since, self._slept_ns = self._job_share.now, slept_ns
             self.model.restart()
 
-    def _estimate(self, until_ns: int, power_w: float | None) -> None:
+    def _estimate(self, until_ns: int, power_w: float | None, awake: float) -> None:
         """Record the time up to `until_ns` [ns] at this power [W], or at the model's."""
         if until_ns <= self._recorded_ns:
             return
@@ -172,7 +173,7 @@ class HostComponent:
             self.ledger.close()  # unknown, and so no interval: the engine says unmeasured
             self._recorded_ns = until_ns
         else:
-            self._add(until_ns, power_w, "estimated", self._awake)
+            self._add(until_ns, power_w, "estimated", awake)
 
     def _add(self, end_ns: int, power_w: float, kind: str, awake: float) -> None:
         if end_ns <= self._recorded_ns:

@@ -33,14 +33,15 @@ class Span(NamedTuple):
     """Mean power [W] of a whole component over [start, end) of the timeline [ns].
 
     None for a span of which a source tells nothing: the model stands in. `awake` (0 to 1) is the
-    part of it in which the machine was not suspended: only then it drew this power.
+    part of it in which the machine was not suspended: only then it drew this power. None where the
+    source does not tell: it is then that of the whole time since the last reading.
     """
 
     start_ns: int
     end_ns: int
     power_w: float | None
     kind: str
-    awake: float = 1.0
+    awake: float | None = None
 
 
 class HostSource:

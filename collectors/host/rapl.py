@@ -206,7 +206,14 @@ class RaplSource(HostSource):
         return Reading(now_ns, self._timeline.suspended_ns(), read_counters(self._domains))
 
     def _step(self, before: Reading, after: Reading) -> Step | None:
-        """Return the energy between two readings; a suspended machine draws none."""
+        """Return the energy between two readings; a suspended machine draws none.
+
+        None for a counter that is lower after a suspend: it was set back, which is no wrap.
+        """
+        values_uj = before.values_uj
+        lower = any(uj < values_uj.get(name, 0) for name, uj in after.values_uj.items())
+        if lower and suspended_between(before.slept_ns, after.slept_ns):
+            return None
         each_w = self._power_w / len(self._domains) if self._power_w else None
         span_s = _awake_s(before, after)
         return energy_step(self._domains, before.values_uj, after.values_uj, span_s, each_w)
@@ -221,15 +228,15 @@ class RaplSource(HostSource):
         before, self._last = self._last, now
         if now.time_ns <= before.time_ns:
             return []
+        awake_s = _awake_s(before, now)
+        awake = awake_s * NS_PER_S / (now.time_ns - before.time_ns)
         if step is None:
             component = self._domains[0].component
             self._notify("meter-gap", f"RAPL gave no {component} energy for a while.")
-            return [Span(since_ns, now.time_ns, None, "estimated")]
-        awake_s = _awake_s(before, now)
+            return [Span(since_ns, now.time_ns, None, "estimated", awake)]
         power_w, kind = step.energy_j / awake_s, "estimated"
         if step.sure:
             self._power_w, kind = power_w, self.kind
-        awake = awake_s * NS_PER_S / (now.time_ns - before.time_ns)
         return [
             Span(since_ns, before.time_ns, power_w, "estimated"),
             Span(before.time_ns, now.time_ns, power_w, kind, awake),

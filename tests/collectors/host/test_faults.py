@@ -70,6 +70,22 @@ def test_a_counter_that_ran_on_before_and_after_a_sleep_is_believed(bench: Bench
     assert bench.total_j("cpu", "estimated") == 0
 
 
+def test_a_counter_that_a_sleep_sets_back_is_no_wrap(bench: Bench) -> None:
+    """Set back from 52 to 0 kJ, which as a wrap at 65.5 kJ would be 13 kJ in half a minute."""
+    bench.cap.add("intel-rapl:0", "package-0", 10.0, 52_000_000_000, 65_532_610_987)
+    host = bench.measured()
+    bench.wait(30, host)
+    bench.clock.sleep(15)
+    bench.clock.suspend(3600)
+    bench.cap.add("intel-rapl:0", "package-0", 10.0, 0, 65_532_610_987)
+    bench.wait(15)
+    host.tick()
+    bench.wait(30, host)
+    bench.stop(host)
+    assert bench.total_j("cpu", "measured") == pytest.approx(10 * 60, rel=1e-6)
+    assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 30, rel=1e-6)
+
+
 # Processors
 
 
