@@ -610,7 +610,7 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         return visibility.by_scheduler(environ, boards)
     if name not in BY_RUNTIME:
         return visibility.by_node(name, environ, boards)
-    result = visibility.by_runtime(name, environ, boards)
+    result = visibility.by_runtime(name, environ, boards, once=True)
     mixed = len({board.name for board in boards} - {Nvml.title}) > 1
     by_index = any(entry.isdecimal() for entry in visibility.split(environ[name]))
     sure = environ.get(ORDER) == "PCI_BUS_ID" or len(result.billed) == len(boards)

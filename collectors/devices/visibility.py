@@ -31,11 +31,16 @@ def names_none(text: str) -> bool:
     return text.split(",")[0].strip().lower() in NONE_WORDS
 
 
-def by_runtime(name: str, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+def by_runtime(
+    name: str, environ: Mapping[str, str], boards: Sequence[Board], *, once: bool = False
+) -> Visible:
     """Return the boards of the variable `name` as CUDA reads it: the list ends at the first entry
     that is no device.
+
+    `once`: a list that names a device twice names none, as PyTorch has it of CUDA
+    (torch.cuda._parse_visible_devices).
     """
-    return _listed(name, environ[name], boards, ends_at_unknown=True)
+    return _listed(name, environ[name], boards, ends_at_unknown=True, once=once)
 
 
 def by_node(name: str, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
@@ -66,7 +71,14 @@ def split(text: str) -> list[str]:
     return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
-def _listed(name: str, text: str, boards: Sequence[Board], *, ends_at_unknown: bool) -> Visible:
+def _listed(
+    name: str,
+    text: str,
+    boards: Sequence[Board],
+    *,
+    ends_at_unknown: bool,
+    once: bool = False,
+) -> Visible:
     if text.strip().lower() in ALL_WORDS:
         return Visible.whole(boards)
     if names_none(text):
@@ -83,6 +95,8 @@ def _listed(name: str, text: str, boards: Sequence[Board], *, ends_at_unknown: b
                 f"{name} names {entry!r}, which may be device {board.ordinal}, whose id cannot be "
                 "read; it is taken for that."
             )
+        if once and any(match.device_id in billed for match in matches):
+            return Visible((), (f"{name} names a device twice; CUDA then gives the job none.",))
         billed |= {match.device_id: match for match in matches}
         if not matches:
             remarks.append(

@@ -22,7 +22,6 @@ def billed(**environ: str) -> list[int]:
         ("0", [0]),
         ("2,0", [2, 0]),
         (" 1 , 3 ", [1, 3]),
-        ("0,0,1", [0, 1]),
         (UUIDS[2], [2]),
         ("GPU-1111", [1]),
         ("GPU-B", [2]),
@@ -38,6 +37,13 @@ def test_cuda_visible_devices(value: str, expected: list[int]) -> None:
     found = visible({"CUDA_VISIBLE_DEVICES": value}, BOARDS)
     assert [item.board.ordinal for item in found.billed] == expected
     assert found.remarks == ()
+
+
+@pytest.mark.parametrize("value", ["0,0,1", "0,00", "1,0,1", f"{UUIDS[2]},{UUIDS[2]}", "2,GPU-b"])
+def test_a_list_that_names_a_device_twice_names_none(value: str) -> None:
+    found = visible({"CUDA_VISIBLE_DEVICES": value}, BOARDS)
+    assert found.billed == ()
+    assert "twice" in found.remarks[0]
 
 
 @pytest.mark.parametrize(
