@@ -39,7 +39,7 @@ if os.environ.get("GRAMWATT_LOG") == "json":
 
 def pre_request(_worker: object, request: object) -> None:
     """Close the connection after a request whose Host is malformed, which the app refuses."""
-    from gramwatt.service.proxies import HOST
+    from gramwatt.service.addresses import HOST
 
     if not all(HOST.fullmatch(value) for name, value in request.headers if name == "HOST"):
         request.force_close()

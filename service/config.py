@@ -12,17 +12,19 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
+from email.message import EmailMessage
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gramwatt.collectors.common.catalogs import overlay_file
 from gramwatt.collectors.common.config import plain_address, resolve
 from gramwatt.collectors.common.files import why
 from gramwatt.sci.analysis.documents import MarketFactor
+from gramwatt.service.addresses import host_name, parse_url, plain_ip
 from gramwatt.service.report_settings import ReportSettings as ReportSettings
 from gramwatt.service.report_settings import S3Access as S3Access
 from gramwatt.service.sign_in_settings import GroupProjects as GroupProjects
@@ -35,7 +37,7 @@ MIB = 2**20
 MOST_DAYS = 36_500
 FACTOR_MOST = 5_000.0
 """More than any source of electricity emits [gCO2e/kWh]."""
-LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 KEYED, KEYLESS = ("electricity-maps", "entsoe", "eia"), ("uk", "energinet")
 _BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 EACH_PROJECT = "*"
@@ -126,7 +128,7 @@ class ServiceConfig:
     @property
     def trusted_hosts(self) -> frozenset[str]:
         """Host names a request may ask for; others are refused (DNS rebinding)."""
-        return frozenset((*LOOPBACK_HOSTS, *self.hosts))
+        return frozenset((*LOOPBACK_HOSTS, *map(host_name, self.hosts)))
 
 
 def sqlite_url(path: Path) -> str:
@@ -284,7 +286,7 @@ def _networks(variable: str, text: str) -> tuple[IPv4Network | IPv6Network, ...]
     found = []
     for word in _words(variable, text):
         try:
-            found.append(ip_network(word))
+            found.append(ip_network(plain_ip(word) or word))
         except ValueError:
             raise ConfigError(
                 f"{variable}={word!r} is not an IP address or network, such as 10.0.0.7 or "
@@ -293,12 +295,59 @@ def _networks(variable: str, text: str) -> tuple[IPv4Network | IPv6Network, ...]
     return tuple(found)
 
 
+def _hosts(variable: str, text: str) -> tuple[str, ...]:
+    """Return hosts as they are compared: a port may be written, and counts for nothing."""
+    hosts = []
+    for word in _words(variable, text):
+        try:
+            hosts.append(host_name(word))
+        except ValueError:
+            raise ConfigError(
+                f"{variable} has {plain_address(word)!r}, which is not one host; write names or "
+                "addresses alone, such as gramwatt.example.org or fd00::7"
+            ) from None
+    return tuple(hosts)
+
+
+def _database(variable: str, text: str) -> str:
+    try:
+        parse_url(text)
+    except ValueError as error:  # its text has nothing of the address, as that may have a password
+        raise ConfigError(f"{variable}: {error}") from None
+    return text
+
+
+def _parts_of(text: str) -> SplitResult | None:
+    """Return the parts of an address; None where host or port cannot be told."""
+    try:
+        parts = urlsplit(text)
+        return parts if parts.hostname and parts.port != 0 else None
+    except ValueError:
+        return None
+
+
 def _https(variable: str, text: str) -> str:
-    parts = urlsplit(text)
-    loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if not parts.hostname or not (parts.scheme == "https" or loopback):
+    parts = _parts_of(text)
+    loopback = parts is not None and parts.hostname in LOOPBACK_HOSTS
+    if parts is None or not (parts.scheme == "https" or (parts.scheme == "http" and loopback)):
         raise ConfigError(f"{variable}={plain_address(text)!r} must be an https:// address")
     return text
+
+
+def _mail_addresses(variable: str, text: str) -> tuple[str, ...]:
+    return tuple(_mail_address(variable, word) for word in _words(variable, text))
+
+
+def _mail_address(variable: str, text: str) -> str:
+    mail = EmailMessage()
+    try:
+        mail["From"] = text
+        [address] = mail["From"].addresses
+        if address.username and address.domain:
+            return text
+    except (AttributeError, LookupError, TypeError, ValueError):  # the parser of addresses fails
+        pass
+    raise ConfigError(f"{variable}={text!r} is not a mail address, such as ops@example.org")
 
 
 def _mail_server(variable: str, text: str) -> str:
@@ -306,12 +355,9 @@ def _mail_server(variable: str, text: str) -> str:
 
     A sign such as / in a password would end the host, and another machine would get the mail.
     """
-    try:
-        parts = urlsplit(text)
-        whole = parts.scheme in ("smtp", "smtps") and parts.hostname and parts.port != 0
-    except ValueError:
-        whole = False
-    if not whole or parts.path.strip("/") or parts.query or parts.fragment:
+    parts = _parts_of(text)
+    more = parts is None or parts.path.strip("/") or parts.query or parts.fragment
+    if parts is None or more or parts.scheme not in ("smtp", "smtps"):
         raise ConfigError(
             f"{variable} is not the address of a mail server, such as smtp://host:25 or "
             "smtps://user:password@host:465, with / : @ # ? % in a password as in an address (%2F)"
@@ -320,8 +366,8 @@ def _mail_server(variable: str, text: str) -> str:
 
 
 def _bucket(variable: str, text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.netloc or not parts.path.strip("/"):
+    parts = _parts_of(text)
+    if not parts or parts.scheme not in ("http", "https") or not parts.path.strip("/"):
         raise ConfigError(f"{variable}={plain_address(text)!r} must be https://host/bucket/prefix")
     return text
 
@@ -358,14 +404,14 @@ def _provider_settings() -> Iterator[Setting]:
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("database_url", "DATABASE_URL", "the store"),
+    Setting("database_url", "DATABASE_URL", "the store", _database),
     Setting("home", "HOME", "spool and store", None),
     Setting("max_body_b", "MAX_BODY_MIB", "largest request body [MiB]", _mebibytes),
     Setting("silent_after", "SILENT_AFTER_S", "silence [s] after which a job is lost", _seconds),
     Setting(
         "provisional_every", "PROVISIONAL_EVERY_S", "age [s] of a score that is renewed", _seconds
     ),
-    Setting("hosts", "HOSTS", "further host names that requests may name", _words),
+    Setting("hosts", "HOSTS", "further host names that requests may name", _hosts),
     Setting("trusted_proxies", "TRUSTED_PROXIES", "proxies that are believed", _networks),
     Setting("requests_per_s", "REQUESTS_PER_S", "sustained rate of requests of a key", _number),
     Setting("public_badges", "PUBLIC_BADGES", "projects whose badge anybody may see", _names),
@@ -388,9 +434,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "alerts.webhook_secret", "WEBHOOK_SECRET", "signs the messages of webhooks", secret=True
     ),
-    Setting("alerts.webhook_hosts", "WEBHOOK_HOSTS", "further hosts of webhooks", _words),
+    Setting("alerts.webhook_hosts", "WEBHOOK_HOSTS", "further hosts of webhooks", _hosts),
     Setting("alerts.smtp_url", "SMTP_URL", "mail server", _mail_server, secret=True),
-    Setting("alerts.mail_from", "MAIL_FROM", "sender of mails"),
+    Setting("alerts.mail_from", "MAIL_FROM", "sender of mails", _mail_address),
     Setting("reports.organisation", "ORGANISATION", "organisation in the statement"),
     Setting("reports.accountable", "ACCOUNTABLE", "who is accountable for the report"),
     Setting("reports.contact", "CONTACT", "whom to ask about the report"),
@@ -405,7 +451,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("reports.projects", "REPORT_PROJECTS", "projects with a report of their own", _names),
     Setting("reports.folder", "REPORT_DIR", "folder of finished reports", _path),
-    Setting("reports.mail_to", "REPORT_EMAIL", "addresses of finished reports", _words),
+    Setting("reports.mail_to", "REPORT_EMAIL", "addresses of finished reports", _mail_addresses),
     Setting("reports.s3.url", "REPORT_S3_URL", "S3-compatible store of finished reports", _bucket),
     Setting("intensity.chains", "INTENSITY", "the chain of providers", None),
     Setting("intensity.zones", "INTENSITY_ZONES", "zones that are always kept up to date", _words),

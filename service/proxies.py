@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import TYPE_CHECKING
 
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from gramwatt.service.addresses import plain_ip
+
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
-"""A Host header that names one host (RFC 9110, section 7.2), where both ends read the same."""
+FOR = "HTTP_X_FORWARDED_FOR"
 FORWARDED = (
     "HTTP_FORWARDED",
-    "HTTP_X_FORWARDED_FOR",
+    FOR,
     "HTTP_X_FORWARDED_HOST",
     "HTTP_X_FORWARDED_PORT",
     "HTTP_X_FORWARDED_PREFIX",
@@ -36,7 +36,13 @@ class TrustedProxies:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request."""
-        if self._is_trusted(environ.get("REMOTE_ADDR", "")):
+        peer = environ.get("REMOTE_ADDR", "")
+        environ["REMOTE_ADDR"] = plain_ip(peer) or peer
+        if self._is_trusted(environ["REMOTE_ADDR"]):
+            # Some gateways write the client's port too, and each connection has another.
+            client = plain_ip(environ.pop(FOR, "").rpartition(",")[2].strip())
+            if client is not None:
+                environ[FOR] = client
             return self._fixed(environ, start_response)
         for name in FORWARDED:
             environ.pop(name, None)
@@ -44,7 +50,7 @@ class TrustedProxies:
 
     def _is_trusted(self, address: str) -> bool:
         try:
-            found = ip_address(address)
+            peer = ip_address(address)
         except ValueError:
             return False
-        return any(found in network for network in self._networks)
+        return any(peer in network for network in self._networks)

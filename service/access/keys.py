@@ -11,7 +11,6 @@ from datetime import timedelta
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from gramwatt.collectors.common.keys import HOME_PREFIX, home_key
@@ -211,11 +210,8 @@ def authenticate(service: Service, key: str, address: str) -> Caller | None:
 def _note_use(service: Service, row: ApiKey, now_us: int) -> None:
     if row.used_us is not None and 0 <= now_us - row.used_us < _NOTE_USE_EVERY_US:
         return
-    try:
-        with service.store.write() as session:
-            session.execute(sa.update(ApiKey).where(ApiKey.id == row.id).values(used_us=now_us))
-    except SQLAlchemyError:  # a note for people; the request itself says what is wrong
-        return
+    use = sa.update(ApiKey).where(ApiKey.id == row.id).values(used_us=now_us)
+    service.store.note(lambda session: session.execute(use))
 
 
 def _shown(prefix: str) -> str:

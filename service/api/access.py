@@ -20,11 +20,11 @@ from gramwatt.service import container
 from gramwatt.service.access import audit, sessions
 from gramwatt.service.access.keys import authenticate
 from gramwatt.service.access.tokens import digest
+from gramwatt.service.addresses import HOST, host_name
 from gramwatt.service.api.limits import Buckets
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import ADMIN, INGEST, READ, Caller, Service
-from gramwatt.service.proxies import HOST
 from gramwatt.service.store.database import UNAVAILABLE
 
 EXTENSION = "gramwatt"
@@ -207,10 +207,13 @@ def _check() -> Access | None:
 
 def _check_host() -> None:
     """Refuse other host names: a web page could give its own name this machine's address."""
-    host = request.environ.get("HTTP_HOST", "localhost").lower()
-    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    name = host_name(request.environ.get("HTTP_HOST", "localhost"))
     if name not in whole_service().config.trusted_hosts:
         raise Problem("untrusted-host", "this address is not served here; see GRAMWATT_HOSTS")
+    prefix = request.headers.get("X-Forwarded-Prefix", "/")
+    if prefix.strip("/") and request.blueprint == "page":
+        text = f"the pages need a host name of their own; a proxy serves them under {prefix}"
+        raise Problem("untrusted-host", text)
 
 
 def _public_caller() -> Caller | None:
@@ -282,7 +285,14 @@ def _check_same_site() -> None:
     else:
         allowed = site == "same-origin" or (site is None and _is_own(origin))
     if not allowed or (origin is not None and not _is_own(origin)):
-        raise Problem("forbidden", "another site asked for this with your session")
+        text = "another site asked for this with your session"
+        if origin and urlsplit(origin).hostname == host_name(request.host):
+            text += (
+                f", or a proxy passes {request.scheme}://{request.host} on for {origin}: pass the "
+                "whole Host ($http_host in nginx) and X-Forwarded-Proto, and name the proxy in "
+                "GRAMWATT_TRUSTED_PROXIES"
+            )
+        raise Problem("forbidden", text)
 
 
 def _is_own(origin: str | None) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 from msgspec import to_builtins
@@ -199,6 +200,8 @@ def login(
         address = PARSERS["server"](url)
     except ValueError as error:
         stop(2, f"--url: {error}")
+    if urlsplit(address).path:
+        stop(2, "--url: gramwatt's pages need a host name of their own; no path leads to them")
     if not all(project or ()):  # as an unset variable of a script gives
         stop(2, "--project: a project's name cannot be empty; leave it out for all projects")
     with admin_service(database_url) as service:

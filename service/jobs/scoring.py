@@ -131,7 +131,10 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
         )
         _store_head(session, job, document)
 
-    service.store.transact(store)
+    if known and not fresh:  # whoever asks gets the score before, while another process writes
+        service.store.note(store)
+    else:
+        service.store.transact(store)
 
 
 def by_todays_versions(service: Service, key: int, stored: JobDoc) -> JobDoc:

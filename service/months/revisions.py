@@ -236,8 +236,7 @@ def still_holds(service: Service, kept: Kept, made_of: str) -> None:
     if kept.made_of == made_of:
         return
     change = sa.update(MonthlyReport).where(MonthlyReport.id == kept.id).values(made_of=made_of)
-    with service.store.write() as session:
-        session.execute(change)
+    service.store.note(lambda session: session.execute(change))
 
 
 def says_the_same(kept: str, text: str) -> bool:

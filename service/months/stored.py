@@ -195,11 +195,14 @@ def stored_sums(service: Service, month: str, project: str | None) -> str | None
 
 
 def store_sums(service: Service, rows: Rows) -> None:
-    """Store what was made, in place of what the rows of those months have."""
+    """Store what was made, in place of what the rows of those months have.
+
+    While another process writes they are not stored, and are made again when they are asked for.
+    """
     if rows:
-        with service.store.write() as session:
-            # In one order, so that who stores or deletes the same months waits for each other.
-            upsert(session, MonthSum, sorted(rows, key=lambda row: row["month"]), replace=True)
+        # In one order, so that who stores or deletes the same months waits for each other.
+        ordered = sorted(rows, key=lambda row: row["month"])
+        service.store.note(lambda session: upsert(session, MonthSum, ordered, replace=True))
 
 
 def _excluded(session: Session, month: str, project: str | None) -> list[ExcludedDoc]:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
+from gramwatt.service.addresses import host_name
+
 NAT64 = IPv6Network("64:ff9b::/96")
 """IPv6 addresses that a gateway turns into any IPv4 address (RFC 6052)."""
 HIDDEN = tuple(map(IPv6Network, ("64:ff9b:1::/48", "::/96", "fec0::/10")))
@@ -33,7 +35,7 @@ def parse_webhook(url: str, allowed: Collection[str]) -> SplitResult:
     """
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host = host_name(parts.hostname or "") if parts.port != 0 else ""
     except ValueError:
         raise AddressError(f"{url!r} is not the address of a webhook") from None
     if not host or parts.scheme not in ("https", "http") or any(c.isspace() for c in url):
@@ -62,7 +64,7 @@ def checked_address(
 
     Every address that the host has must be public, unless the host is `allowed`.
     """
-    host = parts.hostname or ""
+    host = host_name(parts.hostname or "")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         found = lookup(host, port)

@@ -22,10 +22,11 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
+from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from gramwatt.service.addresses import parse_url
 from gramwatt.service.store.filesystem import is_local
 from gramwatt.service.store.grouped import GroupCommit
 from gramwatt.service.store.migrations import HEAD
@@ -36,6 +37,7 @@ Result = TypeVar("Result")
 
 BUSY_TIMEOUT_S = 30.0
 """How long a statement waits for another writer before it fails [s]."""
+_BUSY = f"PRAGMA busy_timeout = {round(BUSY_TIMEOUT_S * 1000)}"
 
 POOL_S = 5.0
 """How long a request waits for a connection to the server while all are in use [s]."""
@@ -56,8 +58,10 @@ _INVALID_TRANSACTION = "25"
 """PostgreSQL's class of errors such as read_only_sql_transaction."""
 _ABOUT_VALUES = ("22", "23")
 """Its classes of data exceptions and of broken constraints, whose details quote a row's values."""
-_WRITE = "gramwatt_write"
-"""Option of a transaction: whether it writes."""
+_WRITE, _NOTE = "gramwatt_write", "gramwatt_note"
+"""Options of a transaction: whether it writes, and whether that may as well be left."""
+NOTE_S = 0.1
+"""How long a note waits for another transaction's lock on a server [s]; on SQLite not at all."""
 REMIND_S = 60.0
 """How often the log repeats one complaint of the database [s]."""
 REFUSED = re.compile(
@@ -85,6 +89,7 @@ class Store:
         self.url = parse_url(url)
         self.engine = _engine(self.url)
         self._writing = self.engine.execution_options(**{_WRITE: True})
+        self._noting = self.engine.execution_options(**{_WRITE: True, _NOTE: True})
         self._group = GroupCommit(self.write)
 
     def of_projects(self, projects: frozenset[str] | None) -> Store:
@@ -170,6 +175,26 @@ class Store:
                 time.sleep(random.uniform(0.5, 1.5) * CONFLICT_WAIT_S * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
+    def note(self, work: Callable[[Session], object]) -> bool:
+        """Write what a read leaves behind, such as a key's last use; whether it was written.
+
+        A read waits for no other's write: while another writes, or the database is away, the note
+        is left. Whoever reads next leaves it again.
+        """
+        self._require_whole()
+        try:
+            with Session(self._noting, expire_on_commit=False) as session, session.begin():
+                if not self.is_sqlite:
+                    wait = sa.text(f"SET LOCAL lock_timeout = '{NOTE_S}s'")
+                    session.connection().execute(wait)
+                _require_own_schema(session)
+                work(session)
+        except (*UNAVAILABLE, OtherReleaseError) as error:
+            if is_wrong_statement(error):
+                raise
+            return False
+        return True
+
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
         """Yield a plain connection in one write transaction, with SQLite's foreign keys not
@@ -242,25 +267,6 @@ def _require_own_schema(session: Session) -> None:
         )
 
 
-def parse_url(text: str) -> URL:
-    """Return the database address, with psycopg 3 as PostgreSQL's driver; raises ValueError
-    else.
-    """
-    try:
-        url = make_url(text)
-    except sa.exc.ArgumentError:
-        raise ValueError(
-            "not a database address; write sqlite:////path/file.db or postgresql://user@host/name"
-        ) from None
-    if url.drivername in ("postgres", "postgresql"):
-        url = url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise ValueError(f"{url.get_backend_name()} is not supported; use SQLite or PostgreSQL")
-    if url.get_backend_name() == "sqlite" and not url.database:
-        raise ValueError("an SQLite store needs a file: sqlite:////path/file.db")
-    return url
-
-
 def is_wrong_statement(error: SQLAlchemyError) -> bool:
     """Return whether SQLite refused the statement itself: our fault, though of an UNAVAILABLE type.
 
@@ -297,7 +303,8 @@ def _engine(url: URL) -> Engine:
         event.listen(engine, "handle_error", _understand)
     else:
         engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **pool)
-        wal = is_local(Path(url.database or "").parent)
+        # SQLite follows links too, and keeps its log beside the file itself.
+        wal = is_local(Path(url.database or "").resolve().parent)
         event.listen(engine, "connect", lambda connection, _record: _prepare(connection, wal=wal))
         event.listen(engine, "begin", _begin)
     event.listen(engine, "handle_error", reporter.failed)
@@ -331,7 +338,9 @@ class _Reporter:
     def failed(self, context: ExceptionContext) -> None:
         """Report an error for which the database is the reason."""
         error = context.sqlalchemy_exception
-        if not isinstance(error, UNAVAILABLE):
+        connection = context.connection
+        is_note = connection is not None and connection.get_execution_options().get(_NOTE)
+        if is_note or not isinstance(error, UNAVAILABLE):
             return
         complaint = text = failure_text(error)
         if getattr(error.orig, "sqlstate", "") is None:  # of the connection
@@ -352,7 +361,7 @@ class _Reporter:
 
 def _prepare(connection: sqlite3.Connection, *, wal: bool) -> None:
     connection.isolation_level = None
-    connection.execute(f"PRAGMA busy_timeout = {round(BUSY_TIMEOUT_S * 1000)}")
+    connection.execute(_BUSY)
     connection.execute("PRAGMA foreign_keys = ON")
     _set_journal(connection, "wal" if wal else "delete")
     # FULL: a commit returns when it is on disk. NORMAL would lose the last ones in a power cut.
@@ -366,8 +375,10 @@ def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != mode:
                 connection.execute(f"PRAGMA journal_mode = {mode}")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            # The low byte is the code without its details. A file that may only be read stays so.
+            is_busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not is_busy or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
         else:
@@ -375,8 +386,17 @@ def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    is_write = connection.get_execution_options().get(_WRITE)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_write else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get(_WRITE):
+        connection.exec_driver_sql("BEGIN")
+    elif not options.get(_NOTE):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        finally:
+            connection.exec_driver_sql(_BUSY)
 
 
 def _enforce_keys(connection: Connection, *, on: bool) -> None:

@@ -17,13 +17,16 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 def is_local(path: Path, mounts: str | None = None) -> bool:
-    """Return whether `path` lies on a file system known to be local; False when that is unknown."""
+    """Return whether `path` lies on a file system known to be local; False when that is unknown.
+
+    Links are followed.
+    """
     if mounts is None:
         try:
             mounts = MOUNTS.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return False
-    return mounted_type(path.absolute(), mounts) in LOCAL_TYPES
+    return mounted_type(path.resolve(), mounts) in LOCAL_TYPES
 
 
 def mounted_type(path: Path, mounts: str) -> str | None:

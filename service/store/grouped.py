@@ -61,9 +61,15 @@ class GroupCommit:
         return ticket.result[0]
 
     def _commit(self, tickets: list[_Ticket[object]]) -> None:
-        """Do the work of all in one transaction, or each in its own if any of it fails."""
+        """Do the work of all in one transaction, or each in its own if any of it fails.
+
+        Where no transaction can begin, as another process holds the lock, that has been waited for
+        once: it is told to all, also to those who came meanwhile.
+        """
+        has_begun = False
         try:
             with self._begin() as session:
+                has_begun = True
                 for ticket in tickets:
                     ticket.result.append(ticket.work(session))
                     session.flush()
@@ -73,7 +79,12 @@ class GroupCommit:
                 ticket.fail(error)
             if not isinstance(error, Exception):
                 raise
-            if len(tickets) > 1:
+            if not has_begun:
+                with self._mutex:
+                    later, self._waiting = self._waiting, []
+                for ticket in later:
+                    ticket.fail(error)
+            elif len(tickets) > 1:
                 for ticket in tickets:
                     ticket.error = None
                     self._commit([ticket])

@@ -44,6 +44,8 @@ def connect_args(url: URL) -> dict[str, Any]:
         "options": f"{options} {own}".strip(),
         # A database that was made without a locale is in SQL_ASCII, which psycopg gives as bytes.
         "client_encoding": "UTF8",
+        # A pooler may give each transaction another connection, with statements of others prepared.
+        "prepare_threshold": None,
     }
 
 

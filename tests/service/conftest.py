@@ -85,7 +85,7 @@ def create_database(server: str, template: str = "template1", options: str = "")
     """
     import sqlalchemy as sa
 
-    from gramwatt.service.store.database import parse_url
+    from gramwatt.service.addresses import parse_url
 
     name = f"t{uuid.uuid4().hex}"
     url = parse_url(server)

@@ -18,11 +18,11 @@ from sqlalchemy.exc import OperationalError
 
 from gramwatt.collectors.common.keys import ensure_home_key
 from gramwatt.service.access.keys import create_key, revoke_key
+from gramwatt.service.addresses import parse_url
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.periodic import sum_newest_months
-from gramwatt.service.store.database import parse_url
 from gramwatt.service.tasks import runs
 from tests.journals import body, journal, lines
 from tests.packages import ROOT

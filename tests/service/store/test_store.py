@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from gramwatt.service.addresses import parse_url
 from gramwatt.service.config import ConfigError, ServiceConfig, from_environment, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.lists import list_jobs
 from gramwatt.service.store import migrate
-from gramwatt.service.store.database import Store, parse_url
+from gramwatt.service.store.database import Store
 from gramwatt.service.store.filesystem import is_local, mounted_type
 from gramwatt.service.store.migrations import HEAD
 from tests.journals import journal, lines
