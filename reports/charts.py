@@ -2,8 +2,8 @@
 
 The palette goes from dark to light in stacking order, so that the parts can be distinguished in a
 black-and-white print, and avoids pairs that red-green colour blindness confuses. What is estimated
-is striped. The field `tip` of a row is what a pointer on its mark shows, by lines, where a browser
-draws the chart.
+is striped; a thin line is a range. The field `tip` of a row is what a pointer on its mark shows, by
+lines, where a browser draws the chart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-from gramwatt.reports.model import Cell, Column, Table
 from gramwatt.sci.base.formatting import NARROW_SPACE, span_text, value_text
 from gramwatt.sci.base.quantity import QuantityDoc
 
@@ -23,16 +22,28 @@ FONT = "Open Sans"
 """A bundled font, so that texts have the same width in the SVG and in print."""
 INK = "#33403a"
 FAINT = "#dfe5e1"
-WIDTH, HEIGHT, BAR_HEIGHT = 700, 230, 26
+WIDTH, HEIGHT, BAR_HEIGHT, TREND_HEIGHT = 700, 230, 26, 110
 """Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
+ROW_HEIGHT, LOW_ROW_HEIGHT, FEW_ROWS = 46, 34, 4
+"""Height of a row of the waterfall [px]; the lower one where there are more than FEW_ROWS."""
+POWER_HEIGHT, LINE_HEIGHT = 130, 55
+"""Heights of the panels over time [px]."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-_LEGEND = {"orient": "top", "direction": "horizontal", "symbolType": "square", "symbolSize": 90}
+_LEGEND = {"orient": "top", "direction": "horizontal", "symbolType": "square", "title": None}
+_NO_LINES = {"domain": False, "ticks": False}
+_RULE = {"type": "rule", "color": INK, "strokeWidth": 1.2}
+_LINE = {"color": INK, "strokeWidth": 1.4}
+_WATERFALL_ROOM = 1.5
+"""The axis of the waterfall over its widest range, so that there is room for the figures."""
+_Y_ROOM = 58
+"""Room for the labels of the axis at the left, the same in every panel [px]."""
 _HATCH = "url(#estimated-{})"
 POINTER = "pointer"
 """The name of a layer that is not seen, but found by a pointer; a drawing has none."""
 TIP = {"field": "tip", "type": "nominal"}
 """The tooltip of every chart."""
 Rows = Sequence[Mapping[str, Any]]
+Spec = dict[str, Any]
 
 
 def draw(spec: Mapping[str, Any], mark: str = ".") -> str:
@@ -125,114 +136,283 @@ def _config(mark: str) -> dict[str, Any]:
 
 
 def columns(
-    rows: Rows, *, x_title: str, y_title: str, parts: Sequence[str], names: Sequence[str]
-) -> dict[str, Any]:
+    rows: Rows, *, x_title: str, y_title: str, parts: Sequence[str], names: list[str]
+) -> Spec:
     """Stacked columns: `rows` hold `name`, `value`, `part`, `rank`, `tip` and `estimated`."""
+    axis = {"labelAngle": 0, "labelOverlap": True, "ticks": False}
     encoding = {
-        "x": {
-            "field": "name",
-            "type": "ordinal",
-            "title": x_title,
-            "scale": {"domain": list(names)},
-            "axis": {"labelAngle": 0, "labelOverlap": True, "ticks": False},
-        },
-        "y": _amount("value", y_title, stack="zero"),
+        "x": _field("name", "ordinal", title=x_title, scale={"domain": names}, axis=axis),
+        "y": _amount("value", title=y_title, axis={**_NO_LINES, "tickCount": 5}, stack="zero"),
         **_stacked(parts),
     }
-    return _spec(rows, {"type": "bar"}, encoding)
+    return _spec(HEIGHT, {**_layer(rows, "bar", encoding)})
 
 
-def ranked(rows: Rows) -> dict[str, Any]:
+def trend_columns(
+    rows: Rows, totals: Rows, *, names: list[str], y_title: str, breaks: Sequence[str]
+) -> Spec:
+    """Stacked columns by month under the range of each total; dashed ones may still change.
+
+    `rows` hold `name`, `part`, `rank`, `value`, `tip`, `estimated` and `final`; `totals` hold
+    `name`, `value`, `low`, `high` and `label`. The months of `breaks` are scored by another method
+    than those before.
+    """
+    parts = ("operational", "embodied")
+    axis = {"labelAngle": 0, "ticks": False}
+    x = _field("name", "ordinal", title=None, scale={"domain": names}, axis=axis)
+    stacked = _stacked(parts)
+    bars = {
+        "x": x,
+        "y": _amount("value", title=y_title, axis={**_NO_LINES, "tickCount": 4}),
+        **stacked,
+        "fillOpacity": {"condition": {"test": "datum.final", "value": 1}, "value": 0.08},
+        "stroke": _field("part", "nominal", legend=None, scale=stacked["color"]["scale"]),
+        "strokeDash": {"condition": {"test": "datum.final", "value": []}, "value": [3, 2]},
+    }
+    ends = {"x": x, "y": _amount("low"), "y2": {"field": "high"}}
+    label = {"x": x, "y": _amount("high"), "text": {"field": "label"}}
+    text = {"type": "text", "dy": -7, "baseline": "bottom"}
+    layers = [
+        _layer(rows, {"type": "bar", "strokeWidth": 1}, bars),
+        _layer(totals, _RULE, ends),
+        _layer(totals, text, label),
+    ]
+    if breaks:  # a dashed line before each month of another method
+        line = {"type": "rule", "strokeDash": [4, 3], "color": INK, "xOffset": -24}
+        layers.append(_layer([{"name": name} for name in breaks], line, {"x": x}))
+    # Room for the letters of the axis, which has no title below them.
+    padding = {"left": 2, "right": 14, "top": 4, "bottom": 8}
+    return _spec(TREND_HEIGHT, {"padding": padding, "layer": layers})
+
+
+def ranked(rows: Rows) -> Spec:
     """Horizontal bars of shares.
 
     `rows` hold `name`, `share` (0 to 1), `label`, `tip` and `estimated`.
     """
-    names = [row["name"] for row in rows]
-    share = {
-        "field": "share",
-        "type": "quantitative",
-        "title": None,
-        "axis": None,
-        "scale": {"domain": [0, 1.08]},
-    }
-    name = {
-        "field": "name",
-        "type": "nominal",
-        "title": None,
-        "sort": names,
-        "axis": {"domain": False, "ticks": False, "labelPadding": 8, "minExtent": 170},
-    }
+    share = _amount("share", axis=None, scale={"domain": [0, 1.08]})
     bar = {
         "mark": {"type": "bar", "color": PALETTE[0], "height": 13},
-        "encoding": {**hatched_where("datum.estimated", PALETTE[0]), "tooltip": TIP},
+        "encoding": {**_hatched_where_estimated(PALETTE[0]), "tooltip": TIP},
     }
     text = {"align": "left", "dx": 5, "type": "text"}
-    label = {"mark": text, "encoding": {"text": {"field": "label", "type": "nominal"}}}
+    label = {"mark": text, "encoding": {"text": _field("label", "nominal")}}
+    height = BAR_HEIGHT * max(1, len(rows)) + 6
+    y = _names(rows, {"minExtent": 170})
+    return _spec(height, {**_data(rows), "encoding": {"y": y, "x": share}, "layer": [bar, label]})
+
+
+def ranged_bars(rows: Rows, *, x_title: str) -> Spec:
+    """Horizontal bars with their ranges.
+
+    `rows` hold `name`, `value`, `low`, `high`, `label`, `tip` and `estimated`.
+    """
+    axis = {"tickCount": 5, **_NO_LINES, "gridColor": FAINT}
+    value, low, high = (_amount(end, title=x_title, axis=axis) for end in ("value", "low", "high"))
+    filled = {"x": value, **_hatched_where_estimated(PALETTE[2]), "tooltip": TIP}
+    text = {"type": "text", "align": "left", "dx": 6}
+    layers = [
+        {"mark": {"type": "bar", "height": 12}, "encoding": filled},
+        {"mark": _RULE, "encoding": {"x": low, "x2": {"field": "high"}}},
+        {"mark": text, "encoding": {"x": high, "text": {"field": "label"}}},
+    ]
+    height = BAR_HEIGHT * max(1, len(rows)) + 40
+    y = _names(rows, {"minExtent": 190})
+    return _spec(height, {**_data(rows), "encoding": {"y": y}, "layer": layers})
+
+
+def bar(
+    name: str, start: float, end: float, size: float, words: list[str], *, estimated: bool
+) -> dict[str, object]:
+    """Return a bar of a waterfall from start to end, in units of `size`; a pointer on it shows
+    `words`.
+    """
+    ends = {"x": start / size, "x2": end / size}
+    return {"name": name, **ends, "tip": words, "estimated": estimated}
+
+
+def waterfall(bars: Rows, totals: Rows) -> Spec:
+    """Bars that start where the one above ends, with ranges, and a figure beside each row.
+
+    `bars` hold `name`, `x`, `x2`, `tip` and `estimated`, several to a row where its kinds differ;
+    `totals` hold `name`, `low`, `high`, `end` (of the bar or its range) and `label`, one to a row.
+    """
+    names = [row["name"] for row in totals]
+    most = max(row["end"] for row in totals) * _WATERFALL_ROOM
+    y = {**_names(totals, {"labelLimit": 240}), "scale": {"domain": names}}
+
+    def x(field: str) -> Spec:
+        return _amount(field, axis=None, scale={"domain": [0, most], "nice": False})
+
+    filled = {
+        "x": x("x"),
+        "x2": {"field": "x2"},
+        **_hatched_where_estimated(PALETTE[0]),
+        "tooltip": TIP,
+    }
+    ranged = [row for row in totals if row["low"] < row["high"]]
+    ends = [{"name": row["name"], "at": row[end]} for row in ranged for end in ("low", "high")]
+    layers = [
+        _layer(bars, {"type": "bar", "color": PALETTE[0], "height": 18}, filled),
+        _layer(ranged, {"type": "rule", **_LINE}, {"x": x("low"), "x2": {"field": "high"}}),
+        _layer(ends, {"type": "tick", **_LINE, "size": 12, "thickness": 1.4}, {"x": x("at")}),
+        _layer(
+            totals,
+            {"type": "text", "align": "left", "dx": 8},
+            {"x": x("end"), "text": _field("label", "nominal")},
+        ),
+    ]
+    height = (ROW_HEIGHT if len(totals) <= FEW_ROWS else LOW_ROW_HEIGHT) * len(totals)
+    return _spec(height, {"encoding": {"y": y}, "layer": layers})
+
+
+def over_time(
+    power: Rows,
+    *,
+    y_title: str,
+    x_title: str,
+    parts: Sequence[tuple[str, bool]],
+    end: float,
+    lines: Sequence[tuple[str, Rows, list[float] | None]] = (),
+    windows: Rows = (),
+) -> Spec:
+    """Panels over one axis of time: stacked power, then a step line for each of `lines`.
+
+    `power` holds `x`, `x2`, `y`, `part`, `rank` and `tip`; `parts` are the names in stacking order,
+    each with whether it is estimated, and so striped. A line is its title, rows of `x`, `x2`, `y`
+    and `tip`, a last one of `x` and `y`, and the ends of its axis. `windows` hold `x`, `x2`, `name`
+    and `shade` (0 or 1), drawn behind.
+    """
+    scale = {"domain": [0, end], "nice": False}
+    x = {"x": _amount("x", scale=scale), "x2": {"field": "x2"}}
+    stack = _power(power, parts, y_title, scale)
+    panels = [_panel([*_windows(windows, scale, labelled=True), stack], POWER_HEIGHT)]
+    for title, rows, ends in lines:
+        step = {"type": "line", "interpolate": "step-after", "color": INK, "strokeWidth": 1.6}
+        more = {} if ends is None else {"scale": {"domain": ends}}
+        line = _layer(rows, step, {"x": _amount("x", scale=scale), "y": _panel_y(title, **more)})
+        # Unseen, it says the figure of a step wherever the pointer is in the panel.
+        unseen = {"type": "rect", "opacity": 0}
+        steps = _layer([row for row in rows if "x2" in row], unseen, {**x, "tooltip": TIP})
+        behind = _windows(windows, scale, labelled=False)
+        panels.append(_panel([*behind, line, {"name": POINTER, **steps}], LINE_HEIGHT))
+    axis = {"grid": False, "tickCount": 8, "title": x_title}
+    for n, panel in enumerate(panels):
+        for layer in panel["layer"]:
+            last = axis if n == len(panels) - 1 else None
+            layer["encoding"]["x"] = {**layer["encoding"]["x"], "axis": last}
+    return {"$schema": SCHEMA, "spacing": 14, "vconcat": panels}
+
+
+def _panel(layers: list[Spec], height: int) -> Spec:
+    return {"width": WIDTH - _Y_ROOM, "height": height, "layer": layers}
+
+
+def _panel_y(title: str, **more: Any) -> Spec:
+    axis = {**_NO_LINES, "tickCount": 4, "minExtent": 30, "titleX": -44}
+    return _amount("y", title=title, axis=axis, **more)
+
+
+def _power(
+    rows: Rows, parts: Sequence[tuple[str, bool]], y_title: str, scale: Mapping[str, Any]
+) -> Spec:
+    names = [name for name, _ in parts]
+    light = [name for name, estimated in parts if estimated]
+    fills = [
+        hatched(colour) if estimated else colour
+        for (_, estimated), colour in zip(parts, _colours(len(parts)), strict=True)
+    ]
+    is_solid = f"indexof({json.dumps(light)}, datum.part) < 0"
+    ends = {"domain": names, "range": fills}
+    legend = {**_LEGEND, "columnPadding": 18}
+    colour = _field("part", "nominal", scale=ends, sort=names, legend=legend)
+    encoding = {
+        "x": _amount("x", bin="binned", scale=scale),
+        "x2": {"field": "x2"},
+        "y": _panel_y(y_title, stack="zero"),
+        "color": colour,
+        # An outline in the same colour covers the seams between bars; stripes would show it.
+        "stroke": {"condition": {**colour, "legend": None, "test": is_solid}, "value": None},
+        "order": _amount("rank"),
+        "tooltip": TIP,
+    }
+    return _layer(rows, {"type": "bar", "binSpacing": 0, "strokeWidth": 0.6}, encoding)
+
+
+def _windows(rows: Rows, scale: Mapping[str, Any], *, labelled: bool) -> list[Spec]:
+    """Return every second window as a pale band, and where each begins with its name."""
+    if not rows:
+        return []
+    x = _amount("x", scale=scale)
+    band = {"type": "rect", "color": FAINT, "opacity": 0.6}
+    begin = {"type": "rule", "color": INK, "strokeDash": [2, 3], "strokeWidth": 0.8}
+    layers = [
+        _layer([row for row in rows if row["shade"]], band, {"x": x, "x2": {"field": "x2"}}),
+        _layer(rows, begin, {"x": x}),
+    ]
+    if labelled:
+        place = {"align": "left", "baseline": "bottom", "dx": 3, "y": -2, "limit": 90}
+        name = {"x": x, "text": _field("name", "nominal")}
+        layers.append(_layer(rows, {"type": "text", **place}, name))
+    return layers
+
+
+def _spec(height: int, content: Spec) -> Spec:
+    return {"$schema": SCHEMA, "width": WIDTH, "height": height, **content}
+
+
+def _data(rows: Rows) -> Spec:
+    return {"data": {"values": [dict(row) for row in rows]}}
+
+
+def _layer(rows: Rows, mark: Spec | str, encoding: Spec) -> Spec:
+    return {**_data(rows), "mark": mark, "encoding": encoding}
+
+
+def _field(field: str, kind: str, **more: Any) -> Spec:
+    return {"field": field, "type": kind, **more}
+
+
+def _amount(field: str, **more: Any) -> Spec:
+    return _field(field, "quantitative", **more)
+
+
+def _names(rows: Rows, axis: Spec) -> Spec:
+    """Return an axis with the name of each row, in their order."""
+    names = [row["name"] for row in rows]
+    return _field(
+        "name", "nominal", title=None, sort=names, axis={**_NO_LINES, "labelPadding": 8, **axis}
+    )
+
+
+def _colours(number: int) -> list[str]:
+    return [PALETTE[n % len(PALETTE)] for n in range(number)]
+
+
+def _hatched_where_estimated(colour: str) -> Spec:
+    """Fill and outline of marks: a colour, and its stripes where the row is an estimate."""
+    test = "datum.estimated"
     return {
-        "$schema": SCHEMA,
-        "width": WIDTH,
-        "height": BAR_HEIGHT * max(1, len(rows)) + 6,
-        "data": {"values": [dict(row) for row in rows]},
-        "encoding": {"y": name, "x": share},
-        "layer": [bar, label],
+        "fill": {"condition": {"test": test, "value": hatched(colour)}, "value": colour},
+        "stroke": {"condition": {"test": test, "value": colour}, "value": None},
     }
 
 
-def hatched_where(test: str, colour: str) -> dict[str, Any]:
-    """Fill and outline of marks: a colour, and its stripes where the test holds."""
-    fill = {"condition": {"test": test, "value": hatched(colour)}, "value": colour}
-    outline = {"condition": {"test": test, "value": colour}, "value": None}
-    return {"fill": fill, "stroke": outline}
-
-
-def hatched_parts(parts: Sequence[str]) -> list[dict[str, Any]]:
-    """Conditions that stripe the estimated marks of each part; colours are those of the palette."""
-    return [
+def _stacked(parts: Sequence[str]) -> Spec:
+    """Return colours in stacking order, with the estimated marks of each part in stripes."""
+    colours = _colours(len(parts))
+    stripes = [
         {
             "test": f"datum.estimated && datum.part === {json.dumps(part)}",
-            "value": hatched(PALETTE[n % len(PALETTE)]),
+            "value": hatched(colour),
         }
-        for n, part in enumerate(parts)
+        for part, colour in zip(parts, colours, strict=True)
     ]
-
-
-def data_table(caption: str, titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
-    """Return the table of a chart's data, with names in the first column and figures in the
-    others.
-    """
-    heads = tuple(Column(title, "right" if n else "left") for n, title in enumerate(titles))
-    return Table(caption, heads, tuple(tuple(row) for row in rows))
-
-
-def _spec(rows: Rows, mark: dict[str, Any], encoding: dict[str, Any]) -> dict[str, Any]:
+    scale = {"domain": list(parts), "range": colours}
+    colour = _field("part", "nominal", title=None, scale=scale, sort=list(parts), legend=_LEGEND)
     return {
-        "$schema": SCHEMA,
-        "width": WIDTH,
-        "height": HEIGHT,
-        "data": {"values": [dict(row) for row in rows]},
-        "mark": mark,
-        "encoding": encoding,
-    }
-
-
-def _amount(field: str, title: str, **more: Any) -> dict[str, Any]:
-    axis = {"domain": False, "ticks": False, "tickCount": 5}
-    return {"field": field, "type": "quantitative", "title": title, "axis": axis, **more}
-
-
-def _stacked(parts: Sequence[str]) -> dict[str, Any]:
-    scale = {"domain": list(parts), "range": [PALETTE[n % len(PALETTE)] for n in range(len(parts))]}
-    return {
-        "color": {
-            "field": "part",
-            "type": "nominal",
-            "title": None,
-            "scale": scale,
-            "sort": list(parts),
-            "legend": _LEGEND,
-            "condition": hatched_parts(parts),
-        },
-        "order": {"field": "rank", "type": "quantitative"},
+        "color": {**colour, "condition": stripes},
+        "order": _amount("rank"),
         "tooltip": TIP,
     }
 

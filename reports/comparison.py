@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from gramwatt.reports.charts import data_table, tip
-from gramwatt.reports.charts_job import bar, waterfall
-from gramwatt.reports.model import (
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Document,
-    Figures,
-    Heading,
-    Table,
-    Text,
+from gramwatt.reports.charts import bar, tip, waterfall
+from gramwatt.reports.model import Block, Chart, Document, Figures, Text
+from gramwatt.reports.sections import (
+    Field,
+    Section,
+    contents,
+    data_table,
+    headline,
+    reference,
+    table,
 )
-from gramwatt.reports.sections.common import cell, headline, reference
 from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
-from gramwatt.sci.base.formatting import count_text, number, percent, prefix, text
+from gramwatt.sci.base.formatting import number, percent, prefix, text
+from gramwatt.sci.base.printable import isolated
 from gramwatt.sci.base.quantity import is_estimate
 
 TERMS = {
@@ -37,30 +35,24 @@ HOW = (
 
 def build(document: RunsComparisonDoc, date: str) -> Document:
     """Return the report of a comparison, dated YYYY-MM-DD."""
-    names = " and ".join(_name(getattr(document, side)) for side in ("before", "after"))
+    names = " and ".join(_name(side) for side in (document.before, document.after))
     return Document(
-        f"Carbon per {document.unit}: after against before",
+        f"Carbon per {isolated(document.unit)}: after against before",
         f"Runs compared: {names}.",
         date,
-        (
-            Heading("Summary"),
-            Text(document.text, strong=True),
-            Figures(
-                (
-                    headline(BEFORE, document.before.g_per_unit),
-                    headline(AFTER, document.after.g_per_unit),
-                    headline("After over before", document.ratio),
-                )
-            ),
-            Heading("What moved"),
-            *_moved(document),
-            Text(HOW),
-            Heading("Runs"),
-            _runs(document),
-        ),
-        reference(document, f"comparison in {document.unit}"),
+        tuple(contents(SECTIONS, document)),
+        reference(document, f"comparison in {isolated(document.unit)}"),
         names=(document.unit,),
     )
+
+
+def _summary(document: RunsComparisonDoc) -> list[Block]:
+    figures = (
+        headline(BEFORE, document.before.g_per_unit),
+        headline(AFTER, document.after.g_per_unit),
+        headline("After over before", document.ratio),
+    )
+    return [Text(document.text, strong=True), Figures(figures)]
 
 
 def _name(side: RunsDoc) -> str:
@@ -91,13 +83,12 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
     rows.append(_row(AFTER, after["low"], after["high"], size, text(after)))
     striped = ", striped: estimated" if light else ""
     caption = f"From before to after, in {unit}; lines are ranges{striped}"
-    table = data_table(
-        caption, ("Step", "Amount"), [(str(row["name"]), str(row["label"])) for row in rows]
-    )
+    steps = [(str(row["name"]), str(row["label"])) for row in rows]
+    data = data_table(caption, ("Step", "Amount"), steps)
     if at_least < 0:  # more work and more energy than either side alone
-        return [table]
-    alt = "; ".join(f"{row['name']} {row['label']}" for row in rows)
-    return [Chart(caption, f"Waterfall: {alt}.", waterfall(bars, rows), table)]
+        return [data, Text(HOW)]
+    alt = "; ".join(f"{name} {label}" for name, label in steps)
+    return [Chart(caption, f"Waterfall: {alt}.", waterfall(bars, rows), data), Text(HOW)]
 
 
 def _row(name: str, low: float, high: float, size: float, label: str) -> dict[str, float | str]:
@@ -105,19 +96,28 @@ def _row(name: str, low: float, high: float, size: float, label: str) -> dict[st
     return {"name": name, **ends, "label": label}
 
 
-def _runs(document: RunsComparisonDoc) -> Table:
-    columns = (
-        Column("Side", weight=0.7),
-        Column("Job", weight=2.4),
-        Column("R", "right"),
-        Column("Carbon per unit", "right", 1.4),
+def _runs(document: RunsComparisonDoc) -> list[Block]:
+    sides = ((BEFORE, document.before), (AFTER, document.after))
+    notes = [
+        f"{name}: single runs lie {percent(side.scatter)} apart."
+        for name, side in sides
+        if side.scatter is not None
+    ]
+    runs = table(
+        "The runs of each side",
+        [(name, run) for name, side in sides for run in side.runs],
+        Field("Side", lambda row: row[0], 0.7),
+        Field("Job", lambda row: f"{row[1].job_id}, revision {row[1].revision}", 2.4),
+        Field("R", lambda row: row[1].count, align="right"),
+        Field("Carbon per unit", lambda row: row[1].g_per_unit, 1.4, "right"),
+        note=" ".join(notes),
     )
-    rows: list[tuple[Cell, ...]] = []
-    notes = []
-    for name, side in ((BEFORE, document.before), (AFTER, document.after)):
-        for run in side.runs:
-            job = f"{run.job_id}, revision {run.revision}"
-            rows.append((name, job, count_text(run.count), cell(run.g_per_unit)))
-        if side.scatter is not None:
-            notes.append(f"{name}: single runs lie {percent(side.scatter)} apart.")
-    return Table("The runs of each side", columns, tuple(rows), " ".join(notes))
+    return [runs]
+
+
+SECTIONS: tuple[Section[RunsComparisonDoc], ...] = (
+    Section("Summary", _summary),
+    Section("What moved", _moved),
+    Section("Runs", _runs),
+)
+"""Every section of a comparison, in order."""

@@ -1,7 +1,7 @@
 """CSV, the one way in which a text or a figure gets into a cell.
 
-A spreadsheet runs a cell that begins with a formula's sign, also behind spaces. Which list
-separator it splits lines at depends on its language: a comma, a semicolon or a tab.
+A spreadsheet runs a cell that begins with a formula's sign, also behind spaces. In some languages
+it splits lines at a semicolon too, so that no text may have a sign behind one.
 """
 
 from __future__ import annotations
@@ -13,43 +13,24 @@ from collections.abc import Iterable, Sequence
 
 from gramwatt.sci.base.printable import clean
 
-SEPARATOR = {".": ",", ",": ";"}
-"""Between cells, by decimal mark: with a decimal comma spreadsheets expect semicolons."""
 _BLANK = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
 """Spaces, and marks without a width."""
 _SIGN = r"[=+\-@\uff1d\uff0b\uff0d\uff20]"
 """What a spreadsheet reads as the start of a formula; the last four are full-width."""
-_FORMULA = re.compile(f"{_BLANK}{_SIGN}")
-_AFTER = {
-    separator: re.compile(f'[,;](?<!{separator})(?={_BLANK}"*{_BLANK}{_SIGN})')
-    for separator in SEPARATOR.values()
-}
-"""The other list separator before a formula; at its own, a cell is quoted."""
+_FORMULA = re.compile(f'^(?={_BLANK}{_SIGN})|;(?={_BLANK}"*{_BLANK}{_SIGN})')
 
 
-def delimited(
-    header: Sequence[str], rows: Iterable[Sequence[object]], mark: str = ".", end: str = "\n"
-) -> str:
-    """Return a table as CSV with full precision; a cell of None is empty, never 0.
+def delimited(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as CSV with commas and decimal points; a cell of None is empty, never 0.
 
-    `mark` is the decimal mark, "." or ",", `end` that of a line.
+    Figures have full precision. What would be a formula has an apostrophe before it.
     """
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator=end, delimiter=SEPARATOR[mark])
+    writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_cell(value, mark) for value in row] for row in rows)
+    writer.writerows([_inert(value) for value in row] for row in rows)
     return out.getvalue()
 
 
-def _cell(value: object, mark: str) -> object:
-    if isinstance(value, float):
-        return repr(value).replace(".", mark)
-    return _inert(value, mark) if isinstance(value, str) else value
-
-
-def _inert(text: str, mark: str) -> str:
-    """Return the text without control codes, with an apostrophe before what would be a formula."""
-    printed = clean(text)
-    if _FORMULA.match(printed):
-        printed = f"'{printed}"
-    return _AFTER[SEPARATOR[mark]].sub(r"\g<0>'", printed)
+def _inert(value: object) -> object:
+    return _FORMULA.sub(r"\g<0>'", clean(value)) if isinstance(value, str) else value

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gramwatt.reports import glossary
 from gramwatt.reports.charts import FAINT, FONT, INK, PALETTE, compiled, draw, patterns
 from gramwatt.reports.model import MARK_LEGEND, Block, Chart, Document, Heading, anchor, texts
-from gramwatt.reports.printable import cleaned
+from gramwatt.reports.printable import ISOLATED, cleaned
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -30,6 +30,7 @@ def render(document: Document, *, interactive: bool = False) -> str:
     """
     printable: Document = cleaned(document)
     anchors = list(_anchors(printable.blocks))
+    linked = glossary.linker("#word-", printable.names)
     words = glossary.used(" ".join(texts(printable)), printable.names)
     sections = [(a, b.text) for a, b in anchors if isinstance(b, Heading) and b.level == 1]
     return _template().render(
@@ -38,7 +39,7 @@ def render(document: Document, *, interactive: bool = False) -> str:
         sections=[*sections, *([("words", glossary.TITLE)] if words else [])],
         words=words,
         words_title=glossary.TITLE,
-        linked=glossary.linker("#word-", printable.names),
+        linked=lambda text: _bdi(linked(text)),
         blocks=[(type(block).__name__, anchor, block) for anchor, block in anchors],
         draw=lambda chart: _picture(chart, printable.mark),
         legend=MARK_LEGEND,
@@ -47,6 +48,11 @@ def render(document: Document, *, interactive: bool = False) -> str:
         ),
         patterns=Markup(_coloured(patterns())),  # noqa: S704
     )
+
+
+def _bdi(text: str) -> Markup:
+    """Return an escaped text with the names that are isolated in it as elements."""
+    return Markup(ISOLATED.sub(r"<bdi>\1</bdi>", str(escape(text))))  # noqa: S704
 
 
 def _anchors(blocks: Iterable[Block]) -> Iterator[tuple[str, Block]]:
@@ -95,4 +101,5 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["bdi"] = _bdi
     return environment.get_template("report.html")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gramwatt.reports.charts import HEIGHT, PALETTE, POINTER, TIP, WIDTH, data_table
+from gramwatt.reports.charts import HEIGHT, PALETTE, POINTER, TIP, WIDTH
 from gramwatt.reports.model import (
     Block,
     Chart,
@@ -17,6 +17,7 @@ from gramwatt.reports.model import (
     NoticeBlock,
     Text,
 )
+from gramwatt.reports.sections import data_table
 from gramwatt.sci.base.document import IntensityDoc, IntensityPointDoc
 from gramwatt.sci.base.formatting import minute_text, number
 

@@ -1,42 +1,75 @@
-"""The report of one job: its score, the figures behind it, data quality and method."""
+"""The report of one job: its score, why, what to do, what is uncertain, and where from.
+
+The short report is about two pages; the full one has every figure behind the score
+(`job_sections.py`).
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gramwatt.reports import job_sections as details
+from gramwatt.reports.charts import bar, tip, waterfall
 from gramwatt.reports.model import (
     Block,
+    Cell,
+    Chart,
     Document,
     Facts,
+    Figure,
+    Figures,
     Heading,
+    Listing,
     NoticeBlock,
+    Pair,
+    Table,
     Text,
 )
-from gramwatt.reports.sections.advice import advice_blocks, packaged_advice, saving_sentence
-from gramwatt.reports.sections.common import (
-    method_blocks,
+from gramwatt.reports.sections import (
+    GRADES,
+    WARNING_CODES,
+    Field,
+    Section,
+    contents,
+    data_table,
+    declared,
+    first_of,
+    headline,
     notice_blocks,
-    quality_blocks,
     reference,
-    source_table,
+    table,
 )
-from gramwatt.reports.sections.corrections import correction_blocks
-from gramwatt.reports.sections.devices import device_blocks
-from gramwatt.reports.sections.overview import (
-    energy_blocks,
-    obtained_blocks,
-    summary_blocks,
-    uncertain_blocks,
-    why_blocks,
+from gramwatt.reports.timeseries import timeseries_blocks
+from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
+from gramwatt.sci.advice.jobs import for_job, report_lines, software_of
+from gramwatt.sci.base.document import DeviceDoc, JobDoc, WindowDoc
+from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.base.formatting import (
+    UNKNOWN,
+    count_text,
+    duration,
+    marked,
+    percent,
+    prefix,
+    shown,
+    text,
+    value_text,
 )
-from gramwatt.reports.sections.scoring import score_blocks
-from gramwatt.reports.sections.service import service_blocks
-from gramwatt.reports.sections.supplementary import ai_facts
-from gramwatt.reports.sections.timeseries import timeseries_blocks
-from gramwatt.reports.sections.windows import window_blocks
-from gramwatt.sci.advice.documents import AdviceDoc
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.formatting import UNKNOWN, duration, number, percent, text
-from gramwatt.sci.base.units import mib_from_bytes
-from gramwatt.sci.journal.records import SERVING
+from gramwatt.sci.base.printable import isolated
+from gramwatt.sci.base.quantity import (
+    METERED,
+    Quantity,
+    QuantityDoc,
+    is_estimate,
+    sources_of,
+    total,
+)
+from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.journal.corrections import declared_counts
+from gramwatt.sci.journal.records import SERVING, parse_time
 
 WORLD = (
     "The grid zone of this job is not known, so the world average intensity is used. The "
@@ -55,16 +88,34 @@ SYNTHETIC = (
     "Readings of this job come from a synthetic meter, not from hardware. The figures "
     "below are not an SCI score."
 )
-
+EXCLUDED = "This job is left out of monthly reports"
 MORE = (
     "The full report has the calculation, every device, notice, input and source, and "
     "the method: gramwatt report job {job_id} --full"
 )
-MAX_WINDOWS = 6
-"""Windows of the short report."""
+PLACE = (
+    "Say where the job ran, so that its score can be an SCI: gramwatt job {job_id} --set zone=DE"
+)
+NOTHING = "No change is known that would certainly emit less."
+SHORT = "below resolution"
+MAX_ROWS, MAX_NOTICES, MAX_SOURCES, MAX_WINDOWS = 6, 3, 2, 6
+"""Rows of the short report's tables, its warnings, sources of a figure, and windows."""
+FULL_WINDOWS = 50
 TITLE_MOST = 90
 """Characters of a name in the title; the full report has all of it."""
-EXCLUDED = "This job is left out of monthly reports"
+TERMS_OF_TOTAL = (
+    ("Electricity (O)", "operational_g"),
+    ("Making the hardware (M)", "embodied_g"),
+    ("Total (C = O + M)", "total_g"),
+)
+
+
+class JobData(NamedTuple):
+    """What the report of a job is made of; no suggestions where there can be none."""
+
+    document: JobDoc
+    advice: AdviceDoc | None
+    full: bool
 
 
 def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = False) -> Document:
@@ -73,78 +124,50 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
 
     Without `advice`, the suggestions are those of the packaged catalog.
     """
-    data = document if advice is None else [document, advice]
-    found = advice or packaged_advice(document)
-    blocks = [
-        *_warnings(document),
-        *summary_blocks(document, saving_sentence(found)),
-        *service_blocks(document.service, full=full),
-        *why_blocks(document),
-        *advice_blocks(document, found),
-        *uncertain_blocks(document, full=full),
-        Heading("Where the energy went"),
-        *timeseries_blocks(
-            document.series,
-            document.windows,
-        ),
-        *energy_blocks(document.devices),
-        *window_blocks(document.windows, None if full else MAX_WINDOWS),
-        *obtained_blocks(document),
-        *(_details(document) if full else _more(document)),
-    ]
+    data = JobData(document, advice or packaged_advice(document), full)
+    names = {
+        *(row.unit for row in document.sci),
+        *(device.node for device in document.devices),
+        *(window.name for window in document.windows),
+    }
+    sections = [section for section in SECTIONS if full or section.short]
+    more = [] if full else [Text(MORE.format(job_id=document.job_id))]
     return Document(
-        f"Energy and carbon of {_short(document.name)}",
+        f"Energy and carbon of {_title(document.name)}",
         _subtitle(document),
         (document.ended_at or document.started_at)[:10],
-        tuple(blocks),
-        reference(data, f"job {document.job_id}, revision {document.revision}"),
-        glossary=full,
-        names=tuple(
-            {
-                *(row.unit for row in document.sci),
-                *(device.node for device in document.devices),
-                *(window.name for window in document.windows),
-            }
+        (*_warnings(document), *contents(sections, data), *more),
+        reference(
+            document if advice is None else [document, advice],
+            f"job {document.job_id}, revision {document.revision}",
         ),
+        glossary=full,
+        names=tuple(names),
     )
 
 
-def _more(document: JobDoc) -> list[Block]:
-    """Return what the full report has beside this, and how to get it."""
-    return [Text(MORE.format(job_id=document.job_id))]
+def packaged_advice(document: JobDoc) -> AdviceDoc | None:
+    """Return the suggestions by the packaged catalog alone; None where there can be none."""
+    try:
+        return for_job(document, load_catalog())
+    except GramwattError:
+        return None
 
 
-def _details(document: JobDoc) -> list[Block]:
-    """Return what only the full report has."""
-    return [
-        *_facts(document),
-        *score_blocks(document),
-        *device_blocks(document.devices),
-        *quality_blocks(document.data_quality, whole=document.energy_kwh is not None),
-        *correction_blocks(document.corrections),
-        Heading("Notices"),
-        *(notice_blocks(document.notices) or [Text("There are none.")]),
-        Heading("Sources"),
-        source_table((row.what, row.figure) for row in document.method.inputs),
-        *method_blocks(document.method),
-        *_meter_cost(document),
-    ]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= TITLE_MOST else f"{name[:TITLE_MOST]}…"
+def _title(name: str) -> str:
+    return isolated(name if len(name) <= TITLE_MOST else f"{name[:TITLE_MOST]}…")
 
 
 def _subtitle(document: JobDoc) -> str:
-    state = document.state
+    state, start = document.state, document.started_at
     if document.exit_code:
         state = f"{state} with exit code {document.exit_code}"
     status = "provisional" if document.provisional else "final"
-    what = "Service" if _serves(document) else "Job"
+    kind = "Service" if _serves(document) else "Job"
     took = "running for" if document.state == "running" else "took"
     return (
-        f"{what} {document.job_id} in project {_short(document.project)}, {state}; started "
-        f"{_moment(document.started_at)}, {took} {duration(document.duration_s)}. "
+        f"{kind} {document.job_id} in project {_title(document.project)}, {state}; started "
+        f"{start[:10]} {start[11:16]} UTC, {took} {duration(document.duration_s)}. "
         f"Revision {document.revision}, {status}."
     )
 
@@ -154,60 +177,398 @@ def _serves(document: JobDoc) -> bool:
     return document.service is not None or SERVING in document.tags
 
 
-def _moment(stamp: str) -> str:
-    return f"{stamp[:10]} {stamp[11:16]} UTC"
-
-
 def _warnings(document: JobDoc) -> list[Block]:
     blocks: list[Block] = []
     if document.zone is None:
         blocks.append(NoticeBlock("warning", "zone-unknown", WORLD))
     if document.provisional:
         running = SERVES if _serves(document) else PROVISIONAL
-        text = running if document.state == "running" else NOT_FINAL
-        blocks.append(NoticeBlock("warning", "", text))
+        sentence = running if document.state == "running" else NOT_FINAL
+        blocks.append(NoticeBlock("warning", "", sentence))
     if any(notice.code == "meter-synthetic" for notice in document.notices):
         blocks.append(NoticeBlock("warning", "meter-synthetic", SYNTHETIC))
     if document.excluded is not None:
-        blocks.append(NoticeBlock("warning", "", f"{EXCLUDED}: {document.excluded}"))
+        blocks.append(NoticeBlock("warning", "", f"{EXCLUDED}: {isolated(document.excluded)}"))
     return blocks
 
 
-def _zones(document: JobDoc) -> str:
-    """Return the grid zone of the job, or the zones of its nodes."""
-    zones = document.method.zones
-    if len(zones) > 1:
-        return f"{', '.join(zones)}: each node in its own"
-    return document.zone or f"{UNKNOWN}; the world average is used"
+# Summary and why
 
 
-def _facts(document: JobDoc) -> list[Block]:
-    facts = (
-        ("Name", document.name),
-        ("Project", document.project),
-        ("Grid zone", _zones(document)),
-        ("Cloud region", document.region or "none given"),
-        ("Kind of work", document.kind),
-        ("Model", document.model_id or "none given"),
-        *ai_facts(document),
-        *_tags(document),
+def _summary(data: JobData) -> list[Block]:
+    """Return the score and the total, what they are made of in a sentence, and what would help."""
+    document, method = data.document, data.document.method
+    label = "Carbon" if document.conformance == "not-sci" else "SCI"
+    scores = [
+        headline(
+            f"{label} per {isolated(row.unit)}",
+            row.g_per_unit,
+            f"R = {count_text(row.count)} {row.unit}",
+            lead=True,
+        )
+        for row in document.sci
+    ]
+    whole = headline("Total carbon (O + M)", document.total_g, lead=True)
+    intensity = None if document.energy_kwh is None else method.intensity_g_per_kwh
+    factors: tuple[Figure, ...] = (
+        headline("Energy (E)", document.energy_kwh),
+        headline("Grid intensity (I)", intensity),
+        headline("Site overhead (PUE)", method.pue),
+        headline("Embodied carbon (M)", document.embodied_g),
     )
-    return [Heading("The job"), Facts(facts, quoted=True)]
+    sentences = f"{_halves(document)} {saving_sentence(data.advice)}"
+    return [Figures((*scores, whole)), Text(sentences, strong=True), Figures(factors)]
 
 
-def _tags(document: JobDoc) -> list[tuple[str, str]]:
-    tags = ", ".join(f"{name} = {value}" for name, value in sorted(document.tags.items()))
-    return [("Tags", tags)] if tags else []
+def _halves(document: JobDoc) -> str:
+    """Return how much of the total is electricity."""
+    whole, operational = document.total_g, document.operational_g
+    if whole is None or operational is None:
+        missing = [name for name, term in TERMS_OF_TOTAL[:2] if getattr(document, term) is None]
+        return f"The total is not known, because a term is not: {', '.join(missing)}."
+    if not whole["value"]:
+        return "No carbon was emitted, as far as is known."
+    share = operational["value"] / whole["value"]
+    hardware = "making the hardware that it used"
+    return f"{percent(share)} comes from electricity, {percent(1 - share)} from {hardware}."
 
 
-def _meter_cost(document: JobDoc) -> list[Block]:
-    method, duration_s = document.method, document.duration_s
-    cpu_s, rss_b, energy_j = method.meter_cpu_s, method.meter_rss_b, method.meter_energy_j
-    if cpu_s is None:
+def _has_total(data: JobData) -> bool:
+    figures = [getattr(data.document, term) for _, term in TERMS_OF_TOTAL]
+    return all(figures) and bool(figures[-1]["value"])
+
+
+def _why(data: JobData) -> list[Block]:
+    """Return the total as a waterfall of its terms, with their ranges."""
+    document = data.document
+    figures = [(name, getattr(document, term)) for name, term in TERMS_OF_TOTAL]
+    (electricity, operational), (hardware, embodied), (both, whole) = figures
+    size, unit = prefix(whole["value"], "gCO2e")
+    metered = sum(document.data_quality.energy.get(kind, 0.0) for kind in METERED)
+    read_g, end_g, total_g = operational["value"] * metered, operational["value"], whole["value"]
+    words = [*tip(electricity, operational), f"{percent(metered)} of the energy metered"]
+    bars = [
+        bar(electricity, 0.0, read_g, size, words, estimated=False),
+        bar(electricity, read_g, end_g, size, words, estimated=True),
+        bar(
+            hardware, end_g, total_g, size, tip(hardware, embodied), estimated=is_estimate(embodied)
+        ),
+        bar(both, 0.0, total_g, size, tip(both, whole), estimated=is_estimate(whole)),
+    ]
+    starts = (0.0, end_g, 0.0)
+    rows = [_total(*figure, start, size) for figure, start in zip(figures, starts, strict=True)]
+    caption = (
+        f"From electricity and hardware to the total, in {unit}. Lines are ranges; striped bars "
+        "are estimated, not metered."
+    )
+    lines = [
+        (name, Pair(value_text(doc), "", is_estimate(doc)), shown(doc).span, doc["kind"])
+        for name, doc in figures
+    ]
+    data_behind = data_table(caption, ("Term", "Value", "Range", "Kind"), lines)
+    alt = "; ".join(f"{row['name']} {row['label']}" for row in rows)
+    drawn = [part for part in bars if part["x"] != part["x2"]]
+    return [Chart(caption, f"Waterfall: {alt}.", waterfall(drawn, rows), data_behind)]
+
+
+def _total(name: str, figure: QuantityDoc, before_g: float, size: float) -> dict[str, object]:
+    """Return a row of the waterfall: the range where its bar ends, and the figure as text."""
+    low, high = ((before_g + figure[end]) / size for end in ("low", "high"))
+    words = shown(figure)
+    span = f" ({words.span})" if words.span else ""
+    label = f"{words.with_unit(words.value)}{span}"
+    return {"name": name, "low": low, "high": high, "end": high, "label": label}
+
+
+# What to do
+
+
+def _what_to_do(data: JobData) -> list[Block]:
+    """Return the suggestions for the job, or that none is known."""
+    document, advice = data.document, data.advice
+    blocks: list[Block] = []
+    if document.zone is None:
+        blocks.append(Text(PLACE.format(job_id=document.job_id)))
+    suggestions = report_lines(advice) if advice else []
+    notices = advice.notices if advice else []
+    flags = [notice.message for notice in notices if notice.code.startswith("flag-")]
+    if not suggestions and not flags:
+        return [*blocks, Text(NOTHING)]
+    blocks += [Text(line) for line in (*flags, *_software(document))]
+    if suggestions and suggestions[0].action == "keep":
+        return [*blocks, Text(_sentence(suggestions[0].reasons[0]))]
+    rows = table(
+        "What would emit less for the same work",
+        suggestions,
+        Field("Suggestion", lambda row: _action(row.action, row.target), 2.0),
+        Field("Carbon, new over present", lambda row: _ratio(row.carbon_ratio), align="right"),
+        Field("Saves", lambda row: row.saved_g, align="right"),
+        Field("Why", _reason, 3.0),
+        note="Ranges hold eight times in ten; a saving is named only where the whole range lies "
+        "below 1.",
+    )
+    return [*blocks, rows]
+
+
+def saving_sentence(advice: AdviceDoc | None) -> str:
+    """Return the largest certain saving of a job as a sentence; that none is known without one."""
+    first = next(iter(report_lines(advice) if advice else []), None)
+    if first is None or first.action == "keep":
+        return NOTHING
+    action, saved = _action(first.action, first.target), text(first.saved_g)
+    return f"What would help most: {action[:1].lower()}{action[1:]}, which saves {saved}."
+
+
+def _software(document: JobDoc) -> list[str]:
+    """Return the software that the suggestions assume, with where it is known from."""
+    tags = document.tags
+    names = [
+        f"{name} {isolated(value)} ({'a tag' if name in tags else 'recorded by the job'})"
+        for name, value in software_of(document).items()
+    ]
+    return [f"Suggestions for {', '.join(names)}."] if names else []
+
+
+def _reason(row: SuggestionDoc) -> str:
+    return row.reasons[0] if row.reasons else row.operating_point
+
+
+def _action(action: str, target: str | None) -> str:
+    name = action.replace("-", " ")
+    return _sentence(f"{name} to {target}" if target else name)
+
+
+def _ratio(figure: QuantityDoc | None) -> Cell:
+    if figure is None:
+        return UNKNOWN
+    value, low, high = (marked(f"{figure[end]:.2f}") for end in ("value", "low", "high"))
+    return Pair(value, f"{low} to {high}")
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+# What is uncertain
+
+
+def _uncertain(data: JobData) -> list[Block]:
+    """Return what limits the score: grade, widest uncertainty, conformance, deviations, warnings.
+
+    The full report has all notices further below.
+    """
+    document = data.document
+    grade = document.data_quality.grade
+    facts = [
+        ("Data quality", f"grade {grade} of A to D: {GRADES.get(grade, 'no description')}"),
+        ("Widest uncertainty", document.method.largest_uncertainty or UNKNOWN),
+        ("Conformance", declared(document.conformance)),
+    ]
+    if document.corrections:
+        fields = dict.fromkeys(row.field for row in document.corrections)
+        facts.append(("Declared afterwards", ", ".join(fields)))
+    blocks: list[Block] = [Facts(tuple(facts))]
+    if document.deviations:
+        blocks += [Heading("Deviations", 2), Listing(tuple(document.deviations))]
+    warnings = [row for row in document.notices if row.code in WARNING_CODES][:MAX_NOTICES]
+    blocks += notice_blocks(warnings)
+    more = 0 if data.full else len(document.notices) - len(warnings)
+    return [*blocks, *([Text(f"{more} more notices are in the full report.")] if more else [])]
+
+
+# Where the energy went
+
+
+def _energy(data: JobData) -> list[Block]:
+    document = data.document
+    return [
+        *timeseries_blocks(document.series, document.windows),
+        *_by_kind(document.devices),
+        *_by_window(document.windows, FULL_WINDOWS if data.full else MAX_WINDOWS),
+        _obtained(document),
+    ]
+
+
+def _by_kind(devices: Sequence[DeviceDoc]) -> list[Block]:
+    """Energy and embodied carbon by kind of device, and of several nodes by node."""
+    kinds: dict[str, list[DeviceDoc]] = defaultdict(list)
+    nodes: dict[str, list[DeviceDoc]] = defaultdict(list)
+    for device in devices:
+        kinds[f"{device.device_class} {device.name}"].append(device)
+        nodes[device.node].append(device)
+    if not kinds:
         return []
-    share = f", {percent(cpu_s / duration_s)} of one core over the job" if duration_s else ""
-    memory = f" and at most {number(mib_from_bytes(rss_b), 3)} MiB of memory" if rss_b else ""
-    sentence = f"Measuring took {number(cpu_s, 2)} s of processor time{share}{memory}."
-    if energy_j is not None:
-        sentence += f" That is about {text(energy_j)} of the host's energy, by a model."
-    return [Heading("What measuring cost"), Text(sentence)]
+    ordered = sorted(kinds.values(), key=lambda alike: -_joules(alike))
+    more = max(0, len(ordered) - MAX_ROWS)
+    note = f"{more} more kinds are in the full report. " if more else ""
+    note += "The energy of a host is that of its CPU and memory; its embodied carbon is theirs too."
+    by_kind = table(
+        "Energy and embodied carbon by kind of device",
+        ordered[:MAX_ROWS],
+        Field("Devices", _alike, 2.4),
+        Field(
+            "Energy",
+            lambda alike: "" if alike[0].device_class == "host" else _kwh(alike),
+            1.2,
+            "right",
+        ),
+        Field("Kind", _main_kind, 0.9),
+        Field("Mean use", _mean_use, 0.7, "right"),
+        Field("Embodied", _embodied, 1.2, "right"),
+        note=note,
+    )
+    if len(nodes) < 2:
+        return [by_kind]
+    first = list(nodes.items())[:MAX_ROWS]
+    named = ", ".join(f"{isolated(name)} {text(_kwh(of_node))}" for name, of_node in first)
+    rest = len(nodes) - len(first)
+    more_nodes = f", and {rest} more in the full report" if rest else ""
+    return [by_kind, Text(f"By node: {named}{more_nodes}.")]
+
+
+def _alike(devices: Sequence[DeviceDoc]) -> Pair:
+    """Return devices of one name, with where they are."""
+    first, n = devices[0], len(devices)
+    nodes = list(dict.fromkeys(device.node for device in devices))
+    where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
+    return Pair(f"{n} × {first.name}" if n > 1 else first.name, f"on {where}")
+
+
+def _kwh(devices: Sequence[DeviceDoc]) -> QuantityDoc | None:
+    """Return the sum [kWh]; the errors of meters are each one's own."""
+    figures = [device.energy_j for device in devices if device.device_class != "host"]
+    read = [Quantity.from_doc(figure) for figure in figures if figure is not None]
+    whole = total(figure.as_input(f"meter {n}") for n, figure in enumerate(read))
+    if whole is None or len(read) < len(figures):
+        return None
+    return whole.scaled(1 / J_PER_KWH, "kWh").to_doc()
+
+
+def _joules(devices: Iterable[DeviceDoc]) -> float:
+    return sum(device.energy_j["value"] for device in devices if device.energy_j)
+
+
+def _main_kind(devices: Sequence[DeviceDoc]) -> str:
+    """Return the kind of most of their energy."""
+    joules: dict[str, float] = defaultdict(float)
+    for device in devices:
+        for kind, amount in device.kinds.items():
+            joules[kind] += amount
+    return max(joules, key=joules.__getitem__) if joules else ""
+
+
+def _mean_use(devices: Sequence[DeviceDoc]) -> str:
+    used = [row.mean_utilisation for row in devices if row.mean_utilisation is not None]
+    return percent(sum(used) / len(used)) if used else ""
+
+
+def _embodied(devices: Sequence[DeviceDoc]) -> QuantityDoc | str | None:
+    """Return the sum; None where one is not known, and "" of what is in the row of the host."""
+    if devices[0].device_class in ("cpu", "ram"):
+        return ""
+    figures = [row.embodied_g for row in devices if row.embodied_g is not None]
+    whole = total(map(Quantity.from_doc, figures)) if len(figures) == len(devices) else None
+    return whole.to_doc() if whole else None
+
+
+def _by_window(windows: Sequence[WindowDoc], most: int) -> list[Block]:
+    """Return a table of the first windows in order of time; empty for a job without any."""
+    if not windows:
+        return []
+    rows = table(
+        "Energy of the job's windows",
+        windows[:most],
+        Field("Window", lambda window: window.name, 2.0),
+        Field("Duration", _lasted, 0.8, "right"),
+        Field("Energy", _window_energy, 1.2, "right"),
+        Field("Count", _counts, 1.2, "right"),
+        Field("Energy per unit", _per_unit, 1.4, "right"),
+        note=first_of(most, len(windows)),
+    )
+    return [rows]
+
+
+def _lasted(window: WindowDoc) -> str:
+    return duration((parse_time(window.end) - parse_time(window.start)).total_seconds())
+
+
+def _window_energy(window: WindowDoc) -> QuantityDoc | str:
+    if window.energy_j is None:
+        return SHORT if window.below_resolution else UNKNOWN
+    return window.energy_kwh or window.energy_j
+
+
+def _counts(window: WindowDoc) -> str:
+    return ", ".join(f"{count_text(n)} {isolated(unit)}" for unit, n in window.counts.items())
+
+
+def _per_unit(window: WindowDoc) -> QuantityDoc | str:
+    if window.energy_j is None:
+        return ""
+    return next((figure for figure in window.energy_j_per_unit.values() if figure), "")
+
+
+def _obtained(document: JobDoc) -> Table:
+    """Return how each figure of the score was obtained: its value, kind and sources."""
+    figures = (
+        ("E, energy", document.energy_kwh),
+        ("I, grid intensity", document.method.intensity_g_per_kwh),
+        ("PUE", document.method.pue),
+        ("M, embodied carbon", document.embodied_g),
+    )
+    rows = [
+        (name, figure["kind"] if figure else UNKNOWN, _sources(figure)) for name, figure in figures
+    ]
+    stated = declared_counts((row.field, row.value) for row in document.corrections)
+    for row in document.sci:
+        source = "one job" if row.unit == "job" else "counted by the job"
+        kind, source = ("declared", "afterwards") if row.unit in stated else ("exact", source)
+        rows.append((f"R, {count_text(row.count)} {row.unit}", kind, source))
+    return table(
+        "How each figure was obtained",
+        rows,
+        Field("Figure", lambda row: row[0], 1.3),
+        Field("Kind", lambda row: row[1], 0.8),
+        Field("Source", lambda row: row[2], 3.6),
+    )
+
+
+def _sources(figure: QuantityDoc | None) -> str:
+    if figure is None:
+        return "not known: the notices say why"
+    parts = sources_of(figure)
+    more = len(parts) - MAX_SOURCES
+    return "; ".join(parts[:MAX_SOURCES]) + (f"; and {more} more" if more > 0 else "")
+
+
+SECTIONS: tuple[Section[JobData], ...] = (
+    Section("Summary", _summary, short=True),
+    Section(
+        "The service",
+        lambda job: details.service(job.document, full=job.full),
+        lambda job: job.document.service,
+        short=True,
+    ),
+    Section("Why", _why, _has_total, short=True),
+    Section("What to do", _what_to_do, short=True),
+    Section("What is uncertain", _uncertain, short=True),
+    Section("Where the energy went", _energy, short=True),
+    Section("The job", lambda job: details.facts(job.document)),
+    Section("The score and its terms", lambda job: details.score(job.document)),
+    Section("Devices", lambda job: details.devices(job.document.devices)),
+    Section("Data quality", lambda job: details.quality(job.document)),
+    Section(
+        "Corrections",
+        lambda job: details.corrections(job.document.corrections),
+        lambda job: job.document.corrections,
+    ),
+    Section("Notices", lambda job: details.notices(job.document)),
+    Section("Sources", lambda job: details.sources(job.document)),
+    Section("Method and boundary", lambda job: details.method(job.document)),
+    Section(
+        "What measuring cost",
+        lambda job: details.meter_cost(job.document),
+        lambda job: job.document.method.meter_cpu_s is not None,
+    ),
+)
+"""Every section of a job's report, in order."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from typing import Any
 
-from gramwatt.sci.base.printable import clean
+from gramwatt.sci.base.printable import ISOLATE, POP_ISOLATE, clean
 
 FILE_NAME_MOST = 40
 """Characters of a text in a file's name; file systems take 255 bytes in all."""
+ISOLATED = re.compile(f"{ISOLATE}([^{ISOLATE}{POP_ISOLATE}]*){POP_ISOLATE}")
+"""A name that `isolated` keeps from moving what stands beside it."""
 
 
 def file_name(text: str, *, distinct: bool = False) -> str:
@@ -28,7 +31,10 @@ def file_name(text: str, *, distinct: bool = False) -> str:
 def cleaned(value: Any) -> Any:
     """Return a block, or nested tuples, lists and dicts, with every text in them cleaned."""
     if isinstance(value, str):
-        return clean(value)
+        return "".join(
+            part if n % 2 == 0 else f"{ISOLATE}{part}{POP_ISOLATE}"
+            for n, part in enumerate(map(clean, ISOLATED.split(value)))
+        )
     if isinstance(value, list | tuple):
         return type(value)(cleaned(item) for item in value)
     if isinstance(value, dict):

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from gramwatt.reports.model import Block, Cell, Column, Document, Facts, Figures, Heading, Table
-from gramwatt.reports.sections.common import STATUS, cell, reference, source_keys, terms
-from gramwatt.reports.sections.daily import month_name
+from gramwatt.reports.model import Block, Document, Facts, Figures
+from gramwatt.reports.month_sections import month_name
+from gramwatt.reports.sections import (
+    STATUS,
+    Field,
+    Section,
+    contents,
+    reference,
+    scope,
+    source_blocks,
+    table,
+    terms,
+)
+from gramwatt.sci.analysis.documents import ModelUnitRow, ProjectRow, UnitRow
 from gramwatt.sci.analysis.yearly import TargetRow, YearDoc, YearMonthRow
-from gramwatt.sci.base.formatting import UNKNOWN, count_text, marked, number, percent, text
+from gramwatt.sci.base.formatting import UNKNOWN, marked, number, percent, text
+from gramwatt.sci.base.printable import isolated
+from gramwatt.sci.base.quantity import QuantityDoc
 
-RANGES = (
-    "The ends of a range of the year are the sums of its months' ends: months share the errors of "
-    "meters, PUE and hardware."
+PER_UNIT: tuple[Field[UnitRow], ...] = (
+    Field("Unit", lambda row: row.unit, 0.8),
+    Field("R", lambda row: row.count, 1.1, "right"),
+    Field("Carbon", lambda row: row.total_g, 1.3, "right"),
+    Field("Per unit", lambda row: row.g_per_unit, 1.7, "right"),
+    Field("Status", lambda row: STATUS[row.conformance], 1.1),
 )
 MET = {True: "met", False: "missed", None: "open"}
 
@@ -21,32 +34,20 @@ MET = {True: "met", False: "missed", None: "open"}
 def build(document: YearDoc) -> Document:
     """Return the report of a year document."""
     year, project = document.year, document.project
-    stamp = reference(document, f"{year}, {project or 'all projects'}")
     state = "complete" if document.complete else "not complete: its figures may still change"
-    blocks: list[Block] = [
-        Heading("Summary"),
-        Figures(tuple(terms(document.totals).values())),
-        *_held(document),
-        Heading("Months"),
-        _months(document.months),
-        Heading("Carbon per unit of work"),
-        *_per_unit("project", "By project and unit", document.projects),
-        *_per_unit("model_id", "By model and unit", document.models),
-        *_sources(document.sources),
-        *_statement(document, stamp),
-    ]
+    projects = isolated(project) if project else "all projects"
     return Document(
         f"Energy and carbon of AI jobs, {year}",
-        f"{f'Project {project}' if project else 'All projects'}; {state}.",
+        f"{scope(project)}; {state}.",
         "",
-        tuple(blocks),
-        stamp,
+        tuple(contents(SECTIONS, document)),
+        reference(document, f"{year}, {projects}"),
         glossary=True,
     )
 
 
-def _held(document: YearDoc) -> list[Block]:
-    """Return the base year and the targets, where they are set."""
+def _summary(document: YearDoc) -> list[Block]:
+    """Return the totals, and the base year and the targets where they are set."""
     rows: list[tuple[str, str]] = []
     base = document.base_year
     if base is not None:
@@ -54,7 +55,8 @@ def _held(document: YearDoc) -> list[Block]:
         change = UNKNOWN if share is None else marked(f"{100 * share:+.1f} %")
         rows.append((f"Base year {base.year}", f"{text(base.total_g)}; since then {change}"))
     rows += [(f"Target of {row.year}", _target(row)) for row in document.targets]
-    return [Facts(tuple(rows))] if rows else []
+    figures = Figures(tuple(terms(document.totals).values()))
+    return [figures, Facts(tuple(rows))] if rows else [figures]
 
 
 def _target(row: TargetRow) -> str:
@@ -62,82 +64,60 @@ def _target(row: TargetRow) -> str:
     return f"{number(row.limit_kg, 4)} kg CO2e; this year is {share} of it; {MET[row.met]}"
 
 
-def _months(rows: Sequence[YearMonthRow]) -> Table:
-    columns = (
-        Column("Month", weight=1.3),
-        Column("Jobs", "right", 0.6),
-        Column("Energy", "right", 1.1),
-        Column("Operational", "right", 1.1),
-        Column("Embodied", "right", 1.1),
-        Column("Carbon", "right", 1.1),
-        Column("Report", weight=1.2),
+def _months(document: YearDoc) -> list[Block]:
+    months = table(
+        "The twelve months",
+        document.months,
+        Field("Month", lambda row: month_name(row.month), 1.3),
+        Field("Jobs", lambda row: row.jobs, 0.6, "right"),
+        Field("Energy", lambda row: _known(row, row.energy_kwh), 1.1, "right"),
+        Field("Operational", lambda row: _known(row, row.operational_g), 1.1, "right"),
+        Field("Embodied", lambda row: _known(row, row.embodied_g), 1.1, "right"),
+        Field("Carbon", lambda row: _known(row, row.total_g), 1.1, "right"),
+        Field("Report", _state, 1.2),
+        note="The ends of a range of the year are the sums of its months' ends: months share the "
+        "errors of meters, PUE and hardware.",
     )
-    found: list[tuple[Cell, ...]] = [
-        (
-            month_name(row.month),
-            str(row.jobs),
-            *(
-                cell(figure) if row.jobs else ""
-                for figure in (
-                    row.energy_kwh,
-                    row.operational_g,
-                    row.embodied_g,
-                    row.total_g,
-                )
-            ),
-            _state(row),
-        )
-        for row in rows
-    ]
-    return Table("The twelve months", columns, tuple(found), RANGES)
+    return [months]
+
+
+def _known(row: YearMonthRow, figure: QuantityDoc | None) -> QuantityDoc | str | None:
+    return figure if row.jobs else ""
 
 
 def _state(row: YearMonthRow) -> str:
     if not row.jobs:
         return "no job" if row.complete else "not over"
-    kept = "" if row.revision is None else f"revision {row.revision}"
-    state = "" if row.complete else "not complete"
-    return ", ".join(filter(None, (kept, state)))
+    revision = "" if row.revision is None else f"revision {row.revision}"
+    return ", ".join(filter(None, (revision, "" if row.complete else "not complete")))
 
 
-def _per_unit(of: str, title: str, rows: Sequence[Any]) -> list[Block]:
-    if not rows:
-        return []
-    columns = (
-        Column("Project" if of == "project" else "Model", weight=1.4),
-        Column("Unit", weight=0.8),
-        Column("R", "right", 1.1),
-        Column("Carbon", "right", 1.3),
-        Column("Per unit", "right", 1.7),
-        Column("Status", weight=1.1),
+def _per_unit(document: YearDoc) -> list[Block]:
+    project: Field[ProjectRow] = Field("Project", lambda row: row.project, 1.4)
+    model: Field[ModelUnitRow] = Field("Model", lambda row: row.model_id, 1.4)
+    tables = (
+        table("By project and unit", document.projects, project, *PER_UNIT),
+        table("By model and unit", document.models, model, *PER_UNIT),
     )
-    found = tuple(
-        (
-            getattr(row, of),
-            row.unit,
-            count_text(row.count),
-            cell(row.total_g),
-            cell(row.g_per_unit),
-            STATUS[row.conformance],
-        )
-        for row in rows
-    )
-    return [Table(title, columns, found)]
+    return [rows for rows in tables if rows.rows]
 
 
-def _sources(sources: Sequence[str]) -> list[Block]:
-    rows = tuple((source,) for source in sources)
-    table = Table("Sources of the figures", (Column("Source"),), rows)
-    return [Heading("Sources"), table, *source_keys(sources)]
-
-
-def _statement(document: YearDoc, stamp: str) -> list[Block]:
-    said = document.statement
+def _statement(document: YearDoc) -> list[Block]:
+    by = document.statement
     facts = (
-        ("Organisation", said.organisation or UNKNOWN),
-        ("Accountable", said.accountable or UNKNOWN),
-        ("Contact", said.contact or UNKNOWN),
-        ("Report", stamp),
+        ("Organisation", by.organisation or UNKNOWN),
+        ("Accountable", by.accountable or UNKNOWN),
+        ("Contact", by.contact or UNKNOWN),
         ("Assurance", "none: not assured by a third party"),
     )
-    return [Heading("Statement"), Facts(facts, quoted=True)]
+    return [Facts(facts, quoted=True)]
+
+
+SECTIONS: tuple[Section[YearDoc], ...] = (
+    Section("Summary", _summary),
+    Section("Months", _months),
+    Section("Carbon per unit of work", _per_unit),
+    Section("Sources", lambda year: source_blocks(year.sources)),
+    Section("Statement", _statement),
+)
+"""Every section of a year, in order."""

@@ -25,9 +25,16 @@ def blocks(document, kind):
     return [block for block in document.blocks if isinstance(block, kind)]
 
 
-def headings(document):
-    """Every heading's text."""
-    return [block.text for block in blocks(document, Heading)]
+def headings(document, level=None):
+    """Every heading's text, or those of a level."""
+    return [row.text for row in blocks(document, Heading) if level in (None, row.level)]
+
+
+def section(document, title):
+    """The blocks of a section, up to the next one."""
+    starts = [n for n, block in enumerate(document.blocks) if getattr(block, "level", 0) == 1]
+    at = headings(document, 1).index(title)
+    return list(document.blocks[starts[at] + 1 : [*starts, None][at + 1]])
 
 
 def table(document, caption):

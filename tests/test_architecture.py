@@ -51,7 +51,7 @@ OUTSIDE = {
         "urllib3",
         "click",
     },
-    "reports": {"jinja2", "markupsafe", "msgspec", "typst", "vl_convert", "yaml"},
+    "reports": {"jinja2", "markupsafe", "msgspec", "typst", "vl_convert", "xlsxwriter", "yaml"},
 }
 """Third-party packages each package may import; the service may import any that is declared."""
 SINGLE = {"pynvml": "collectors", "codecarbon": "collectors"}

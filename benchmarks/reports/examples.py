@@ -22,14 +22,16 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import keep_month
+from gramwatt.service.months.revisions import job_table
 from gramwatt.service.months.year import year_report
-from gramwatt.service.rendering.reports import MONTH_FORMATS, render_job, render_month, render_year
+from gramwatt.service.rendering.reports import MonthFormat, render_job, render_month, render_year
 from gramwatt.service.store.documents import read_month
 from gramwatt.service.store.migrate import upgrade
 
 NOW = datetime(2026, 6, 1, 3, tzinfo=UTC)
 MONTH = "2026-05"
 PPI = 72
+FORMS: tuple[MonthFormat, ...] = ("json", "html", "pdf", "xlsx")
 BUDGETS_KG = {"assistant": 300.0, "vision": 25.0}
 
 
@@ -75,8 +77,10 @@ def main() -> int:
         service = demo_service(Path(home))
         for name in ("2026-03", "2026-04", MONTH):
             document = read_month(keep_month(service, name))
-        for form in MONTH_FORMATS:
-            (folder / f"month-{MONTH}.{form}").write_bytes(render_month(document, form))
+        jobs = job_table(service, MONTH, revision=document.revision).jobs
+        for form in FORMS:
+            content = render_month(document, form, lambda: jobs)
+            (folder / f"month-{MONTH}.{form}").write_bytes(content)
         (folder / f"month-{MONTH}.png").write_bytes(first_page(document))
         job_doc = job_document(service, document.top_jobs[0].job_id).document
         for kind in ("html", "pdf"):

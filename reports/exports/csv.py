@@ -31,11 +31,11 @@ STEP_KIND, STEP_SOURCE = "derived", "energy of the step, shared by time"
 Row = dict[str, object]
 
 
-def scicsv(*documents: JobDoc, mark: str = ".") -> str:
+def scicsv(*documents: JobDoc) -> str:
     """Return the documents as CSV: figures of a job, of each device, then energy and intensity by
     step.
 
-    An unknown figure is an empty cell, never 0. `mark` is the decimal mark.
+    An unknown figure is an empty cell, never 0.
     """
     rows = (
         {"job_id": document.job_id, "revision": document.revision, **row}
@@ -43,7 +43,7 @@ def scicsv(*documents: JobDoc, mark: str = ".") -> str:
         for row in _rows(document)
     )
     cells = ([row.get(name) for name in COLUMNS] for row in rows)
-    return delimited(COLUMNS, cells, mark, end="\r\n")
+    return delimited(COLUMNS, cells)
 
 
 def _rows(document: JobDoc) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Users' texts made printable: control codes and unpaired surrogates are replaced."""
+"""Users' texts made printable: without control codes, and inert beside figures in a sentence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import unicodedata
 
 _DIRECTION = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Marks that set the direction of the following text; a name must not reorder the report."""
+ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
+_RIGHT_TO_LEFT = {"R", "AL", "AN"}
+"""Classes of characters that are written from right to left, and order the digits after them."""
 
 
 def clean(text: str) -> str:
@@ -24,3 +27,13 @@ def _printable(character: str) -> str:
         case "Cc":  # control code
             return " "
     return character
+
+
+def isolated(name: str) -> str:
+    """Return a name as it stands in a sentence: clean, and isolated where it has letters that are
+    written from right to left, so that they do not move the figures beside it (Unicode annex 9).
+    """
+    name = clean(name)
+    if name.isascii() or _RIGHT_TO_LEFT.isdisjoint(map(unicodedata.bidirectional, name)):
+        return name
+    return f"{ISOLATE}{name}{POP_ISOLATE}"

@@ -25,6 +25,7 @@ from gramwatt.service.api.limits import Buckets
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import ADMIN, INGEST, READ, Caller, Service
+from gramwatt.service.rendering.reports import MEDIA
 from gramwatt.service.store.database import UNAVAILABLE
 
 EXTENSION = "gramwatt"
@@ -42,7 +43,7 @@ SENDERS = 10.0
 """How many times more often records may be sent than anything else asked."""
 ANONYMOUS_EVERY = timedelta(hours=1)
 PATH_LOGGED_MAX = 500
-EXPORTS = frozenset({"application/pdf", "text/csv"})
+EXPORTS = frozenset({"application/pdf", "application/zip", MEDIA["xlsx"]})
 """Answers that are files to keep; the audit log has who took them."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -14,11 +14,11 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import tag_of
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.problems import Problem
-from gramwatt.service.api.reports import MEDIA, by_accept, with_etag
+from gramwatt.service.api.reports import by_accept, with_etag
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import ABSENT, Identifier, exactly, service
 from gramwatt.service.jobs.comparison import comparison
-from gramwatt.service.rendering.reports import JOB_FORMATS, JobFormat, render_comparison
+from gramwatt.service.rendering.reports import JOB_FORMATS, MEDIA, JobFormat, render_comparison
 from gramwatt.service.store.documents import to_text
 
 routes = Routes("comparisons")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 from flask import Response, request
 from msgspec import Meta, Struct
@@ -29,11 +29,12 @@ from gramwatt.service.api.support import (
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import document_version, job_document
 from gramwatt.service.months.report import keep_month, month_text
-from gramwatt.service.months.revisions import JobTable, job_table, job_table_csv
+from gramwatt.service.months.revisions import JobTable, job_table
 from gramwatt.service.months.year import YEAR, year_report
 from gramwatt.service.rendering import reports as rendering
 from gramwatt.service.rendering.reports import (
     JOB_FORMATS,
+    MEDIA,
     MONTH_FORMATS,
     JobFormat,
     MonthFormat,
@@ -44,19 +45,11 @@ from gramwatt.service.store.documents import read_month, to_text
 routes = Routes("reports")
 
 Format = TypeVar("Format", bound=str)
-MEDIA = {
-    "json": "application/json",
-    "html": "text/html",
-    "page": "text/html",
-    "pdf": "application/pdf",
-    "csv": "text/csv",
-}
 SCORED = *ABSENT, "not-scorable", "busy"
 SUMMED = "no-data", "not-ready", "busy"
 
 
 JOB_MEDIA = {MEDIA[form]: JobDoc if form == "json" else None for form in JOB_FORMATS}
-TABLE_MEDIA = {MEDIA["json"]: JobTable, MEDIA["csv"]: None}
 MONTH_MEDIA = {MEDIA[form]: MonthDoc if form == "json" else None for form in MONTH_FORMATS}
 
 
@@ -76,14 +69,6 @@ class MonthQuery(ProjectQuery, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=1000000)] | None,
         Meta(description="A kept revision; without it, the month as it is."),
     ] = None
-
-
-class TableQuery(MonthQuery, frozen=True, kw_only=True):
-    """Which jobs, and in which format."""
-
-    format: Annotated[Literal["json", "csv"], Meta(description="One JSON document, or CSV.")] = (
-        "json"
-    )
 
 
 class MonthFile(MonthPath, frozen=True, kw_only=True):
@@ -140,16 +125,14 @@ def keep_monthly_report(path: MonthPath, query: ProjectQuery) -> MonthDoc:
         return read_month(keep_month(service(), path.month, query.project))
 
 
-@routes.get("/v1/reports/monthly/<month>/jobs", *SUMMED, access=Access.READ, media=TABLE_MEDIA)
-def monthly_jobs(path: MonthPath, query: TableQuery) -> Response:
+@routes.get("/v1/reports/monthly/<month>/jobs", *SUMMED, access=Access.READ)
+def monthly_jobs(path: MonthPath, query: MonthQuery) -> JobTable:
     """Return the jobs in the sums of a month: by which score, and their part of the month.
 
     With `revision`, those of a kept report. What changed between two is a join of their jobs.
     """
     with heavy():
-        table = job_table(service(), path.month, query.project, query.revision)
-        content = job_table_csv(table, _mark()) if query.format == "csv" else to_text(table)
-    return Response(content, content_type=f"{MEDIA[query.format]}; charset=utf-8")
+        return job_table(service(), path.month, query.project, query.revision)
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)
@@ -248,7 +231,11 @@ def month_response(
 def _month(text: str, form: MonthFormat | Page, whole: str) -> bytes:
     if form == "json":
         return rendering.indented(text)
-    return rendering.render_month(read_month(text), form, whole, _mark())
+    document = read_month(text)
+    kept = document.month, document.project, document.revision
+    return rendering.render_month(
+        document, form, lambda: job_table(service(), *kept).jobs, whole, _mark()
+    )
 
 
 def _mark() -> rendering.Mark:

@@ -36,7 +36,7 @@ def export_if(job_id: JobId, project: JobProject = None, output: Output = None) 
     """A manifest that Impact Framework (@grnsft/if 1.1.0) runs to the same total."""
     from gramwatt.reports.exports.impact_framework import manifest
 
-    _write(job_id, project, lambda document, _mark: manifest(document), output)
+    _write(job_id, project, manifest, output)
 
 
 def export_modelcard(job_id: JobId, project: JobProject = None, output: Output = None) -> None:
@@ -44,21 +44,21 @@ def export_modelcard(job_id: JobId, project: JobProject = None, output: Output =
     from gramwatt.reports.exports.modelcard import card, into_card
 
     if output is None or not output.exists():
-        _write(job_id, project, lambda document, _mark: card(document), output)
+        _write(job_id, project, card, output)
         return
     try:
         text = output.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         stop(1, f"cannot read {output}: {reason}")
-    _write(job_id, project, lambda document, _mark: into_card(text, document), output)
+    _write(job_id, project, lambda document: into_card(text, document), output)
 
 
 def export_csv(job_id: JobId, project: JobProject = None, output: Output = None) -> None:
     """Every figure a row, with its range, kind and source, and energy by device and step."""
     from gramwatt.reports.exports.csv import scicsv
 
-    _write(job_id, project, lambda document, mark: scicsv(document, mark=mark), output)
+    _write(job_id, project, scicsv, output)
 
 
 def export_journals(
@@ -112,16 +112,15 @@ def export_parquet(
 
 
 def _write(
-    job_id: str, project: str | None, export: Callable[[JobDoc, str], str], output: Path | None
+    job_id: str, project: str | None, export: Callable[[JobDoc], str], output: Path | None
 ) -> None:
-    """Write what `export` makes of a job's document and the decimal mark."""
+    """Write what `export` makes of a job's document."""
     from gramwatt.reports.exports.common import ExportError
 
     with current_service(project) as service:
         document = job_document(service, job_id)
-        mark = service.config.reports.decimal_mark
     try:
-        content = export(document, mark)
+        content = export(document)
     except ExportError as error:
         stop(1, error.message)
     if output is None:

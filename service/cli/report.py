@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -27,10 +27,10 @@ from gramwatt.service.cli.compare import After, Before, Unit, compared
 Format = TypeVar("Format", bound=str)
 Formats = Annotated[
     str,
-    typer.Option("--format", help="Comma-separated: html, pdf, json; csv and jobs for a month."),
+    typer.Option(
+        "--format", help="Comma-separated: html, pdf, json; for a month xlsx, zip of CSV."
+    ),
 ]
-JOBS: Literal["jobs"] = "jobs"
-"""The format of the table of a month's jobs, which is CSV."""
 Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")]
 
 
@@ -91,34 +91,30 @@ def report_month(
     ] = None,
 ) -> None:
     """Write the report of a month, kept if it is complete; prints the files' names."""
+    from gramwatt.reports.month_sections import incomplete
     from gramwatt.reports.printable import file_name
-    from gramwatt.reports.sections.not_summed import incomplete
     from gramwatt.service.months.report import keep_month, month_text
-    from gramwatt.service.months.revisions import job_table, job_table_csv
+    from gramwatt.service.months.revisions import job_table
     from gramwatt.service.rendering import reports as rendering
     from gramwatt.service.store.documents import read_month
 
     require_month(month)
-    chosen = _chosen(formats, (*rendering.MONTH_FORMATS, JOBS))
+    chosen = _chosen(formats, rendering.MONTH_FORMATS)
     with current_service() as service, busy("summing the month"):
         if revision is None:
             text = keep_month(service, month, project)
         else:
             text = month_text(service, month, project, revision=revision)
-        document, table = read_month(text), ""
+        document = read_month(text)
         mark = service.config.reports.decimal_mark
-        if JOBS in chosen:
-            of_report = document.project, document.revision
-            table = job_table_csv(job_table(service, month, *of_report), mark)
+        kept = document.project, document.revision
+        jobs = job_table(service, month, *kept).jobs if {"xlsx", "zip"} & {*chosen} else []
     for sentence in incomplete(document):
         show(f"gramwatt: {month} is not complete. {sentence}", err=True)
     stem = f"{month}-{file_name(project)}" if project else month
     for form in chosen:
-        if form == JOBS:
-            _write(output / f"{stem}-jobs.csv", table.encode())
-            continue
         with busy(f"writing {form}"):
-            content = rendering.render_month(document, form, mark=mark)
+            content = rendering.render_month(document, form, lambda: jobs, mark=mark)
         _write(output / f"{stem}.{form}", content)
 
 

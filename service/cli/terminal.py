@@ -6,8 +6,7 @@ import shutil
 from collections.abc import Sequence
 from textwrap import TextWrapper
 
-from gramwatt.reports.sections.corrections import value_of
-from gramwatt.reports.sections.service import kwh
+from gramwatt.reports.job_sections import kwh, value_of
 from gramwatt.sci.analysis.compare import AT_EQUAL, CARBON_UNKNOWN, ComparisonDoc, ScoreChangeDoc
 from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc

@@ -17,7 +17,6 @@ from msgspec.structs import asdict
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from gramwatt.reports.delimited import delimited
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
@@ -116,14 +115,6 @@ def job_table(
         else:
             jobs = kept_jobs(session, month, project, revision)
     return JobTable(month=month, project=project, revision=revision, jobs=jobs)
-
-
-def job_table_csv(table: JobTable, mark: str = ".") -> str:
-    """Return a table of jobs as CSV with a decimal `mark`; an unknown figure is empty."""
-    columns = tuple(JobRow.__struct_fields__)
-    return delimited(
-        columns, ([getattr(row, name) for name in columns] for row in table.jobs), mark
-    )
 
 
 def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:

@@ -16,21 +16,16 @@ from gramwatt.sci.base.formatting import plain, text
 from gramwatt.sci.base.printable import clean
 from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_text
-from gramwatt.service.months.revisions import latest_revision
-from gramwatt.service.rendering.reports import MONTH_FORMATS, Mark, MonthFormat, render_month
+from gramwatt.service.months.revisions import job_table, latest_revision
+from gramwatt.service.rendering.reports import MEDIA, MonthFormat, render_month
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.documents import read_month
 from gramwatt.service.store.upserts import upsert
 
 FOLDER, S3, MAIL = "report-folder", "report-s3", "report-email"
 CHANNELS = (FOLDER, S3, MAIL)
-MAILED: tuple[MonthFormat, ...] = ("pdf", "csv")
-MEDIA = {
-    "html": "text/html; charset=utf-8",
-    "pdf": "application/pdf",
-    "csv": "text/csv; charset=utf-8",
-    "json": "application/json",
-}
+DELIVERED: tuple[MonthFormat, ...] = ("html", "pdf", "xlsx", "json")
+MAILED: tuple[MonthFormat, ...] = ("pdf", "xlsx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +78,18 @@ def _targets(service: Service) -> Iterator[tuple[str, str]]:
 
 
 def files(
-    document: MonthDoc, forms: tuple[MonthFormat, ...] = MONTH_FORMATS, mark: Mark = "."
+    service: Service, document: MonthDoc, forms: tuple[MonthFormat, ...] = DELIVERED
 ) -> list[ReportFile]:
-    """Return the report as files, named by month, project if it is of one, and revision."""
-    of = f"-{file_name(document.project, distinct=True)}" if document.project else ""
-    stem = f"gramwatt-{document.month}{of}-r{document.revision}"
+    """Return a kept report as files, named by month, project if it is of one, and revision."""
+    month, project, revision = document.month, document.project, document.revision
+    of = f"-{file_name(project, distinct=True)}" if project else ""
+    stem = f"gramwatt-{month}{of}-r{revision}"
+    jobs = job_table(service, month, project, revision).jobs
+    mark = service.config.reports.decimal_mark
     return [
-        ReportFile(f"{stem}.{form}", MEDIA[form], render_month(document, form, mark=mark))
+        ReportFile(
+            f"{stem}.{form}", MEDIA[form], render_month(document, form, lambda: jobs, mark=mark)
+        )
         for form in forms
     ]
 

@@ -150,11 +150,10 @@ def _send_report(
     service: Service, message: OutboxMessage, doc: dict[str, Any], delivery: str
 ) -> None:
     settings = service.config.reports
-    mark = settings.decimal_mark
     try:
         document = reports.report_of(service, doc)
         if message.channel == reports.MAIL:
-            made = reports.files(document, reports.MAILED, mark)
+            made = reports.files(service, document, reports.MAILED)
             subject, lines = reports.letter(document)
             send_mail(
                 service.config.alerts,
@@ -166,12 +165,12 @@ def _send_report(
                 made,
             )
         elif message.channel == reports.FOLDER:
-            reports.write_files(Path(message.target), reports.files(document, mark=mark))
+            reports.write_files(Path(message.target), reports.files(service, document))
         elif settings.s3 is None:
             raise SendError("GRAMWATT_REPORT_S3_URL is not set any more")
         else:
             access = replace(settings.s3, url=message.target)
-            for one in reports.files(document, mark=mark):
+            for one in reports.files(service, document):
                 put(access, one.name, one.content, one.media)
     except (OSError, S3Error, NoDataError) as error:
         raise SendError(str(error)) from None

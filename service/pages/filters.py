@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import url_for
 
-from gramwatt.reports.sections.daily import month_name
+from gramwatt.reports.month_sections import month_name
 from gramwatt.sci.base.formatting import (
     NARROW_SPACE,
     UNKNOWN,

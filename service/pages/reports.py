@@ -55,8 +55,8 @@ def month(month_name: str) -> Response:
     page_of = f"/months/{month_name}"
     whole = f"{page_of}?{urlencode({'full': 'true', **of})}"
     links = {"Short": f"{page_of}{only}"} if asked.full else {"Whole report": whole}
-    links |= {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "html", "csv", "json")}
-    links["Register"] = f"{here}/jobs{only}"
-    links["Jobs"] = f"{here}/jobs?{urlencode({'format': 'csv', **of})}"
+    links |= {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "html", "xlsx", "json")}
+    links["CSV"] = f"{here}.zip{only}"
+    links["Jobs"] = f"{here}/jobs{only}"
     report = month_response(month_name, asked.project, "page", whole="" if asked.full else whole)
     return framed(report, links, tab="months")

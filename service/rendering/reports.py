@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from gramwatt.reports.model import Document
+    from gramwatt.reports.tables import MonthJob
     from gramwatt.sci.advice.documents import AdviceDoc
     from gramwatt.sci.analysis.repeated import RunsComparisonDoc
     from gramwatt.sci.analysis.yearly import YearDoc
@@ -25,12 +26,20 @@ if TYPE_CHECKING:
     from gramwatt.sci.planning.plan import PlanDoc
 
 JobFormat = Literal["json", "html", "pdf"]
-MonthFormat = Literal["json", "html", "pdf", "csv"]
+MonthFormat = Literal["json", "html", "pdf", "xlsx", "zip"]
 Page = Literal["page"]
 """HTML for the site, whose script draws the charts anew."""
 Mark = Literal[".", ","]
 JOB_FORMATS: tuple[JobFormat, ...] = get_args(JobFormat)
 MONTH_FORMATS: tuple[MonthFormat, ...] = get_args(MonthFormat)
+MEDIA = {
+    "json": "application/json",
+    "html": "text/html",
+    "page": "text/html",
+    "pdf": "application/pdf",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "zip": "application/zip",
+}
 _child: RenderProcess | None = None
 
 
@@ -44,7 +53,7 @@ def render_job(
 ) -> bytes:
     """Return the document of a job as json, or its report, short or full, as html, page or pdf.
 
-    `mark` is the decimal mark, here and below; JSON has the point.
+    `mark` is the decimal mark of printed figures, here and below; JSON and tables have the point.
     """
     if form == "json":
         return _as_json(document)
@@ -54,19 +63,24 @@ def render_job(
 
 
 def render_month(
-    document: MonthDoc, form: MonthFormat | Page, whole: str = "", mark: Mark = "."
+    document: MonthDoc,
+    form: MonthFormat | Page,
+    jobs: Callable[[], Sequence[MonthJob]],
+    whole: str = "",
+    mark: Mark = ".",
 ) -> bytes:
-    """Return the report of a month as json, html, page, pdf or csv.
+    """Return the report of a month as json, html, page or pdf, or its tables as xlsx or zip.
 
-    With the address of the `whole` one, it is short and has links there.
+    Only tables need the `jobs` in its sums. With the address of the `whole` report, it is short
+    and has links there.
     """
     if form == "json":
         return _as_json(document)
-    if form == "csv":
-        from gramwatt.reports import csv
+    if form in ("xlsx", "zip"):
+        from gramwatt.reports.tables import as_xlsx, as_zip, month_tables
 
-        # With the mark by which spreadsheets know that it is UTF-8.
-        return csv.month_csv(document, mark).encode("utf-8-sig")
+        sheets = month_tables(document, jobs())
+        return as_xlsx(sheets) if form == "xlsx" else as_zip(sheets)
     from gramwatt.reports import month
 
     if whole:

@@ -187,7 +187,7 @@ def test_every_link_of_the_pages_works(page, site):
     links -= elsewhere
     forms = ("report.pdf", "report.json", "revisions")
     assert {f"{site}/v1/jobs/cluster/{form}" for form in forms} < links
-    assert {f"{site}/v1/reports/monthly/2026-05.{form}" for form in ("pdf", "csv")} < links
+    assert {f"{site}/v1/reports/monthly/2026-05.{form}" for form in ("pdf", "xlsx")} < links
     for link in sorted(links):
         with DIRECT.open(link, timeout=30) as answer:
             assert (link, answer.status) == (link, 200)

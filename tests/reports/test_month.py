@@ -10,8 +10,7 @@ from pypdf import PdfReader
 
 from gramwatt.reports import month, pdf
 from gramwatt.reports.model import Chart, Facts, Figures, Heading, Pair
-from gramwatt.reports.sections.change import NO_DIFFERENCE, against, change
-from gramwatt.reports.sections.month.change import adding_up
+from gramwatt.reports.month_sections import NO_DIFFERENCE, adding_up, against, change
 from gramwatt.sci.base.formatting import UNKNOWN, value_text
 from tests.blocks import blocks, cells, headings, plain, table, words
 from tests.documents import changed, full_month, month_of, steady_job, unread_job, varied_job

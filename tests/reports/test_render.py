@@ -1,5 +1,6 @@
 """The two renderers: complete, inert towards hostile texts, and the same every time."""
 
+import json
 import re
 import unicodedata
 from functools import cache
@@ -15,13 +16,14 @@ from pypdf import PdfReader
 from gramwatt.reports import html, job, month, pdf
 from gramwatt.reports.model import MARK_LEGEND, Chart, Column, Document, Heading, Pair, Table, Text
 from gramwatt.reports.printable import cleaned
-from gramwatt.sci.base.printable import clean
+from gramwatt.sci.base.printable import clean, isolated
 from tests.documents import (
     HOSTILE,
     changed,
     full_month,
     hostile_job,
     month_of,
+    steady_job,
     unread_job,
     varied_job,
     world_job,
@@ -220,6 +222,23 @@ def test_hostile_names_stay_texts_in_a_month():
         assert dense(clean(text)) in dense(elements.text)
         if all(character.isascii() for character in text):
             assert dense(clean(text)) in printed
+
+
+def test_names_from_right_to_left_do_not_move_the_figures_beside_them():
+    """Each is isolated in a sentence, as an element on the page and by marks in print."""
+    name, project = "\u05e9\u05dc\u05d5\u05dd 7", "\u062a\u062f\u0631\u064a\u0628"
+    assert isolated("plain 7") == "plain 7"
+    made = month.build(month_of([steady_job(name=name, project=project)]))
+    page = html.render(made).replace("\u202f", " ")
+    assert f"Most is lacking for <bdi>{name}</bdi> (<bdi>{project}</bdi>) 100 %." in page
+    assert "\u2068" not in page
+    printed = json.loads(pdf._as_text(cleaned(made)))
+    (grade, *_) = [row["text"] for row in printed["blocks"] if "lacking" in row.get("text", "")]
+    assert f"\u2068{name}\u2069 (\u2068{project}\u2069) " in grade
+    job_page = html.render(job.build(steady_job(name=name, project=f"{project}\u2068\u202e")))
+    assert f"<h1>Energy and carbon of <bdi>{name}</bdi></h1>" in job_page
+    assert f"in project <bdi>{project}</bdi>, completed" in job_page
+    assert job_page.count("<bdi>") == job_page.count("</bdi>")
 
 
 def test_a_word_wider_than_its_place_breaks_in_print():

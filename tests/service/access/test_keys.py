@@ -398,7 +398,7 @@ def test_the_audit_log_says_who_did_what_and_cannot_be_changed(client, light, cl
 
 def test_the_audit_log_has_who_took_a_file(client, light):
     ingest(light, "job-1", lines(journal()))
-    taken = "/v1/reports/monthly/2026-05.csv?project=vision"
+    taken = "/v1/reports/monthly/2026-05.xlsx?project=vision"
     for address in ("/v1/jobs/job-1/report.json", taken, "/v1/jobs/job-1/report.html"):
         assert client.get(address).status_code == 200
     (entry,) = [e for e in client.get("/v1/audit").json["entries"] if e["action"] == "exported"]

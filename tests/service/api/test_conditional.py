@@ -24,7 +24,7 @@ READS = (
     "/v1/jobs/job-1/suggestions",
     "/v1/projects",
     "/v1/reports/monthly/2026-05",
-    "/v1/reports/monthly/2026-05.csv",
+    "/v1/reports/monthly/2026-05.zip",
     "/v1/catalog/hardware",
     "/openapi.json",
 )

@@ -16,6 +16,7 @@ from gramwatt.service.common.cursors import decode_cursor, encode_cursor
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.rendering.reports import MEDIA
 from tests.journals import START, body, journal, lines
 
 NDJSON = "application/x-ndjson"
@@ -258,15 +259,15 @@ def test_a_report_in_each_format_by_extension_and_by_accept(client, light):
     month = "/v1/reports/monthly/2026-05"
     for base, forms in (
         ("/v1/jobs/job-1/report", ("html", "pdf")),
-        (month, ("html", "pdf", "csv")),
+        (month, ("html", "pdf", "xlsx", "zip")),
     ):
         for form in forms:
-            media = {"html": "text/html", "pdf": "application/pdf", "csv": "text/csv"}[form]
+            media = MEDIA[form]
             by_name = client.get(f"{base}.{form}")
             by_accept = client.get(base, headers={"Accept": media})
             assert by_name.mimetype == by_accept.mimetype == media
             assert by_name.headers["ETag"] == by_accept.headers["ETag"]
-            opening = {"html": b"<!doctype html>", "pdf": b"%PDF-"}.get(form, b"")
+            opening = {"html": b"<!doctype html>", "pdf": b"%PDF-"}.get(form, b"PK")
             assert by_name.data.lower().startswith(opening.lower())
     assert b"resnet" in client.get("/v1/jobs/job-1/report.html").data
 

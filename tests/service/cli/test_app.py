@@ -138,8 +138,8 @@ def test_reports_are_written_and_named_on_stdout(two_jobs, tmp_path):
         "",
     )
     assert "Ranges and digits" in (tmp_path / "job-1.html").read_text()
-    code, out, _ = gramwatt("report", "month", "2026-05", "--format", "csv,json")
-    assert (code, out.split()) == (0, ["2026-05.csv", "2026-05.json"])
+    code, out, _ = gramwatt("report", "month", "2026-05", "--format", "xlsx,json")
+    assert (code, out.split()) == (0, ["2026-05.xlsx", "2026-05.json"])
     month = json.loads((tmp_path / "2026-05.json").read_text())
     assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.06)
 

@@ -160,15 +160,3 @@ def test_a_unit_that_is_a_word_of_the_glossary_is_the_users_in_a_report(home, tm
     label = next(line for line in page.splitlines() if " per measured PUE" in line)
     assert label == "<dt>Carbon per measured PUE</dt>"
     assert '(<a class="term" href="#word-pue">PUE</a>)' in page  # ours is still explained
-
-
-def test_the_csv_has_the_decimal_mark_of_the_settings(job, monkeypatch):
-    monkeypatch.setenv("GRAMWATT_DECIMAL_MARK", ",")
-    code, text, _ = gramwatt("export", "csv", "job-1")
-    (total,) = [
-        row
-        for row in csv.DictReader(io.StringIO(text), delimiter=";")
-        if (row["level"], row["figure"]) == ("job", "total")
-    ]
-    assert code == 0
-    assert total["value"] == repr(job["total_g"]["value"]).replace(".", ",")

@@ -1,6 +1,5 @@
 """Reports of months by command: the same revision, the same bytes; deliveries in the outbox."""
 
-import csv
 import hashlib
 import json
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
+from tests.tables import tables_of
 
 pytestmark = pytest.mark.usefixtures("home")
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
@@ -25,7 +25,15 @@ def run_job(name, **more):
 
 
 def written(folder, *options):
-    command = ("report", "month", "2026-05", "--format", "html,pdf,csv,json", "-o", str(folder))
+    command = (
+        "report",
+        "month",
+        "2026-05",
+        "--format",
+        "html,pdf,xlsx,zip,json",
+        "-o",
+        str(folder),
+    )
     code, out, _ = gramwatt(*command, *options)
     assert code == 0
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}, out
@@ -34,9 +42,9 @@ def written(folder, *options):
 def test_a_revision_is_the_same_to_the_last_byte_whatever_comes_after(tmp_path):
     run_job("job-1")
     first, printed = written(tmp_path / "first")
-    names = [f"2026-05.{form}" for form in ("csv", "html", "json", "pdf")]
+    names = [f"2026-05.{form}" for form in ("html", "json", "pdf", "xlsx", "zip")]
     assert list(first) == names
-    assert printed.count("2026-05.") == 4
+    assert printed.count("2026-05.") == 5
     run_job("late", power_w=900.0)
     assert written(tmp_path / "now")[0]["2026-05.json"] != first["2026-05.json"]
     assert written(tmp_path / "again", "--revision", "1")[0] == first
@@ -49,18 +57,18 @@ def test_the_jobs_of_two_revisions_are_tables_to_join(tmp_path):
         run_job(name)
 
     def table(name, *options):
-        command = ("report", "month", "2026-05", "--format", "jobs", "-o", str(tmp_path / name))
+        command = ("report", "month", "2026-05", "--format", "zip", "-o", str(tmp_path / name))
         code, out, _ = gramwatt(*command, *options)
-        assert (code, out.count("2026-05-jobs.csv")) == (0, 1)
-        rows = csv.DictReader((tmp_path / name / "2026-05-jobs.csv").read_text().splitlines())
-        return {row["job_id"]: row for row in rows}
+        assert (code, out.count("2026-05.zip")) == (0, 1)
+        rows = tables_of((tmp_path / name / "2026-05.zip").read_bytes())["jobs"]
+        return {row["Job"]: row for row in rows}
 
     first = table("first")
     assert gramwatt("job", "job-1", "--set", "pue=1.5", "--reason", "the hall's meter")[0] == 0
     assert gramwatt("rm", "job-2", "--yes", "--reason", "was a test")[0] == 0
     second = table("second")
     assert (sorted(first), sorted(second)) == (["job-1", "job-2"], ["job-1"])
-    assert [rows["job-1"]["revision"] for rows in (first, second)] == ["1", "2"]
+    assert [rows["job-1"]["Revision of its score"] for rows in (first, second)] == ["1", "2"]
     assert table("again", "--revision", "1") == first
 
 

@@ -7,6 +7,7 @@ from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from tests.journals import journal, lines
+from tests.tables import tables_of
 
 BARE = {"zone": None, "units": (), "name": "python"}
 """What a job is that was started without any option."""
@@ -192,8 +193,9 @@ def test_an_excluded_job_is_left_out_of_its_month_with_its_reason(client, light,
     assert (found["totals"]["jobs"], found["states"]) == (1, {"completed": 1})
     (row,) = found["excluded"]
     assert (row["job_id"], row["reason"]) == ("job-2", "broken meter")
-    for form in ("html", "csv"):
-        assert "broken meter" in client.get(f"{month}.{form}").text
+    assert "broken meter" in client.get(f"{month}.html").text
+    (outside,) = tables_of(client.get(f"{month}.zip").data)["outside"]
+    assert (outside["Why"], outside["Reason"]) == ("left out", "broken meter")
     clock.turn(days=1)
     client.patch("/v1/jobs/job-2", json={"excluded": False})
     found = client.get(month).json

@@ -9,6 +9,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.intensity.csv_import import Origin, import_csv
 from gramwatt.service.jobs.intake.ingest import ingest
 from tests.journals import journal, lines
+from tests.tables import tables_of
 
 START = datetime(2026, 5, 4, 8, tzinfo=UTC)
 KWH = 600 * 3 / 60 / 1000
@@ -77,9 +78,17 @@ def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(service, tmp_path):
     for text in ("Emission factors", "Netz GmbH", known["sha256"][:12], "Ember"):
         assert text in page
     assert client.get("/v1/reports/monthly/2026-05.pdf").data.startswith(b"%PDF-")
-    assert "factor,FR/Ember,pue,1.25" in client.get("/v1/reports/monthly/2026-05.csv").text.replace(
-        '"', ""
-    )
+    rows = tables_of(client.get("/v1/reports/monthly/2026-05.zip").data)["factors"]
+    assert ("FR", "1.25") in {(row["Zone"], row["PUE, ratio"]) for row in rows}
+    for row in rows:
+        kwh, pue, factor, kg = (
+            float(row[name])
+            for name in (
+                *("Energy, kWh", "PUE, ratio"),
+                *("Factor, kg CO2e per kWh", "Operational, kg CO2e"),
+            )
+        )
+        assert kwh * pue * factor == pytest.approx(kg)
 
 
 def test_a_job_over_the_edge_of_a_month_is_in_the_factors_of_both(service):

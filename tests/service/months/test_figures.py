@@ -6,7 +6,7 @@ import pytest
 
 from gramwatt.reports import month as report
 from gramwatt.reports.model import Facts
-from gramwatt.reports.sections.change import change
+from gramwatt.reports.month_sections import change
 from gramwatt.sci.base.formatting import value_text
 from gramwatt.service.intensity.csv_import import import_csv
 from gramwatt.service.jobs.intake.ingest import ingest

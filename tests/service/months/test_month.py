@@ -1,7 +1,5 @@
 """Months over HTTP: what lies across an edge is divided at it, and what is missing is named."""
 
-import csv
-import io
 import random
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
@@ -15,6 +13,7 @@ from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report, months_with_data
 from tests.journals import Writer, body, lines
+from tests.tables import tables_of
 
 NDJSON = "application/x-ndjson"
 EDGE = datetime(2026, 5, 1, tzinfo=UTC)
@@ -295,7 +294,7 @@ def test_a_job_of_no_time_has_its_energy_and_no_embodied_carbon(client):
     assert value(totals["embodied_g"]) == pytest.approx(value(alone["embodied_g"]))
 
 
-def test_what_is_missing_is_on_the_page_in_the_table_and_in_the_csv(client):
+def test_what_is_missing_is_on_the_page_and_in_the_tables(client):
     across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
     across(client, 0, [(0, H, 720_000)], name="<b>big</b> run", job_id="on")
     page = written(client, "2026-05", "html")
@@ -303,14 +302,11 @@ def test_what_is_missing_is_on_the_page_in_the_table_and_in_the_csv(client):
     assert "Energy so far in this month: 200 Wh (190 to 210)" in page.replace("\xa0", " ")
     assert "&lt;b&gt;big&lt;/b&gt; run" in page
     assert client.get("/v1/reports/monthly/2026-05.pdf").data.startswith(b"%PDF-")
-    rows = {
-        (row["section"], row["name"], row["figure"]): row
-        for row in csv.DictReader(io.StringIO(written(client, "2026-05", "csv")))
-    }
-    assert rows["total", "2026-05", "complete"]["value"] == "0.0"
-    assert rows["total", "2026-05", "jobs_running"]["value"] == "1.0"
-    assert rows["total", "2026-05", "jobs_unscored"]["value"] == "0.0"
-    assert float(rows["running", "on", "energy_kwh"]["value"]) == pytest.approx(0.2)
+    tables = tables_of(client.get("/v1/reports/monthly/2026-05.zip").data)
+    (sums,), (outside,) = tables["month"], tables["outside"]
+    assert (sums["Complete"], sums["Jobs running"], sums["Jobs not scored"]) == ("no", "1", "0")
+    assert (outside["Job"], outside["Why"]) == ("on", "running")
+    assert float(outside["Energy so far, kWh"]) == pytest.approx(0.2)
 
 
 def test_a_month_of_running_jobs_only_has_a_report_and_is_listed(client):

@@ -19,7 +19,7 @@ from tests.journals import journal, lines
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
 KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
-FILES = [f"gramwatt-2026-05-r1.{form}" for form in ("csv", "html", "json", "pdf")]
+FILES = [f"gramwatt-2026-05-r1.{form}" for form in ("html", "json", "pdf", "xlsx")]
 
 
 class Inbox:
@@ -88,10 +88,10 @@ def test_a_finished_month_is_left_in_a_folder_and_late_data_leave_another(servic
     ingest(service, "job-1", lines(journal("job-1", start=MAY)))
     do(sending)
     assert sorted(path.name for path in folder.iterdir()) == FILES
-    first = (folder / FILES[3]).read_bytes()
-    (folder / FILES[3]).unlink()
+    first = (folder / FILES[2]).read_bytes()
+    (folder / FILES[2]).unlink()
     do(sending)  # sent once: what was taken away does not come back
-    assert not (folder / FILES[3]).exists()
+    assert not (folder / FILES[2]).exists()
     clock.turn(days=1)
     ingest(service, "late", lines(journal("late", start=MAY)))
     do(sending)
@@ -111,7 +111,7 @@ def test_a_store_that_is_away_gets_the_files_later(light, clock):
         clock.turn(minutes=2)
         do(sending)
         assert sorted(kept) == [f"/reports/may/{name}" for name in FILES]
-        assert kept[f"/reports/may/{FILES[3]}"].startswith(b"%PDF")
+        assert kept[f"/reports/may/{FILES[2]}"].startswith(b"%PDF")
 
 
 def test_a_wrong_key_is_said_in_the_outbox(light, client):
@@ -146,7 +146,7 @@ def test_a_mail_brings_the_pdf_and_the_table(light, free_tcp_port):
     assert mail.rcpt_tos == ["lead@example.com"]
     text = mail.content.decode()
     assert "Subject: Energy and carbon of AI jobs, 2026-05" in text
-    assert [name for name in FILES if f'filename="{name}"' in text] == [FILES[0], FILES[3]]
+    assert [name for name in FILES if f'filename="{name}"' in text] == FILES[2:]
 
 
 def test_a_month_that_is_not_complete_is_not_sent(light, tmp_path):
@@ -184,7 +184,7 @@ def test_projects_that_a_setting_names_have_reports_of_their_own(service, clock,
     digest = hashlib.sha256(odd.encode()).hexdigest()[:8]
     stems = {"gramwatt-2026-05", "gramwatt-2026-05-vision", f"gramwatt-2026-05-a_b__ü-{digest}"}
     made = {path.name for path in folder.iterdir()}
-    forms = "csv", "html", "json", "pdf"
+    forms = "html", "json", "pdf", "xlsx"
     assert made == {f"{stem}-r1.{form}" for stem in stems for form in forms}
     whole, *parts = (json.loads((folder / f"{stem}-r1.json").read_text()) for stem in sorted(stems))
     assert [part["project"] for part in (whole, *parts)] == [None, odd, "vision"]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from gramwatt.reports.charts import data_table
-from gramwatt.reports.charts_job import over_time
+from gramwatt.reports.charts import over_time
 from gramwatt.reports.model import Block, Chart, Text
+from gramwatt.reports.sections import data_table
 from gramwatt.sci.base.document import SeriesPoint, WindowDoc
 from gramwatt.sci.base.formatting import UNKNOWN, number, percent, prefix
 from gramwatt.sci.base.quantity import ESTIMATES

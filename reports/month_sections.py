@@ -1,0 +1,913 @@
+"""The sections of a month's report behind page one: comparison, accounts, trend, days, method."""
+
+from __future__ import annotations
+
+import math
+from calendar import monthrange
+from collections.abc import Sequence
+from typing import Literal
+
+from gramwatt import __version__
+from gramwatt.reports.charts import columns, ranged_bars, tip
+from gramwatt.reports.model import (
+    Block,
+    Cell,
+    Chart,
+    Facts,
+    NoticeBlock,
+    Pair,
+    Table,
+    Text,
+)
+from gramwatt.reports.sections import (
+    DECLARED,
+    STATUS,
+    Amount,
+    Field,
+    data_table,
+    first_of,
+    job_cell,
+    method_blocks,
+    printed,
+    quality_blocks,
+    source_blocks,
+    status,
+    table,
+)
+from gramwatt.sci.analysis.documents import (
+    BudgetUse,
+    ChargeRow,
+    ComponentRow,
+    ExcludedDoc,
+    LedgerRow,
+    ModelRow,
+    MonthDoc,
+    MonthTotals,
+    PendingDoc,
+    PendingJobRow,
+    ProjectRow,
+    TrendRow,
+)
+from gramwatt.sci.analysis.month_rows import AdviceRow, FollowedRow
+from gramwatt.sci.analysis.trail import FactorRow
+from gramwatt.sci.base.document import DayDoc
+from gramwatt.sci.base.formatting import (
+    NARROW_SPACE,
+    UNKNOWN,
+    duration,
+    grams,
+    jobs_text,
+    marked,
+    minute_text,
+    number,
+    percent,
+    prefix,
+    shown,
+    text,
+    value_text,
+)
+from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.base.printable import isolated
+from gramwatt.sci.base.quantity import QuantityDoc, is_change, is_estimate
+
+Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+MANY_TIMES = 10.0
+"""From here on a change is printed as a multiple, not in percent."""
+NO_DIFFERENCE = "no reliable difference"
+MINUS = "\N{MINUS SIGN}"
+DIGITS = 4
+"""Digits of factors, so that the product in each row can be followed."""
+FIRST_IDS, MAX_ROWS = 3, 50
+"""Jobs outside the sums that a sentence, and that a table names."""
+STATES = ("completed", "failed", "killed", "lost", "running")
+"""States of jobs, in the order of their rows."""
+BUDGET_STATUS = {
+    "within": "within the budget",
+    "threshold-reached": "threshold reached",
+    "spent": "spent",
+    "unknown": "not known: a term of some job is not known",
+}
+CLASSES = {
+    "gpu": "GPUs",
+    "accelerator": "other accelerators",
+    "module": "modules (processor and GPU)",
+    "cpu": "processors",
+    "ram": "memory",
+    "host": "hosts",
+    "overhead": "overhead of the building (PUE)",
+    "other": "not divided",
+}
+OUTCOMES = {
+    "completed": "Completed work",
+    "idle": "Idle but reserved, in completed jobs",
+    "sweep": "Runs of sweeps",
+    "failed": "Failed",
+    "killed": "Cancelled",
+    "lost": "Lost",
+}
+ACTIONS = {
+    "change-hardware": "move to {target}",
+    "power-cap": "cap the power",
+    "stop-idle": "release idle accelerators",
+    "leave-device": "run it on processors alone",
+    "avoid-failed": "find out why runs failed",
+    "avoid-killed": "cancel runs earlier",
+    "avoid-lost": "find out why runs were lost",
+    "share": "share the accelerator",
+    "mixed-precision": "mixed precision",
+    "batching": "larger batches",
+    "quantise": "quantise",
+    "consolidate": "consolidate",
+    "fewer-nodes": "fewer nodes",
+    "shift-region": "run in {target}",
+    "checkpoint": "write checkpoints",
+    "spot": "use spare capacity",
+}
+FOLLOWED = {
+    "followed": "followed: none is left as it was",
+    "partly": "partly followed",
+    "not-followed": "not followed",
+    "no-such-work": "no such work this month",
+    None: "leaves no trace in the jobs",
+}
+CONFIDENCE = (
+    "Confidence is high where both parts were measured, medium for a model of the class of work, "
+    "low for a rule of thumb. An action is named only where its whole range saves."
+)
+EFFECTS = (
+    "Volume: more or less work (R). Efficiency: energy per unit. Grid: intensity and PUE. "
+    "Hardware: embodied carbon per unit. Method: other versions of engine or catalog, another "
+    "kind, publisher or resolution of intensity, with what cannot be separated from them. What "
+    "both months share cancels in a range."
+)
+PROJECTS: tuple[Field[ProjectRow], ...] = (
+    Field("Project", lambda row: row.project, 1.4),
+    Field("Jobs", lambda row: row.jobs, 0.5, "right"),
+    # Of jobs whose carbon is not known no unit is in the sum.
+    Field(
+        "Units (R)",
+        lambda row: Amount(row.count, row.unit) if row.total_g else None,
+        1.2,
+        "right",
+        below="Unit",
+    ),
+    Field("Energy", lambda row: row.energy_kwh, 1.1, "right", unit="kWh"),
+    Field("Carbon", lambda row: row.total_g, 1.3, "right", unit="kg CO2e"),
+    Field("SCI", lambda row: row.g_per_unit, 1.5, "right", unit="kg CO2e per unit"),
+    Field("Status", lambda row: status(row.conformance), 1.2),
+)
+CHARGES: tuple[Field[ChargeRow], ...] = (
+    Field("Project", lambda row: row.project, 1.6),
+    Field("Owner", lambda row: row.owner or "no owner given", 1.3),
+    Field("Jobs", lambda row: row.jobs, 0.6, "right"),
+    Field("Energy", lambda row: row.energy_kwh, 1.1, "right", unit="kWh"),
+    Field("Carbon", lambda row: row.total_g, 1.2, "right", unit="kg CO2e"),
+)
+DAYS: tuple[Field[DayDoc], ...] = (
+    Field("Day", lambda row: row.day),
+    Field("Energy", lambda row: row.energy_kwh, align="right", unit="kWh"),
+    Field("Operational", lambda row: row.operational_g, align="right", unit="kg CO2e"),
+    Field("Embodied", lambda row: row.embodied_g, align="right", unit="kg CO2e"),
+)
+"""What the tables of the report and those of numbers (`tables.py`) have in common."""
+
+
+def month_name(month: str) -> str:
+    """`2026-05` -> `May 2026`."""
+    return f"{MONTHS[int(month[5:]) - 1]} {month[:4]}"
+
+
+# Against the previous month
+
+
+def comparison(document: MonthDoc) -> list[Block]:
+    """Return the terms of both months with their changes; a sentence without a previous month."""
+    now, before = compared(document), document.previous
+    effects = [Text(EFFECTS)] if document.change_parts else []
+    if before is None or now is None:
+        return [Text(nothing_compared(document)), *effects]
+    names: dict[str, Totalled] = {
+        "Total carbon": "total_g",
+        "Operational carbon": "operational_g",
+        "Embodied carbon": "embodied_g",
+        "Energy": "energy_kwh",
+    }
+    more = now.jobs - before.jobs
+    days = first_days(document)
+    terms = table(
+        "Against the previous month",
+        [
+            (name, getattr(now, term), getattr(before, term), document.changes[term])
+            for name, term in names.items()
+        ],
+        Field("What", lambda row: row[0], 1.2),
+        Field(f"This month{days}", lambda row: row[1], 1.2, "right"),
+        Field(f"Previous month{days}", lambda row: row[2], 1.2, "right"),
+        Field("Change", lambda row: change(*row[1:]), 1.4, "right"),
+        last=[("Jobs", str(now.jobs), str(before.jobs), _with_sign(more, f"{abs(more)}"))],
+        note="A change has a range of its own, in which meters, parts and annual intensities that "
+        "both months share cancel; hours with one annual value count as if they had one intensity. "
+        "It is stated only where that range leaves out no change.",
+    )
+    return [terms, *effects]
+
+
+def compared(document: MonthDoc) -> MonthTotals | None:
+    """Return what is compared of the month: all of it, or its first days while it goes on.
+
+    None where no job ran in those.
+    """
+    return document.totals if document.compared_days is None else document.compared
+
+
+def first_days(document: MonthDoc) -> str:
+    """Return which days of both months are compared, as an addition; empty for whole months."""
+    days = document.compared_days
+    return f", days 1 to {days}" if days else ""
+
+
+def nothing_compared(document: MonthDoc) -> str:
+    """Return why the month is compared with nothing."""
+    if document.compared_days == 0:
+        return "No day of this month is over yet, so it is compared with none."
+    days = first_days(document)
+    if compared(document) is None:
+        return f"No job of this month is in what is compared{days}."
+    return f"There is no previous month to compare with{days}."
+
+
+def change(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc | None) -> Pair:
+    """Return the change in percent with its range; `NO_DIFFERENCE` if that holds no change."""
+    if new is None or old is None:
+        return Pair(UNKNOWN, "")
+    if ratio is None:
+        return Pair("from nothing", "") if new["value"] > 0 else Pair(NO_DIFFERENCE, "")
+    # The words once, where both ends are many times as much.
+    low = ratio["low"]
+    first = number(low, 2) if low >= MANY_TIMES else _percent(low)
+    span = f"{first} to {_percent(ratio['high'])}"
+    if not is_change(ratio["low"], ratio["high"]):
+        return Pair(NO_DIFFERENCE, span if ratio["low"] < ratio["high"] else "")
+    return Pair(_percent(ratio["value"]), span)
+
+
+def against(
+    new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc | None, days: str = ""
+) -> str:
+    """Return the change as a phrase; `days` are those of both months that are compared."""
+    if new is None or old is None:
+        return f"change against the previous month{days} not known"
+    words = change(new, old, ratio).text
+    many = ratio is not None and ratio["value"] >= MANY_TIMES and words != NO_DIFFERENCE
+    return f"{words} {'as in' if many else 'against'} the previous month{days}"
+
+
+def _percent(ratio: float) -> str:
+    if ratio >= MANY_TIMES:
+        return f"{number(ratio, 2)} times as much"
+    share = ratio - 1
+    return _with_sign(share, f"{number(abs(share) * 100, 2)}{NARROW_SPACE}%")
+
+
+def _with_sign(amount: float, size: str) -> str:
+    return size if amount == 0 else f"{'+' if amount > 0 else MINUS}{size}"
+
+
+def decimals(values: Sequence[float]) -> int:
+    """Decimals that show the largest value with three digits."""
+    most = max(map(abs, values), default=0.0)
+    return max(0, 2 - math.floor(math.log10(most))) if most > 0 else 0
+
+
+def adding_up(values: Sequence[float], whole: float, places: int) -> list[float]:
+    """Return the values rounded so that they add up to the rounded whole, none by more than one
+    step.
+    """
+    step = 10.0**-places
+    rounded = [math.floor(value / step) for value in values]
+    missing = round(whole / step) - sum(rounded)
+    by_rest = sorted(range(len(values)), key=lambda n: rounded[n] - values[n] / step)
+    for place in by_rest[: max(0, missing)]:
+        rounded[place] += 1
+    return [count * step for count in rounded]
+
+
+def signed(value: float, places: int) -> str:
+    """Return a number with its sign and so many decimals; 0 without a sign."""
+    digits = f"{abs(value):,.{places}f}".replace(",", NARROW_SPACE)
+    if not any(character in "123456789" for character in digits):
+        return "0"
+    return marked(_with_sign(value, digits))
+
+
+# Jobs that no sum holds
+
+
+def incomplete(document: MonthDoc) -> list[str]:
+    """Sentences on why the month is not complete; empty for a complete one."""
+    sentences = [
+        _pending_sentence(jobs, one, several)
+        for jobs, one, several in (
+            (document.jobs_running, "still runs", "still run"),
+            (document.jobs_unscored, "is not scored", "are not scored"),
+        )
+        if jobs.jobs
+    ]
+    if waiting := document.jobs_to_rescore:
+        verb = "waits" if waiting == 1 else "wait"
+        sentences.append(
+            f"{jobs_text(waiting)} of it or its trend {verb} to be scored again, by a server "
+            "within minutes; till then it is mixed."
+        )
+    if sentences or document.complete:
+        return sentences
+    return ["The month is not over: its figures will grow."]
+
+
+def _pending_sentence(jobs: PendingDoc, one: str, several: str) -> str:
+    count = jobs.jobs
+    ids = [row.job_id for row in jobs.named[:FIRST_IDS]]
+    ids += [f"{count - len(ids)} more"] if count > len(ids) else []
+    return (
+        f"{jobs_text(count)} {one if count == 1 else several} ({', '.join(ids)}) and "
+        f"{'is' if count == 1 else 'are'} in no sum. "
+        f"Energy so far in this month: {text(jobs.energy_kwh)}."
+    )
+
+
+def not_summed_warnings(document: MonthDoc) -> list[Block]:
+    """Return a warning for each reason why the month is not complete, and one for what people took
+    out.
+    """
+    counts = {"left out by hand": len(document.excluded), "deleted": document.deleted}
+    outside = [
+        f"{n} {'job was' if n == 1 else 'jobs were'} {how}" for how, n in counts.items() if n
+    ]
+    sentences = incomplete(document)
+    if outside:
+        sentences.append(f"{' and '.join(outside)}: in no figure of this month.")
+    return [NoticeBlock("warning", "", sentence) for sentence in sentences]
+
+
+def has_jobs_outside(document: MonthDoc) -> bool:
+    """Return whether a job of the month that no sum holds is named."""
+    pending = document.jobs_running.named or document.jobs_unscored.named
+    return bool(pending or document.excluded or document.deletions)
+
+
+def not_summed(document: MonthDoc) -> list[Block]:
+    """Tables of the jobs that no sum holds, with why."""
+    tables: list[Block] = []
+    kinds = (("running", document.jobs_running), ("not scored", document.jobs_unscored))
+    if pending := [(state, row) for state, jobs in kinds for row in jobs.named]:
+        more = sum(jobs.jobs for _, jobs in kinds) - len(pending)
+        tables.append(_pending(pending, more))
+    if excluded := document.excluded:
+        tables.append(_excluded(excluded))
+    if rows := document.deletions:
+        deletions = table(
+            "Deleted jobs, in no figure",
+            rows[:MAX_ROWS],
+            Field("Job", lambda row: row.job_id, 1.8),
+            Field("Project", lambda row: row.project, 1.2),
+            Field("Carbon", lambda row: row.total_g, 0.9, "right"),
+            Field("By", lambda row: row.deleted_by, 1.1),
+            Field("When, UTC", lambda row: minute_text(row.deleted_at), 1.1),
+            Field("Reason", lambda row: row.reason or "", 1.5),
+            note=first_of(MAX_ROWS, len(rows), "month"),
+        )
+        tables.append(deletions)
+    return tables
+
+
+def _pending(rows: Sequence[tuple[str, PendingJobRow]], more: int) -> Table:
+    return table(
+        "Running and unscored jobs",
+        rows,
+        Field("Job", lambda row: job_cell(row[1]), 2.2),
+        Field("Project", lambda row: row[1].project, 1.2),
+        Field("State", lambda row: row[0], 0.9),
+        Field("Energy so far", lambda row: row[1].energy_kwh, 1.2, "right"),
+        note=f"And {more} more with less energy." if more else "",
+    )
+
+
+def _excluded(rows: Sequence[ExcludedDoc]) -> Table:
+    return table(
+        "Jobs left out of the month",
+        rows[:MAX_ROWS],
+        Field("Job", job_cell, 2.2),
+        Field("Project", lambda row: row.project, 1.2),
+        Field("Reason", lambda row: row.reason, 2.1),
+        note=first_of(MAX_ROWS, len(rows), "month"),
+    )
+
+
+# Accounts
+
+
+def boundary(document: MonthDoc) -> list[Block]:
+    """Return the narrow and the full boundary side by side."""
+    of = document.boundary
+    if of is None:
+        return []
+    rows = [("Energy", of.narrow_kwh, of.full_kwh), ("Carbon", of.narrow_g, of.full_g)]
+    both = table(
+        "One month in two boundaries",
+        rows,
+        Field("What", lambda row: row[0], 1.3),
+        Field("Narrow", lambda row: row[1], align="right"),
+        Field("Full", lambda row: row[2], align="right"),
+        note="Narrow: the accelerators' electricity alone, as many reports count. Full: "
+        "processors, memory, the building's overhead and embodied carbon too; scores use the full "
+        "one.",
+    )
+    missing = (
+        "Water and abiotic depletion (ADPe) are not stated: the catalog has no sourced factor for "
+        "them. Neither is part of an SCI score."
+    )
+    return [both, Text(missing)]
+
+
+def has_components(document: MonthDoc) -> bool:
+    """Return whether the month's carbon is divided by component."""
+    return bool(document.components) and document.totals.total_g is not None
+
+
+def components(document: MonthDoc) -> list[Block]:
+    """Return the carbon by component, as chart and table that sum to the total."""
+    rows, total_g = document.components, document.totals.total_g
+    if total_g is None:
+        return []
+    caption = "Carbon by component; the thin lines are ranges"
+    caption += ", striped bars are estimated" if any(is_estimate(row.g) for row in rows) else ""
+    size, unit = prefix(max(row.g["high"] for row in rows), "gCO2e")
+    bars = [
+        {
+            "name": component_name(row),
+            **{end: row.g[end] / size for end in ("value", "low", "high")},
+            "label": value_text(row.g),
+            "tip": tip(component_name(row), row.g),
+            "estimated": is_estimate(row.g),
+        }
+        for row in rows
+    ]
+    lines = [(component_name(row), printed(row.g), _share(row.g, total_g)) for row in rows]
+    lines.append(("Total", printed(total_g), percent(1.0)))
+    data = data_table("Components", ("Component", "Carbon", "Share"), lines)
+    alt = "; ".join(f"{component_name(row)} {text(row.g)}" for row in rows)
+    chart = Chart(caption, f"Bars of carbon: {alt}.", ranged_bars(bars, x_title=unit), data)
+    note = (
+        "Electricity is divided by energy. Each component has the range of its own meters or "
+        "parts; errors partly cancel, so that of the total is narrower."
+    )
+    return [chart, Table("Component scores, which sum to the total", data.columns, data.rows, note)]
+
+
+def component_name(row: ComponentRow) -> str:
+    """Return a component in words."""
+    name = CLASSES.get(row.component, row.component)
+    if row.component == "overhead":
+        return name
+    return f"{name}, {'electricity' if row.part == 'operational' else 'embodied'}"
+
+
+def factors(document: MonthDoc) -> list[Block]:
+    """Return the factors with their publishers, and the market-based memo in one line."""
+    totals = document.totals
+    note = (
+        "Energy x PUE x factor = carbon in each row, and the rows sum to the month's electricity."
+    )
+    embodied, energy, carbon = map(printed, (totals.embodied_g, totals.energy_kwh, totals.total_g))
+    last = [("embodied", "", "", "", embodied, ""), ("total", energy, "", "", carbon, "")]
+    memo = "; ".join(
+        f"{row.zone} {text(row.energy_kwh)} x {value_text(row.factor_g_per_kwh)} "
+        f"({row.factor_g_per_kwh['source']}) = {text(row.market_g)}"
+        for row in document.market_based
+    )
+    rows = table(
+        "Energy x PUE x factor",
+        document.factors,
+        Field("Zone", lambda row: row.zone, 0.8),
+        Field("Energy", lambda row: row.energy_kwh, 1.0, "right"),
+        Field("PUE", lambda row: number(row.pue["value"], DIGITS), 0.5, "right"),
+        Field("Factor, g/kWh", _factor, 1.0, "right"),
+        Field("Carbon", lambda row: row.operational_g, 1.2, "right"),
+        Field("Factor by", lambda row: Pair(row.publisher or row.source, _published(row)), 2.0),
+        note=note,
+        last=last,
+    )
+    blocks: list[Block] = [rows]
+    if memo:
+        sentence = f"Memo, in no score and no total: market-based, energy with PUE. {memo}."
+        blocks.append(Text(sentence))
+    return blocks
+
+
+def _factor(row: FactorRow) -> Pair:
+    value, low, high = (
+        number(row.factor_g_per_kwh[end], DIGITS) for end in ("value", "low", "high")
+    )
+    return Pair(value, f"{low} to {high}")
+
+
+def _published(row: FactorRow) -> str:
+    """Return edition, licence and link of a factor, and the digests of imported files."""
+    files = (
+        f"{file.name}, sha256 {file.sha256[:12]}, imported {file.imported_at[:10]} "
+        f"by {file.imported_by}"
+        for file in row.files
+    )
+    edition = None if row.files else row.edition
+    return "; ".join(filter(None, (edition, *files, row.licence, row.link)))
+
+
+def projects(document: MonthDoc) -> list[Block]:
+    """Return sum(C) over sum(R) of each project and unit."""
+    note = (
+        "SCI is the sum of carbon over the sum of R, not a mean of the jobs' scores. The status is "
+        "that of the least conforming job."
+    )
+    return [table("SCI by project and unit", document.projects, *PROJECTS, note=note)]
+
+
+def models(document: MonthDoc) -> list[Block]:
+    """Runs by model; the runs that make a model and those that use it have separate rows."""
+    runs = table(
+        "Runs by model, in this month",
+        document.models,
+        Field("Model", lambda row: row.model_id, 2),
+        Field("Side", lambda row: row.persona),
+        Field("Runs", lambda row: row.jobs, 0.6, "right"),
+        Field("Energy", lambda row: row.energy_kwh, 1.2, "right"),
+        Field("Carbon", lambda row: row.total_g, 1.3, "right"),
+        Field("Of it not finished", _unfinished, 1.3, "right"),
+        note="Runs that failed, were killed or got lost count in full. Making a model (provider) "
+        "and using it (consumer) are never added. All months of a model: gramwatt jobs --model ID.",
+    )
+    return [runs]
+
+
+def _unfinished(row: ModelRow) -> Cell:
+    if not row.unfinished:
+        return "no run"
+    runs = f"{row.unfinished} {'run' if row.unfinished == 1 else 'runs'}"
+    figure = row.unfinished_g
+    span = shown(figure).span if figure else ""
+    return Pair(value_text(figure), ", ".join(filter(None, (span, runs))), is_estimate(figure))
+
+
+def top_jobs(document: MonthDoc) -> list[Block]:
+    """Return the jobs with the most carbon, and whose they are."""
+    jobs = table(
+        "Top jobs",
+        document.top_jobs,
+        Field("Job", job_cell, 2.2),
+        Field("Project", lambda job: Pair(job.project, job.tags.get("user", "")), 1.2),
+        Field("State", lambda job: job.state, 0.9),
+        Field("Duration", lambda job: duration(job.duration_s), 0.9, "right"),
+        Field("Energy", lambda job: job.energy_kwh, 1.1, "right"),
+        Field("Carbon", lambda job: job.total_g, 1.2, "right"),
+        note="Energy and carbon are those of this month, the duration is the whole job's.",
+    )
+    return [jobs]
+
+
+def ledger(document: MonthDoc) -> list[Block]:
+    """Return what became of the work."""
+    note = (
+        "Idle: accelerators with a mean utilisation below 5 % over a completed job. Sweeps: "
+        "completed runs with the tag sweep. Failed, cancelled and lost runs count in full."
+    )
+    unseen = document.idle_not_seen_kwh
+    if unseen is not None:
+        note += f" Accelerators without a reading of utilisation used {text(unseen)}."
+    total_g = document.totals.total_g
+    rows: Sequence[LedgerRow] = document.ledger
+    outcomes = table(
+        "Carbon by outcome",
+        rows,
+        Field("Outcome", lambda row: OUTCOMES.get(row.outcome, row.outcome), 2.0),
+        Field("Jobs", lambda row: f"{'in ' * (row.outcome == 'idle')}{row.jobs}", 0.6, "right"),
+        Field("Energy", lambda row: row.energy_kwh, 1.2, "right"),
+        Field("Carbon", lambda row: row.total_g, 1.3, "right"),
+        Field("Share", lambda row: _share(row.total_g, total_g), 0.7, "right"),
+        note=note,
+        last=[("Total", *_total(document))],
+    )
+    return [outcomes]
+
+
+def chargeback(document: MonthDoc) -> list[Block]:
+    """Return who used how much."""
+    total_g = document.totals.total_g
+    owners = table(
+        "By project and owner",
+        document.chargeback,
+        *CHARGES,
+        Field("Share", lambda row: _share(row.total_g, total_g), 0.7, "right"),
+        note="The owner is the tag user of the job.",
+        last=[("Total", "", *_total(document))],
+    )
+    return [owners]
+
+
+def _total(document: MonthDoc) -> tuple[Cell, ...]:
+    """Return the last cells of a sum's row: jobs, energy, carbon and the whole share."""
+    totals = document.totals
+    share = _share(totals.total_g, totals.total_g)
+    return str(totals.jobs), printed(totals.energy_kwh), printed(totals.total_g), share
+
+
+def _share(figure: QuantityDoc | None, whole: QuantityDoc | None) -> str:
+    known = figure and whole and whole["value"] > 0
+    return percent(figure["value"] / whole["value"]) if known and figure and whole else ""
+
+
+def outcomes(document: MonthDoc) -> list[Block]:
+    """Return jobs, energy and carbon by state, and jobs by conformance."""
+    by_state, counts = document.by_state, document.conformance
+    order = [*STATES, *sorted(set(by_state) - set(STATES))]
+    states = table(
+        "Jobs, energy and carbon by state",
+        [(state, by_state[state]) for state in order if state in by_state],
+        Field("State", lambda row: row[0]),
+        Field("Jobs", lambda row: row[1].jobs, align="right"),
+        Field("Energy", lambda row: row[1].energy_kwh, 1.4, "right"),
+        Field("Carbon", lambda row: row[1].total_g, 1.4, "right"),
+        note="Failed, killed and lost jobs count in full.",
+    )
+    conformance = table(
+        "Jobs by conformance",
+        [(status(name), counts[name]) for name in STATUS if name in counts],
+        Field("Status", lambda row: row[0]),
+        Field("Jobs", lambda row: row[1], align="right"),
+    )
+    return [states, conformance]
+
+
+# Over time
+
+
+def trend(document: MonthDoc) -> list[Block]:
+    """Return the last twelve months, with what they are scored by."""
+    months = table(
+        "The last twelve months",
+        document.trend,
+        Field(
+            "Month",
+            lambda row: month_name(row.month) + ("" if row.complete else ", may still change"),
+            1.2,
+        ),
+        Field("Jobs", lambda row: row.jobs, 0.6, "right"),
+        Field("Energy", lambda row: row.energy_kwh, 1.1, "right"),
+        Field("Carbon", lambda row: row.total_g, 1.2, "right"),
+        Field("Data", lambda row: f"grade {row.grade}", 0.7),
+        Field("Method", _methods, 1.9),
+        note="The method is the version of the engine, that of the catalog, and signal and basis "
+        "of the intensity. Months of different methods compare with care only; earlier months are "
+        "as they are scored today, not as they were first reported.",
+    )
+    return [months]
+
+
+def _methods(row: TrendRow) -> str:
+    methods = "; ".join(", ".join(method) for method in row.methods)
+    return f"changed: {methods}" if row.method_break else methods
+
+
+def days(document: MonthDoc) -> list[Block]:
+    """Return a chart of operational and embodied carbon by day, with all days of the month on its
+    axis.
+    """
+    rows = document.days
+    if not rows:
+        return [Text("No day has a figure.")]
+    month = document.month
+    names = [str(n + 1) for n in range(monthrange(int(month[:4]), int(month[5:]))[1])]
+    most = max(rows, key=_grams)
+    size, unit = prefix(_grams(most), "gCO2e")
+    parts = ("operational", "embodied")
+    bars = [
+        {
+            "name": str(int(day.day[8:])),
+            "part": part,
+            "rank": rank,
+            "value": figure["value"] / size,
+            "tip": tip(f"{day.day}, {part}", figure),
+            "estimated": is_estimate(figure),
+        }
+        for day in rows
+        for rank, (part, figure) in enumerate(
+            zip(parts, (day.operational_g, day.embodied_g), strict=True)
+        )
+        if figure is not None
+    ]
+    striped = "; striped: estimated" if any(bar["estimated"] for bar in bars) else ""
+    caption = f"Carbon by day, operational and embodied{striped}"
+    x_title = f"day of {month_name(month)}"
+    spec = columns(bars, x_title=x_title, y_title=unit, parts=parts, names=names)
+    alt = (
+        f"Stacked columns of operational and embodied carbon on {len(rows)} days with jobs; most "
+        f"on {most.day}."
+    )
+    return [Chart(caption, alt, spec, table(caption, rows, *DAYS))]
+
+
+def _grams(day: DayDoc) -> float:
+    return sum(figure["value"] for figure in (day.operational_g, day.embodied_g) if figure)
+
+
+# Budgets and suggestions
+
+
+def budgets(document: MonthDoc) -> list[Block]:
+    """Return every budget, and how much of it the month used."""
+    return [budget_table("All budgets", document.budgets)]
+
+
+def budget_table(caption: str, rows: Sequence[BudgetUse]) -> Table:
+    """Return budgets with what the month used of each."""
+    return table(
+        caption,
+        rows,
+        Field("Project", lambda row: row.project, 1.6),
+        Field("Budget", lambda row: f"{number(row.limit_kg, 4)} kg CO2e", align="right"),
+        Field("Spent", lambda row: grams(row.spent_kg), 1.2, "right"),
+        Field("Share", _spent_share, 0.7, "right"),
+        Field("Status", _budget_status, 1.8),
+    )
+
+
+def _spent_share(row: BudgetUse) -> str:
+    return "" if row.spent_share is None else percent(row.spent_share)
+
+
+def _budget_status(row: BudgetUse) -> str:
+    open_end = "; its range holds the limit" if row.range_holds_limit else ""
+    return f"{BUDGET_STATUS[row.status]}{open_end}"
+
+
+def advice(document: MonthDoc) -> list[Block]:
+    """Return every action by hardware and class of work, and what became of the month before's."""
+    blocks: list[Block] = [Text(no_advice(document))]
+    if document.advice:
+        count = document.examined_jobs
+        note = (
+            f"{count} {'job was' if count == 1 else 'jobs were'} examined: those with the most "
+            "carbon of each work. A saving is the sum over these jobs, not over all that are like "
+            "them. Idle time, and runs without a result, are sums over all jobs; of these runs the "
+            f"saving is at most what they used. {CONFIDENCE}"
+        )
+        why: Field[AdviceRow] = Field("Why", lambda row: row.reason, 2.6)
+        blocks = [advice_table("Actions by hardware and work", document.advice, why, note=note)]
+    if document.followed:
+        followed = table(
+            "What became of last month's suggestions",
+            document.followed,
+            Field(
+                "Suggested last month",
+                lambda row: Pair(_action(row), f"{row.hardware}, {row.work}"),
+                2.4,
+            ),
+            Field(
+                "Jobs as they were, then and now",
+                lambda row: f"{row.jobs_before}, {row.jobs_now}",
+                1.4,
+                "right",
+            ),
+            Field("On the target, then and now", _on_target, 1.4, "right"),
+            Field("Outcome", lambda row: FOLLOWED[row.outcome], 1.8),
+            note="By the jobs of this month; why is not known.",
+        )
+        blocks.append(followed)
+    return blocks
+
+
+def advice_table(
+    caption: str, rows: Sequence[AdviceRow], *more: Field[AdviceRow], note: str = ""
+) -> Table:
+    """Return actions with the jobs that they are for and what they would save in a month."""
+    return table(
+        caption,
+        rows,
+        Field(
+            "Project and jobs", lambda row: Pair(_jobs(row), f"{row.work} on {row.hardware}"), 2.4
+        ),
+        Field("Action", lambda row: Pair(_action(row), _ratio(row.carbon_ratio)), 1.7),
+        Field("Jobs", lambda row: Pair(str(row.jobs), f"of {row.jobs_of_work}"), 0.9, "right"),
+        Field("Saves in a month", lambda row: row.saved_g, 1.3, "right"),
+        Field("Confidence", lambda row: row.confidence, 1.0),
+        *more,
+        note=note,
+    )
+
+
+def no_advice(document: MonthDoc) -> str:
+    """Return why no action is suggested."""
+    jobs = document.examined_jobs
+    if not jobs:
+        return "No job could be examined."
+    verb = "was" if jobs == 1 else "were"
+    return f"No action saves for certain in the {jobs_text(jobs)} that {verb} examined."
+
+
+def _jobs(row: AdviceRow) -> str:
+    """Return projects with their jobs: "vision: resnet, vit and 3 more"."""
+    by_project: dict[str, dict[str, None]] = {}
+    for job in row.named:
+        by_project.setdefault(isolated(job.project), {})[isolated(job.name)] = None
+    named = "; ".join(f"{project}: {', '.join(jobs)}" for project, jobs in by_project.items())
+    more = row.jobs - len(row.named)
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _action(row: AdviceRow | FollowedRow) -> str:
+    """Return an action in words."""
+    words = ACTIONS.get(row.action, row.action.replace("-", " "))
+    words = words.format(target=row.target or "another part")
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def _on_target(row: FollowedRow) -> str:
+    swap = row.target is not None and row.outcome is not None
+    return f"{row.target_before}, {row.target_now}" if swap else "no target"
+
+
+def _ratio(figure: QuantityDoc | None) -> str:
+    if figure is None:
+        return ""
+    least, most = 1 - figure["high"], 1 - figure["low"]
+    return f"{100 * least:.0f} to {100 * most:.0f} % less carbon"
+
+
+# What the figures rest on
+
+
+def quality(document: MonthDoc) -> list[Block]:
+    """Return the grade, and what a better one lacks."""
+    return quality_blocks(document.data_quality, limits=document.grade_limits)
+
+
+def notices(document: MonthDoc) -> list[Block]:
+    """Return how many jobs have each notice."""
+    counts = sorted(document.notice_counts.items(), key=lambda item: (-item[1], item[0]))
+    if not counts:
+        return [Text("There are none.")]
+    first = {notice.code: notice.message for notice in reversed(document.notices)}
+    rows = table(
+        "Jobs with each notice",
+        counts,
+        Field("Notice", lambda row: Pair(CODES.get(row[0], first[row[0]]), row[0]), 6),
+        Field("Jobs", lambda row: row[1], align="right"),
+        note="Each job's report has its own notices, with the figures they touch.",
+    )
+    return [rows]
+
+
+def method(document: MonthDoc) -> list[Block]:
+    """Return the standard, the means of the month and the boundary."""
+    note = Text("Intensity and PUE are means over the month; each job's report has its own.")
+    return [*method_blocks(document.method), note] if document.method else [note]
+
+
+def sources(document: MonthDoc) -> list[Block]:
+    """Return the sources of the figures, with links."""
+    return source_blocks(document.sources)
+
+
+def statement(document: MonthDoc) -> list[Block]:
+    """Return who answers for the report, and what it is."""
+    by, before = document.statement, document.revised
+    revision = "not final: the month may still change"
+    if document.revision is not None:
+        revision = f"{document.revision}"
+    if before is not None:
+        had = f"{jobs_text(before.jobs)} and {text(before.total_g)}"
+        revision += f"; revision {before.revision} had {had}"
+    facts = (
+        ("Issued", issued(document)),
+        ("Organisation", by.organisation or UNKNOWN),
+        ("Accountable", by.accountable or "nobody named: set GRAMWATT_ACCOUNTABLE"),
+        ("Contact", by.contact or UNKNOWN),
+        ("Prepared by", f"gramwatt {__version__}, from its meters' journals"),
+        ("Revision", revision),
+        ("Scores", DECLARED),
+        ("Assurance", "none: not assured by a third party"),
+        ("Accounting", "scores are location-based; no offsets or credits are counted"),
+    )
+    return [Facts(facts, quoted=True)]
+
+
+def issued(document: MonthDoc) -> str:
+    """Return when and by whom the report was issued."""
+    if document.issued_at is None:
+        return "not yet, as the month may still change"
+    organisation = document.statement.organisation
+    by = isolated(organisation) if organisation else "an organisation that is not named"
+    return f"{minute_text(document.issued_at)} UTC by {by}"

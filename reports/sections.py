@@ -1,0 +1,375 @@
+"""A report as data: sections with their tables, and those that several reports share.
+
+A `Section` has a title, a condition and what makes its blocks of the report's data. A table is
+described by its `Field`s, each of which reads one value of a row: reports print the values as
+cells, `tables.py` writes the same values as numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from msgspec import to_builtins
+
+from gramwatt import __version__
+from gramwatt.reports.charts import ranked
+from gramwatt.reports.model import (
+    Align,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Facts,
+    Figure,
+    Heading,
+    Listing,
+    NoticeBlock,
+    Pair,
+    Table,
+    Text,
+    anchor,
+)
+from gramwatt.sci.analysis.documents import ExcludedDoc, PendingJobRow, SavingDoc, TermsDoc
+from gramwatt.sci.analysis.month_rows import GradeLimit, MonthMethodDoc
+from gramwatt.sci.base.csv_data import rows as csv_rows
+from gramwatt.sci.base.document import JobHead, MethodDoc, QualityDoc
+from gramwatt.sci.base.formatting import UNKNOWN, count_text, percent, shown, text, value_text
+from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.base.printable import isolated
+from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
+
+Data = TypeVar("Data")
+Row = TypeVar("Row")
+AnyRow = TypeVar("AnyRow", contravariant=True)
+
+WARNING_CODES = {
+    "zone-unknown",
+    "energy-unmeasured",
+    "embodied-unknown",
+    "meter-synthetic",
+    "job-lost",
+    "meter-gap",
+    "records-outside",
+    "times-contradict",
+    "clock-set-back",
+    "identity-conflict",
+    "power-impossible",
+}
+"""Notices that limit how a report may be used; others are information."""
+STATUS = {
+    "conforming": "conforming",
+    "conforming-with-deviations": "conforming with deviations",
+    "not-sci": "not an SCI score",
+}
+DECLARED = "self-declared, computed to ISO/IEC 21031:2024 (SCI specification v1.1)"
+GRADES = {
+    "A": "measured energy, hourly intensity, published embodied carbon",
+    "B": "mostly measured energy and at least annual intensity of the zone",
+    "C": "every term known, at least half of the energy read from a meter",
+    "D": "mostly modelled, or a term not known",
+}
+MODELLED = {"derived", "estimated", "forecast", "profile", "tier C", "tier D"}
+"""Kinds of energy, of intensity and of embodied carbon that come from a model."""
+UNREAD = "No energy of the job was read, so its energy is not known."
+PARTLY_READ = (
+    "The energy of some devices was not read, so that of the job is not known; shares of energy "
+    "and intensity are of what was read."
+)
+TIERS = (
+    "Tiers of embodied carbon: A first-party study, B independent study, C model with known "
+    "inputs, D model with assumed inputs."
+)
+RANGES = (
+    "Every range is meant to hold the true value eight times in ten. Ranges combine as JCGM 100 "
+    "and 101 say: independent errors partly cancel, and an input that stands in several figures "
+    "is one error. Figures are printed with the digits that their ranges support; JSON and tables "
+    "hold them in full."
+)
+SUPPLIES = {
+    "grid": "from the grid",
+    "off-grid": "own, not connected to a grid, with the factor declared for it",
+}
+_LISTED = re.compile(r"\(([^()]*)\)|, ([\w-]+)$")
+"""Where a source names keys: in parentheses, or at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section(Generic[Data]):
+    """A section of a report: its title, what makes its blocks of the data, and `when` it is there.
+
+    One that is `short` is in the short form of the report too.
+    """
+
+    title: str
+    blocks: Callable[[Data], Sequence[Block]]
+    when: Callable[[Data], object] = lambda _: True
+    short: bool = False
+
+    @property
+    def anchor(self) -> str:
+        """Return the fragment of its address on the page."""
+        return anchor(self.title)
+
+
+def contents(sections: Iterable[Section[Data]], data: Data) -> list[Block]:
+    """Return the blocks of the sections that the data has something for, under their titles."""
+    blocks: list[Block] = []
+    for section in sections:
+        if section.when(data):
+            blocks += [Heading(section.title), *section.blocks(data)]
+    return blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A count in a unit of work."""
+
+    number: float
+    unit: str
+
+
+Value = Cell | QuantityDoc | Amount | float | None
+"""What a field reads: a text, a figure with its range, a count; None for what is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Generic[AnyRow]):
+    """A column by what it reads of a row.
+
+    In tables of numbers, a figure is in `unit` ("kWh", or "kg CO2e" of a figure in gCO2e), and the
+    second line of a cell is a column of its own named `below`.
+    """
+
+    title: str
+    value: Callable[[AnyRow], Value]
+    weight: float = 1.0
+    align: Align = "left"
+    unit: str = ""
+    below: str = ""
+
+
+def table(
+    caption: str,
+    rows: Iterable[Row],
+    *fields: Field[Row],
+    note: str = "",
+    last: Sequence[tuple[Cell, ...]] = (),
+) -> Table:
+    """Return a printed table of rows, with `last` ones that are printed already, such as a sum."""
+    cells = tuple(tuple(printed(field.value(row)) for field in fields) for row in rows)
+    columns = tuple(Column(field.title, field.align, field.weight) for field in fields)
+    return Table(caption, columns, (*cells, *last), note)
+
+
+def printed(value: Value) -> Cell:
+    """Return a value as a cell: a figure with its unit, marked if estimated, its range below it."""
+    match value:
+        case None:
+            return Pair(UNKNOWN, "")
+        case str() | Pair():
+            return value
+        case Amount(number, unit):
+            return Pair(count_text(number), unit)
+        case int() | float():
+            return count_text(value)
+        case _:
+            return Pair(value_text(value), shown(value).span, is_estimate(value))
+
+
+def first_of(shown: int, whole: int, of: str = "job") -> str:
+    """Return the note of a table with the first `shown` of `whole` rows; "" where it has all."""
+    return f"The first {shown} of {whole}; the {of}'s JSON has all." if shown < whole else ""
+
+
+def data_table(caption: str, titles: Sequence[str], rows: Iterable[Sequence[Value]]) -> Table:
+    """Return the table of a chart's data, with names in the first column and figures in the
+    others.
+    """
+    heads = tuple(Column(title, "right" if n else "left") for n, title in enumerate(titles))
+    return Table(caption, heads, tuple(tuple(map(printed, row)) for row in rows))
+
+
+def headline(
+    label: str, figure: QuantityDoc | None, note: str = "", *, lead: bool = False
+) -> Figure:
+    """Return a headline figure: value, unit, range, and `note` or the kind; `UNKNOWN` for None."""
+    if figure is None:
+        return Figure(label, UNKNOWN, note=note, lead=lead)
+    words = shown(figure)
+    unit = words.unit.replace("/", " per ", 1)
+    span = f"range {words.span}" if words.span else "exact"
+    return Figure(label, words.value, unit, span, note or figure["kind"], lead, is_estimate(figure))
+
+
+def terms(document: JobHead | TermsDoc) -> dict[str, Figure]:
+    """Return the four terms as headline figures by the name of their field, the total as a main
+    one.
+    """
+    return {
+        "energy_kwh": headline("Energy (E)", document.energy_kwh),
+        "operational_g": headline("Operational carbon (O)", document.operational_g),
+        "embodied_g": headline("Embodied carbon (M)", document.embodied_g),
+        "total_g": headline("Total carbon (O + M)", document.total_g, lead=True),
+    }
+
+
+def job_cell(row: JobHead | PendingJobRow | ExcludedDoc | SavingDoc) -> Pair:
+    """Return a table cell: the job's name, its id below it."""
+    return Pair(row.name, row.job_id if row.name != row.job_id else "")
+
+
+def status(conformance: str) -> str:
+    """Return the conformance as a phrase."""
+    return STATUS.get(conformance, conformance)
+
+
+def declared(conformance: str) -> str:
+    """Return the conformance with its declaration, or why the figures are not an SCI score."""
+    if conformance == "not-sci":
+        return f"{status(conformance)}: a requirement of the standard is not met"
+    return f"{status(conformance)}; {DECLARED}"
+
+
+def reference(document: object, what: str) -> str:
+    """Return the line on every page: version, subject, and the start of the data's SHA-256
+    digest.
+    """
+    data = json.dumps(to_builtins(document), sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(data.encode("utf-8", "backslashreplace")).hexdigest()
+    return f"gramwatt {__version__} · {what} · data {digest[:12]}"
+
+
+def scope(project: str | None) -> str:
+    """Return of which projects a report is."""
+    return f"Project {isolated(project)}" if project else "All projects"
+
+
+def notice_blocks(notices: Iterable[Notice]) -> list[Block]:
+    """Return a block for each notice, warnings first."""
+    blocks = [
+        NoticeBlock("warning" if row.code in WARNING_CODES else "info", row.code, row.message)
+        for row in notices
+    ]
+    return [*sorted(blocks, key=lambda block: block.severity != "warning")]
+
+
+def quality_blocks(
+    quality: QualityDoc, *, whole: bool = True, limits: Sequence[GradeLimit] = ()
+) -> list[Block]:
+    """Return the grade, and shares of energy, intensity and embodied carbon by kind.
+
+    `whole` is false if the energy of part of the job is unknown; shares are then of the rest.
+    """
+    grade = quality.grade
+    blocks: list[Block] = [
+        Text(f"Grade {grade}: {GRADES.get(grade, 'no description')}. A is best, D is worst."),
+        *(Text(_limit(limit)) for limit in limits),
+    ]
+    if not whole:
+        blocks.append(Text(PARTLY_READ if quality.energy else UNREAD))
+    named = {
+        "Energy" if whole else "Energy that was read": quality.energy,
+        "Intensity": quality.intensity,
+        "Embodied carbon": {f"tier {tier}": share for tier, share in quality.embodied.items()},
+    }
+    rows = [
+        (what, kind, share)
+        for what, shares in named.items()
+        for kind, share in sorted(shares.items(), key=lambda item: -item[1])
+    ]
+    if not rows:
+        return blocks
+    caption = "How the energy, the intensity and the embodied carbon are known; striped: by a model"
+    bars = [(f"{what}: {kind}", share) for what, kind, share in rows]
+    light = [f"{what}: {kind}" for what, kind, _ in rows if kind in MODELLED]
+    data = [(what, kind, percent(share)) for what, kind, share in rows]
+    shares = data_table(caption, ("What", "Kind", "Share"), data)
+    return [*blocks, share_chart(caption, bars, shares, light), Text(TIERS)]
+
+
+def _limit(limit: GradeLimit) -> str:
+    """Return what a better grade asks for, and which jobs cost it."""
+    what = {"energy": "of the energy", "intensity": "of the energy with intensity"}
+    block = what.get(limit.block, "of the embodied carbon of tiers")
+    jobs = ", ".join(
+        f"{isolated(row.name)} ({isolated(row.project)}) {percent(row.share)}" for row in limit.jobs
+    )
+    return (
+        f"Grade {limit.grade} asks for {percent(limit.needed)} {block} "
+        f"{', '.join(limit.kinds)}; it is {percent(limit.share)}. Most is lacking for {jobs}."
+    )
+
+
+def share_chart(
+    caption: str, bars: Sequence[tuple[str, float]], data: Table, light: Collection[str] = ()
+) -> Chart:
+    """Return a chart of shares; each bar is a name and a share (0 to 1).
+
+    Those of the names in `light` are estimates, and drawn so.
+    """
+    rows = [
+        {
+            "name": name,
+            "share": share,
+            "label": percent(share),
+            "tip": [name, percent(share), *(["estimated"] if name in light else [])],
+            "estimated": name in light,
+        }
+        for name, share in bars
+    ]
+    shares = ", ".join(f"{isolated(name)} {percent(share)}" for name, share in bars)
+    return Chart(caption, f"Bars of shares: {shares}.", ranked(rows), data)
+
+
+def method_blocks(method: MethodDoc | MonthMethodDoc) -> list[Block]:
+    """Method and boundary: what a reader needs to reproduce the score."""
+    intensity, pue, life = method.intensity_g_per_kwh, method.pue, method.lifetime_years
+    mean = f"{text(intensity)}, the mean weighted by energy" if intensity else UNKNOWN
+    facts = (
+        ("Standard", method.standard),
+        ("Formula", method.formula),
+        ("Grid intensity", mean),
+        ("Signal and basis", f"{method.intensity_signal}, {method.intensity_basis}"),
+        ("Approach", method.intensity_approach),
+        ("Supply", "; ".join(SUPPLIES[name] for name in method.supplies)),
+        ("PUE", f"{text(pue)}: {pue['source']}" if pue else UNKNOWN),
+        ("Hardware lifetime", text(life) if life else "several: each job's report has its own"),
+        ("Engine", f"gramwatt {__version__}, method version {method.engine_version}"),
+        ("Catalog", method.catalog_version),
+    )
+    return [
+        Facts(facts),
+        Heading("Inside the boundary", 2),
+        Listing(tuple(method.boundary_included)),
+        Heading("Outside the boundary", 2),
+        Listing(tuple(method.boundary_excluded)),
+        Heading("Ranges and digits", 2),
+        Text(RANGES),
+    ]
+
+
+def source_blocks(sources: Sequence[str]) -> list[Block]:
+    """Return the sources of figures, and what the keys in them stand for, with links."""
+    figures = table("Sources of the figures", sources, Field("Source", str))
+    rows = keys_of(sources)
+    if not rows:
+        return [figures]
+    titles = ("Key", 0.9), ("Title", 2.4), ("Licence", 0.9), ("Link", 2.0)
+    columns = tuple(Column(title, weight=weight) for title, weight in titles)
+    return [figures, Table("What the keys stand for", columns, tuple(rows))]
+
+
+def keys_of(sources: Iterable[str]) -> list[tuple[str, str, str, str]]:
+    """Return key, title, licence and link of what sources name by a key."""
+    names = [a or b for source in sources for a, b in _LISTED.findall(source)]
+    keys = {key for name in names for key in name.split(", ")}
+    return [
+        (row.text("key"), row.text("title"), row.text("licence"), row.text("url"))
+        for row in csv_rows("sources.csv")
+        if row.text("key") in keys
+    ]

@@ -1,1 +1,0 @@
-"""Sections of the monthly report: functions that return blocks, called by `reports/month.py`."""

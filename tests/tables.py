@@ -1,0 +1,18 @@
+"""The tables of a month as a zip of CSV files, read back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+
+
+def tables_of(content: bytes) -> dict[str, list[dict[str, str]]]:
+    """The rows of each table by its name; a cell is a text, "" where it is empty."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {
+            name.removesuffix(".csv"): list(
+                csv.DictReader(io.StringIO(archive.read(name).decode(), newline=""))
+            )
+            for name in archive.namelist()
+        }
