@@ -38,7 +38,7 @@ DOCUMENTS = {
     "empty month": lambda: month.build(month_of([])),
 }
 ALLOWED = {
-    "html head meta title style body div nav ol li a main header h1 h2 h3 p ul dl dt dd span small",
+    "html head meta title style body div nav ol li a main header h1 h2 h3 p ul dl dt dd span small bdi",
     "table caption thead tbody tr th td section figure figcaption details summary aside strong",
     "footer svg g path text rect line circle defs clippath pattern",
 }
