@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any
 
 from gramwatt.sci.base.formatting import NARROW_SPACE, span_text, value_text
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
 
 PALETTE = ("#0b5c46", "#d0643f", "#6fb89a", "#efb54a", "#8d6a9f", "#c9d1cb")
 FONT = "Open Sans"
@@ -30,6 +30,7 @@ POWER_HEIGHT, LINE_HEIGHT = 130, 55
 """Heights of the panels over time [px]."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _LEGEND = {"orient": "top", "direction": "horizontal", "symbolType": "square", "title": None}
+_BAND, _WINDOW = "#c9ced4", "#efe3c4"
 _NO_LINES = {"domain": False, "ticks": False}
 _RULE = {"type": "rule", "color": INK, "strokeWidth": 1.2}
 _LINE = {"color": INK, "strokeWidth": 1.4}
@@ -42,6 +43,8 @@ POINTER = "pointer"
 """The name of a layer that is not seen, but found by a pointer; a drawing has none."""
 TIP = {"field": "tip", "type": "nominal"}
 """The tooltip of every chart."""
+PARTS = ("operational", "embodied")
+"""Parts of the columns of carbon, in stacking order."""
 Rows = Sequence[Mapping[str, Any]]
 Spec = dict[str, Any]
 
@@ -135,6 +138,25 @@ def _config(mark: str) -> dict[str, Any]:
     }
 
 
+def stack(
+    name: str, title: str, figures: Mapping[str, QuantityDoc | None], size: float, **more: Any
+) -> list[Spec]:
+    """Return the bars of a column: a figure for each part, in units of `size`."""
+    return [
+        {
+            "name": name,
+            "part": part,
+            "rank": rank,
+            "value": figure["value"] / size,
+            "tip": tip(f"{title}, {part}", figure),
+            "estimated": is_estimate(figure),
+            **more,
+        }
+        for rank, (part, figure) in enumerate(figures.items())
+        if figure
+    ]
+
+
 def columns(
     rows: Rows, *, x_title: str, y_title: str, parts: Sequence[str], names: list[str]
 ) -> Spec:
@@ -157,10 +179,9 @@ def trend_columns(
     `name`, `value`, `low`, `high` and `label`. The months of `breaks` are scored by another method
     than those before.
     """
-    parts = ("operational", "embodied")
     axis = {"labelAngle": 0, "ticks": False}
     x = _field("name", "ordinal", title=None, scale={"domain": names}, axis=axis)
-    stacked = _stacked(parts)
+    stacked = _stacked(PARTS)
     bars = {
         "x": x,
         "y": _amount("value", title=y_title, axis={**_NO_LINES, "tickCount": 4}),
@@ -302,6 +323,37 @@ def over_time(
             last = axis if n == len(panels) - 1 else None
             layer["encoding"]["x"] = {**layer["encoding"]["x"], "axis": last}
     return {"$schema": SCHEMA, "spacing": 14, "vconcat": panels}
+
+
+def bands(rows: Rows, windows: Rows, parts: Sequence[str], y_title: str) -> Spec:
+    """Values over time as lines by part, their ranges as bands, and windows behind them.
+
+    `rows` hold `x` and `x2` (RFC 3339, UTC), `y`, `low`, `high`, `part` and `tip`; `windows` hold
+    `x` and `x2`.
+    """
+    axis = {"grid": False, "tickCount": 8, "format": "%d %b %H:%M"}
+    time = {**_field("x", "temporal", scale={"type": "utc"}, title=None), "axis": axis}
+    x = {"x": time, "x2": {"field": "x2"}}
+    low, mean = (_amount(field, title=y_title) for field in ("low", "y"))
+    scale = {"domain": list(parts), "range": _colours(len(parts))}
+    legend = {**_LEGEND, "symbolType": "stroke"}
+    colour = _field("part", "nominal", title=None, scale=scale, legend=legend)
+    band = {"type": "rect", "color": _BAND, "opacity": 0.5}
+    layers: list[Spec] = [
+        {"mark": band, "encoding": {**x, "y": low, "y2": {"field": "high"}}},
+        {
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": {**x, "y": mean, "color": colour},
+        },
+        {
+            "name": POINTER,
+            "mark": {"type": "rect", "opacity": 0},
+            "encoding": {**x, "tooltip": TIP},
+        },
+    ]
+    if windows:
+        layers.insert(0, _layer(windows, {"type": "rect", "color": _WINDOW}, x))
+    return _spec(HEIGHT, {**_data(rows), "layer": layers})
 
 
 def _panel(layers: list[Spec], height: int) -> Spec:

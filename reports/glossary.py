@@ -155,8 +155,8 @@ _ALL = "|".join(f"(?P<t{n}>{term.pattern})" for n, term in enumerate(TERMS))
 
 def used(texts: str, names: Iterable[str] = ()) -> list[Term]:
     """Return the words that texts use outside users' names, in the order of `TERMS`."""
-    found = {match.lastgroup and _key(match) for match in _pattern(names).finditer(texts)}
-    return [term for term in TERMS if term.key in found]
+    keys = {match.lastgroup and _key(match) for match in _pattern(names).finditer(texts)}
+    return [term for term in TERMS if term.key in keys]
 
 
 def linker(address: str, names: Iterable[str] = ()) -> Callable[[str], Markup]:

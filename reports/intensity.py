@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from operator import mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gramwatt.reports.charts import HEIGHT, PALETTE, POINTER, TIP, WIDTH
+from gramwatt.reports.charts import bands
 from gramwatt.reports.model import (
     Block,
     Chart,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # plans load numpy
 MOST = 200
 """Steps that are shown; finer ones are joined to means."""
 _STEPS_H = (1, 3, 6, 12, 24)
-_BAND, _WINDOW = "#c9ced4", "#efe3c4"
 _NAMES = {"annual": "annual value", "profile": "usual for the hour", "world": "world average"}
 
 
@@ -142,47 +141,10 @@ def _chart(zone: str, steps: Sequence[Step], slots: Sequence[SlotDoc]) -> Chart:
         f"Intensity of {zone} between {number(min(values), 3)} and {number(max(values), 3)} g of "
         f"CO2e per kWh over {len(steps)} steps, with the range of each"
     )
+    spec = bands(rows, windows, parts, "gCO2e/kWh")
     titles = ("From [UTC]", "gCO2e/kWh", "Range", "Known by")
     table = data_table(f"Intensity of {zone}", titles, lines)
-    return Chart(f"Grid intensity of {zone}", alt, _spec(rows, windows, parts), table)
-
-
-def _spec(
-    rows: Sequence[Mapping[str, Any]], windows: Sequence[Mapping[str, Any]], parts: Sequence[str]
-) -> dict[str, Any]:
-    """Ranges as bars, means as lines by quality, and the chosen windows behind them."""
-    time = {"type": "temporal", "scale": {"type": "utc"}, "title": None}
-    x = {"field": "x", **time, "axis": {"grid": False, "tickCount": 8, "format": "%d %b %H:%M"}}
-    y = {"type": "quantitative", "title": "gCO2e/kWh"}
-    colour = {
-        "field": "part",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": list(parts), "range": list(PALETTE[: len(parts)])},
-        "legend": {"orient": "top", "direction": "horizontal", "symbolType": "stroke"},
-    }
-    ranges = {"x": x, "x2": {"field": "x2"}, "y": {"field": "low", **y}, "y2": {"field": "high"}}
-    means = {"x": x, "x2": {"field": "x2"}, "y": {"field": "y", **y}, "color": colour}
-    over = {"x": x, "x2": {"field": "x2"}, "tooltip": TIP}
-    layers: list[dict[str, Any]] = [
-        {"mark": {"type": "rect", "color": _BAND, "opacity": 0.5}, "encoding": ranges},
-        {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": means},
-        {"name": POINTER, "mark": {"type": "rect", "opacity": 0}, "encoding": over},
-    ]
-    if windows:
-        chosen = {
-            "data": {"values": [dict(row) for row in windows]},
-            "mark": {"type": "rect", "color": _WINDOW},
-            "encoding": {"x": x, "x2": {"field": "x2"}},
-        }
-        layers.insert(0, chosen)
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "width": WIDTH,
-        "height": HEIGHT,
-        "data": {"values": [dict(row) for row in rows]},
-        "layer": layers,
-    }
+    return Chart(f"Grid intensity of {zone}", alt, spec, table)
 
 
 def _stamp(moment: datetime) -> str:

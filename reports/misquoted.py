@@ -20,7 +20,7 @@ from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.hardware import Hardware
 from gramwatt.sci.embodied.te import accelerator_te
 
-Found = TypeVar("Found")
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def _per_watt(part: Hardware) -> float | None:
 
 
 def _embodied_kg(part: Hardware) -> float | None:
-    found = accelerator_te(part)
-    return kg_from_g(found.te_g.value) if found else None
+    embodied = accelerator_te(part)
+    return kg_from_g(embodied.te_g.value) if embodied else None
 
 
 FIGURES = {
@@ -83,15 +83,15 @@ INSTANCE_FIGURES = {"accelerators": "accelerators", "accelerator": "accelerator"
 
 def misquoted(catalog: Catalog) -> list[Misquoted]:
     """Return every figure of the list whose part the catalog has."""
-    found = (
+    rows = (
         _instance_row(catalog, row) if row["kind"] == "instance" else _row(catalog, row)
         for row in _rows()
     )
-    return [row for row in found if row is not None]
+    return [row for row in rows if row is not None]
 
 
 def _row(catalog: Catalog, row: dict[str, str]) -> Misquoted | None:
-    part = _found(catalog.hardware, row["id"])
+    part = _entry(catalog.hardware, row["id"])
     if part is None:
         return None
     figure = FIGURES[row["figure"]]
@@ -111,8 +111,8 @@ def _row(catalog: Catalog, row: dict[str, str]) -> Misquoted | None:
 
 
 def _instance_row(catalog: Catalog, row: dict[str, str]) -> Misquoted | None:
-    instance = _found(catalog.instance, row["id"])
-    part = _found(catalog.hardware, instance.hardware) if instance else None
+    instance = _entry(catalog.instance, row["id"])
+    part = _entry(catalog.hardware, instance.hardware) if instance else None
     if instance is None or part is None:
         return None
     share = "" if instance.share == 1 else f", {instance.share:.2g} of it"
@@ -124,7 +124,7 @@ def _instance_row(catalog: Catalog, row: dict[str, str]) -> Misquoted | None:
     )  # fmt: skip
 
 
-def _found(find: Callable[[str], Found], name: str) -> Found | None:
+def _entry(find: Callable[[str], Entry], name: str) -> Entry | None:
     try:
         return find(name)
     except LookupFailed:

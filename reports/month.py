@@ -8,7 +8,7 @@ from dataclasses import replace
 from msgspec.structs import asdict
 
 from gramwatt.reports import month_sections as details
-from gramwatt.reports.charts import tip, trend_columns
+from gramwatt.reports.charts import stack, trend_columns
 from gramwatt.reports.model import (
     Block,
     Chart,
@@ -57,7 +57,7 @@ from gramwatt.sci.base.formatting import (
     value_text,
 )
 from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
+from gramwatt.sci.base.quantity import QuantityDoc
 
 FIRST_BUDGETS, FIRST_PROJECTS, FIRST_ADVICE = 4, 3, 3
 """Rows of the tables on the first page."""
@@ -277,22 +277,16 @@ def _trend(document: MonthDoc) -> list[Block]:
     if not rows:
         return []
     size, unit = prefix(max(total_g["high"] for _, total_g in rows), "gCO2e")
-    parts = ("operational", "embodied")
     bars = [
-        {
-            "name": _short_name(row.month),
-            "part": part,
-            "rank": rank,
-            "value": figure["value"] / size,
-            "tip": tip(f"{month_name(row.month)}, {part}", figure),
-            "estimated": is_estimate(figure),
-            "final": row.complete,
-        }
+        bar
         for row, _ in rows
-        for rank, (part, figure) in enumerate(
-            zip(parts, (row.operational_g, row.embodied_g), strict=True)
+        for bar in stack(
+            _short_name(row.month),
+            month_name(row.month),
+            {"operational": row.operational_g, "embodied": row.embodied_g},
+            size,
+            final=row.complete,
         )
-        if figure
     ]
     breaks = [_short_name(row.month) for row, _ in rows if row.method_break]
     spec = trend_columns(

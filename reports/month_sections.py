@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from gramwatt import __version__
-from gramwatt.reports.charts import columns, ranged_bars, tip
+from gramwatt.reports.charts import PARTS, columns, ranged_bars, stack, tip
 from gramwatt.reports.model import (
     Block,
     Cell,
@@ -625,8 +625,9 @@ def _total(document: MonthDoc) -> tuple[Cell, ...]:
 
 
 def _share(figure: QuantityDoc | None, whole: QuantityDoc | None) -> str:
-    known = figure and whole and whole["value"] > 0
-    return percent(figure["value"] / whole["value"]) if known and figure and whole else ""
+    if figure is None or whole is None or whole["value"] <= 0:
+        return ""
+    return percent(figure["value"] / whole["value"])
 
 
 def outcomes(document: MonthDoc) -> list[Block]:
@@ -692,26 +693,20 @@ def days(document: MonthDoc) -> list[Block]:
     names = [str(n + 1) for n in range(monthrange(int(month[:4]), int(month[5:]))[1])]
     most = max(rows, key=_grams)
     size, unit = prefix(_grams(most), "gCO2e")
-    parts = ("operational", "embodied")
     bars = [
-        {
-            "name": str(int(day.day[8:])),
-            "part": part,
-            "rank": rank,
-            "value": figure["value"] / size,
-            "tip": tip(f"{day.day}, {part}", figure),
-            "estimated": is_estimate(figure),
-        }
+        bar
         for day in rows
-        for rank, (part, figure) in enumerate(
-            zip(parts, (day.operational_g, day.embodied_g), strict=True)
+        for bar in stack(
+            str(int(day.day[8:])),
+            day.day,
+            {"operational": day.operational_g, "embodied": day.embodied_g},
+            size,
         )
-        if figure is not None
     ]
     striped = "; striped: estimated" if any(bar["estimated"] for bar in bars) else ""
     caption = f"Carbon by day, operational and embodied{striped}"
     x_title = f"day of {month_name(month)}"
-    spec = columns(bars, x_title=x_title, y_title=unit, parts=parts, names=names)
+    spec = columns(bars, x_title=x_title, y_title=unit, parts=PARTS, names=names)
     alt = (
         f"Stacked columns of operational and embodied carbon on {len(rows)} days with jobs; most "
         f"on {most.day}."

@@ -112,16 +112,16 @@ def _replaced(text: str, lacking: set[str]) -> str:
 
     ASCII characters stay: JSON consists of them, and the bundled fonts have them all.
     """
-    kept: list[str] = []
+    replaced: list[str] = []
     after = False
     for character in text:
         if not character.isascii() and character in lacking:
-            kept.append("" if after else REPLACEMENT)
+            replaced.append("" if after else REPLACEMENT)
             after = True
         elif not (after and unicodedata.category(character) in _JOINED):
-            kept.append(character)
+            replaced.append(character)
             after = False
-    return "".join(kept)
+    return "".join(replaced)
 
 
 def _compile(text: str, date: str, system_fonts: bool, standard: Literal["ua-1"] | None) -> bytes:
@@ -150,8 +150,7 @@ def _fonts(system: bool) -> typst.Fonts:
 
 
 def _plain(document: Document) -> dict[str, Any]:
-    found = glossary.used(" ".join(texts(document)), document.names)
-    words = found if document.glossary else []
+    words = glossary.used(" ".join(texts(document)), document.names) if document.glossary else []
     legend = f"{ESTIMATED_MARK} estimated" if document.has_estimates else ""
     return {
         "title": document.title,

@@ -21,11 +21,11 @@ def file_name(text: str, *, distinct: bool = False) -> str:
     A long text is cut and marked by a digest; with `distinct` every text that is changed is, so
     that no two have the same name.
     """
-    kept = "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
-    found = kept[:FILE_NAME_MOST].lstrip(".") or "_"
-    if found == text or (found == kept and not distinct):
-        return found
-    return f"{found}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    whole = "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
+    name = whole[:FILE_NAME_MOST].lstrip(".") or "_"
+    if name == text or (name == whole and not distinct):
+        return name
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def cleaned(value: Any) -> Any:

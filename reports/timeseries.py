@@ -146,11 +146,11 @@ _Line = tuple[str, list[dict[str, Any]], list[float] | None]
 
 def _utilisation(steps: Sequence[_Step], order: Sequence[str]) -> _Line:
     """Return the use of the class that is lowest in the stack among those that report one."""
-    found = [step for step in steps if step.utilisation is not None]
-    if not found:
+    using = [step for step in steps if step.utilisation is not None]
+    if not using:
         return "", [], None
-    part = min(found, key=lambda step: order.index(_named(step))).part
-    of_part = [step for step in found if step.part == part]
+    part = min(using, key=lambda step: order.index(_named(step))).part
+    of_part = [step for step in using if step.part == part]
     rows = [
         _point(step, step.utilisation * 100, [f"{part} use", percent(step.utilisation)])
         for step in of_part
@@ -161,8 +161,8 @@ def _utilisation(steps: Sequence[_Step], order: Sequence[str]) -> _Line:
 
 def _intensity(steps: Sequence[_Step]) -> _Line:
     """Return the grid's intensity; nothing if it is unknown or did not change."""
-    known = {step.start: step for step in steps if step.intensity is not None}
-    ordered = [known[start] for start in sorted(known)]
+    by_start = {step.start: step for step in steps if step.intensity is not None}
+    ordered = [by_start[start] for start in sorted(by_start)]
     if len({step.intensity for step in ordered}) < 2:
         return "", [], None
     rows = [

@@ -76,8 +76,8 @@ def require_terms(document: JobDoc) -> None:
 
 def hardware_used(devices: Iterable[DeviceDoc]) -> str:
     """Return the accelerators as `8 x NVIDIA H100`, or the CPUs of a job without accelerators."""
-    known = [d for d in devices if d.device_class in ("gpu", "accelerator", "module")]
-    chosen = known or [d for d in devices if d.device_class == "cpu"]
+    accelerators = [d for d in devices if d.device_class in ("gpu", "accelerator", "module")]
+    chosen = accelerators or [d for d in devices if d.device_class == "cpu"]
     names = dict.fromkeys(device.name for device in chosen)
     counts = {name: sum(d.name == name for d in chosen) for name in names}
     return ", ".join(f"{count} x {name}" for name, count in counts.items())
@@ -114,5 +114,5 @@ _Dumper.add_representer(float, _number)
 
 def to_yaml(data: Mapping[str, Data]) -> str:
     """Return the mapping as a YAML document; raises ValueError for NaN and infinity."""
-    made: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_NO_FOLD)
-    return made
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_NO_FOLD)
+    return text

@@ -79,9 +79,9 @@ def _device(device: DeviceDoc) -> Iterable[Row]:
 def _steps(document: JobDoc) -> Iterator[Row]:
     steps = document.steps
     spans = list(zip(steps.edges, steps.edges[1:], strict=False))
-    known = {(device.node, device.device_id): device for device in document.devices}
+    by_id = {(device.node, device.device_id): device for device in document.devices}
     for device in steps.devices:
-        identity = _identity(known[device.node, device.device_id])
+        identity = _identity(by_id[device.node, device.device_id])
         figures = zip(spans, device.energy_j, device.intensity_g_per_kwh, strict=True)
         for (start, end), joules, intensity in figures:
             common = {"level": "step", **identity, "start": start, "end": end}

@@ -54,17 +54,17 @@ def into_card(text: str, document: JobDoc) -> str:
     closing = next((n for n, line in enumerate(lines) if n and line.rstrip() == _FENCE), None)
     if closing is None:
         raise ExportError("the card's front matter has no closing ---")
-    kept = _without_block(lines[1:closing])
-    return "".join([lines[0], *kept, block(document), *lines[closing:]])
+    others = _without_block(lines[1:closing])
+    return "".join([lines[0], *others, block(document), *lines[closing:]])
 
 
 def _without_block(lines: list[str]) -> list[str]:
-    kept, inside = [], False
+    others, inside = [], False
     for line in lines:
         if line.startswith(f"{KEY}:"):
             inside = True
         elif not line[:1].isspace():
             inside = False
         if not inside:
-            kept.append(line)
-    return kept
+            others.append(line)
+    return others
