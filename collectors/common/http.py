@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -22,6 +23,8 @@ Result = TypeVar("Result")
 
 TIMEOUT_S = (3.05, 10.0)
 """Connecting and reading [s]; the first is above TCP's 3 s retransmission, as requests advises."""
+REPEATED_S = 1.0
+"""Within which time what failed is asked again [s]."""
 LARGEST_B = 256 * 2**20
 """Size of the largest answer that is read [B], unless a caller allows less."""
 
@@ -69,9 +72,23 @@ def new_session(
     import requests
     from requests.auth import HTTPBasicAuth
     from requests.utils import get_auth_from_url
+    from urllib3.exceptions import HTTPError, MaxRetryError
     from urllib3.util.retry import Retry
 
-    retry = Retry(
+    class Patient(Retry):
+        """Asks no server again before the time that it names in Retry-After."""
+
+        def increment(
+            self, method: Any = None, url: Any = None, response: Any = None, *rest: Any, **more: Any
+        ) -> Patient:
+            wait_s: float | None = None
+            with suppress(HTTPError):  # of a header that is malformed
+                wait_s = self.get_retry_after(response) if response is not None else None
+            if wait_s is not None and wait_s > REPEATED_S:
+                raise MaxRetryError(more["_pool"], url)
+            return super().increment(method, url, response, *rest, **more)
+
+    retry = Patient(
         total=2 if repeats else 0,
         connect=1 if repeats else 0,
         read=False,

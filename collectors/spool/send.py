@@ -64,6 +64,10 @@ class NotTaken(Exception):
         self.code = code
 
 
+class TooLarge(Exception):
+    """A body is larger than a server, or a proxy before it, takes."""
+
+
 @dataclass(slots=True)
 class SyncResult:
     """What one sync did, by job id; `remarks` are sentences for people, as are the problems' texts.
@@ -250,8 +254,8 @@ def upload(
     """
     marks = read_marks(folder, server)
     sent = Sent()
-    for batch in batches(unsent(lines, marks)):
-        answer = _post(session, f"{server}/v1/jobs/{job_id}/records", batch)
+    url = f"{server}/v1/jobs/{job_id}/records"
+    for answer in _answers(session, url, batches(unsent(lines, marks))):
         sent.accepted += answer["accepted"]
         sent.rejected += answer["rejected"]
         sent.refused += _refused_lines(answer)
@@ -312,6 +316,21 @@ def _write_marks(folder: Path, server: str, marks: dict[str, int]) -> None:
         files.replace_text(folder / MARKS, json.dumps(by_server))
 
 
+def _answers(session: Session, url: str, bodies: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the answers to bodies; what is too large for a server, or a proxy, goes in halves."""
+    for body in bodies:
+        try:
+            yield _post(session, url, body)
+        except TooLarge:
+            lines = body.splitlines(keepends=True)
+            if len(lines) == 1:
+                text = f"{plain_address(url)} answers 413 to a line of {len(body)} B"
+                remedy = "a proxy there has to take larger bodies (nginx: client_max_body_size)"
+                raise NotTaken(REFUSED, f"{text}; {remedy}") from None
+            half = len(lines) // 2
+            yield from _answers(session, url, map(b"".join, (lines[:half], lines[half:])))
+
+
 def _post(session: Session, url: str, body: bytes) -> dict[str, Any]:
     headers = {"Content-Type": "application/x-ndjson", "Accept": "application/json"}
     shown = plain_address(url)
@@ -325,11 +344,15 @@ def _post(session: Session, url: str, body: bytes) -> dict[str, Any]:
 def _checked_answer(answer: Answer, shown: str, lines: int) -> dict[str, Any]:
     """Return the answer to a batch, checked: it must account for each of `lines` lines.
 
-    Raises NotTaken.
+    Raises NotTaken, or TooLarge.
     """
     status = answer.status
+    if status == 413:
+        raise TooLarge
     if status in (408, 425, 429) or status >= 500:
-        raise NotTaken(AWAY, f"{shown} answers {status}")
+        later = answer.headers.get("Retry-After", "")
+        text = f" and asks to come again in {later} s" if later.isdecimal() else ""
+        raise NotTaken(AWAY, f"{shown} answers {status}{text}")
     if 300 <= status < 400 and (place := answer.headers.get("Location")):
         raise NotTaken(AWAY, f"{shown} redirects to {place[:200]}; check the address")
     try:

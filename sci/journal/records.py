@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.base.quantity import Kind
 
 VERSION = 1
+_NO_NUMBER = re.compile(rb"(?<=[:,\[ ])(?:NaN|-?Infinity)(?=[,}\] ])")
 LONGEST_S = 86_400.0
 """The longest interval [s]: a day."""
 NESTED_MOST = 16
@@ -363,9 +365,12 @@ def readable(lines: Iterable[str | bytes]) -> Iterator[AnyRecord]:
 def _explained(line: bytes) -> AnyRecord:
     """Return the record of a line that has fields to set aside, or say what is wrong with it."""
     try:
-        doc = msgspec.json.decode(line)
+        doc = msgspec.json.decode(line.removeprefix(BOM_UTF8))
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise RecordError("not a JSON line (torn or foreign)", code="bad-json") from None
+        text = "not a JSON line (torn or foreign)"
+        if number := _NO_NUMBER.search(line):
+            text = f"{number[0].decode()} is not a number of JSON; leave an unknown figure out"
+        raise RecordError(text, code="bad-json") from None
     if not isinstance(doc, dict):
         raise RecordError("a journal line is a JSON object", code="bad-json")
     version, kind = doc.pop("v", None), doc.pop("type", None)

@@ -6,25 +6,30 @@ The provider's answers are checked as OpenID Connect Core 1.0, section 3.1.3.7, 
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from threading import BoundedSemaphore
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 from requests import RequestException
 
 from gramwatt.collectors.common.http import new_session, reach_directly
+from gramwatt.sci.base.printable import clean
 from gramwatt.service.access.sessions import add
 from gramwatt.service.access.tokens import digest, new_token
 from gramwatt.service.common.errors import BusyError, LoginError
 from gramwatt.service.config import ConfigError, OidcConfig
 from gramwatt.service.container import ADMIN, READ, Caller, Service
 from gramwatt.service.store.access import BrowserSession
+
+if TYPE_CHECKING:
+    from joserfc.jwk import KeySet
 
 STATE, STATE_LASTS = "state", timedelta(minutes=10)
 TIMEOUT_S = 3.0
@@ -37,6 +42,9 @@ SCOPE = "openid profile email"
 DESCRIBED_S = 3600.0
 """How long a provider's description of itself is used [s]."""
 NAME_LENGTH_MAX = 200
+TIMES = ("iat", "nbf", "exp")
+"""Claims that are times, which a clock that is off makes wrong."""
+_log = logging.getLogger("gramwatt.service")
 _exchanges = BoundedSemaphore(EXCHANGES)
 _descriptions: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
@@ -63,16 +71,33 @@ def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, s
     return str(url), state
 
 
+class Callback(NamedTuple):
+    """What the provider sent the browser back with: a code, or why there is none."""
+
+    state: str
+    code: str = ""
+    error: str = ""
+    description: str = ""
+
+
 def finish(
-    service: Service, oidc: OidcConfig, redirect_uri: str, state: str, code: str, address: str
+    service: Service, oidc: OidcConfig, redirect_uri: str, callback: Callback, address: str
 ) -> Caller:
     """Return the caller whom the provider names; a state works once.
 
-    Raises LoginError, or BusyError where too many sign in at once.
+    Raises LoginError, whose text the log has too, or BusyError where too many sign in at once.
     """
-    provider = _provider(oidc)
-    with _one_exchange():
-        return _exchanged(service, oidc, provider, redirect_uri, state, code, address)
+    try:
+        if callback.error:  # RFC 6749, section 4.1.2.1
+            words = f"{callback.error} {callback.description}".strip()
+            raise LoginError(f"the provider did not let you in: {clean(words)[:200]}")
+        provider = _provider(oidc)
+        with _one_exchange():
+            claims = _exchanged(service, oidc, provider, redirect_uri, callback)
+            return _caller(oidc, claims, address)
+    except LoginError as error:
+        _log.warning("sign-in refused: %s", error)
+        raise
 
 
 @contextmanager
@@ -90,32 +115,37 @@ def _exchanged(
     oidc: OidcConfig,
     provider: Mapping[str, Any],
     redirect_uri: str,
-    state: str,
-    code: str,
-    address: str,
-) -> Caller:
-    nonce, verifier = _consume_state(service, state)
+    callback: Callback,
+) -> Mapping[str, Any]:
+    nonce, verifier = _consume_state(service, callback.state)
     try:
         token = _client(oidc, redirect_uri).fetch_token(
             provider["token_endpoint"],
-            code=code,
+            code=callback.code,
             code_verifier=verifier,
             timeout=TIMEOUT_S,
         )
     except Exception as error:  # of requests, of authlib, or of a document that is none
-        raise LoginError(f"the provider refused ({type(error).__name__})") from None
-    claims = _verified(
-        service, oidc, str(token.get("id_token", "")), _signing_keys(provider), nonce
-    )
-    return _caller(oidc, claims, address)
+        reason = getattr(error, "error", None) or type(error).__name__  # such as invalid_client
+        raise LoginError(f"the provider refused ({clean(str(reason))[:80]})") from None
+    return _verified(service, oidc, str(token.get("id_token", "")), _signing_keys(provider), nonce)
 
 
-def _signing_keys(provider: Mapping[str, Any]) -> Any:
+def _signing_keys(provider: Mapping[str, Any]) -> KeySet:
+    """Return the provider's keys but those that are of no use here (RFC 7517, section 5)."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet, import_key
+
     try:
         with new_session(repeats=False) as session:
-            return session.get(provider["jwks_uri"], timeout=TIMEOUT_S).json()
-    except (RequestException, ValueError) as error:
+            rows = list(session.get(provider["jwks_uri"], timeout=TIMEOUT_S).json()["keys"])
+    except (RequestException, ValueError, LookupError, TypeError) as error:
         raise LoginError(f"the provider's keys cannot be had ({type(error).__name__})") from None
+    keys = []
+    for row in (row for row in rows if isinstance(row, dict)):
+        with suppress(JoseError, ValueError, LookupError, TypeError, AttributeError):
+            keys.append(import_key(row))
+    return KeySet(keys)
 
 
 def _client(oidc: OidcConfig, redirect_uri: str) -> Any:
@@ -179,12 +209,11 @@ def _consume_state(service: Service, state: str) -> list[str]:
 
 
 def _verified(
-    service: Service, oidc: OidcConfig, token: str, keys: Any, nonce: str
+    service: Service, oidc: OidcConfig, token: str, keys: KeySet, nonce: str
 ) -> Mapping[str, Any]:
     """Return the claims of a token that is signed, for us, now, and of this sign-in."""
     from joserfc import jwt
-    from joserfc.errors import JoseError
-    from joserfc.jwk import KeySet
+    from joserfc.errors import ClaimError, JoseError
 
     rules = jwt.JWTClaimsRegistry(
         now=int(service.now().timestamp()),
@@ -197,8 +226,13 @@ def _verified(
         sub={"essential": True},
     )
     try:
-        claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms=list(ALGORITHMS)).claims
+        claims = jwt.decode(token, keys, algorithms=list(ALGORITHMS)).claims
         rules.validate(claims)
+    except ClaimError as error:
+        text = f"the provider's token does not hold: {error.claim}"
+        if error.claim in TIMES:
+            text += f", while the clock here says {service.now():%Y-%m-%d %H:%M:%S} UTC"
+        raise LoginError(text) from None
     except (JoseError, ValueError, KeyError, TypeError) as error:
         raise LoginError(f"the provider's token does not hold ({type(error).__name__})") from None
     if claims.get("azp", oidc.client_id) != oidc.client_id:
@@ -208,15 +242,37 @@ def _verified(
 
 def _caller(oidc: OidcConfig, claims: Mapping[str, Any], address: str) -> Caller:
     name = _name(oidc, claims)
-    groups = claims.get(oidc.groups_claim)
-    mine = {str(group) for group in groups} if isinstance(groups, list) else set()
+    groups = _groups(oidc.groups_claim, claims)
     for scope, allowed in ((ADMIN, oidc.admin_groups), (READ, oidc.read_groups)):
-        if mine & set(allowed):
+        if groups & set(allowed):
             return Caller(name, address, scope)
-    if own := [access for access in oidc.projects if access.group in mine]:
+    if own := [access for access in oidc.projects if access.group in groups]:
         scope = ADMIN if all(access.scope == ADMIN for access in own) else READ
         return Caller(name, address, scope, frozenset().union(*(one.projects for one in own)))
-    raise LoginError("you are in no group that may sign in here")
+    raise LoginError(f"you are in no group that may sign in here, of {len(groups)} that you are in")
+
+
+def _groups(name: str, claims: Mapping[str, Any]) -> set[str]:
+    """Return the reader's groups in a claim, which may be one text, or lie in another
+    (`realm_access.roles`); raises LoginError where the token has none.
+    """
+    value: Any = claims
+    for part in (name,) if name in claims else name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, str):
+        return {value}
+    if isinstance(value, list):
+        return set(map(str, value))
+    elsewhere = claims.get("_claim_names")
+    if claims.get("hasgroups") or (isinstance(elsewhere, Mapping) and name in elsewhere):
+        raise LoginError(
+            "you are in more groups than the provider writes into a token; have it write only "
+            "those that are assigned to this application"
+        )
+    raise LoginError(
+        f"the provider's token has no claim {name!r} with your groups; have it send one, or name "
+        "another in GRAMWATT_OIDC_GROUPS_CLAIM"
+    )
 
 
 def _name(oidc: OidcConfig, claims: Mapping[str, Any]) -> str:

@@ -49,5 +49,7 @@ def if_match() -> Callable[[str], bool] | None:
     """
     if IF_MATCH not in request.headers:
         return None
-    wanted = request.if_match
-    return lambda version: wanted.contains(tag_of(version))
+    # A tag is of a job's state, not of bytes: one that a proxy made weak, as nginx does where it
+    # packs an answer, says as much.
+    tags = request.if_match
+    return lambda version: tags.contains_weak(tag_of(version))

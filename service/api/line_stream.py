@@ -29,6 +29,8 @@ def body_lines(media_type: str, array_type: str = "") -> Iterator[bytes]:
     if request.mimetype not in (media_type, array_type):
         raise Problem("unsupported-media-type", f"send Content-Type: {media_type}")
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding == "x-gzip":  # the same (RFC 9110, section 8.4.1.3)
+        encoding = "gzip"
     if encoding not in ("identity", "gzip"):
         raise Problem("unsupported-media-type", "send the body plain, or with gzip")
     stream: BinaryIO = io.BufferedReader(request.stream, CHUNK_B)  # type: ignore[type-var]

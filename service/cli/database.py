@@ -139,7 +139,7 @@ def restore(
         migrate.upgrade(service.store)
         beside = service.store.path or file
         old = beside.with_name(f"{beside.name}.before-restore-{service.now():%Y%m%dT%H%M%SZ}")
-        leader = leader_of(service.store, "restore")
+        leader = leader_of(service.store)
         if not leader.leads():
             stop(1, "the store is in use; stop gramwatt serve and gramwatt scheduler first")
         try:

@@ -34,6 +34,7 @@ from gramwatt.sci.journal.records import (
 from gramwatt.service.codecarbon.machine import NODE, PARTS, Machine, Part, place
 from gramwatt.service.common.answers import Rejected
 from gramwatt.service.common.errors import UseCaseError
+from gramwatt.service.common.tables import TableError, open_table
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.models import Job
@@ -112,22 +113,26 @@ def import_csv(
 
 
 def _rows(path: Path, zone: tzinfo | None, rejected: list[Rejected]) -> Iterable[_Row]:
-    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
-        reader = csv.DictReader(file)
-        try:
+    number = 1
+    try:
+        with open_table(path, "replace") as table:
+            reader = csv.DictReader(table.lines, delimiter=table.delimiter)
             missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
             if missing:
                 raise NotCodecarbonError(
-                    f"{path} is no emissions.csv of codecarbon 2 or newer: it has no column "
+                    f"{path} is not an emissions.csv of codecarbon 2 or newer: it has no column "
                     f"{missing[0]!r}"
                 )
             for raw in reader:
+                number = reader.line_num
                 try:
-                    yield _row(reader.line_num, raw, zone)
+                    yield _row(number, raw, zone)
                 except ValueError as error:
-                    rejected.append(_rejected(reader.line_num, "bad-row", str(error)))
-        except csv.Error as error:
-            raise NotCodecarbonError(f"{path}, line {reader.line_num}: {error}") from None
+                    rejected.append(_rejected(number, "bad-row", str(error)))
+    except TableError as error:
+        raise NotCodecarbonError(f"{path}: {error}") from None
+    except csv.Error as error:
+        raise NotCodecarbonError(f"{path}, after line {number}: {error}") from None
 
 
 def _row(line: int, raw: Mapping[str | None, Any], zone: tzinfo | None) -> _Row:

@@ -11,7 +11,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from msgspec.structs import asdict
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.grid.plausible import LARGEST, remark, wrong_unit
+from gramwatt.service.common.tables import TableError, open_table
 from gramwatt.service.config import PROVIDERS
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import DAY_S, SeriesName, keep
@@ -157,13 +157,16 @@ def _note(service: Service, file: Path, row: Mapping[str, Any], by: str) -> str:
 
 
 def _read(file: Path, progress: Callable[[int], None]) -> tuple[datetime, timedelta, list[float]]:
-    with file.open("rb") as raw, TextIOWrapper(raw, "utf-8-sig", newline="") as lines:
-        try:
-            return _checked(_rows(csv.reader(lines)), lambda: progress(raw.tell()))
-        except UnicodeDecodeError:
-            raise IntensityFileError("not a text file in UTF-8") from None
-        except csv.Error as error:
-            raise IntensityFileError(f"not a CSV file: {error}") from None
+    try:
+        with open_table(file) as table:
+            rows = _rows(csv.reader(table.lines, delimiter=table.delimiter))
+            return _checked(rows, lambda: progress(table.raw.tell()))
+    except UnicodeDecodeError:
+        raise IntensityFileError("not a text file in UTF-8") from None
+    except TableError as error:
+        raise IntensityFileError(f"line 1: {error}") from None
+    except csv.Error as error:
+        raise IntensityFileError(f"not a CSV file: {error}") from None
 
 
 def _rows(reader: Iterator[list[str]]) -> Iterator[Row]:

@@ -67,8 +67,9 @@ def callback() -> Response:
         whole_service(),
         provider,
         _callback_url(),
-        state,
-        request.args.get("code", ""),
+        oidc.Callback(
+            state, *(request.args.get(name, "") for name in ("code", "error", "error_description"))
+        ),
         request.remote_addr or "local",
     )
     response = enter(open_session(whole_service(), caller))

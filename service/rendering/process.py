@@ -60,7 +60,12 @@ class RenderProcess:
         try:
             content = child.render(report, form)
         except (EOFError, OSError):
+            code = child.exit_code()
             self.end()
+            if code is not None and code > 0 and not child.answered:  # it will not start at all
+                raise RuntimeError(
+                    f"the process that renders reports ends at once, with exit code {code}"
+                ) from None
             raise BusyError("the process that renders reports was ended; ask again") from None
         except Exception:
             self.end()
@@ -72,6 +77,7 @@ class RenderProcess:
 
 class _Child:
     def __init__(self) -> None:
+        self.answered = False
         self._pipe, theirs = Pipe()
         command = [sys.executable, "-m", __name__, str(theirs.fileno())]
         self._popen = subprocess.Popen(
@@ -84,6 +90,7 @@ class _Child:
         if not self._pipe.poll(TIMEOUT_S):
             raise BusyError(f"the report was not rendered within {TIMEOUT_S:g} s")
         answer: bytes | str = self._pipe.recv()
+        self.answered = True
         if isinstance(answer, str):
             raise RuntimeError(f"the report cannot be rendered: {answer}")
         return answer
@@ -95,6 +102,12 @@ class _Child:
                 return int(stream.read().split()[1]) * os.sysconf("SC_PAGESIZE")
         except OSError:
             return 0
+
+    def exit_code(self) -> int | None:
+        """Return how a child ended whose pipe is closed; None where it goes on."""
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(1.0)
+        return self._popen.returncode
 
     def has_died(self) -> bool:
         return self._popen.poll() is not None

@@ -473,16 +473,6 @@ class Listening(Base):
     beat_us: Mapped[Timestamp]
 
 
-class Lease(Base):
-    """Which process leads, and until when unless prolonged; one row, by PostgreSQL's clock."""
-
-    __tablename__ = "leases"
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    holder: Mapped[Identifier]
-    until_us: Mapped[Timestamp]
-
-
 def is_pending() -> ColumnElement[bool]:
     """Return whether a job runs, or has lines that its newest score lacks.
 

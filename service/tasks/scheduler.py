@@ -42,7 +42,7 @@ class Scheduler:
     ) -> None:
         self._service, self._alive = service, alive
         self._host = f"{node_id(resolve().allow_host_names)[:100]}:{os.getpid()}"
-        self._leader = leader_of(service.store, self._host)
+        self._leader = leader_of(service.store)
         self._tasks = tasks
         self._background: BackgroundScheduler | None = None
         self._pools = {"default": ThreadPoolExecutor(len(tasks)), _LEAD: ThreadPoolExecutor(1)}

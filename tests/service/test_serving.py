@@ -211,6 +211,16 @@ def children(pid):
     return [int(line.split()[0]) for line in found if not line.split()[1].startswith("Z")]
 
 
+def test_a_renderer_that_cannot_start_is_a_fault_and_not_a_wait(light, monkeypatch):
+    ingest(light, "job-1", lines(journal()))
+    report = job.build(job_document(light, "job-1").document)
+    monkeypatch.setattr(render_process.sys, "executable", "/bin/false")
+    process = RenderProcess()
+    with pytest.raises(RuntimeError, match="ends at once, with exit code 1"):
+        process.render(report, "html")
+    process.end()
+
+
 @pytest.mark.long
 def test_a_report_that_takes_too_long_or_is_killed_is_given_up_and_the_next_one_is_rendered(
     light, monkeypatch

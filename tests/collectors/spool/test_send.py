@@ -27,6 +27,8 @@ class Server(ThreadingHTTPServer):
         self.statuses: list[int] = []
         self.rejected: list[dict[str, Any]] = []
         self.code = "unauthorised"
+        self.headers: dict[str, str] = {}
+        self.most_b = 10**9
 
     @property
     def url(self) -> str:
@@ -39,6 +41,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status = self.server.statuses.pop(0) if self.server.statuses else 200
+        if len(body) > self.server.most_b:
+            status = 413
         answer: dict[str, Any] = {"detail": "the key is unknown", "code": self.server.code}
         if status == 200:
             self.server.bodies.append(body)
@@ -51,6 +55,8 @@ class Handler(BaseHTTPRequestHandler):
             answer = {"accepted": len(records), "duplicate": 0, "rejected": self.server.rejected}
             answer["acknowledged"] = acknowledged
         self.send_response(status)
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())
 
@@ -137,6 +143,24 @@ def test_the_key_is_sent_as_bearer(server: Server, folder: Path) -> None:
 def test_a_busy_server_is_asked_again(server: Server, folder: Path) -> None:
     server.statuses = [503, 429]
     assert sent(folder, [line("a", 1)], server).accepted == 1
+
+
+def test_a_server_that_names_a_time_is_not_asked_before(server: Server, folder: Path) -> None:
+    server.statuses, server.headers = [503, 503, 503], {"Retry-After": "120"}
+    with pytest.raises(send.NotTaken, match="answers 503 and asks to come again in 120 s"):
+        sent(folder, [line("a", 1)], server)
+    assert len(server.statuses) == 2
+
+
+def test_what_is_too_large_for_a_proxy_goes_in_smaller_bodies(server: Server, folder: Path) -> None:
+    server.most_b = 1000
+    lines = [line("a", seq, 300) for seq in range(1, 12)]
+    assert sent(folder, lines, server).accepted == 11
+    assert b"".join(server.bodies) == b"\n".join(lines) + b"\n"
+    with pytest.raises(send.NotTaken, match=r"413 to a line of 2\d+ B; a proxy there") as refused:
+        sent(folder, [line("a", 12, 2000)], server)
+    assert refused.value.code == send.REFUSED
+    assert send.read_marks(folder, server.url) == {"a": 11}
 
 
 def test_a_failing_server_is_away_and_what_it_took_before_is_remembered(

@@ -362,7 +362,7 @@ def test_tables_without_a_project_are_known():
         model.__name__ for model in restricted_tables()
     }
     of_access = {"ApiKey", "BrowserSession", "AuditEntry", "Person"}
-    of_tasks = {"TaskRun", "Listening", "Lease", "FactorBackfill"}
+    of_tasks = {"TaskRun", "Listening", "FactorBackfill"}
     # Found by an id that only its client knows, or by the name of its key.
     of_clients = {"KeptAnswer", "WaitingLine"}
     of_the_grid = {"IntensitySeries", "IntensityDay", "IntensityArrival", "IntensityQuestion"}

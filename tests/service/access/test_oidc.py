@@ -31,6 +31,7 @@ class Provider(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.issuer = f"http://127.0.0.1:{self.server_port}"
         self.clock, self.asked, self.claims, self.key = clock, {}, {}, KEY
+        self.keys = [KEY.as_dict(private=False)]
         self.described, self.go_on = 0, threading.Event()
         self.go_on.set()
 
@@ -60,7 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         issuer = self.server.issuer
         if self.path == "/jwks":
-            self.answer({"keys": [KEY.as_dict(private=False)]})
+            self.answer({"keys": self.server.keys})
         else:
             self.server.described += 1
             self.server.go_on.wait(60)
@@ -150,7 +151,6 @@ def test_a_reader_signs_in_and_an_admin(browsers, provider):
         {"exp": 1_000_000_000},
         {"exp": ""},
         {"groups": ["visitors"]},
-        {"groups": "staff"},
         {"groups": ""},
     ],
     ids=str,
@@ -159,6 +159,55 @@ def test_a_token_that_does_not_hold_is_refused(browsers, provider, claims):
     browser, provider.claims = browsers(), claims
     assert sign_in(browser, provider).status_code == 401
     assert browser.get("/v1/jobs", headers=NO_KEY).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"groups": "", "hasgroups": True}, "more groups than the provider writes"),
+        ({"groups": "", "_claim_names": {"groups": "src1"}}, "more groups than the provider"),
+        ({"groups": ""}, "no claim 'groups' with your groups"),
+        ({"groups": ["visitors", "guests"]}, "no group that may sign in here, of 2 that"),
+        ({"iat": 1_800_000_000}, "iat, while the clock here says 2026-06-02 12:00:00 UTC"),
+        ({"aud": "another"}, "does not hold: aud"),
+    ],
+    ids=str,
+)
+def test_why_a_sign_in_was_refused_is_said_and_logged(browsers, provider, caplog, claims, reason):
+    provider.claims = claims
+    answer = sign_in(browsers(), provider)
+    assert (answer.status_code, reason in answer.json["detail"]) == (401, True), answer.json
+    assert reason in caplog.text
+
+
+def test_a_consent_that_was_refused_is_said_in_the_provider_s_words(browsers, provider, caplog):
+    browser = browsers()
+    _, state = provider.authorize(browser.get("/login", headers=NO_KEY).headers["Location"])
+    query = {"state": state, "error": "access_denied", "error_description": "ask\nyour admin"}
+    answer = browser.get("/login/callback", query_string=query, headers=NO_KEY)
+    assert answer.status_code == 401
+    assert "did not let you in: access_denied ask your admin" in answer.json["detail"]
+    assert "access_denied" in caplog.text
+
+
+def test_a_group_may_be_one_text_or_lie_in_another_claim(browsers, provider, light):
+    provider.claims = {"groups": "staff"}
+    assert sign_in(browsers(), provider).status_code == 200
+    oidc = OidcConfig(
+        issuer=provider.issuer,
+        client_id="grams",
+        groups_claim="realm_access.roles",
+        read_groups=("staff",),
+    )
+    app = create_app(service=Service(replace(light.config, oidc=oidc), light.store))
+    provider.claims = {"groups": "", "realm_access": {"roles": ["staff"]}}
+    assert sign_in(app.test_client(), provider).status_code == 200
+
+
+def test_a_key_of_an_unknown_curve_or_kind_is_left_aside(browsers, provider):
+    unknown = [{"kty": "EC", "crv": "P-1024", "x": "AA", "y": "AA"}, {"kty": "XYZ"}, {}, "x"]
+    provider.keys = [*unknown, *provider.keys]
+    assert sign_in(browsers(), provider).status_code == 200
 
 
 @pytest.mark.parametrize(

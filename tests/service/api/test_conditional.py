@@ -99,6 +99,13 @@ def test_a_change_is_made_only_to_the_job_that_its_caller_has_seen(client):
     assert client.delete("/v1/jobs/job-1", headers={"If-Match": "*"}).status_code == 410
 
 
+def test_a_tag_that_a_proxy_has_made_weak_is_of_the_same_state(client):
+    """nginx does so where it packs an answer."""
+    weak = f"W/{client.get('/v1/jobs/job-1').headers['ETag']}"
+    answer = client.patch("/v1/jobs/job-1", json={"name": "n"}, headers={"If-Match": weak})
+    assert (answer.status_code, answer.json["name"]) == (200, "n")
+
+
 def test_a_request_sent_again_gets_the_first_answer(client, service):
     key = {"Idempotency-Key": "k-1"}
     asked = {"json": {"reason": "new factors"}, "headers": key}

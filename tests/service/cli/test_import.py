@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -255,6 +256,23 @@ def test_several_kinds_of_boards_are_told_apart():
     assert boards("Apple M2", 1) == ("Apple M2",)
     assert boards("", 2) == ("unknown GPU",) * 2
     assert boards("2 x X", 5) == ("2 x X",) * 5  # it does not add up, so it is not taken apart
+
+
+@pytest.mark.parametrize(
+    ("encoding", "delimiter"), [("utf-8", ";"), ("utf-16", "\t"), ("utf-8-sig", ",")]
+)
+def test_a_file_as_a_spreadsheet_saves_it(emissions, encoding, delimiter):
+    path = Path(emissions(row(1), row(2)))
+    path.write_bytes(path.read_text().replace(",", delimiter).encode(encoding))
+    code, answer, _ = imported(str(path))
+    assert (code, len(answer["imported"])) == (0, 2)
+
+
+@pytest.mark.parametrize(("text", "says"), [("", "empty"), ("sep=;\na;b\n", "delete it")])
+def test_a_file_that_has_no_table_says_what_it_is_instead(tmp_path, text, says):
+    (tmp_path / "emissions.csv").write_text(text)
+    code, _, err = gramwatt("import", "codecarbon", str(tmp_path / "emissions.csv"))
+    assert (code, says in err) == (2, True), err
 
 
 def test_files_that_are_none(emissions, tmp_path):

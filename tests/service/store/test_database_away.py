@@ -154,7 +154,7 @@ def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
     assert requests.get(f"{at[0]}/healthz", timeout=30).status_code == 200
     done = sync(home, at)
     assert done.returncode == 1
-    assert "answers 503; the journal stays spooled" in done.stderr
+    assert "answers 503 and asks to come again in 5 s; the journal stays" in done.stderr
     assert list(folder.glob("*.jsonl"))
     link.moves.set()
     eventually(lambda: ask(at, "/readyz")[1].ok, 60)

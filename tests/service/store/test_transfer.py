@@ -59,7 +59,7 @@ def rows(store):
                 if not (table.name == "audit" and any(f"'{act}'" in row for act in BACKUPS))
             )
             for table in Base.metadata.sorted_tables
-            if table.name not in ("leases", "listening")
+            if table.name != "listening"
         }
 
 

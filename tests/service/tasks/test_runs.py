@@ -15,11 +15,8 @@ from gramwatt.service.container import Caller
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.operation.listening import beat, expect
 from gramwatt.service.operation.upkeep import close_silent
-from gramwatt.service.store.database import Store
-from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.store.models import Lease, TaskRun
+from gramwatt.service.store.models import TaskRun
 from gramwatt.service.tasks import runs
-from gramwatt.service.tasks.leader import LeaseLeader
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task, period
 from tests.journals import journal, lines
@@ -193,17 +190,6 @@ def test_what_was_kept_while_the_clock_was_ahead_holds_nothing_up(service, clock
     assert once() != before
     authenticate(service, key, "local")
     assert list_keys(service).keys[0].last_used_at.startswith("2026-06-02")
-
-
-def test_a_lease_of_a_clock_that_was_ahead_holds_nobody_off(new_postgres):
-    store = Store(new_postgres())
-    upgrade(store)
-    first, second = LeaseLeader(store, "a"), LeaseLeader(store, "b")
-    assert [first.leads(), second.leads()] == [True, False]
-    with store.write() as session:
-        session.execute(sa.update(Lease).values(until_us=Lease.until_us + 10**13))
-    assert second.leads()
-    store.close()
 
 
 def test_the_alert_fires_where_nobody_ever_led_and_after_a_clock_was_ahead():

@@ -39,13 +39,15 @@ def test_a_restart_after_an_hours_downtime_closes_no_running_job(tmp_path):
 
 
 @pytest.mark.long
-def test_a_stopped_leader_is_replaced_and_notices_when_it_wakes(database_url, tmp_path):
+def test_a_stopped_leader_is_replaced_and_notices_when_it_wakes(new_postgres, tmp_path):
+    """On PostgreSQL, which ends the session of a leader that it does not hear."""
+    database_url = new_postgres()
     settings = {"GRAMWATT_DATABASE_URL": database_url}
     store = Store(database_url)
     upgrade(store)
 
     def rests():
-        """Whether every task has run: a process that is stopped while it writes locks SQLite."""
+        """Whether every task has run, and none is at work."""
         with store.read() as session:
             done = session.scalars(sa.select(TaskRun.task).where(TaskRun.outcome != "running"))
             going = session.scalars(sa.select(TaskRun.id).where(TaskRun.outcome == "running"))

@@ -29,8 +29,9 @@ from hypothesis import strategies as st
 from gramwatt.collectors.common.keys import home_key
 from gramwatt.service.api.line_stream import lines_of
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.models import Count, Interval, Statement
-from tests.journals import START, Writer, body, journal
+from tests.journals import START, Writer, body, journal, lines
 
 NDJSON = "application/x-ndjson"
 GOOD = body(journal())
@@ -243,3 +244,22 @@ def test_a_real_server_bounds_rubbish_reads_chunks_and_keeps_what_it_acknowledge
     _, port = server()
     status, told = exchange(port, f"{kind}Content-Length: {len(GOOD)}\r\n", GOOD)
     assert (status, told["accepted"], told["duplicate"]) == (200, 0, 9)
+
+
+def test_why_a_line_is_not_json_is_said_and_a_byte_order_mark_is_taken(light: Service) -> None:
+    sent = lines(journal())
+    sent[0] = b"\xef\xbb\xbf" + sent[0]
+    number = next(at for at, line in enumerate(sent) if b'"energy_j":' in line)
+    sent.append(re.sub(rb'"energy_j":[0-9.e+]+', b'"energy_j":NaN', sent[number]))
+    answer = ingest(light, "job-1", sent)
+    assert (answer.accepted, answer.rejected_count) == (len(sent) - 1, 1)
+    assert answer.rejected[0].message == "NaN is not a number of JSON; leave an unknown figure out"
+
+
+def test_a_body_of_x_gzip_is_one_of_gzip(client: FlaskClient) -> None:
+    answer = client.post(
+        "/v1/jobs/job-1/records",
+        data=gzip.compress(body(journal())),
+        headers={"Content-Type": "application/x-ndjson", "Content-Encoding": "x-gzip"},
+    )
+    assert (answer.status_code, answer.json["rejected"]) == (200, [])
