@@ -96,7 +96,8 @@ class Board(NamedTuple):
     `share` is the part (0, 1] of its readings that is this device's: below 1 where several share
     one sensor. `includes_host`: its energy holds the host's processor and memory too. `part_of` is
     `processor` or `module` for a part whose energy that one's sensor holds. `mig`: only slices of
-    it can be used. `described` is False for a board whose id the driver does not tell now.
+    it can be used. `described` is False for a board whose id the driver does not tell now. `minor`
+    is the number of its file, as in /dev/nvidia0, which may be another than its ordinal.
     """
 
     ordinal: int
@@ -109,6 +110,7 @@ class Board(NamedTuple):
     part_of: str = ""
     mig: bool = False
     described: bool = True
+    minor: int | None = None
 
 
 class Billed(NamedTuple):
@@ -348,13 +350,17 @@ def decoded(answer: Any) -> str:
 def boards_of(port: DevicePort, node: str) -> list[Board]:
     """Return every device that a port's driver counts, by its ordinal.
 
-    One whose id cannot be read, for whatever reason, has an id of `node` and its ordinal instead.
+    One whose id cannot be read, for whatever reason, has an id of `node` and its ordinal instead;
+    one with the id of another has its ordinal behind it.
     """
-    boards = []
+    boards: list[Board] = []
     for index in range(port.count()):
         try:
             board = port.board(index)
-            boards.append(board._replace(uuid=safe_id(board.uuid)))
+            uuid = safe_id(board.uuid)
+            if any(other.uuid == uuid for other in boards):
+                uuid = safe_id(f"{uuid}-{index}")
+            boards.append(board._replace(uuid=uuid))
         except Exception:
             uuid = safe_id(f"{node}-{port.meter}-{index}")
             boards.append(Board(index, uuid, port.title, described=False))

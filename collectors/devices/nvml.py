@@ -55,8 +55,8 @@ PROFILE = (
 )
 """Calls that say how a board runs: shares of the last period with a kernel running and with memory
 in use [%], of the encoder [%], heat [degC], a bit mask, memory used and total [B], limit in force
-[mW]. `ask` also takes name, uuid, mig (1 in MIG mode), energy_mj and power_mw, the latter a mean
-over one second on most parts since Ampere."""
+[mW]. `ask` also takes name, uuid, mig (1 in MIG mode), minor (of /dev/nvidia0), energy_mj and
+power_mw, the latter a mean over one second on most parts since Ampere."""
 
 
 class NvmlCalls(Protocol):
@@ -112,6 +112,7 @@ _CALLS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "name": ("nvmlDeviceGetName", decoded),
     "uuid": ("nvmlDeviceGetUUID", decoded),
     "mig": ("nvmlDeviceGetMigMode", lambda modes: int(modes[0])),
+    "minor": ("nvmlDeviceGetMinorNumber", int),
     "energy_mj": ("nvmlDeviceGetTotalEnergyConsumption", int),
     "power_mw": ("nvmlDeviceGetPowerUsage", int),
     "limit_mw": ("nvmlDeviceGetEnforcedPowerLimit", int),
@@ -472,6 +473,7 @@ class Nvml(DevicePort):
             includes_host=any(part in name.lower() for part in MODULE_NAMES),
             part_of="module" if JETSON.search(name) else "",
             mig=bool(slices) or self._ask_if_offered("mig", index) == 1,
+            minor=self._ask_if_offered("minor", index),
         )
 
     def read(self, index: int) -> Values:

@@ -46,11 +46,14 @@ def by_runtime(
 def by_node(name: str, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
     """Return the boards of the variable `name` by the node's ids, which a container or cgroup may
     list again from 0.
+
+    Slurm's are the numbers of the devices' files, where the driver tells them.
     """
     entries = split(environ[name])
     if len(entries) == len(boards) and all(entry.isdecimal() for entry in entries):
         return Visible.whole(boards)
-    return _listed(name, environ[name], boards, ends_at_unknown=False)
+    files = name in SCHEDULER and all(board.minor is not None for board in boards)
+    return _listed(name, environ[name], boards, ends_at_unknown=False, files=files)
 
 
 def by_scheduler(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
@@ -78,6 +81,7 @@ def _listed(
     *,
     ends_at_unknown: bool,
     once: bool = False,
+    files: bool = False,
 ) -> Visible:
     if text.strip().lower() in ALL_WORDS:
         return Visible.whole(boards)
@@ -88,7 +92,7 @@ def _listed(
     for entry in (entry.strip() for entry in text.split(",")):
         if ends_at_unknown and entry.lower() in NONE_WORDS:
             break
-        matches = _match(entry, boards)
+        matches = _match(entry, boards, files=files)
         if not matches and (board := _undescribed(entry, boards, billed)):
             matches = [Billed(board, board.uuid, 1.0)]
             remarks.append(
@@ -107,10 +111,12 @@ def _listed(
     return Visible(tuple(billed.values()), tuple(remarks))
 
 
-def _match(entry: str, boards: Sequence[Board]) -> list[Billed]:
+def _match(entry: str, boards: Sequence[Board], *, files: bool = False) -> list[Billed]:
     """Return what an entry means: index, UUID, beginning of a UUID, MIG id, or the index of a board
     and of a slice on it, such as `0:1`.
     """
+    if entry.isdecimal() and files:
+        return _only([board for board in boards if board.minor == int(entry)])
     if entry.isdecimal():
         return _only(boards[int(entry) : int(entry) + 1])
     if entry.upper().startswith("MIG-"):

@@ -88,6 +88,15 @@ def test_ordinals_are_the_drivers_also_where_a_board_is_not_described(tmp_path: 
     assert list(run(rig, CUDA_VISIBLE_DEVICES="2")) == [rig.nvml.gpus[2].uuid]
 
 
+def test_boards_that_tell_one_id_are_measured_each(tmp_path: Path) -> None:
+    one_id = {"uuid": "GPU-deadbeef"}
+    rig = Rig(tmp_path, gpu(**one_id), gpu(**one_id))
+    first, second = run(rig).values()
+    for device in (first, second):
+        assert energy_j(device.intervals, "measured") == pytest.approx(20 * 250, rel=1e-3)
+    assert second.record.device_id == "GPU-deadbeef-1"
+
+
 def test_an_id_that_fits_no_board_may_be_that_of_one_not_described(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu(), gpu(faults=failing("uuid")))
     (device,) = run(rig, CUDA_VISIBLE_DEVICES="GPU-12345678").values()

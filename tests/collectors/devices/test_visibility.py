@@ -106,6 +106,16 @@ def test_nvidia_visible_devices(value: str, expected: list[int]) -> None:
     assert billed(NVIDIA_VISIBLE_DEVICES=value) == expected
 
 
+def test_slurm_numbers_files_whose_order_is_another() -> None:
+    """On some AMD hosts /dev/nvidia0 is NVML's GPU 3 (jobstats #34)."""
+    boards = [board._replace(minor=3 - board.ordinal) for board in BOARDS]
+    for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS"):
+        assert [item.board.ordinal for item in visible({name: "0,2"}, boards).billed] == [3, 1]
+    assert len(visible({"SLURM_JOB_GPUS": "4"}, boards).remarks) == 1
+    for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+        assert [item.board.ordinal for item in visible({name: "0"}, boards).billed] == [0]
+
+
 def test_slurm_numbers_beyond_the_list_are_said_and_not_billed() -> None:
     found = visible({"SLURM_STEP_GPUS": "6,7"}, BOARDS)
     assert (found.billed, len(found.remarks)) == ((), 2)

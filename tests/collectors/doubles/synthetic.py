@@ -59,6 +59,7 @@ _PROFILE = {
     "utilisation_percent": 100,
     "memory_percent": 40,
     "encoder_percent": 0,
+    "minor": None,
     "temperature_c": 60,
     "clock_reasons": 0,
 }
