@@ -5,12 +5,25 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
+from msgspec import Struct, to_builtins
 
 from gramwatt.collectors.common.files import why
 from gramwatt.sci.base.errors import GramwattError
@@ -20,11 +33,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdou
 Source = Annotated[
     str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
 ]
-Units = Annotated[
-    list[str] | None,
-    typer.Option(metavar="UNIT=N", help="Such as token=1e9; may be repeated."),
-]
-
+KEYWORD = Parameter.KEYWORD_ONLY
 
 _SPAN = re.compile(r"(\d+(?:\.\d*)?)([mhd])")
 _SPAN_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -52,26 +61,96 @@ def with_flags(document: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[st
     return {**document, **{name: value for name, value in flags.items() if value is not None}}
 
 
-def counts(pairs: list[str] | None) -> dict[str, float] | None:
+def request_command(
+    request: type[Struct],
+    helps: Mapping[str, str],
+    answer: Callable[[dict[str, Any]], Any],
+    lines: Callable[[Any], list[str]],
+) -> Callable[..., None]:
+    """Return the command that sends a request, with an option for each of its fields.
+
+    The type of a field says how its option is written; `helps` say what it is, where the words that
+    it takes do not. `answer` takes the request's document and raises GramwattError for a wrong one;
+    its docstring is the command's. What it returns is printed as JSON, or as `lines`.
+    """
+    fields = {name: _Option.of(name, hint) for name, hint in get_type_hints(request).items()}
+    parameters = [Parameter("source", KEYWORD, default=None, annotation=Source)]
+    for name, option in fields.items():
+        annotation = option.annotation(helps.get(name) or option.words)
+        parameters.append(Parameter(name, KEYWORD, default=None, annotation=annotation))
+    parameters.append(Parameter("as_json", KEYWORD, default=False, annotation=AsJson))
+
+    def command(*, source: str | None, as_json: bool, **values: Any) -> None:
+        flags = {
+            name: fields[name].read(value)
+            for name, value in values.items()
+            if value not in (None, [])
+        }
+        try:
+            document = answer({**read_document(source), **flags})
+        except GramwattError as error:
+            refuse_error(error, as_json=as_json)
+        as_text = json.dumps(to_builtins(document), indent=2) if as_json else None
+        typer.echo("\n".join(lines(document)) if as_text is None else as_text)
+
+    command.__doc__ = answer.__doc__
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    return command
+
+
+class _Option(NamedTuple):
+    """How a field of a request is written on a command line, by its type."""
+
+    flag: str
+    type: Any
+    parse: Callable[[str, Any], Any] | None = None
+    metavar: str | None = None
+    words: str = ""
+    """The words that it takes."""
+
+    @classmethod
+    def of(cls, name: str, hint: Any) -> _Option:
+        """Return the option of a field."""
+        flag = f"--{name.replace('_', '-')}"
+        types = [part for part in get_args(hint) if part is not NoneType] or [hint]
+        if get_origin(hint) is not Union:
+            types = [hint]
+        kind = get_origin(types[0]) or types[0]
+        if len(types) > 1:
+            return cls(flag, str, ranged)
+        if kind is Literal:
+            return cls(flag, str, words=", ".join(get_args(types[0])))
+        if kind is dict:
+            return cls(flag.removesuffix("s"), list[str], counts, "UNIT=N")
+        if kind is tuple:
+            return cls(flag.removesuffix("s"), list[str], metavar="NAME")
+        return cls(f"{flag}/--no-{name}" if kind is bool else flag, kind)
+
+    def annotation(self, text: str) -> Any:
+        """Return what typer makes the option of."""
+        return Annotated[self.type | None, typer.Option(self.flag, metavar=self.metavar, help=text)]
+
+    def read(self, value: Any) -> Any:
+        """Return the value of the field; exit 2 for a text that is none."""
+        return value if self.parse is None else self.parse(self.flag, value)
+
+
+def counts(flag: str, pairs: list[str]) -> dict[str, float]:
     """Return UNIT=COUNT pairs as a mapping; exit 2 for anything else."""
-    if not pairs:
-        return None
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for pair in pairs:
         unit, _, count = pair.partition("=")
-        if unit in found:
-            refuse(f"--unit {pair!r}: {unit} is given more than once")
+        if unit in amounts:
+            refuse(f"{flag} {pair!r}: {unit} is given more than once")
         try:
-            found[unit] = float(count)
+            amounts[unit] = float(count)
         except ValueError:
-            refuse(f"--unit {pair!r}: write UNIT=COUNT, such as token=1e9")
-    return found
+            refuse(f"{flag} {pair!r}: write UNIT=COUNT, such as token=1e9")
+    return amounts
 
 
-def ranged(name: str, text: str | None) -> float | dict[str, float] | None:
+def ranged(flag: str, text: str) -> float | dict[str, float]:
     """Return a number, or LOW,VALUE,HIGH as requests take it; exit 2 for anything else."""
-    if text is None:
-        return None
     try:
         figures = [float(part) for part in text.split(",")]
     except ValueError:
@@ -79,7 +158,7 @@ def ranged(name: str, text: str | None) -> float | dict[str, float] | None:
     if len(figures) == 3:
         return dict(zip(("low", "value", "high"), figures, strict=True))
     if len(figures) != 1:
-        refuse(f"{name} {text!r}: write a number, or LOW,VALUE,HIGH such as 350,400,450")
+        refuse(f"{flag} {text!r}: write a number, or LOW,VALUE,HIGH such as 350,400,450")
     return figures[0]
 
 

@@ -2,102 +2,58 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
-from msgspec import to_builtins
 
-from gramwatt.collectors.cli.options import (
-    AsJson,
-    Source,
-    Units,
-    counts,
-    read_document,
-    refuse_error,
-    with_flags,
-)
+from gramwatt.collectors.cli.options import request_command
 from gramwatt.collectors.cli.summary import quantity_text, significant
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.collectors.common.config import resolve
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.suggest_request import parse_suggest_request
-from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.advice.suggest_request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.base.units import G_PER_KG
 
-OTHER = ("source", "candidate", "unit", "as_json")
-"""Parameters of the command that are no field of the request by that name."""
-
-
+HELPS = {
+    "hardware": "Present part: catalog id or name.",
+    "instance": "Cloud instance: aws:p4d.24xlarge.",
+    "count": "Devices, as the driver lists them.",
+    "hours": "Wall time of the run (h).",
+    "model_parameters": "Size of the model.",
+    "activated_parameters": "Of a mixture of experts, for one token.",
+    "tokens": "Tokens to train on.",
+    "batch_size": "Batch, or sequences served.",
+    "framework": "pytorch, jax, vllm, ...",
+    "mean_power_w": "Of one device (W).",
+    "peak_memory_gb": "Of one device (GiB).",
+    "utilisation": "Busy share, 0 to 1.",
+    "memory_bandwidth_utilisation": "0 to 1.",
+    "units": "Such as token=1e9; may be repeated.",
+    "provider": "Cloud provider: aws, gcp, azure.",
+    "region": "Cloud region: aws:eu-west-1.",
+    "zone": "Grid zone: FR, DE, US-CAL-CISO.",
+    "candidates": "A part to judge; may be repeated.",
+    "lifetime_years": "Hardware life (years).",
+    "pue": "PUE of the facility.",
+    "host_power_w": "Of all hosts together (W).",
+    "runs_per_year": "How often such a job runs.",
+}
 FIRST = ("hardware-unstated", "memory-disagrees", "input-implausible", "provider-lacks-part")
 """Notices that say how to read the whole answer."""
 
 
-def command(
-    source: Source = None,
-    hardware: Annotated[str | None, typer.Option(help="Present part: catalog id or name.")] = None,
-    instance: Annotated[str | None, typer.Option(help="Cloud instance: aws:p4d.24xlarge.")] = None,
-    count: Annotated[float | None, typer.Option(help="Devices, as the driver lists them.")] = None,
-    hours: Annotated[float | None, typer.Option(help="Wall time of the run (h).")] = None,
-    kind: Annotated[str | None, typer.Option(help="training, fine-tuning, inference, ...")] = None,
-    workload_class: Annotated[
-        str | None,
-        typer.Option(help="training, batch-inference, decode, prefill, llm-serving, recsys, small"),
-    ] = None,
-    method: Annotated[str | None, typer.Option(help="full, lora or qlora.")] = None,
-    model_parameters: Annotated[float | None, typer.Option(help="Size of the model.")] = None,
-    activated_parameters: Annotated[
-        float | None, typer.Option(help="Of a mixture of experts, for one token.")
-    ] = None,
-    tokens: Annotated[float | None, typer.Option(help="Tokens to train on.")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32, tf32, fp16, bf16, fp8, ...")] = None,
-    batch_size: Annotated[float | None, typer.Option(help="Batch, or sequences served.")] = None,
-    framework: Annotated[str | None, typer.Option(help="pytorch, jax, vllm, ...")] = None,
-    mean_power_w: Annotated[float | None, typer.Option(help="Of one device (W).")] = None,
-    peak_memory_gb: Annotated[float | None, typer.Option(help="Of one device (GiB).")] = None,
-    utilisation: Annotated[float | None, typer.Option(help="Busy share, 0 to 1.")] = None,
-    memory_bandwidth_utilisation: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
-    provider: Annotated[str | None, typer.Option(help="Cloud provider: aws, gcp, azure.")] = None,
-    region: Annotated[str | None, typer.Option(help="Cloud region: aws:eu-west-1.")] = None,
-    zone: Annotated[str | None, typer.Option(help="Grid zone: FR, DE, US-CAL-CISO.")] = None,
-    candidate: Annotated[
-        list[str] | None, typer.Option(metavar="PART", help="One to judge; may be repeated.")
-    ] = None,
-    constraint: Annotated[str | None, typer.Option(help="none, offline or edge.")] = None,
-    lifetime_years: Annotated[float | None, typer.Option(help="Hardware life (years).")] = None,
-    ownership: Annotated[str | None, typer.Option(help="owned, rented or to-buy.")] = None,
-    pace: Annotated[
-        str | None, typer.Option(help="What sets the speed: throughput, requests, input, host.")
-    ] = None,
-    pue: Annotated[float | None, typer.Option(help="PUE of the facility.")] = None,
-    host_power_w: Annotated[float | None, typer.Option(help="Of all hosts together (W).")] = None,
-    runs_per_year: Annotated[float | None, typer.Option(help="How often such a job runs.")] = None,
-    unit: Units = None,
-    as_json: AsJson = False,
-) -> None:
+def answer(document: dict[str, Any]) -> AdviceDoc:
     """Find what would emit less: other hardware, or another way to run.
 
     Example: gramwatt suggest --hardware nvidia-v100-sxm2-16 --kind training --hours 100 --zone DE
     """
-    flags = {name: value for name, value in locals().items() if name not in OTHER}
-    flags |= {"candidates": candidate or None, "units": counts(unit)}
-    document = with_flags(read_document(source), flags)
-    answer = _answer(document, as_json=as_json)
-    typer.echo(json.dumps(to_builtins(answer), indent=2) if as_json else "\n".join(lines(answer)))
-
-
-def _answer(document: dict[str, Any], *, as_json: bool) -> AdviceDoc:
-    try:
-        config = resolve()
-        request = parse_suggest_request(document)
-        if request.lifetime_years is None:
-            request = msgspec.structs.replace(request, lifetime_years=config.lifetime_years)
-        return suggest(request, user_catalog(config))
-    except GramwattError as error:
-        refuse_error(error, as_json=as_json)
+    config = resolve()
+    request = parse_suggest_request(document)
+    if request.lifetime_years is None:
+        request = msgspec.structs.replace(request, lifetime_years=config.lifetime_years)
+    return suggest(request, user_catalog(config))
 
 
 def lines(answer: AdviceDoc) -> list[str]:
@@ -153,3 +109,6 @@ def _end(ratio: float) -> str:
     """Return an end of a range, not rounded to 1 where it lies below or above."""
     text = significant(ratio, 2)
     return significant(ratio, 4) if float(text) == 1 and ratio != 1 else text
+
+
+command = request_command(SuggestRequest, HELPS, answer, lines)
