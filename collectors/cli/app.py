@@ -47,8 +47,8 @@ class InOrder(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return their names, those of ORDER first."""
-        found = super().list_commands(ctx)
-        return [*(name for name in ORDER if name in found), *(set(found) - set(ORDER))]
+        names = super().list_commands(ctx)
+        return [*(name for name in ORDER if name in names), *(set(names) - set(ORDER))]
 
 
 def build_app(store: Callable[[], LocalStore | None]) -> typer.Typer:
@@ -101,8 +101,8 @@ def doctor(as_json: AsJson = False) -> None:
 
     findings = examine(resolve())
     if as_json:
-        found = [finding.to_doc() for finding in findings]
-        print(json.dumps({"findings": found, "outlook": outlook(findings)}, indent=2))
+        rows = [finding.to_doc() for finding in findings]
+        print(json.dumps({"findings": rows, "outlook": outlook(findings)}, indent=2))
         return
     print("\n".join(lines(findings, shutil.get_terminal_size((100, 24)).columns)))
     print(f"\n{outlook(findings)}")

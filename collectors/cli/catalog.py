@@ -110,15 +110,15 @@ def _print_rows(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
 def _flat(doc: Doc) -> Sequence[tuple[str, str]]:
     """Return each figure of one row with its text; nested documents become one line a field."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for field, value in doc.items():
         if isinstance(value, dict) and "low" not in value:
-            found += [(f"{field}.{inner}", text) for inner, text in _flat(value)]
+            pairs += [(f"{field}.{inner}", text) for inner, text in _flat(value)]
         else:
-            found.append((field, _text(value)))
+            pairs.append((field, _text(value)))
             if isinstance(value, dict):
-                found.append((f"{field}.source", str(value["source"])))
-    return found
+                pairs.append((f"{field}.source", str(value["source"])))
+    return pairs
 
 
 def _text(value: Any) -> str:

@@ -78,8 +78,8 @@ class RunCounts:
                 print_message(f"the unit {text} [unit-misspelt]")
 
     @staticmethod
-    def _once(option: str, unit: str, given: Mapping[str, object]) -> None:
-        if unit in given:
+    def _once(option: str, unit: str, others: Mapping[str, object]) -> None:
+        if unit in others:
             raise UsageError(f"{option} {unit} is given more than once")
 
     def read(self, *, failed: bool) -> Iterator[tuple[str, float]]:
@@ -90,10 +90,10 @@ class RunCounts:
         if not failed:
             yield from self._declared.items()
         elif self._declared:
-            given = ", ".join(f"{unit}={n:g}" for unit, n in self._declared.items())
+            declared = ", ".join(f"{unit}={n:g}" for unit, n in self._declared.items())
             first = next(iter(self._declared))
             how = f"`gramwatt job ID --set count.{first}=N` declares what it did"
-            print_message(f"the command failed, so --count {given} is not counted; {how}")
+            print_message(f"the command failed, so --count {declared} is not counted; {how}")
         for source in self._sources.values():
             try:
                 amount = _read(source)
@@ -108,20 +108,20 @@ class RunCounts:
 
 def _parted(option: str, text: str, example: str) -> tuple[str, str]:
     """Return the unit and what follows its equals sign; raises UsageError."""
-    unit, equals, rest = text.partition("=")
-    if not equals or not rest:
+    unit, equals, text_behind = text.partition("=")
+    if not equals or not text_behind:
         raise UsageError(f"{option} {text!r}: write {example}")
     if not UNIT_PATTERN.fullmatch(unit):
         raise UsageError(f"{option} {text!r}: {unit!r} is not a unit name")
-    return unit, rest
+    return unit, text_behind
 
 
 def _serving(addresses: Sequence[str], metrics: Sequence[str]) -> str:
     try:
-        found = servers(addresses, metrics)
+        polled = servers(addresses, metrics)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    return next((server.preset for server in found if server.preset), "other" if found else "")
+    return next((server.preset for server in polled if server.preset), "other" if polled else "")
 
 
 def _source(text: str) -> _Source:
@@ -129,8 +129,8 @@ def _source(text: str) -> _Source:
     if _ADDRESS.match(text):
         shown = plain_address(text)
         raise UsageError(f"--count-from {shown!r}: write a server as http://HOST:PORT[=PRESET]")
-    unit, rest = _parted("--count-from", text, example)
-    file, colon, key = rest.rpartition(":")
+    unit, place = _parted("--count-from", text, example)
+    file, colon, key = place.rpartition(":")
     if not (colon and file and key):
         raise UsageError(f"--count-from {text!r}: write {example}")
     path = Path(file).absolute()
@@ -159,11 +159,11 @@ def _at(document: Any, key: str) -> Any:
         raise ValueError(f"there is no object with the key {key!r}")
     if key in document:
         return document[key]
-    for first, rest in _splits(key):
+    for first, following in _splits(key):
         if first in document:
-            return _at(document[first], rest)
-    known = ", ".join(list(map(str, document))[:8])
-    raise ValueError(f"it has no key {key!r}; it has {known or 'none'}")
+            return _at(document[first], following)
+    keys = ", ".join(list(map(str, document))[:8])
+    raise ValueError(f"it has no key {key!r}; it has {keys or 'none'}")
 
 
 def _splits(key: str) -> Iterable[tuple[str, str]]:

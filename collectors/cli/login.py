@@ -33,8 +33,8 @@ def store_key(text: str) -> None:
     if plain and not config.resolve().allow_http:
         secure = "use https://, or set GRAMWATT_ALLOW_HTTP=1"
         raise _stop(2, f"--server: plain http, which everybody on the way can read; {secure}")
-    asked = getpass(f"key for {config.plain_address(server)}: ") if sys.stdin.isatty() else None
-    key = (sys.stdin.readline() if asked is None else asked).strip()
+    typed = getpass(f"key for {config.plain_address(server)}: ") if sys.stdin.isatty() else None
+    key = (sys.stdin.readline() if typed is None else typed).strip()
     if not key or not key.isprintable() or " " in key:
         raise _stop(2, "no key was given; there: gramwatt key create NAME --scope ingest")
     try:

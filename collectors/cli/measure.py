@@ -159,8 +159,8 @@ def measure(
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client)
     try:
-        if left := _orphans(name):
-            names = ", ".join(left)[:200]
+        if orphans := _orphans(name):
+            names = ", ".join(orphans)[:200]
             client.send_notice(f"processes-left: the command has left {names} {LEFT}")
         for unit, amount in counts.read(failed=bool(outcome.exit_code)) if counts else ():
             client.count(amount, unit)
@@ -301,16 +301,16 @@ def _forward(pid: int, number: int) -> None:
 
 def _reap(pid: int) -> Outcome | None:
     # Process 1 of a container inherits orphans; they are collected here too.
-    found: Outcome | None = None
+    outcome: Outcome | None = None
     while True:
         try:
             gone, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return found
+            return outcome
         if gone == 0:
-            return found
+            return outcome
         if gone == pid:
-            found = _outcome(status)
+            outcome = _outcome(status)
 
 
 def _outcome(status: int) -> Outcome:
@@ -323,15 +323,15 @@ def _orphans(job_id: str) -> list[str]:
 
     Those of another rank of the job still have their parents. Empty where there is no /proc.
     """
-    mark, found = f"{JOB_ID}={job_id}", []
+    mark, names = f"{JOB_ID}={job_id}", []
     pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
     for pid in pids:
         if pid == os.getpid() or mark not in environ_of(pid) or _is_ours(pid):
             continue
         parent = parent_of(pid)
         if parent == 1 or _name_of(parent) in REAPERS:
-            found.append(_name_of(pid))
-    return sorted(found)
+            names.append(_name_of(pid))
+    return sorted(names)
 
 
 def _is_ours(pid: int) -> bool:

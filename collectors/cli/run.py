@@ -161,9 +161,9 @@ def start(
         "deadline": deadline,
         "expected_hours": expected_hours,
     }
-    asked = (count, count_from, count_metric) if count or count_from or count_metric else None
+    count_texts = (count, count_from, count_metric) if count or count_from or count_metric else None
     flags = (strict, json_summary, verbose, budget, timing, context.obj)
-    sys.exit(run_command(context.args, args, *flags, asked))
+    sys.exit(run_command(context.args, args, *flags, count_texts))
 
 
 def run_command(
@@ -188,7 +188,7 @@ def run_command(
     from gramwatt.collectors.cli import measure
     from gramwatt.collectors.cli.wait import Questions
 
-    given = {key: value for key, value in args.items() if value is not None}
+    settings = {key: value for key, value in args.items() if value is not None}
     name = job_id(" ".join(["run", *map(basename, command[:2])]))[0]
     try:
         config = _checked(command, args, strict, json_summary)
@@ -198,17 +198,17 @@ def run_command(
 
             counted = RunCounts(*counts)
         questions = Questions(config, store)
-        given["default_name"] = command_name(command)
+        settings["default_name"] = command_name(command)
         service = {SERVING: counted.serving} if counted and counted.serving else {}
-        given |= _kind_of_a_service(config) if service else {}
+        settings |= _kind_of_a_service(config) if service else {}
         if budget and not switched_off() and not _budget_allows(questions, strict=strict):
             return FAILED
         tags = _wait(questions, command, name, timing or {})
-        if "tags" in given or service or tags:
-            given["tags"] = {**service, **config.tags, **tags}
+        if "tags" in settings or service or tags:
+            settings["tags"] = {**service, **config.tags, **tags}
         more = wandb_environment(config.metrics, os.environ)
         done = measure.measure(
-            command, given, strict, name, verbose=verbose, counts=counted, more=more
+            command, settings, strict, name, verbose=verbose, counts=counted, more=more
         )
     except NotStarted as stopped:
         print_message(str(stopped))
@@ -313,9 +313,9 @@ def _report_end(
     from gramwatt.collectors.journal import spool
 
     local = None if config.server else store()
-    wanted = bool(json_summary or verbose)
+    needs_score = bool(json_summary or verbose)
     taken = local and done.home is not None and not spool.folders(done.home, done.job_id)
-    if not wanted and not (local and (taken or local.knows_more(config.home, done.job_id))):
+    if not needs_score and not (local and (taken or local.knows_more(config.home, done.job_id))):
         _print_line(done, config, None)
         if config.server:
             sent = ask_sync("sent", done.job_id, SENT_TIMEOUT_S, for_own_process(config))
@@ -323,7 +323,9 @@ def _report_end(
                 state = "is not on its server"
                 _report_unscored(done.job_id, config, sent.get("problem"), None, state)
         return
-    answer = _answer(done.job_id, config, local, SCORE_TIMEOUT_S if wanted else STORE_TIMEOUT_S)
+    answer = _answer(
+        done.job_id, config, local, SCORE_TIMEOUT_S if needs_score else STORE_TIMEOUT_S
+    )
     document = answer.get("document")
     see = f"gramwatt report job {done.job_id}"
     if config.server:
@@ -334,7 +336,7 @@ def _report_end(
         from gramwatt.collectors.cli.summary import summary_lines
 
         print_lines(summary_lines(document, see))
-    if document is None and wanted:
+    if document is None and needs_score:
         _report_unscored(done.job_id, config, answer.get("problem"), json_summary)
     elif document is not None and json_summary is not None:
         write_summary(json_summary, json.dumps(document, indent=2) + "\n", see)

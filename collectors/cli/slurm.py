@@ -159,12 +159,12 @@ def scripts(prefix: Path) -> dict[str, str]:
         "@GRAMWATT@": quote(os.path.abspath(command)),
         "@NAMES@": " ".join(NAMES),
     }
-    found = {"prolog": PROLOG, "epilog": EPILOG, "taskprolog": TASK_PROLOG}
-    for name, text in found.items():
+    texts = {"prolog": PROLOG, "epilog": EPILOG, "taskprolog": TASK_PROLOG}
+    for name, text in texts.items():
         for word, value in words.items():
             text = text.replace(word, value)
-        found[name] = text
-    return found
+        texts[name] = text
+    return texts
 
 
 def hold(folder: Path) -> None:
@@ -218,7 +218,7 @@ def running_steps(
     `others` keeps in how many looks a process was none: after two it is not read again, since a
     node may have thousands.
     """
-    found: dict[str, int] = {}
+    steps: dict[str, int] = {}
     present = [name for name in os.listdir(proc) if name.isdecimal()]
     for gone in others.keys() - present:
         del others[gone]
@@ -228,9 +228,9 @@ def running_steps(
             with suppress(OSError):
                 title = _STEP.match((proc / name / "cmdline").read_bytes())
                 if title and title[1].decode() == slurm_job:
-                    found[title[2].decode()] = min(int(name), found.get(title[2].decode(), 2**31))
+                    steps[title[2].decode()] = min(int(name), steps.get(title[2].decode(), 2**31))
                     others[name] = 0
-    return found
+    return steps
 
 
 def _began_ns(pid: int) -> int:

@@ -93,7 +93,9 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
         shown.append(f"    effort {effort.level}: {effort.reason}")
     by_ownership = suggestion.by_ownership
     if len(set(by_ownership.values())) > 1:
-        shown.append("    " + "; ".join(f"{had}: {said}" for had, said in by_ownership.items()))
+        shown.append(
+            "    " + "; ".join(f"{had}: {verdict}" for had, verdict in by_ownership.items())
+        )
     if suggestion.likely and suggestion.verdict != "lower":
         shown.append("    likely lower (4 in 5), not certain")
     reasons = [reason for reason in suggestion.reasons if " times as long (" not in reason]

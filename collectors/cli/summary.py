@@ -47,9 +47,9 @@ def significant(value: float, digits: int) -> str:
 
 def _measured(document: Mapping[str, Any]) -> str:
     shares = (document.get("data_quality") or {}).get("energy") or {}
-    known = [f"{formatting.percent(share)} {kind}" for kind, share in shares.items() if share > 0]
+    shown = [f"{formatting.percent(share)} {kind}" for kind, share in shares.items() if share > 0]
     unread = document.get("energy_kwh") is None  # shares are then of what was read
-    return "".join(f", {text}{' of what was read' if unread else ''}" for text in known)
+    return "".join(f", {text}{' of what was read' if unread else ''}" for text in shown)
 
 
 def _head(document: Mapping[str, Any]) -> list[str]:

@@ -113,10 +113,10 @@ def _server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
     shown, jobs = plain_address(server), []
     unscored = client.NotFoundError, client.ConflictError, client.InvalidError
     try:
-        with client.Client(server, key or "", TIMEOUT_S) as asked:
-            for head in islice(asked.jobs(state="running", limit=JOBS_MOST), JOBS_MOST):
+        with client.Client(server, key or "", TIMEOUT_S) as api:
+            for head in islice(api.jobs(state="running", limit=JOBS_MOST), JOBS_MOST):
                 with suppress(*unscored):
-                    jobs.append(live_job_of(convert(asked.report(head["job_id"]), JobDoc), now))
+                    jobs.append(live_job_of(convert(api.report(head["job_id"]), JobDoc), now))
     except client.NotAllowedError:
         raise ServerError(f"{shown} needs a key of scope read: set GRAMWATT_API_KEY") from None
     except client.ApiError as error:
@@ -264,7 +264,7 @@ def _length(seconds: float) -> str:
 
 
 def _document(job: LiveJob) -> dict[str, Any]:
-    found = job._asdict()
+    document = job._asdict()
     for name in ("power_w", "g_per_h"):
-        found[name] = found[name].to_doc() if found[name] else None
-    return found
+        document[name] = document[name].to_doc() if document[name] else None
+    return document

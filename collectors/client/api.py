@@ -79,11 +79,11 @@ class Client:
             head = self.job(job_id)
             if head["state"] != "running":
                 return self.report(job_id)
-            if (left := until - time.monotonic()) <= 0:
+            if (remaining_s := until - time.monotonic()) <= 0:
                 raise UnavailableError(f"{job_id} still runs after {timeout_s:g} s")
-            asked_s = max(1, min(left, self.timeout_s - 1, 60))
+            asked_s = max(1, min(remaining_s, self.timeout_s - 1, 60))
             self.get(f"/v1/jobs/{_part(job_id)}", wait="scored", timeout_s=int(asked_s))
-            time.sleep(min(left, 0.2))
+            time.sleep(min(remaining_s, 0.2))
 
     def create(self, job_id: str, **fields: Any) -> Document:
         """Open a job for a sender without our meter; fields as `PUT /v1/jobs/{job_id}`."""
@@ -146,8 +146,8 @@ class Client:
 
     def budgets(self, *, project: str | None = None, month: str | None = None) -> list[Document]:
         """Return the budgets, with what is spent and expected [kg]."""
-        found: list[Document] = self.get("/v1/budgets", project=project, month=month)["budgets"]
-        return found
+        rows: list[Document] = self.get("/v1/budgets", project=project, month=month)["budgets"]
+        return rows
 
     def set_budget(self, project: str, limit_kg: float, **fields: Any) -> Document:
         """Set the budget of a project [kgCO2e a month]; fields as `POST /v1/budgets`."""
@@ -156,8 +156,8 @@ class Client:
 
     def keys(self) -> list[Document]:
         """Return the server's keys, without the secrets."""
-        found: list[Document] = self.get("/v1/keys")["keys"]
-        return found
+        rows: list[Document] = self.get("/v1/keys")["keys"]
+        return rows
 
     def create_key(self, name: str, scope: str, **fields: Any) -> Document:
         """Make a key; the answer has the secret, which the server does not keep."""
@@ -188,10 +188,10 @@ class Client:
         if not answer.ok:
             raise _error(shown, answer)
         try:
-            found: Document = answer.json()
+            document: Document = answer.json()
         except ValueError:
             raise ApiError(f"{shown}: the answer is no JSON", status=answer.status) from None
-        return found
+        return document
 
 
 def _error(shown: str, answer: Answer) -> ApiError:

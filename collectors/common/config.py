@@ -303,9 +303,9 @@ def resolve(
     to use when no layer has one. Never raises for wrong content, which goes to Config.problems.
     """
     env = os.environ if environ is None else environ
-    given = {key: value for key, value in (args or {}).items() if value is not None}
-    default_name = given.pop("default_name", None)
-    layers = [*_file_layers(env, cwd), _environment_layer(env), Layer("argument", given)]
+    values = {key: value for key, value in (args or {}).items() if value is not None}
+    default_name = values.pop("default_name", None)
+    layers = [*_file_layers(env, cwd), _environment_layer(env), Layer("argument", values)]
     config = _merged(layers, Config(home=default_home(env)), user_file(env).parent)
     if isinstance(default_name, str) and not config.name:
         default_name = run_name(env) or default_name
@@ -337,8 +337,8 @@ def project_file(cwd: Path, home: Path) -> Path | None:
     above = [cwd, *cwd.parents]
     stops = (i for i, folder in enumerate(above) if folder == home or (folder / ".git").exists())
     last = next(stops, 0)
-    found = (folder / PROJECT_FILE for folder in above[: last + 1])
-    return next((path for path in found if path.is_file()), None)
+    paths = (folder / PROJECT_FILE for folder in above[: last + 1])
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _file_layers(environ: Mapping[str, str], cwd: Path | None) -> list[Layer]:
@@ -387,9 +387,9 @@ def misspelt(
             yield f"{name} is not known; do you mean {PREFIX}{like[0]}?"
 
 
-def close_matches(name: str, known: Iterable[str]) -> str:
+def close_matches(name: str, names: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: known ones that are like it, if any."""
-    close = get_close_matches(name, known)
+    close = get_close_matches(name, names)
     return f"; close matches: {', '.join(close)}" if close else ""
 
 
@@ -453,8 +453,8 @@ def for_own_process(config: Config) -> dict[str, str]:
     """Return the variables by which a process of ours sends to the same server, with its key: one
     of the environment may be for another server.
     """
-    given = {"SERVER": config.server, "API_KEY": config.api_key if config.server else None}
-    return {f"{PREFIX}{name}": value for name, value in given.items() if value}
+    values = {"SERVER": config.server, "API_KEY": config.api_key if config.server else None}
+    return {f"{PREFIX}{name}": value for name, value in values.items() if value}
 
 
 def _server_problem(

@@ -145,11 +145,11 @@ def first_notice_today(home: Path, text: str) -> bool:
     True also where the home takes no note: a warning twice is better than none.
     """
     day = time.strftime("%Y%m%d", time.gmtime())
-    told = home / PRINTED / node_id()
-    note = told / f"{day}-{crc32(text.encode('utf-8', 'replace')):08x}"
+    notes = home / PRINTED / node_id()
+    note = notes / f"{day}-{crc32(text.encode('utf-8', 'replace')):08x}"
     try:
-        folder(told)
-        for old in told.iterdir():
+        folder(notes)
+        for old in notes.iterdir():
             if not old.name.startswith(day):
                 old.unlink(missing_ok=True)
         os.close(os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

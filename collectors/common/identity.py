@@ -62,8 +62,8 @@ def safe_id(text: str) -> str:
 
 def rank(env: Mapping[str, str]) -> int | None:
     """Return this process's rank in the whole job, None when nothing says so."""
-    found = (_whole(env.get(name)) for name in _RANK_NAMES)
-    return next((value for value in found if value >= 0), None)
+    numbers = (_whole(env.get(name)) for name in _RANK_NAMES)
+    return next((value for value in numbers if value >= 0), None)
 
 
 def scheduler_ids(env: Mapping[str, str]) -> dict[str, str]:
@@ -78,10 +78,10 @@ def scheduler_ids(env: Mapping[str, str]) -> dict[str, str]:
         names.update(_KUBERNETES)
     if env.get("TORCHELASTIC_RUN_ID") or env.get("WORLD_SIZE"):
         names.update(_TORCHRUN)
-    found = {key: env[name][:512] for key, name in names.items() if env.get(name)}
+    ids = {key: env[name][:512] for key, name in names.items() if env.get(name)}
     if pod := pod_uid(env):
-        found["kubernetes_pod_uid"] = pod
-    return found
+        ids["kubernetes_pod_uid"] = pod
+    return ids
 
 
 def pod_uid(environ: Mapping[str, str], mounts: str = "/proc/self/mountinfo") -> str:

@@ -94,17 +94,17 @@ def install_command(extra: str) -> str:
     from importlib import metadata  # 20 ms, for a message that is rarely needed
 
     try:
-        found = metadata.distribution("gramwatt")
+        distribution = metadata.distribution("gramwatt")
     except metadata.PackageNotFoundError:
         return _pip([_with_extra(str(Path(__file__).resolve().parents[2]), extra)])
-    source = _source(found, extra)
-    return _pip(source or _packages(found, extra) or [f"gramwatt[{extra}]"])
+    source = _source(distribution, extra)
+    return _pip(source or _packages(distribution, extra) or [f"gramwatt[{extra}]"])
 
 
-def _source(found: Distribution, extra: str) -> list[str]:
+def _source(distribution: Distribution, extra: str) -> list[str]:
     """Return pip's arguments for the place it was installed from (PEP 610), if any."""
     try:
-        document = json.loads(found.read_text("direct_url.json") or "{}")
+        document = json.loads(distribution.read_text("direct_url.json") or "{}")
         url = str(document.get("url", ""))
     except (ValueError, AttributeError):
         return []
@@ -123,10 +123,10 @@ def _with_extra(path: str, extra: str) -> str:
     return f"{path}[{extra}]"
 
 
-def _packages(found: Distribution, extra: str) -> list[str]:
+def _packages(distribution: Distribution, extra: str) -> list[str]:
     """Return what the extra requires, by its metadata."""
     marks = (f'extra == "{extra}"', f"extra == '{extra}'")
-    rows = [text.partition(";") for text in found.requires or ()]
+    rows = [text.partition(";") for text in distribution.requires or ()]
     return [name.strip() for name, _, marker in rows if marker.strip() in marks]
 
 

@@ -55,10 +55,10 @@ def job_id(place: str = "", environ: Mapping[str, str] | None = None) -> tuple[s
     named = env.get(JOB_ID, "").strip()
     if named and not _has_ended(env):
         return safe_id(named), "environment"
-    found = _launch(env)
+    launch = _launch(env)
     name, origin = new_job_id(), "new"
-    if found:
-        name, origin = safe_id(f"{found[0]}-{hashed('', f'{found[1]} {place}')}"), "launch"
+    if launch:
+        name, origin = safe_id(f"{launch[0]}-{hashed('', f'{launch[1]} {place}')}"), "launch"
     agreed = _agreed(place, name)
     return (name, origin) if agreed is None else (agreed, "launch")
 

@@ -79,8 +79,8 @@ _VARIABLE = re.compile(r"\{(\w+)\}")
 
 def run_name(environ: Mapping[str, str]) -> str:
     """Return the name that what runs this command has for it; empty without."""
-    found = _found(environ)
-    return _filled(found.name, environ) if found else ""
+    system = _system_of(environ)
+    return _filled(system.name, environ) if system else ""
 
 
 def run_tags(environ: Mapping[str, str], *, allow_names: bool = False) -> dict[str, str]:
@@ -88,21 +88,21 @@ def run_tags(environ: Mapping[str, str], *, allow_names: bool = False) -> dict[s
 
     The owner is a person, so hashed unless names are allowed.
     """
-    found = _found(environ)
-    if found is None:
+    system = _system_of(environ)
+    if system is None:
         return {}
-    owner = _filled(found.owner, environ)
+    owner = _filled(system.owner, environ)
     tags = {
-        "run": f"{found.system}:{_filled(found.run, environ)}",
-        "attempt": _filled(found.attempt, environ),
-        "link": _filled(found.link, environ),
+        "run": f"{system.system}:{_filled(system.run, environ)}",
+        "attempt": _filled(system.attempt, environ),
+        "link": _filled(system.link, environ),
         "user": owner if allow_names or not owner else hashed("u-", owner),
     }
     return {name: text[:512] for name, text in tags.items() if text}
 
 
-def _found(environ: Mapping[str, str]) -> Orchestrator | None:
-    return next((one for one in ORCHESTRATORS if _filled(one.run, environ)), None)
+def _system_of(environ: Mapping[str, str]) -> Orchestrator | None:
+    return next((system for system in ORCHESTRATORS if _filled(system.run, environ)), None)
 
 
 def _filled(template: str, environ: Mapping[str, str]) -> str:

@@ -338,8 +338,8 @@ def counted(billed: Sequence[Billed], *, beside_module: bool) -> list[Billed]:
     """Return the devices whose energy no other sensor holds: not graphics inside a processor, and
     no part of a module where the module's own sensors are read.
     """
-    held = ("processor", "module") if beside_module else ("processor",)
-    return [item for item in billed if item.board.part_of not in held]
+    holders = ("processor", "module") if beside_module else ("processor",)
+    return [item for item in billed if item.board.part_of not in holders]
 
 
 def decoded(answer: Any) -> str:

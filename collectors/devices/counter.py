@@ -70,15 +70,15 @@ class Boundary:
     that come meanwhile wait with it.
     """
 
-    def __init__(self, reading: Reading, wanted: int, limit_ns: int) -> None:
-        """`reading` is the first one after the boundary; `wanted` ticks end the wait, or
+    def __init__(self, reading: Reading, ticks: int, limit_ns: int) -> None:
+        """`reading` is the first one after the boundary; `ticks` end the wait, or
         `limit_ns`.
         """
         self.reading = self._polled = reading
         self.deadline_ns = reading.time_ns + limit_ns
         self.times_ns: list[int] = []
         self.ticks: list[Point] = []
-        self._wanted = wanted
+        self._least_ticks = ticks
 
     @classmethod
     def at_start(cls, reading: Reading) -> Boundary:
@@ -95,12 +95,12 @@ class Boundary:
     @property
     def is_start(self) -> bool:
         """True for the job's start."""
-        return self._wanted > 1
+        return self._least_ticks > 1
 
     @property
     def complete(self) -> bool:
         """True when it has seen the ticks that it waits for."""
-        return len(self.ticks) >= self._wanted
+        return len(self.ticks) >= self._least_ticks
 
     @property
     def period_s(self) -> float:

@@ -85,7 +85,7 @@ def lines(findings: list[Finding], width: int) -> list[str]:
     column = max(len(finding.what) for finding in findings)
     indent = " " * (column + 2 + len("missing") + 2)
     room = max(width - len(indent), 30)
-    found = []
+    texts = []
     for finding in findings:
         detail = finding.detail
         if found_range := finding.range:
@@ -94,12 +94,12 @@ def lines(findings: list[Finding], width: int) -> list[str]:
             text = even if round(high - 1, 9) == round(1 - low, 9) else f"x {low:g} to {high:g}"
             detail += f" [{finding.kind}, {text}]"
         first, *rest = wrap(detail, room, break_long_words=False, break_on_hyphens=False) or [""]
-        found.append(f"{finding.what:<{column}}  {finding.state:<7}  {first}")
-        found += [indent + text for text in rest]
+        texts.append(f"{finding.what:<{column}}  {finding.state:<7}  {first}")
+        texts += [indent + text for text in rest]
         if finding.fix:  # its lines stay unbroken, to be copied
             first, *rest = finding.fix.splitlines()
-            found += [f"{indent}fix: {first}", *(f"{indent}     {text}" for text in rest)]
-    return found
+            texts += [f"{indent}fix: {first}", *(f"{indent}     {text}" for text in rest)]
+    return texts
 
 
 def _guarded(what: str, check: Callable[[], list[Finding]]) -> list[Finding]:

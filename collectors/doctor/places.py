@@ -52,9 +52,9 @@ def spool(config: Config, target: Target) -> Finding:
     if not os.access(place, os.W_OK | os.X_OK):
         text = f"{home} cannot be written; a folder under the temporary directory is used"
         return Finding("spool", "limited", text, "set GRAMWATT_HOME to a folder that outlives jobs")
-    used_mb, kept = size_b(home) / 1e6, folders(home)
+    used_mb, journals = size_b(home) / 1e6, folders(home)
     detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB"
-    waiting = sum(1 for folder in kept if not folder.is_live())
+    waiting = sum(1 for folder in journals if not folder.is_live())
     detail += f", {waiting} closed or dead journals wait for `gramwatt sync`" if waiting else ""
     kind = _file_system(place.resolve(), target.root)
     free_mb = free_b(place) / 1e6

@@ -152,8 +152,8 @@ class Codecarbon:
             data = b""
         if not data:
             self.end("codecarbon ended")
-        *lines, rest = (self._buffer + data).split(b"\n")
-        self._buffer = rest[-READ_B:]
+        *lines, torn = (self._buffer + data).split(b"\n")
+        self._buffer = torn[-READ_B:]
         return lines
 
     def _act_on(self, message: dict[str, Any]) -> None:

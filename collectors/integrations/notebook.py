@@ -103,11 +103,11 @@ def load_ipython_extension(shell: Any) -> None:
 
 def _options(text: str) -> dict[str, str]:
     """Return the options of `track` out of "project=vision unit=image"."""
-    found = {}
+    options = {}
     for word in shlex.split(text):
         key, equals, value = word.partition("=")
         if equals:
-            found[key] = value
+            options[key] = value
         else:
             print_message(f"{word!r} is ignored: {USAGE}")
-    return found
+    return options

@@ -228,8 +228,8 @@ class Ledger:
         end_ns = self._schedule.end_ns
         if interval is not None and end_ns is not None and end_ns < interval.end_ns:
             kept_ns = max(0, end_ns - interval.start_ns)
-            kept = kept_ns / (interval.end_ns - interval.start_ns)
-            interval.energy_j *= kept
+            fraction = kept_ns / (interval.end_ns - interval.start_ns)
+            interval.energy_j *= fraction
             interval.end_ns = interval.start_ns + kept_ns
         if interval is not None and interval.end_ns > interval.start_ns:
             self._emit(self.device_id, interval)

@@ -60,8 +60,8 @@ def spool_root(home: Path) -> Path:
 
 def free_b(path: Path) -> int:
     """Return the room on a folder's disk for this user's files [B]; raises OSError without it."""
-    found = os.statvfs(path)
-    return found.f_frsize * (found.f_bavail if os.geteuid() else found.f_bfree)
+    disk = os.statvfs(path)
+    return disk.f_frsize * (disk.f_bavail if os.geteuid() else disk.f_bfree)
 
 
 LEAST_FREE_B = 1_000_000
@@ -77,8 +77,10 @@ def usable_home(home: Path, least_free_b: int = 0) -> Path:
         try:
             files.folder(path)
             owner = path.stat().st_uid
-            mine = os.access(path, os.W_OK | os.X_OK) and (path == home or owner == os.getuid())
-            if mine and free_b(path) >= least_free_b:
+            is_usable = os.access(path, os.W_OK | os.X_OK) and (
+                path == home or owner == os.getuid()
+            )
+            if is_usable and free_b(path) >= least_free_b:
                 return path
         except OSError:
             continue
@@ -153,8 +155,8 @@ class SpoolFolder:
 
         They start another meter, which goes on from what this folder has.
         """
-        known = self.writers()
-        memory = (JobFolder(str((i.state or {}).get("memory"))) for i in known if not i.ended)
+        writers = self.writers()
+        memory = (JobFolder(str((i.state or {}).get("memory"))) for i in writers if not i.ended)
         return any(not folder.closed and folder.lives() for folder in memory)
 
     def sizes_b(self) -> dict[str, int]:
@@ -194,8 +196,8 @@ class SpoolFolder:
         return any(state.get("machine") == identity.machine_id() for state in states)
 
     def _files(self, *suffixes: str) -> list[Path]:
-        found = (Path(entry.path) for entry in _scanned(os.fspath(self.path)))
-        return sorted((p for p in found if p.suffix in suffixes), key=attrgetter("name"))
+        paths = (Path(entry.path) for entry in _scanned(os.fspath(self.path)))
+        return sorted((p for p in paths if p.suffix in suffixes), key=attrgetter("name"))
 
     def lines(self) -> Iterator[bytes]:
         """Yield final lines of all writers, then open lines; a torn last line is left out."""
@@ -235,11 +237,11 @@ class SpoolFolder:
 
     def unclosed(self) -> list[WriterFile]:
         """Return the dead writers without an end of their own or of one that resumes them."""
-        known = self.writers()
-        resumed = {item.resumes for item in known if item.resumes}
+        writers = self.writers()
+        resumed = {item.resumes for item in writers if item.resumes}
         return [
             item
-            for item in known
+            for item in writers
             if not (item.live or item.ended or item.writer in resumed) and item.lines
         ]
 
@@ -319,8 +321,8 @@ def discard(home: Path, folder: SpoolFolder) -> None:
     files.folder(trash)
     with contextlib.suppress(FileNotFoundError):  # another process delivers it
         os.replace(folder.path, trash / uuid.uuid4().hex)
-    for left in _scanned(os.fspath(trash)):
-        shutil.rmtree(left.path, ignore_errors=True)
+    for entry in _scanned(os.fspath(trash)):
+        shutil.rmtree(entry.path, ignore_errors=True)
     _remove_empty(folder.path.parent)
 
 

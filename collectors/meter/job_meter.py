@@ -561,15 +561,15 @@ class JobMeter:
             self.notify("meter-gap", f"{what} failed: {error}.")
 
 
-def writable_home(wanted: Path) -> tuple[Path, str | None]:
+def writable_home(usual: Path) -> tuple[Path, str | None]:
     """Return the home to journal in, and a message when it is not the wanted one."""
     try:
-        home = usable_home(wanted, LEAST_FREE_B)
+        home = usable_home(usual, LEAST_FREE_B)
     except OSError as error:  # the journal stays in memory and tries again
-        return wanted, f"nothing can be journaled: {error}."
-    if home == wanted:
+        return usual, f"nothing can be journaled: {error}."
+    if home == usual:
         return home, None
     why = "cannot be written"
     with contextlib.suppress(OSError):
-        why = "is on a full disk" if free_b(wanted) < LEAST_FREE_B else why
-    return home, f"{wanted} {why}; the job is journaled in {home}."
+        why = "is on a full disk" if free_b(usual) < LEAST_FREE_B else why
+    return home, f"{usual} {why}; the job is journaled in {home}."

@@ -78,7 +78,9 @@ class JobFigures:
             for device in job.devices
         }
         energy_j = {
-            devices[device.record.device_id]: sum(one.energy_j for one in device.intervals)
+            devices[device.record.device_id]: sum(
+                interval.energy_j for interval in device.intervals
+            )
             for device in job.devices
         }
         power_w = {devices[name]: watts for (_, name), watts in device_watts(job).items()}
@@ -94,9 +96,9 @@ class JobFigures:
         if rate is not None:
             text = "gCO2e per hour at this power, with embodied carbon"
             ends = ("", "", rate.value), ("_low", ", low end", rate.low)
-            for end, said, value in (*ends, ("_high", ", high end", rate.high)):
+            for end, words, value in (*ends, ("_high", ", high end", rate.high)):
                 name = f"gramwatt_co2e{end}_grams_per_hour"
-                yield Instrument(name, False, text + said, {(): value})
+                yield Instrument(name, False, text + words, {(): value})
         if self._names:
             names = (("project", document.project), ("name", document.name))
             yield Instrument("gramwatt_job_info", False, "The job's names", {names: 1.0})
@@ -106,20 +108,20 @@ class JobFigures:
         for labels, value in values.items():
             key = name, labels
             self._highest[key] = max(value, self._highest.get(key, 0.0))
-        kept = {labels: self._highest[name, labels] for labels in values}
-        return Instrument(name, True, text, kept)
+        highest = {labels: self._highest[name, labels] for labels in values}
+        return Instrument(name, True, text, highest)
 
 
 def prometheus_text(instruments: Sequence[Instrument], job_id: str) -> str:
     """Return the figures in Prometheus' text format 0.0.4, each with the job's id."""
     lines = []
-    for one in instruments:
-        lines.append(f"# HELP {one.name} {one.help}")
-        lines.append(f"# TYPE {one.name} {'counter' if one.is_counter else 'gauge'}")
-        for labels, value in one.values.items():
+    for instrument in instruments:
+        lines.append(f"# HELP {instrument.name} {instrument.help}")
+        lines.append(f"# TYPE {instrument.name} {'counter' if instrument.is_counter else 'gauge'}")
+        for labels, value in instrument.values.items():
             pairs = (("job_id", job_id), *labels)
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in pairs)
-            lines.append(f"{one.name}{{{shown}}} {value!r}")
+            lines.append(f"{instrument.name}{{{shown}}} {value!r}")
     return "".join(f"{line}\n" for line in lines)
 
 

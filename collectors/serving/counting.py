@@ -73,11 +73,11 @@ class ServerCounts:
             self._start_ns = now_ns
             return
         self.totals = {(unit, phase): amount for unit, phase, amount in state["totals"]}
-        for number, found in enumerate(state["servers"]):
-            values = {_series(name, labels): value for name, labels, value in found["values"]}
-            ways = {(unit, phase): way for unit, phase, way in found["ways"]}
+        for number, row in enumerate(state["servers"]):
+            values = {_series(name, labels): value for name, labels, value in row["values"]}
+            ways = {(unit, phase): way for unit, phase, way in row["ways"]}
             self._watched[number] = _Watched(
-                values, int(found["at_ns"]), bool(found["was_down"]), found["preset"], ways
+                values, int(row["at_ns"]), bool(row["was_down"]), row["preset"], ways
             )
 
     def state(self) -> dict[str, Any]:
@@ -132,14 +132,14 @@ class ServerCounts:
         if restarted:
             watched.ways.clear()
             self._report(server, "restarted its counters; what it did in the 5 s before is lost")
-        known = watched.at_ns and not restarted
+        goes_on = watched.at_ns and not restarted
         amounts = dict(_amounts(preset, watched, reading.samples))
         if watched.at_ns or self._began_within(watched, reading.samples):
             for (unit, phase), amount in amounts.items():
                 self._add((unit, phase), amount)
         else:
             self._report(server, "was running before: what it did until then is not counted")
-        if known:
+        if goes_on:
             span_s = (at_ns - watched.at_ns) / NS_PER_S
             self._add((SERVICE_KNOWN_S, None), span_s / len(self._servers))
             if amounts:  # time in which several servers worked is busy once
@@ -156,11 +156,11 @@ class ServerCounts:
         candidates = server.candidates()
         if watched.preset is None:
             watched.preset = next(
-                (name for name, one in candidates.items() if _has_any(one, samples)), None
+                (name for name, preset in candidates.items() if _has_any(preset, samples)), None
             )
-        found = {**candidates.get(watched.preset or "", {}), **server.metrics}
-        if _has_any(found, samples):
-            return found
+        counted = {**candidates.get(watched.preset or "", {}), **server.metrics}
+        if _has_any(counted, samples):
+            return counted
         if watched.at_ns == 0:
             which = f"the preset {server.preset}" if server.preset else "any preset"
             named = "--count-metric" if server.metrics and not server.preset else which

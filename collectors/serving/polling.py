@@ -64,12 +64,12 @@ class Poller:
 
     def take(self) -> list[Reading]:
         """Return what has been read since the last call."""
-        found = []
+        readings = []
         while True:
             try:
-                found.append(self._read.get_nowait())
+                readings.append(self._read.get_nowait())
             except Empty:
-                return sorted(found, key=lambda reading: reading.mono_ns)
+                return sorted(readings, key=lambda reading: reading.mono_ns)
 
     def last(self) -> list[Reading]:
         """Return that, and one more reading of each server that answers at once."""

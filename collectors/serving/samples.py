@@ -25,7 +25,7 @@ class Series(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
 
 
-def parse_samples(text: str, wanted: Container[str]) -> dict[Series, float]:
+def parse_samples(text: str, names: Container[str]) -> dict[Series, float]:
     """Return the values of the series with these names.
 
     Raises ValueError for a text without its last newline, which was cut off, and for a line of
@@ -34,10 +34,10 @@ def parse_samples(text: str, wanted: Container[str]) -> dict[Series, float]:
     """
     if text and not text.endswith("\n"):
         raise ValueError("the text ends within a line")
-    found: dict[Series, float] = {}
+    values: dict[Series, float] = {}
     for line in text.split("\n"):
         match = NAME.match(line)
-        if match is None or match[0] not in wanted:
+        if match is None or match[0] not in names:
             continue
         series, end = parse_series(line)
         value = _VALUE.fullmatch(line, end)
@@ -45,8 +45,8 @@ def parse_samples(text: str, wanted: Container[str]) -> dict[Series, float]:
         if value is None:
             raise ValueError(f"no sample: {line[:80]!r}")
         if math.isfinite(number) and number >= 0:
-            found[series] = number
-    return found
+            values[series] = number
+    return values
 
 
 def parse_series(line: str) -> tuple[Series, int]:

@@ -42,12 +42,12 @@ def servers(addresses: Sequence[str], metrics: Sequence[str]) -> list[Server]:
     own: Preset = dict(_own(text) for text in metrics)
     if len(own) < len(metrics):
         raise ValueError("--count-metric: a unit is given more than once; name one counter for it")
-    found = [_server(text, own) for text in addresses]
-    if own and not found:
+    polled = [_server(text, own) for text in addresses]
+    if own and not polled:
         raise ValueError("--count-metric: name the server too: --count-from http://HOST:PORT")
-    if len({server.url for server in found}) < len(found):
+    if len({server.url for server in polled}) < len(polled):
         raise ValueError("--count-from: the same server is given more than once")
-    return found
+    return polled
 
 
 def from_start(line: Any) -> list[Server]:
@@ -64,9 +64,9 @@ def _server(text: str, own: Preset) -> Server:
     if equals and after in PRESETS:
         url, preset = before, after
     elif equals and "?" not in before and "/" not in after and "@" not in after:
-        known = ", ".join(PRESETS)
+        presets = ", ".join(PRESETS)
         shown = plain_address(text)
-        raise ValueError(f"--count-from {shown!r}: {after!r} is no preset; they are {known}")
+        raise ValueError(f"--count-from {shown!r}: {after!r} is no preset; they are {presets}")
     try:
         parts = urlsplit(url)
         usable = bool(parts.hostname) and parts.port != 0
@@ -90,7 +90,7 @@ def _check_once(preset: str, own: Preset) -> None:
         unit, name = key[0], ways[0][0].name
         counted = {other: names([{other: way}]) for other, way in PRESETS[preset].items()}
         if any(
-            name in those for other, those in counted.items() if other != key and other[0] == unit
+            name in others for other, others in counted.items() if other != key and other[0] == unit
         ):
             raise ValueError(
                 f"--count-metric '{name}={unit}': the preset {preset} counts that already; "

@@ -51,8 +51,8 @@ def live_jobs(home: Path, config: Config, now: datetime) -> list[LiveJob]:
     for folder in spool.folders(home):
         if folder.is_live():
             folders[folder.job_id].append(folder)
-    found = [_live_job(job_id, parts, config, now) for job_id, parts in folders.items()]
-    return sorted((one for one in found if one), key=lambda one: one.duration_s)
+    jobs = [_live_job(job_id, parts, config, now) for job_id, parts in folders.items()]
+    return sorted((job for job in jobs if job), key=lambda job: job.duration_s)
 
 
 def _live_job(
@@ -95,9 +95,9 @@ def device_watts(job: MergedJob) -> dict[DeviceKey, float]:
 def _mean_watts(intervals: Sequence[IntervalRecord]) -> float | None:
     """Return the mean power over the newest intervals that are LEAST_S long together [W]."""
     energy_j = length_s = 0.0
-    for one in reversed(intervals):
-        energy_j += one.energy_j
-        length_s += (one.end - one.start).total_seconds()
+    for interval in reversed(intervals):
+        energy_j += interval.energy_j
+        length_s += (interval.end - interval.start).total_seconds()
         if length_s >= LEAST_S:
             break
     return energy_j / length_s if length_s else None
@@ -148,10 +148,10 @@ def _utilisation(job: MergedJob, newest: datetime) -> float | None:
     Of those that have one: an interval that began a moment ago has no sample yet.
     """
     newest_of = {
-        device.key: (device.record.device_class, one.utilisation_mean)
+        device.key: (device.record.device_class, interval.utilisation_mean)
         for device in job.devices
-        for one in device.intervals
-        if one.utilisation_mean is not None and newest - one.end <= RECENT
+        for interval in device.intervals
+        if interval.utilisation_mean is not None and newest - interval.end <= RECENT
     }
     return mean_utilisation(newest_of.values())
 
@@ -162,9 +162,9 @@ def mean_utilisation(used: Iterable[tuple[str, float | None]]) -> float | None:
     `used` are device classes and utilisations. A GPU at 98 % beside a processor at 4 % is in full
     use, and their mean would say nothing of either. None where none is known.
     """
-    known = [(name, share) for name, share in used if share is not None]
-    of_accelerators = [share for name, share in known if name in ACCELERATORS]
-    shares = of_accelerators or [share for _, share in known]
+    shares_by_class = [(name, share) for name, share in used if share is not None]
+    of_accelerators = [share for name, share in shares_by_class if name in ACCELERATORS]
+    shares = of_accelerators or [share for _, share in shares_by_class]
     return math.fsum(shares) / len(shares) if shares else None
 
 

@@ -40,8 +40,8 @@ def document_text(document: Mapping[str, Any]) -> str:
 
 
 def _figures(document: Mapping[str, Any]) -> list[tuple[str, QuantityDoc | None]]:
-    found = [(label, document.get(name)) for name, label in ROWS.items()]
-    return found + [(f"per {item['unit']}", item["g_per_unit"]) for item in document["sci"]]
+    rows = [(label, document.get(name)) for name, label in ROWS.items()]
+    return rows + [(f"per {item['unit']}", item["g_per_unit"]) for item in document["sci"]]
 
 
 def _head(document: Mapping[str, Any]) -> str:
@@ -54,8 +54,8 @@ def _foot(document: Mapping[str, Any]) -> str:
 
 def _chart(windows: list[Mapping[str, Any]]) -> str:
     """Return bars of the windows' energy; empty where none is known."""
-    known = [item for item in windows if item.get("energy_kwh")][:WINDOWS_MAX]
-    most = max((item["energy_kwh"]["value"] for item in known), default=0.0)
+    shown = [item for item in windows if item.get("energy_kwh")][:WINDOWS_MAX]
+    most = max((item["energy_kwh"]["value"] for item in shown), default=0.0)
     if most <= 0:
         return ""
     bars = "".join(
@@ -63,8 +63,12 @@ def _chart(windows: list[Mapping[str, Any]]) -> str:
         f"<td style='text-align:left'><div style='background:#2a7f62;height:0.8em;"
         f"width:{max(1, round(BAR_PX * item['energy_kwh']['value'] / most))}px'></div></td>"
         f"<td style='text-align:left'>{escape(formatting.text(item['energy_kwh']))}</td></tr>"
-        for item in known
+        for item in shown
     )
-    left = len(windows) - len(known)
-    more = f"<tr><td colspan=3>and {left} more without energy or room</td></tr>" if left else ""
+    left_out = len(windows) - len(shown)
+    more = (
+        f"<tr><td colspan=3>and {left_out} more without energy or room</td></tr>"
+        if left_out
+        else ""
+    )
     return f"<table>{bars}{more}</table>"

@@ -41,8 +41,8 @@ def loaded_frameworks(modules: Mapping[str, Any] | None = None) -> dict[str, Any
     used = {name: FRAMEWORKS[name] for name in versions}
     built_on = {module for _, modules_below in used.values() for module in modules_below}
     frameworks = [framework for name, (framework, _) in used.items() if name not in built_on]
-    found: dict[str, Any] = {"versions": versions} if versions else {}
-    return found | ({"framework": frameworks[0]} if len(frameworks) == 1 else {})
+    software: dict[str, Any] = {"versions": versions} if versions else {}
+    return software | ({"framework": frameworks[0]} if len(frameworks) == 1 else {})
 
 
 def _version(module: Any) -> str | None:

@@ -29,9 +29,9 @@ def package_environ() -> dict[str, str]:
     environ.pop("PYTHONINSPECT", None)  # it would keep the new process at a prompt
     folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if os.path.basename(folder) not in ("site-packages", "dist-packages"):
-        known = environ.get("PYTHONPATH", "")
-        if folder not in known.split(os.pathsep):
-            environ["PYTHONPATH"] = f"{known}{os.pathsep}{folder}" if known else folder
+        before = environ.get("PYTHONPATH", "")
+        if folder not in before.split(os.pathsep):
+            environ["PYTHONPATH"] = f"{before}{os.pathsep}{folder}" if before else folder
     return environ
 
 

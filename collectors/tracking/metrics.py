@@ -18,25 +18,25 @@ def flat(document: Mapping[str, Any]) -> dict[str, float]:
     of several with one name the last; `conforming` is 1 for a score that
     is an SCI, with or without listed deviations, else 0.
     """
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for name in FIGURES:
-        _add(found, name, document.get(name))
+        _add(figures, name, document.get(name))
     for item in document.get("sci") or ():
         unit = "".join(char if char in _SAFE else "_" for char in str(item["unit"]))
-        found[f"gramwatt/count_{unit}"] = float(item["count"])
-        _add(found, f"co2e_g_per_{unit}", item.get("g_per_unit"))
+        figures[f"gramwatt/count_{unit}"] = float(item["count"])
+        _add(figures, f"co2e_g_per_{unit}", item.get("g_per_unit"))
     for window in document.get("windows") or ():
         name = "".join(char if char in _SAFE or char == "/" else "_" for char in window["name"])
         for figure in ("energy_kwh", "total_g"):
-            _add(found, f"window/{name}/{figure}", window.get(figure))
+            _add(figures, f"window/{name}/{figure}", window.get(figure))
     if document.get("duration_s") is not None:
-        found["gramwatt/duration_s"] = float(document["duration_s"])
+        figures["gramwatt/duration_s"] = float(document["duration_s"])
     if document.get("conformance"):
-        found["gramwatt/conforming"] = float(document["conformance"] != "not-sci")
-    return found
+        figures["gramwatt/conforming"] = float(document["conformance"] != "not-sci")
+    return figures
 
 
-def _add(found: dict[str, float], name: str, figure: Mapping[str, float] | None) -> None:
+def _add(figures: dict[str, float], name: str, figure: Mapping[str, float] | None) -> None:
     if figure is not None:
         for end, suffix in (("value", ""), ("low", "_low"), ("high", "_high")):
-            found[f"gramwatt/{name}{suffix}"] = float(figure[end])
+            figures[f"gramwatt/{name}{suffix}"] = float(figure[end])

@@ -133,8 +133,8 @@ class Session:
         if client.role == WORKER and client.job_role == COMMAND:
             client.send_settings(args)
             return
-        given = {key: args[key] for key in JOB_SETTINGS if key in args}
-        unused = [f"{k}={v!r}" for k, v in given.items() if v != self._args.get(k)]
+        settings = {key: args[key] for key in JOB_SETTINGS if key in args}
+        unused = [f"{k}={v!r}" for k, v in settings.items() if v != self._args.get(k)]
         if unused:
             text = f"track({', '.join(unused)})"[:SETTINGS_LENGTH]
             text += f" joins job {self.id}, which runs already, and its settings are not used; "
@@ -337,11 +337,11 @@ def running_session() -> Session | None:
 
 def _running() -> list[Session]:
     """Return the running jobs of this process, the innermost first."""
-    found, session = list[Session](), _current
+    sessions, session = list[Session](), _current
     while session is not None:
-        found.append(session)
+        sessions.append(session)
         session = session.around
-    return found
+    return sessions
 
 
 def _remove(session: Session) -> None:

@@ -124,8 +124,8 @@ class Job:
             return "<gramwatt job: not measured>"
         if self._session.runs:
             return f"<gramwatt job {self.id}: running>"
-        known = flat(self._result or {})
-        shown = [f"{known[name]:.3g} {unit}" for name, unit in _SHOWN.items() if name in known]
+        figures = flat(self._result or {})
+        shown = [f"{figures[name]:.3g} {unit}" for name, unit in _SHOWN.items() if name in figures]
         text = ", ".join(shown) or "ended; .result has its figures"
         return f"<gramwatt job {self.id}: {text}>"
 
@@ -139,9 +139,9 @@ class Job:
             for unit, number in units.items():
                 self._count(number, unit)
         except Exception as error:
-            given = [] if amount is None else [_short(amount)]
-            given += [f"{_short(unit, str)}={_short(number)}" for unit, number in units.items()]
-            text = f"count({', '.join(given[:4])}) is ignored: {_short(error, str)}"
+            texts = [] if amount is None else [_short(amount)]
+            texts += [f"{_short(unit, str)}={_short(number)}" for unit, number in units.items()]
+            text = f"count({', '.join(texts[:4])}) is ignored: {_short(error, str)}"
             self._session.report_ignored(text)
 
     def window(self, name: str) -> Window:

@@ -29,15 +29,15 @@ def log_to_mlflow(
         from mlflow.tracking import MlflowClient
 
         client = MlflowClient()
-        found = run_id or _mlflow_run(client, job_id)
-        if found is None:
+        mlflow_run = run_id or _mlflow_run(client, job_id)
+        if mlflow_run is None:
             print_message(f"no run of MLflow belongs to {job_id}: name it by run_id")
             return
         now_ms = time.time_ns() // 1_000_000
         metrics = [Metric(name, value, now_ms, 0) for name, value in figures.items()]
         tags = [RunTag(key, value) for key, value in _identity(job_id, url).items()]
         for start in range(0, max(len(metrics), 1), BATCH):
-            client.log_batch(found, metrics=metrics[start : start + BATCH], tags=tags)
+            client.log_batch(mlflow_run, metrics=metrics[start : start + BATCH], tags=tags)
     except Exception as error:
         print_message(f"the figures of {job_id} did not reach MLflow: {error!r}"[:300])
 
@@ -65,11 +65,11 @@ def log_to_wandb(
     line on stderr.
     """
     try:
-        found = run if run is not None else getattr(sys.modules.get("wandb"), "run", None)
-        if found is None:
+        wandb_run = run if run is not None else getattr(sys.modules.get("wandb"), "run", None)
+        if wandb_run is None:
             print_message(f"no run of W&B is active for the figures of {job_id}")
             return
-        found.summary.update({**figures, **_identity(job_id, url)})
+        wandb_run.summary.update({**figures, **_identity(job_id, url)})
     except Exception as error:
         print_message(f"the figures of {job_id} did not reach W&B: {error!r}"[:300])
 
