@@ -18,7 +18,7 @@ from typing import Any
 from gramwatt.collectors.cli.exit_codes import UsageError
 from gramwatt.collectors.common.config import plain_address
 from gramwatt.collectors.common.files import why
-from gramwatt.collectors.serving.servers import SCHEMES, servers
+from gramwatt.collectors.serving.presets import SCHEMES, servers
 from gramwatt.collectors.tracking.messages import print_message
 from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.journal.records import AMOUNT_MOST, UNIT_PATTERN

@@ -161,7 +161,7 @@ def measure(
     try:
         if orphans := _orphans(name):
             names = ", ".join(orphans)[:200]
-            client.send_notice(f"processes-left: the command has left {names} {LEFT}")
+            client.send_notice("processes-left", f"the command has left {names} {LEFT}")
         for unit, amount in counts.read(failed=bool(outcome.exit_code)) if counts else ():
             client.count(amount, unit)
         closed = client.stop(outcome.state, outcome.exit_code, outcome.signal)
@@ -191,7 +191,7 @@ def _started(
         text += "of, and these settings are not used; to measure it by itself, end that job first"
         if client.role != WORKER:  # else the process that began the job prints it
             print_message(f"{text} [argument-ignored]")
-        client.send_notice(f"argument-ignored: {text}")
+        client.send_notice("argument-ignored", text)
     return client
 
 

@@ -187,7 +187,7 @@ def hold(folder: Path) -> None:
             text = f"Epilog has not said how it ended; no step for {EMPTY_MOST_S / 3600:g} h"
             print_message(f"slurm job {slurm_job}: {text}")
             if client is not None:
-                client.send_notice(f"end-unseen: {text}.")
+                client.send_notice("end-unseen", f"{text}.")
             break
         running.pop("extern", None)
         for step in running.keys() - steps.keys():

@@ -30,6 +30,28 @@ second, every 100 s. It guards against power cuts; a killed process loses nothin
 COPY_B = 1 << 20
 
 
+class _Sync:
+    """When one of the two files is synced; each time takes `factor` times as long as its data."""
+
+    def __init__(self, factor: float) -> None:
+        self.is_due_later = False
+        """Whether the last write is not synced yet."""
+        self._factor = factor
+        self._at = 0.0
+
+    def of(self, descriptor: int) -> bool:
+        """Sync a file; False where it is not yet time."""
+        started = time.monotonic()
+        self.is_due_later = started < self._at
+        if self.is_due_later:
+            return False
+        with contextlib.suppress(OSError):
+            os.fdatasync(descriptor)
+        took_s = self._factor * (time.monotonic() - started)
+        self._at = started + max(SYNC_EVERY_S, SYNC_SHARE * took_s) - 0.5
+        return True
+
+
 class Journal:
     """One writer's files in the spool folder of its job and node.
 
@@ -49,8 +71,8 @@ class Journal:
         self._left: list[bytes] = []
         """What the meter before had open when it was killed."""
         self._failing = ""
-        self._sync_at = [0.0, 0.0]
-        self._unsynced = [False, False]
+        self._lines_sync = _Sync(1.0)
+        self._open_sync = _Sync(2.0)  # the folder, in which its name is, takes as long again
 
     @property
     def failure(self) -> str:
@@ -84,7 +106,7 @@ class Journal:
         self.seq = seq
         self.pending.clear()
         self._left.clear()
-        self._sync(descriptor, 0)
+        self._lines_sync.of(descriptor)
         self._failing = ""
         return True
 
@@ -201,37 +223,22 @@ class Journal:
         try:
             if os.write(descriptor, data) != len(data):
                 raise OSError("the disk took a part of the open file only")
-            synced = self._sync(descriptor, 1)
+            synced = self._open_sync.of(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, target)
         if synced:
             files.sync_folder(self.folder)
 
-    def _sync(self, descriptor: int, which: int) -> bool:
-        """Sync one of the two files; False where it is not yet time."""
-        started = time.monotonic()
-        self._unsynced[which] = started < self._sync_at[which]
-        if self._unsynced[which]:
-            return False
-        with contextlib.suppress(OSError):
-            os.fdatasync(descriptor)
-        took_s = time.monotonic() - started
-        if which == 1:
-            took_s *= 2  # the folder, in which its name is, takes as long again
-        self._sync_at[which] = started + max(SYNC_EVERY_S, SYNC_SHARE * took_s) - 0.5
-        return True
-
     def _sync_rest(self) -> None:
         """Sync what an earlier write left unsynced, when it is time: this one wrote nothing."""
-        for which, suffix in enumerate((".jsonl", ".open")):
-            if not self._unsynced[which]:
+        for sync, suffix in ((self._lines_sync, ".jsonl"), (self._open_sync, ".open")):
+            if not sync.is_due_later:
                 continue
             with contextlib.suppress(OSError):
-                path = self.path.with_suffix(suffix)
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(self.path.with_suffix(suffix), os.O_RDONLY | os.O_CLOEXEC)
                 try:
-                    synced = self._sync(descriptor, which)
+                    synced = sync.of(descriptor)
                 finally:
                     os.close(descriptor)
                 if synced:

@@ -14,8 +14,8 @@ from gramwatt.collectors.host.codecarbon import PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.host.rapl import Counters, find_counters
 from gramwatt.collectors.host.share import Reader, read_processes
-from gramwatt.collectors.serving.polling import Poller, Polls
-from gramwatt.collectors.serving.servers import Server
+from gramwatt.collectors.serving.poll import Poller, Polls
+from gramwatt.collectors.serving.presets import Server
 
 
 @dataclass(slots=True)

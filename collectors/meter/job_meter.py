@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gramwatt import __version__
-from gramwatt.collectors.common import identity
+from gramwatt.collectors.common import files, identity
 from gramwatt.collectors.common.catalogs import place_problems
-from gramwatt.collectors.common.clock import NS_PER_S, Timeline
+from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.common.config import Config, resolve
 from gramwatt.collectors.common.files import first_notice_today
-from gramwatt.collectors.common.launches import REPORTER, scheduler_tags
+from gramwatt.collectors.common.launches import (
+    REPORTER,
+    declared_job,
+    launched_elsewhere,
+    scheduler_tags,
+)
 from gramwatt.collectors.devices.board import selecting_variables
 from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.devices.library import Crashes
@@ -36,17 +43,14 @@ from gramwatt.collectors.journal.spool import (
 from gramwatt.collectors.journal.writer import Journal
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.device_manager import DeviceManager
-from gramwatt.collectors.meter.log import Log
-from gramwatt.collectors.meter.notices import NOTICES_MAX, is_for_user, joined_notice
-from gramwatt.collectors.meter.self_usage import own_usage
 from gramwatt.collectors.meter.windows import WindowRecorder
-from gramwatt.collectors.serving.counting import ServerCounts
-from gramwatt.collectors.serving.servers import from_start
+from gramwatt.collectors.serving.count import ServerCounts
+from gramwatt.collectors.serving.presets import from_start
 from gramwatt.collectors.spool.score import Requests
 from gramwatt.collectors.tracking.client import COMMAND
 from gramwatt.collectors.tracking.counts import JobFolder
 from gramwatt.collectors.tracking.processes import Process, Processes
-from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.base.notices import CODES, FOR_USER
 from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.journal.records import (
     REPORTERS,
@@ -56,6 +60,10 @@ from gramwatt.sci.journal.records import (
     JobRecord,
 )
 
+NOTICES_MAX = 64
+LOG_MOST_B = 1_000_000
+B_PER_MAXRSS = 1024.0
+"""getrusage gives the largest resident set in KiB on Linux (getrusage(2))."""
 OPEN_EVERY_NS = 10 * NS_PER_S
 SETTLE_NS = NS_PER_S * 3 // 10
 """How long after a boundary its readings are complete [ns]: the search for a counter's update."""
@@ -90,8 +98,8 @@ class JobMeter:
         self.wants_lines = False
         self.devices: DeviceManager | None = None
         self.notices: list[str] = []
-        self.advice: list[str] = []
-        """Notices for the user now."""
+        self.advice: list[tuple[str, str]] = []
+        """Notices for the user now: code and sentence."""
         self.unwritten = ""
         """Why the journal of a closed job is not whole; empty where it is."""
         self.home, elsewhere = writable_home(config.home)
@@ -158,9 +166,8 @@ class JobMeter:
         self._put_job()
         for process, line in lines:
             self._guarded("a line of a process", self.handle, process, line)
-        joined = joined_notice(self.job_id, self.home, self.dependencies.environ)
-        if joined and not self._state:
-            self._advise(joined)
+        if not self._state:
+            self._report_joined()
         self._welcome(self._entered)
         self._save(settled=bool(self._state))
         self.save_soon()  # with the reading that spans the gap after the last meter
@@ -209,8 +216,7 @@ class JobMeter:
         if name == "window":
             self._window(process, message)
         elif name == "notice":
-            code, _, text = str(message.get("text", "")).partition(": ")
-            self.notify(code, text)
+            self.notify(str(message.get("code")), str(message.get("text")))
         elif name == "settings":
             self._declare(message)
             self._choose(process, message)
@@ -267,16 +273,25 @@ class JobMeter:
             self.notices.append(text)
             self.log.write(text)
             verbose = bool(self.first.get("verbose"))
-            if verbose or (is_for_user(text) and first_notice_today(self.home, text)):
-                self._advise(text)
+            if verbose or (code in FOR_USER and first_notice_today(self.home, text)):
+                self._advise(code, message)
 
     def say_closed(self, **more: Any) -> None:
         """Let whoever waits know that the job is closed."""
         self._say(closed=True, unwritten=self.unwritten, **more)
 
-    def _advise(self, text: str) -> None:
-        self.advice.append(text)
+    def _advise(self, code: str, message: str) -> None:
+        """Have the process that began the job print a notice."""
+        self.advice.append((code, message))
         self._say(notices=self.advice)
+
+    def _report_joined(self) -> None:
+        """Say that this node joins a job that was begun before."""
+        name, environ = self.job_id, self.dependencies.environ
+        if launched_elsewhere(name, environ):
+            self._advise("joined", f"joins job {name}, as its other nodes do")
+        elif declared_job(environ) and not first_notice_today(self.home, f"began {name}"):
+            self._advise("joined", f"joins job {name}, which GRAMWATT_JOB_ID names")
 
     def _say(self, **more: Any) -> None:
         with contextlib.suppress(OSError):
@@ -573,3 +588,52 @@ def writable_home(usual: Path) -> tuple[Path, str | None]:
     with contextlib.suppress(OSError):
         why = "is on a full disk" if free_b(usual) < LEAST_FREE_B else why
     return home, f"{usual} {why}; the job is journaled in {home}."
+
+
+class Log:
+    """The meter's own log, never the job's output: it starts over at 1 MB, and is silent where it
+    cannot be written.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+
+    def write(self, text: str) -> None:
+        """Append one line with the time and this process's id."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall_ns() / NS_PER_S))
+        line = f"{stamp} {os.getpid()} {text}\n"
+        try:
+            files.folder(self._path.parent)
+            mode = "w" if self._path.exists() and self._path.stat().st_size > LOG_MOST_B else "a"
+            with open(
+                self._path, mode, encoding="utf-8", errors="replace", opener=files.opener
+            ) as stream:
+                stream.write(line)
+        except OSError:  # a full or read-only disk has no place for a line
+            return
+
+
+def own_usage() -> tuple[float, float | None]:
+    """Return the processor time of this process and its ended children [s], and peak memory [B].
+
+    The memory is this process's peak and that of its largest child, which is codecarbon's process
+    where there is one: never less than both took at once.
+    """
+    times = os.times()
+    cpu_s = times.user + times.system + times.children_user + times.children_system
+    own_b = _own_peak_b()
+    child_b = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * B_PER_MAXRSS
+    return cpu_s, None if own_b is None else own_b + child_b
+
+
+def _own_peak_b() -> float | None:
+    # Not getrusage: its value for a process includes what its parent took, before the exec.
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
+            for line in stream:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024.0
+    except (OSError, ValueError):
+        return None
+    return None

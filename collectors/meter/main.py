@@ -23,8 +23,7 @@ from gramwatt.collectors.common.installation import has_service
 from gramwatt.collectors.host.codecarbon import starter
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.collectors.meter.log import Log
+from gramwatt.collectors.meter.job_meter import JobMeter, Log
 from gramwatt.collectors.spool.score import Ended, lines, preload_engine, report_location
 from gramwatt.collectors.tracking.client import COMMAND
 from gramwatt.collectors.tracking.counts import JobFolder, remove_left_over

@@ -25,7 +25,7 @@ from gramwatt.collectors.tracking.counts import (
 )
 from gramwatt.collectors.tracking.frameworks import loaded_frameworks
 from gramwatt.collectors.tracking.launch import spawn_meter
-from gramwatt.collectors.tracking.messages import print_message, print_notice, unwritten_text
+from gramwatt.collectors.tracking.messages import print_message, unwritten_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,9 +63,7 @@ _RANK = "LOCAL_RANK"
 _VISIBLE = ("_VISIBLE_", "SLURM_", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER", "TPU_", "HABANA_")
 _NOT_CLOSED = "the meter did not confirm the end; `gramwatt sync` closes and scores the job"
 _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramwatt doctor`"
-WINDOWS_LEFT_OUT = (
-    "windows-left-out: windows follow each other too fast; only some of them are measured."
-)
+WINDOWS_LEFT_OUT = "windows follow each other too fast; only some of them are measured."
 
 
 def switched_off() -> bool:
@@ -129,7 +127,6 @@ class Client:
         self.began = False
         """Whether this process is the first one of the job on this node."""
         self.ready = self.closed = False
-        self.notices: list[str] = []
         self.home: str | None = None
         """Where the job is journaled; None while that is not known."""
         self.unwritten = ""
@@ -216,9 +213,9 @@ class Client:
         """Say that the command that is measured begins now, and its process id."""
         self._send({"cmd": "begin", "pid": pid, "at_ns": clock_ns()})
 
-    def send_notice(self, text: str) -> None:
-        """Leave a "code: sentence" notice with the job, once."""
-        self._send_once({"cmd": "notice", "text": text})
+    def send_notice(self, code: str, text: str) -> None:
+        """Leave a notice with the job, once."""
+        self._send_once({"cmd": "notice", "code": code, "text": text[:512]})
 
     def send_settings(self, args: Mapping[str, Any]) -> None:
         """Send the settings of a `track` in a command, and what is loaded and visible here."""
@@ -237,7 +234,7 @@ class Client:
             line = {"cmd": "window", "name": name, "start_ns": start_ns, "end_ns": end_ns}
             self._send({**line, "counts": list(counts.items())})
         else:
-            self.send_notice(WINDOWS_LEFT_OUT)
+            self.send_notice("windows-left-out", WINDOWS_LEFT_OUT)
 
     def poll(self) -> None:
         """Read what the meter says, and start one where none is."""
@@ -409,11 +406,8 @@ class Client:
         self.unwritten = status.get("unwritten", self.unwritten)
         self.lines = status.get("lines", self.lines)
         self.see = status.get("see", self.see)
-        for notice in map(str, status.get("notices") or ()):
-            if notice not in self.notices:
-                self.notices.append(notice)
-                if self.began:  # one process of the job says it
-                    print_notice(notice)
+        for code, text in status.get("notices") or () if self.began else ():
+            print_message(f"{text} [{code}]")  # one process of the job says it
 
     def _wait(self, done: Callable[[], bool], deadline: float) -> bool:
         """Wait until `done()`, at most until `deadline` [s] (monotonic); start a meter if none."""

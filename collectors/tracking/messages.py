@@ -102,12 +102,6 @@ def wrap(text: str, columns: int) -> str:
     return "\n".join(lines).replace("\0", " ")
 
 
-def print_notice(notice: str) -> None:
-    """Report a notice "code: sentence" as "sentence [code]"."""
-    code, colon, sentence = notice.partition(": ")
-    print_message(f"{sentence} [{code}]" if colon and " " not in code else notice)
-
-
 def unwritten_text(job_id: str, why: str) -> str:
     """Return the message for a job whose journal the disk did not take to its end."""
     text = f"the disk does not take the journal ({why})"

@@ -143,11 +143,9 @@ class Session:
 
     def report_ignored(self, text: str) -> None:
         """Leave a notice on a wrong argument with the job, and print it where the job runs."""
-        if self.client.role == WORKER:  # the process that began the job prints it
-            self.client.send_notice(f"argument-ignored: {text}"[:512])
-            return
-        print_message(f"{text} [argument-ignored]")
-        self.client.send_notice(f"argument-ignored: {text}"[:512])
+        if self.client.role != WORKER:  # else the process that began the job prints it
+            print_message(f"{text} [argument-ignored]")
+        self.client.send_notice("argument-ignored", text)
 
     def leave(self, owner: bool, outcome: tuple[str, int | None, int | None]) -> bool:
         """Remove one entry; the owner's outcome is the job's. True when none is left."""

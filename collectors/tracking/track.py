@@ -161,7 +161,7 @@ class Job:
     def send_notice(self, code: str, text: str) -> None:
         """Leave a notice in the job's report; `code` is one of docs/notices.md."""
         if self._session is not None:
-            self._session.client.send_notice(f"{code}: {text}"[:512])
+            self._session.client.send_notice(code, text)
 
 
 def running_job() -> Job | None:
@@ -270,7 +270,7 @@ class Tracker:
         session, owner = open_session(options, self._strict, by_start=by_start, place=self._place)
         if session is not None:
             for text in self._ignored if owner else ():
-                session.client.send_notice(f"argument-ignored: {text}")
+                session.client.send_notice("argument-ignored", text)
         # A nested job counts its own unit by name: the meter knows the outer one's as declared.
         job = Job(session, None if owner else self._unit)
         self._entered.append((session, owner))

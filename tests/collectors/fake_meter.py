@@ -29,7 +29,7 @@ def main() -> None:
         note(cmd="meter")
         if mode == "mute":
             time.sleep(60)
-        folder.say({"ready": True, "notices": ["zone-unknown: No grid zone was given."]})
+        folder.say({"ready": True, "notices": [["zone-unknown", "No grid zone was given."]]})
         while True:
             for process in processes.enter():
                 note(cmd="start", **process.first)

@@ -18,8 +18,8 @@ from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.collectors.serving.polling import Poller, Polls
-from gramwatt.collectors.serving.servers import Server
+from gramwatt.collectors.serving.poll import Poller, Polls
+from gramwatt.collectors.serving.presets import Server
 from gramwatt.collectors.tracking.counts import CLOSED, JobFolder, Totals
 from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, decode

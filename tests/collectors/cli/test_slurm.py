@@ -91,8 +91,8 @@ def test_a_job_that_epilog_says_nothing_of_ends_after_its_last_step(
     class Client:
         send_settings = leave_window = lambda *_: None
 
-        def send_notice(self, text: str) -> None:
-            sent.append(text)
+        def send_notice(self, code: str, text: str) -> None:
+            sent.append(f"{code}: {text}")
 
     monkeypatch.setattr(slurm.Client, "find", lambda _pid: Client())
     monkeypatch.setenv("SLURM_JOB_ID", "5")

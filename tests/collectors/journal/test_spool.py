@@ -20,7 +20,7 @@ from gramwatt.collectors.common.identity import node_id
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.journal.spool import LOCK, SpoolFolder, acquire
-from gramwatt.collectors.meter.log import Log
+from gramwatt.collectors.meter.job_meter import Log
 from gramwatt.collectors.spool import send
 from gramwatt.collectors.spool.score import document_so_far, job_document
 from gramwatt.collectors.spool.send import score_behind, sync

@@ -132,7 +132,7 @@ def test_a_home_without_locks_is_reported_at_once_and_its_ended_jobs_are_closed(
     rig = Rig(tmp_path, gpu(name="GH200 480GB"))  # whose counter is the host's too
     rig.clients[os.getpid()] = 5
     meter = rig.start()
-    assert any("no file can be locked" in text for text in meter.advice)
+    assert any("no file can be locked" in text for _, text in meter.advice)
     rig.run(3, meter)
     monkeypatch.setattr(proc, "boot_id", lambda: rig.boot)
     monkeypatch.setattr(proc, "process_start_ns", lambda _pid: 5)

@@ -7,7 +7,7 @@ import sys
 
 CODE = """
 import subprocess, sys
-from gramwatt.collectors.meter.self_usage import own_usage
+from gramwatt.collectors.meter.job_meter import own_usage
 before = own_usage()
 hog = "data = bytearray(60_000_000)\\nend = sum(range(3_000_000))"
 subprocess.run([sys.executable, "-c", hog], check=True)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gramwatt.collectors.serving.presets import PRESETS, names
-from gramwatt.collectors.serving.samples import Series, parse_samples, parse_series
+from gramwatt.collectors.serving.poll import parse_samples
+from gramwatt.collectors.serving.presets import PRESETS, Series, names, parse_series
 
 DATA = Path(__file__).parents[2] / "data" / "serving"
 LABEL = st.text(max_size=12).filter(lambda text: "\r" not in text)

@@ -45,8 +45,8 @@ class FakeClient:
     def leave_window(self, name: str, start_ns: int, counts: dict[str | None, float]) -> None:
         self.told.append(("leave", name, start_ns, counts))
 
-    def send_notice(self, text: str) -> None:
-        self.told.append(("notice", text))
+    def send_notice(self, code: str, text: str) -> None:
+        self.told.append(("notice", f"{code}: {text}"))
 
     def stop(
         self,

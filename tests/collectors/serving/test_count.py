@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.serving.counting import ServerCounts
-from gramwatt.collectors.serving.polling import START_TIME, Reading
-from gramwatt.collectors.serving.presets import PRESETS, names
-from gramwatt.collectors.serving.samples import Series, parse_samples
-from gramwatt.collectors.serving.servers import servers
+from gramwatt.collectors.serving.count import ServerCounts
+from gramwatt.collectors.serving.poll import START_TIME, Reading, parse_samples
+from gramwatt.collectors.serving.presets import PRESETS, Series, names, servers
 
 DATA = Path(__file__).parents[2] / "data" / "serving"
 OWN = "http://h/m"

@@ -6,8 +6,7 @@ import pytest
 
 from gramwatt.collectors.cli.counts import RunCounts
 from gramwatt.collectors.cli.exit_codes import UsageError
-from gramwatt.collectors.serving.presets import Term
-from gramwatt.collectors.serving.servers import from_start, servers
+from gramwatt.collectors.serving.presets import Term, from_start, servers
 
 
 @pytest.mark.parametrize(

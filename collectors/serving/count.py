@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.serving.polling import START_TIME, Polls, Reading
-from gramwatt.collectors.serving.presets import Key, Preset, Way
-from gramwatt.collectors.serving.samples import Series
-from gramwatt.collectors.serving.servers import Server
+from gramwatt.collectors.serving.poll import START_TIME, Polls, Reading
+from gramwatt.collectors.serving.presets import Key, Preset, Series, Server, Way
 from gramwatt.sci.journal.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
 
 LEAST_STEP = 1e-9

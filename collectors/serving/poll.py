@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 import time
 from collections.abc import Container, Sequence
@@ -12,10 +14,10 @@ from typing import NamedTuple, Protocol
 from gramwatt.collectors.common.background import SWITCH_S, in_background
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.http import Unanswered, exchange, new_session
-from gramwatt.collectors.serving.presets import names
-from gramwatt.collectors.serving.samples import Series, parse_samples
-from gramwatt.collectors.serving.servers import Server
+from gramwatt.collectors.serving.presets import NAME, Series, Server, names, parse_series
 
+_VALUE = re.compile(r"[ \t]+([^ \t]+)([ \t]+-?[\d.]+(?:[eE][-+]?\d+)?)?[ \t]*( # \{.*)?")
+"""A value, its time (a float in OpenMetrics), and an exemplar of OpenMetrics."""
 EVERY_NS = 5 * NS_PER_S
 EARLY_NS = NS_PER_S // 4
 """A reading so long before each whole 5 s is of the hour and day that end there."""
@@ -98,7 +100,8 @@ def read(server: Server, number: int, limit_s: float) -> Reading:
     mono_ns = time.monotonic_ns()
     try:
         text = _text(server.url, limit_s)
-        return Reading(number, mono_ns, parse_samples(text, _wanted(server)))
+        counted = names([*server.candidates().values(), server.metrics])
+        return Reading(number, mono_ns, parse_samples(text, counted | {START_TIME}))
     except Unanswered as error:
         return Reading(
             number,
@@ -113,10 +116,6 @@ def read(server: Server, number: int, limit_s: float) -> Reading:
         return Reading(number, mono_ns, None, problem=repr(error)[:100])
 
 
-def _wanted(server: Server) -> Container[str]:
-    return names([*server.candidates().values(), server.metrics]) | {START_TIME}
-
-
 def _text(url: str, limit_s: float) -> str:
     """Return the text at an address, asked by no proxy; raises Unanswered and ValueError."""
     headers = {"Accept": "text/plain;version=0.0.4", "Connection": "close"}
@@ -127,3 +126,28 @@ def _text(url: str, limit_s: float) -> str:
     if answer.status != 200:
         raise ValueError(f"it answers HTTP {answer.status}")
     return answer.body.decode("utf-8")
+
+
+def parse_samples(text: str, names: Container[str]) -> dict[Series, float]:
+    """Return the values of the series with these names in a text of Prometheus' exposition format
+    (0.0.4), or in OpenMetrics; times and exemplars are not used.
+
+    Raises ValueError for a text without its last newline, which was cut off, and for a line of
+    these that cannot be read. A value that is NaN, infinite or below zero is no count: such series
+    are left out.
+    """
+    if text and not text.endswith("\n"):
+        raise ValueError("the text ends within a line")
+    values: dict[Series, float] = {}
+    for line in text.split("\n"):
+        match = NAME.match(line)
+        if match is None or match[0] not in names:
+            continue
+        series, end = parse_series(line)
+        value = _VALUE.fullmatch(line, end)
+        number = float(value[1]) if value else math.nan
+        if value is None:
+            raise ValueError(f"no sample: {line[:80]!r}")
+        if math.isfinite(number) and number >= 0:
+            values[series] = number
+    return values

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.serving import polling
-from gramwatt.collectors.serving.polling import Poller, read
-from gramwatt.collectors.serving.samples import Series
-from gramwatt.collectors.serving.servers import Server, servers
+from gramwatt.collectors.serving.poll import Poller, read
+from gramwatt.collectors.serving.presets import Series, Server, servers
 
 GOOD = b'n_total{a="1"} 5\nother 3\n'
 
