@@ -11,38 +11,9 @@ from binascii import crc32
 
 from gramwatt.collectors.common.proc import boot_id, pid_namespace, system_text
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 ID_LENGTH = 128
 """Longest identifier a journal record may carry (gramwatt.sci.journal.records.ID_PATTERN)."""
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")
-_RANK_NAMES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK")
-_SLURM = {
-    "slurm_cluster": "SLURM_CLUSTER_NAME",
-    "slurm_job_id": "SLURM_JOB_ID",
-    "slurm_array_job_id": "SLURM_ARRAY_JOB_ID",
-    "slurm_array_task_id": "SLURM_ARRAY_TASK_ID",
-    "slurm_step_id": "SLURM_STEP_ID",
-    "slurm_restart": "SLURM_RESTART_COUNT",
-    "slurm_sluid": "SLURM_JOB_SLUID",
-    "slurm_partition": "SLURM_JOB_PARTITION",
-    "slurm_nodes": "SLURM_JOB_NUM_NODES",
-    "slurm_node": "SLURM_NODEID",
-}
-_KUBERNETES = {
-    "kubernetes_namespace": "POD_NAMESPACE",
-    "kubernetes_pod": "POD_NAME",
-    "kubernetes_pod_uid": "POD_UID",
-    "kubernetes_completion_index": "JOB_COMPLETION_INDEX",
-}
-_TORCHRUN = {
-    "torchrun_run_id": "TORCHELASTIC_RUN_ID",
-    "torchrun_restart": "TORCHELASTIC_RESTART_COUNT",
-    "world_size": "WORLD_SIZE",
-    "local_rank": "LOCAL_RANK",
-}
 
 
 def new_job_id() -> str:
@@ -58,43 +29,6 @@ def safe_id(text: str) -> str:
     if clean == text and len(clean) <= ID_LENGTH:
         return clean
     return f"{clean[: ID_LENGTH - 9]}-{crc32(text.encode('utf-8', 'surrogateescape')):08x}"
-
-
-def rank(env: Mapping[str, str]) -> int | None:
-    """Return this process's rank in the whole job, None when nothing says so."""
-    numbers = (_whole(env.get(name)) for name in _RANK_NAMES)
-    return next((value for value in numbers if value >= 0), None)
-
-
-def scheduler_ids(env: Mapping[str, str]) -> dict[str, str]:
-    """Return what Slurm, Kubernetes and torchrun call this job, as texts for the journal.
-
-    Node names are left out: host names are stored only when the user allows it.
-    """
-    names: dict[str, str] = {}
-    if env.get("SLURM_JOB_ID"):
-        names.update(_SLURM)
-    if env.get("KUBERNETES_SERVICE_HOST") or env.get("POD_UID"):
-        names.update(_KUBERNETES)
-    if env.get("TORCHELASTIC_RUN_ID") or env.get("WORLD_SIZE"):
-        names.update(_TORCHRUN)
-    ids = {key: env[name][:512] for key, name in names.items() if env.get(name)}
-    if pod := pod_uid(env):
-        ids["kubernetes_pod_uid"] = pod
-    return ids
-
-
-def pod_uid(environ: Mapping[str, str], mounts: str = "/proc/self/mountinfo") -> str:
-    """Return the UID of the Kubernetes pod that this process is in; empty where there is none.
-
-    `POD_UID` where the pod's template sets it, else the folder of the kubelet from which
-    `/etc/hosts` is mounted (proc(5), mountinfo).
-    """
-    if environ.get("POD_UID") or not environ.get("KUBERNETES_SERVICE_HOST"):
-        return environ.get("POD_UID", "")[:512]
-    mounted = (line.split()[3:5] for line in system_text(mounts).splitlines())
-    roots = [fields[0] for fields in mounted if fields[1:] == ["/etc/hosts"]]
-    return next((r.split("/")[-2] for r in roots if r.endswith("/etc-hosts") and "/pods/" in r), "")
 
 
 def node_id(allow_host_names: bool = False) -> str:
@@ -160,7 +94,3 @@ def host_name() -> str:
         return os.uname().nodename
     except (AttributeError, OSError):
         return ""
-
-
-def _whole(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() else -1

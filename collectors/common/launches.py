@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gramwatt.collectors.common.identity import hashed, new_job_id, pod_uid, safe_id
+from gramwatt.collectors.common.identity import hashed, new_job_id, safe_id
 from gramwatt.collectors.common.proc import (
     began_of,
     boot_id,
@@ -89,25 +89,6 @@ def within(name: str) -> str:
     return name if named and safe_id(named) == name else f"{name} {_mark(os.getpid())}"
 
 
-def scheduler_tags(env: Mapping[str, str], allow_names: bool = False) -> dict[str, str]:
-    """Return the tags by which jobs of one allocation, torchrun run or pod are found and summed.
-
-    None of a job that is measured from outside: an array's task is known to itself only.
-    """
-    if env.get(REPORTER):
-        return {}
-    from gramwatt.collectors.common.orchestrators import run_tags  # the meter alone asks
-
-    tags = run_tags(env, allow_names=allow_names)
-    if env.get("SLURM_JOB_ID"):
-        tags["slurm"] = _slurm_job(env)
-    if env.get("TORCHELASTIC_RUN_ID", "none") not in ("", "none"):
-        tags["torchrun"] = env["TORCHELASTIC_RUN_ID"]
-    if pod := pod_uid(env):
-        tags["pod"] = pod
-    return tags
-
-
 def _has_ended(env: Mapping[str, str]) -> bool:
     """Say whether the `run` or `track` that handed the id down is a process that is gone."""
     name, _, mark = env.get(WITHIN, "").partition(" ")
@@ -141,7 +122,7 @@ def _launch(env: Mapping[str, str]) -> tuple[str, str] | None:
             return "mpi", space
         return _launched("mpi", "OMPI_COMM_WORLD_RANK")
     if step:
-        return f"slurm-{_slurm_job(env)}.{step}", f"{env.get('SLURM_CLUSTER_NAME')} {slurm} {step}"
+        return f"slurm-{slurm_job(env)}.{step}", f"{env.get('SLURM_CLUSTER_NAME')} {slurm} {step}"
     if env.get("LOCAL_RANK") and max(_whole(env.get(n)) for n in _SIZES) > 1:
         return _launched("ranks", "LOCAL_RANK")
     if env.get("PMI_RANK") and _whole(env.get("PMI_SIZE")) > 1:
@@ -165,7 +146,7 @@ def _step(env: Mapping[str, str]) -> str:
     return "" if (tasks or env.get("SLURM_NTASKS")) == "1" else step
 
 
-def _slurm_job(env: Mapping[str, str]) -> str:
+def slurm_job(env: Mapping[str, str]) -> str:
     """Return a Slurm job as `squeue` lists it: 4242, or 4242_7 for a task of an array."""
     if env.get("SLURM_ARRAY_JOB_ID") and env.get("SLURM_ARRAY_TASK_ID"):
         return f"{env['SLURM_ARRAY_JOB_ID']}_{env['SLURM_ARRAY_TASK_ID']}"

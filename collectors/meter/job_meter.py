@@ -24,8 +24,8 @@ from gramwatt.collectors.common.launches import (
     REPORTER,
     declared_job,
     launched_elsewhere,
-    scheduler_tags,
 )
+from gramwatt.collectors.common.orchestrators import rank, scheduler_ids, scheduler_tags
 from gramwatt.collectors.devices.board import selecting_variables
 from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.devices.library import Crashes
@@ -477,10 +477,10 @@ class JobMeter:
             pue=config.pue,
             model_id=config.model_id,
             framework=framework,
-            rank=identity.rank(environ),
+            rank=rank(environ),
             tags={**scheduler_tags(environ, config.allow_host_names), **config.tags},
             versions=versions,
-            scheduler=identity.scheduler_ids(environ),
+            scheduler=scheduler_ids(environ),
         )
 
     def _at(self, boot_ns: int | None) -> int:

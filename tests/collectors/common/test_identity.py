@@ -6,14 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.common.identity import (
-    new_job_id,
-    node_id,
-    pod_uid,
-    rank,
-    safe_id,
-    scheduler_ids,
-)
+from gramwatt.collectors.common.identity import new_job_id, node_id, safe_id
+from gramwatt.collectors.common.orchestrators import pod_uid, rank, scheduler_ids
 from gramwatt.sci.journal.records import ID_PATTERN
 
 

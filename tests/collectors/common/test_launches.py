@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.common.launches import job_id, scheduler_tags
+from gramwatt.collectors.common.launches import job_id
+from gramwatt.collectors.common.orchestrators import scheduler_tags
 from gramwatt.sci.journal.records import ID_PATTERN
 
 PRINT = """

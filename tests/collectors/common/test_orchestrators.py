@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gramwatt.collectors.common.config import resolve
-from gramwatt.collectors.common.launches import job_id, scheduler_tags
-from gramwatt.collectors.common.orchestrators import run_name, run_tags
+from gramwatt.collectors.common.launches import job_id
+from gramwatt.collectors.common.orchestrators import run_name, run_tags, scheduler_tags
 
 AIRFLOW = {
     "AIRFLOW_CTX_DAG_ID": "nightly",
