@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from os.path import basename
 from pathlib import Path
 from typing import Annotated, Any
@@ -156,66 +157,79 @@ def start(
         "metrics": metrics,
         "tags": tag or None,
     }
-    timing = {
-        "when_greenest": when_greenest,
-        "deadline": deadline,
-        "expected_hours": expected_hours,
-    }
-    count_texts = (count, count_from, count_metric) if count or count_from or count_metric else None
-    flags = (strict, json_summary, verbose, budget, timing, context.obj)
-    sys.exit(run_command(context.args, args, *flags, count_texts))
+    waits = (when_greenest, deadline, expected_hours)
+    counts = (count, count_from, count_metric) if count or count_from or count_metric else None
+    options = RunOptions(strict, json_summary, verbose, budget, waits, counts)
+    sys.exit(run_command(context.args, args, options, context.obj))
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the options ask for beside the job's settings.
+
+    `waits` has those that have the command wait, as `WaitOptions.of` takes them; they and `budget`
+    ask the server, or the store. `counts` are the texts of `--count`, `--count-from` and
+    `--count-metric`.
+    """
+
+    strict: bool = False
+    json_summary: Path | None = None
+    verbose: bool = False
+    budget: bool = False
+    waits: tuple[bool, str | None, float | None] = (False, None, None)
+    counts: tuple[list[str] | None, ...] | None = None
 
 
 def run_command(
     command: list[str],
     args: dict[str, Any],
-    strict: bool,
-    json_summary: Path | None,
-    verbose: bool = False,
-    budget: bool = False,
-    timing: Mapping[str, Any] | None = None,
+    options: RunOptions,
     store: OpenStore = lambda: None,
-    counts: tuple[list[str] | None, ...] | None = None,
 ) -> int:
     """Check the arguments, measure the command, print its line; return the exit code.
 
-    `timing` has the options that have it wait, as `WaitOptions.of` takes them; they and
-    `budget` ask the server, or `store`. `counts` are the texts of `--count`, `--count-from` and
-    `--count-metric`.
+    `args` are the job's settings that were given; `store` opens the store of this machine.
     """
     if text := refused():
-        return _unmeasured(command, strict, text)
+        return _unmeasured(command, options.strict, text)
     from gramwatt.collectors.cli import measure
     from gramwatt.collectors.cli.wait import Questions
 
     settings = {key: value for key, value in args.items() if value is not None}
     name = job_id(" ".join(["run", *map(basename, command[:2])]))[0]
     try:
-        config = _checked(command, args, strict, json_summary)
+        config = _checked(command, args, options.strict, options.json_summary)
         counted = None
-        if counts:
+        if options.counts:
             from gramwatt.collectors.cli.counts import RunCounts
 
-            counted = RunCounts(*counts)
+            counted = RunCounts(*options.counts)
         questions = Questions(config, store)
         settings["default_name"] = command_name(command)
         service = {SERVING: counted.serving} if counted and counted.serving else {}
         settings |= _kind_of_a_service(config) if service else {}
-        if budget and not switched_off() and not _budget_allows(questions, strict=strict):
+        asks_budget = options.budget and not switched_off()
+        if asks_budget and not _budget_allows(questions, strict=options.strict):
             return FAILED
-        tags = _wait(questions, command, name, timing or {})
+        tags = _wait(questions, command, name, options.waits)
         if "tags" in settings or service or tags:
             settings["tags"] = {**service, **config.tags, **tags}
         more = wandb_environment(config.metrics, os.environ)
         done = measure.measure(
-            command, settings, strict, name, verbose=verbose, counts=counted, more=more
+            command,
+            settings,
+            options.strict,
+            name,
+            verbose=options.verbose,
+            counts=counted,
+            more=more,
         )
     except NotStarted as stopped:
         print_message(str(stopped))
         return stopped.exit_code
     if done.measured:
         try:
-            _report_end(done, config, json_summary, verbose, store)
+            _report_end(done, config, options.json_summary, options.verbose, store)
         except Exception as error:
             see = f"gramwatt job {done.job_id}"
             print_message(f"the figures could not be made ({error!r}); see `{see}`")
@@ -281,15 +295,15 @@ def wandb_environment(metrics: Metrics | None, environ: Mapping[str, str]) -> di
 
 
 def _wait(
-    questions: Questions, command: list[str], job: str, timing: Mapping[str, Any]
+    questions: Questions, command: list[str], job: str, waits: tuple[bool, str | None, float | None]
 ) -> dict[str, str]:
     """Wait as the options say; return tags that record it. Raises NotStarted."""
-    if all(value is None or value is False for value in timing.values()):
+    if waits == (False, None, None):
         return {}
     from gramwatt.collectors.cli.measure import starts_nothing
     from gramwatt.collectors.cli.wait import WaitOptions, wait_for_greenest
 
-    options = WaitOptions.of(**timing)
+    options = WaitOptions.of(*waits)
     if options is None or starts_nothing(command):
         return {}
     name = questions.config.name or command_name(command)

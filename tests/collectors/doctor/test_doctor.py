@@ -448,9 +448,9 @@ def test_a_job_on_windows_runs_unmeasured_and_is_told_once(
     monkeypatch.setattr(run, "refused", lambda: "not on this system")
     monkeypatch.setattr(session, "refused", lambda: "not on this system either")
     command = [sys.executable, "-c", "print('done'); raise SystemExit(3)"]
-    assert run.run_command(command, {}, strict=False, json_summary=None) == 3
-    assert run.run_command(command, {}, strict=True, json_summary=None) == 1
-    assert run.run_command(["no-such-command-here"], {}, False, None) == 127
+    assert run.run_command(command, {}, run.RunOptions()) == 3
+    assert run.run_command(command, {}, run.RunOptions(strict=True)) == 1
+    assert run.run_command(["no-such-command-here"], {}, run.RunOptions()) == 127
     assert session.open_session({}) == (None, False)
     seen = capfd.readouterr()
     assert seen.out == "done\n"
