@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.serving import polling
+from gramwatt.collectors.serving import poll
 from gramwatt.collectors.serving.poll import Poller, read
 from gramwatt.collectors.serving.presets import Series, Server, servers
 
@@ -117,7 +117,7 @@ def pour(handler: BaseHTTPRequestHandler) -> None:
 def test_an_answer_without_end_costs_neither_time_nor_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(polling, "LARGEST_B", 2**20)
+    monkeypatch.setattr(poll, "LARGEST_B", 2**20)
     for act, words in ((drip, "in time"), (pour, "larger than 1 MiB")):
         with answering(act) as server:
             began = time.monotonic()
@@ -129,8 +129,8 @@ def test_an_answer_without_end_costs_neither_time_nor_memory(
 def test_readings_come_before_each_whole_period_and_once_more_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(polling, "EVERY_NS", 400_000_000)
-    monkeypatch.setattr(polling, "EARLY_NS", 50_000_000)
+    monkeypatch.setattr(poll, "EVERY_NS", 400_000_000)
+    monkeypatch.setattr(poll, "EARLY_NS", 50_000_000)
     with answering(lambda handler: send(handler, GOOD)) as server:
         poller = Poller([server])
         time.sleep(1.3)
@@ -150,4 +150,4 @@ def test_a_server_that_hangs_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatc
         began = time.monotonic()
         assert poller.take() == []
         poller.last()
-        assert time.monotonic() - began < polling.LAST_LIMIT_S + 0.5
+        assert time.monotonic() - began < poll.LAST_LIMIT_S + 0.5
