@@ -137,6 +137,8 @@ class Client:
         """Where the report is: a command, or an address of the server once the job is closed."""
         self.servers: Mapping[str, Sequence[str]] = {}
         """Servers whose counters the meter reads: `addresses` and `metrics`, as `run` was given."""
+        self._comes_up = False
+        """Whether a meter runs, which may wait for its first reading still."""
         self._verbose = verbose
         self._folder = JobFolder(folder) if folder else None
         self._totals: Totals | None = None
@@ -258,15 +260,15 @@ class Client:
     ) -> bool:
         """End this process's part, and wait where it is the last one of the job on this node.
 
-        At most CLOSE_TIMEOUT_S for the final reading to be journaled; with `lines` also for those
-        about the job, up to LINES_TIMEOUT_S after the call, or LONG_LINES_TIMEOUT_S. False where
-        the end was not confirmed.
+        At most CLOSE_TIMEOUT_S for the final reading to be journaled, and READY_TIMEOUT_S from its
+        begin on for the first one; with `lines` also for those about the job, up to LINES_TIMEOUT_S
+        after the call, or LONG_LINES_TIMEOUT_S. False where the end was not confirmed.
         """
         folder = self._folder
         if self._over or folder is None or self.role == WORKER or not self._ours():
             return self.closed
         now_ns, now = clock_ns(), time.monotonic()
-        is_long = now_ns - self._start_mark["at_ns"] > LONG_NS
+        lasted_ns = now_ns - self._start_mark["at_ns"]
         line: dict[str, Any] = {"cmd": "stop", "state": state, "at_ns": now_ns}
         line |= {"exit_code": exit_code, "signal": signal}
         line |= {"software": loaded_frameworks()} if self.role == TRACK else {}
@@ -275,8 +277,12 @@ class Client:
         self._over = True
         if _others_run(folder):
             return True
-        if self._wait(lambda: self.closed, now + CLOSE_TIMEOUT_S):
-            limit_s = LONG_LINES_TIMEOUT_S if is_long else LINES_TIMEOUT_S
+        self._wait(lambda: self.closed, now + CLOSE_TIMEOUT_S)
+        if self._comes_up and not self.ready:  # a driver is waited for
+            self._wait(lambda: self.closed, now - lasted_ns / 1e9 + READY_TIMEOUT_S)
+            now = time.monotonic()
+        if self.closed:
+            limit_s = LONG_LINES_TIMEOUT_S if lasted_ns > LONG_NS else LINES_TIMEOUT_S
             if lines:
                 self._wait(lambda: self.lines is not None, now + limit_s)
             if not folder.take(PRINTED):  # another process that ended at the same moment has
@@ -400,6 +406,7 @@ class Client:
         status = folder.status()
         if not status and self._over and folder.closed:  # another process has read it and gone
             status = {"closed": True, "lines": []}
+        self._comes_up = self._comes_up or "pid" in status
         self.ready = self.ready or bool(status.get("ready"))
         self.closed = self.closed or bool(status.get("closed"))
         self.home = status.get("home", self.home)

@@ -24,7 +24,7 @@ from gramwatt.sci.journal.records import (
     JobRecord,
     decode,
 )
-from tests.collectors.doubles.processes import with_gpus
+from tests.collectors.doubles.processes import STANDIN, with_gpus
 from tests.patient import PATIENT
 
 POWER_W = 300.0
@@ -197,6 +197,27 @@ def test_a_block_that_ends_before_its_meter_reads_has_the_energy_of_its_own_time
     duration_s = (ended - began).total_seconds()
     energy_j = sum(r.energy_j for r in gpu_intervals(found))
     assert energy_j == pytest.approx(POWER_W * duration_s, rel=1e-4)
+
+
+@pytest.mark.parametrize("lasts_s", [0.2, 4.0])
+def test_a_driver_that_takes_seconds_to_open_costs_no_energy(
+    environ: dict[str, str], tmp_path: Path, lasts_s: float
+) -> None:
+    """Also of a job that has ended before; NVML opens so without persistence mode."""
+    slow = f"exec(open({str(STANDIN / 'pynvml.py')!r}).read())\nimport time\nopened = nvmlInit\n"
+    slow += "def nvmlInit():\n    time.sleep(3)\n    opened()\n"
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "driver" / "pynvml.py").write_text(slow)
+    path = f"{tmp_path / 'driver'}{os.pathsep}{environ['PYTHONPATH']}"
+    body = f"with track():\n    time.sleep({lasts_s})\nassert job._session.client.closed\n"
+    body = body.replace("track()", "track() as job")
+    assert start_script({**environ, "PYTHONPATH": path}, body, tmp_path).wait(60) == 0
+    found = records(environ)
+    (began,) = {r.started_at for r in found if isinstance(r, JobRecord)}
+    (ended,) = {r.ended_at for r in found if isinstance(r, EndRecord)}
+    duration_s = (ended - began).total_seconds()
+    energy_j = sum(r.energy_j for r in gpu_intervals(found) if not r.writer.endswith("-open"))
+    assert energy_j == pytest.approx(POWER_W * duration_s, abs=EDGES_J)
 
 
 def test_a_home_that_cannot_be_made_is_replaced(environ: dict[str, str], tmp_path: Path) -> None:
