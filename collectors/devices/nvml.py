@@ -377,7 +377,7 @@ def _memory(held_b: int | None) -> int | None:
 
 
 VARIABLE = "GRAMWATT_NVML"
-NVIDIA, ORDER = "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
+NVIDIA = "NVIDIA_VISIBLE_DEVICES"
 DECIDING = (
     visibility.CUDA,
     visibility.STEP,
@@ -410,7 +410,7 @@ class Nvml(DevicePort):
     vendor = title = "NVIDIA GPU"
     library = "NVML"
     device_class = "gpu"
-    variables = (*DECIDING, ORDER, visibility.SLURM_JOB_ID)
+    variables = (*DECIDING, visibility.ORDER, visibility.SLURM_JOB_ID)
 
     @classmethod
     def present(cls, place: Place) -> bool:
@@ -615,12 +615,12 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
     result = visibility.by_runtime(name, environ, boards, once=True)
     mixed = len({board.name for board in boards} - {Nvml.title}) > 1
     by_index = any(entry.isdecimal() for entry in visibility.split(environ[name]))
-    sure = environ.get(ORDER) == "PCI_BUS_ID" or len(result.billed) == len(boards)
+    sure = environ.get(visibility.ORDER) == "PCI_BUS_ID" or len(result.billed) == len(boards)
     if not (mixed and by_index) or sure:
         return result
     text = (
         f"{name} counts different models in CUDA's own order; they are taken in PCI order. "
-        f"Set {ORDER}=PCI_BUS_ID to be sure."
+        f"Set {visibility.ORDER}=PCI_BUS_ID to be sure."
     )
     return result._replace(remarks=(*result.remarks, text))
 

@@ -13,6 +13,8 @@ from gramwatt.collectors.devices.board import Billed, Board, MigSlice, Visible, 
 
 CUDA, ORDINAL = "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"
 """Read by NVIDIA's runtime and by AMD's."""
+ORDER = "CUDA_DEVICE_ORDER"
+"""Says how CUDA numbers devices, and names none."""
 STEP, SLURM_JOB, SLURM_JOB_ID = "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_JOB_ID"
 SCHEDULER = (STEP, SLURM_JOB, SLURM_JOB_ID)
 """Slurm's variables, for every vendor."""

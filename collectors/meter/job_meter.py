@@ -10,9 +10,9 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gramwatt import __version__
 from gramwatt.collectors.common import files, identity
@@ -29,6 +29,7 @@ from gramwatt.collectors.common.orchestrators import rank, scheduler_ids, schedu
 from gramwatt.collectors.devices.board import selecting_variables
 from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.devices.library import Crashes
+from gramwatt.collectors.devices.visibility import ORDER
 from gramwatt.collectors.journal.counts import CountedSoFar
 from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.spool import (
@@ -77,6 +78,35 @@ _SAME_NAME = (
 )
 
 
+class _Start(NamedTuple):
+    """What a meter begins with: its names, and what an earlier one of the job has left.
+
+    `writer` is the name of its lines, `counter` that of the job's cumulative counts on this node.
+    `state` is the earlier one's, to go on from, empty where there is none; `after_death`: there was
+    an earlier one; `replaces` is its name, where its journal was delivered while no meter lived.
+    """
+
+    writer: str
+    counter: str
+    state: dict[str, Any]
+    after_death: bool
+    replaces: str | None
+
+    @classmethod
+    def of(cls, status: Mapping[str, Any], spooled: Path, boot: str) -> _Start:
+        """Return it by what the earlier meter has said in memory, and left in its spool folder."""
+        counter = str(status.get("counter") or os.urandom(6).hex())
+        before = str(status.get("writer") or "")
+        if not before:
+            return cls(counter, counter, {}, after_death=False, replaces=None)
+        if not (spooled / f"{before}.jsonl").exists():
+            return cls(os.urandom(6).hex(), counter, {}, after_death=True, replaces=before)
+        state = SpoolFolder(spooled).state(before) or {}
+        if state.get("boot") != boot:
+            state = {}
+        return cls(before, counter, state, after_death=True, replaces=None)
+
+
 class JobMeter:
     """The meter of a job: `start` once, then `look` and `tick`, until it is `closed`.
 
@@ -105,33 +135,22 @@ class JobMeter:
         self.home, elsewhere = writable_home(config.home)
         spooled = spool_root(self.home) / self.job_id / self.node
         self.log = Log(spooled / "meter.log", dependencies.clock)
-        status = memory.status()
-        self._counter = str(status.get("counter") or os.urandom(6).hex())
-        """What the cumulative counts of the job on this node are known by."""
-        before = str(status.get("writer") or "")
-        self._follows = bool(before)
-        """Whether a meter of the job has died."""
-        is_left = before and (spooled / f"{before}.jsonl").exists()
-        writer = before if is_left else os.urandom(6).hex() if before else self._counter
-        self._replaces = before if before and not is_left else None
-        """The writer whose journal was delivered while no meter lived."""
-        base = {"job_id": self.job_id, "node": self.node, "writer": writer}
-        self._state = (SpoolFolder(spooled).state(writer) or {}) if is_left else {}
-        if self._state.get("boot") != dependencies.boot:
-            self._state = {}
+        begin = self._start = _Start.of(memory.status(), spooled, dependencies.boot)
+        self._state = begin.state
+        base = {"job_id": self.job_id, "node": self.node, "writer": begin.writer}
         self.timeline = self._timeline(spooled)
         self.job_start_ns = int(self._state.get("begin_ns") or 0)
         """When the job began on this node [ns]; 0 while a command waits for the first reading."""
         if self.role != COMMAND:
             self.job_start_ns = self.job_start_ns or self.timeline.start_ns
-        self._say(writer=writer, counter=self._counter, pid=os.getpid())
+        self._say(writer=begin.writer, counter=begin.counter, pid=os.getpid())
         self.journal = Journal(spooled, base, self.log.write)
         self._requests = Requests(spooled)
         started_ns = self.timeline.start_ns
         self.counts = CountedSoFar(config.units, self.notify, started_ns)
         self.server_counts = ServerCounts(from_start(None), self.notify, started_ns)
         self._of_servers = CountedSoFar(config.units, self.notify, started_ns)
-        self.windows = WindowRecorder(config.units, self._counter, self.journal.put, self.notify)
+        self.windows = WindowRecorder(config.units, begin.counter, self.journal.put, self.notify)
         self._began_ns = dependencies.process_start_ns(os.getpid())
         self._declared: list[dict[str, Any]] = [first.get("args") or {}]
         self._adopted = {self._visible(first)}
@@ -332,7 +351,7 @@ class JobMeter:
             self.journal.put,
             self.notify,
             self.journal.folder,
-            Crashes(Path(self.memory.path).parent, after_death=self._follows),
+            Crashes(Path(self.memory.path).parent, after_death=self._start.after_death),
         )
         if command_ns := self.processes.deciding()[0].begin_ns:
             self.job_start_ns = self.job_start_ns or self._at(command_ns)
@@ -341,7 +360,7 @@ class JobMeter:
         self.devices = devices
         now_ns = self.timeline.now_ns()
         # A journal that was delivered has no state: what was used since is not known.
-        mark_ns = now_ns if self._replaces else self.job_start_ns or now_ns
+        mark_ns = now_ns if self._start.replaces else self.job_start_ns or now_ns
         devices.begin(self._state or None, mark_ns)
 
     def _stop_devices(self, devices: DeviceManager, stop_ns: int) -> None:
@@ -408,7 +427,7 @@ class JobMeter:
     def _read_servers(self, servers: dict[str, Any]) -> None:
         """Read the servers that a process names, from where the meter before had left off."""
         counts = ServerCounts(from_start(servers), self.notify, self.job_start_ns)
-        if self._state or self._replaces:
+        if self._state or self._start.replaces:
             counts.resume(self._state.get("servers"), self.timeline.now_ns())
         counts.begin(self.dependencies.polls)
         self.server_counts = counts
@@ -424,7 +443,8 @@ class JobMeter:
 
     def _choose(self, process: Process, message: dict[str, Any]) -> None:
         """Bill what a script in a command has chosen itself, where nothing was chosen before."""
-        if self.devices is None or self.role != COMMAND or self._visible(self.first):
+        reserved = {name for name, _ in self._visible(self.first)} - {ORDER}
+        if self.devices is None or self.role != COMMAND or reserved:
             return
         self._chosen[process.name] = selecting_variables(message.get("visible") or {})
         self.devices.choose(list(self._chosen.values()))
@@ -467,7 +487,7 @@ class JobMeter:
             started_at=moment(self.job_start_ns),
             role="track" if declared else self.role,
             reporter=name if (name := environ.get(REPORTER)) in REPORTERS else None,
-            resumes=self._replaces,
+            resumes=self._start.replaces,
             project=config.project,
             name=config.name,
             kind=config.kind,
@@ -505,7 +525,7 @@ class JobMeter:
     def _counters(self) -> tuple[tuple[str, CountedSoFar], ...]:
         # What servers have counted is known to the state alone, which is this writer's.
         servers = f"{self.journal.base['writer']}-servers"
-        return (self._counter, self.counts), (servers, self._of_servers)
+        return (self._start.counter, self.counts), (servers, self._of_servers)
 
     def _put_counts(self, *, ended: bool = False) -> None:
         for counter, counts in self._counters():
@@ -546,7 +566,7 @@ class JobMeter:
             "offset_ns": self.timeline.offset_ns,
             "now_ns": self.timeline.now_ns(),
             "begin_ns": self.job_start_ns,
-            "counter": self._counter,
+            "counter": self._start.counter,
             "units": self.config.units,
             "notices": self.notices,
             "servers": self.server_counts.state(),
