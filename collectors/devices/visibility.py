@@ -33,6 +33,12 @@ def names_none(text: str) -> bool:
     return text.split(",")[0].strip().lower() in NONE_WORDS
 
 
+def reserves(variables: Mapping[str, str]) -> bool:
+    """Return whether variables name devices, rather than all that there are, or an order."""
+    words = (text.strip().lower() for name, text in variables.items() if name != ORDER)
+    return any(word not in ALL_WORDS for word in words)
+
+
 def by_runtime(
     name: str, environ: Mapping[str, str], boards: Sequence[Board], *, once: bool = False
 ) -> Visible:

@@ -29,7 +29,7 @@ from gramwatt.collectors.common.orchestrators import rank, scheduler_ids, schedu
 from gramwatt.collectors.devices.board import selecting_variables
 from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.devices.library import Crashes
-from gramwatt.collectors.devices.visibility import ORDER
+from gramwatt.collectors.devices.visibility import reserves
 from gramwatt.collectors.journal.counts import CountedSoFar
 from gramwatt.collectors.journal.intervals import moment
 from gramwatt.collectors.journal.spool import (
@@ -443,7 +443,7 @@ class JobMeter:
 
     def _choose(self, process: Process, message: dict[str, Any]) -> None:
         """Bill what a script in a command has chosen itself, where nothing was chosen before."""
-        reserved = {name for name, _ in self._visible(self.first)} - {ORDER}
+        reserved = reserves(dict(self._visible(self.first)))
         if self.devices is None or self.role != COMMAND or reserved:
             return
         self._chosen[process.name] = selecting_variables(message.get("visible") or {})

@@ -376,7 +376,7 @@ def test_boards_that_are_left_alone_while_others_work_are_named(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("before", "others", "billed"),
     [
-        ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, {}, [2]),
+        ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES": "all"}, {}, [2]),
         ({"CUDA_VISIBLE_DEVICES": "0,1,2"}, {}, [0, 1, 2]),  # reserved
         ({}, {"processes": [{"pid": 100}]}, [0, 1, 2]),  # of the job's processes
         ({}, {"processes": [{"pid": 1}]}, [2]),
