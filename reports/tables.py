@@ -93,6 +93,7 @@ JOBS: tuple[Field[MonthJob], ...] = (
     Field("Energy, kWh", lambda row: row.energy_kwh),
     Field("Operational, kg CO2e", lambda row: _kg(row.operational_g)),
     Field("Embodied, kg CO2e", lambda row: _kg(row.embodied_g)),
+    Field("Carbon, kg CO2e", lambda row: _kg(_both(row.operational_g, row.embodied_g))),
 )
 OUTSIDE: tuple[Field[_Outside], ...] = (
     Field("Job", lambda row: row.job_id),
@@ -231,6 +232,12 @@ def _cells(field: Field[Row], value: Value) -> tuple[Plain, ...]:
             ends = value["value"], value["low"], value["high"]
             in_kg = field.unit.startswith("kg")
             return *(kg_from_g(end) if in_kg else end for end in ends), value["kind"]
+
+
+def _both(operational_g: float | None, embodied_g: float | None) -> float | None:
+    if operational_g is None or embodied_g is None:
+        return None
+    return operational_g + embodied_g
 
 
 def _kg(grams: float | None) -> float | None:

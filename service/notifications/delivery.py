@@ -13,7 +13,7 @@ from gramwatt.collectors.common.files import whole_file
 from gramwatt.reports.printable import file_name
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.formatting import plain, text
-from gramwatt.sci.base.printable import clean
+from gramwatt.sci.base.printable import isolated
 from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import job_table, latest_revision
@@ -112,7 +112,7 @@ def write_files(folder: Path, made: list[ReportFile]) -> None:
 def letter(document: MonthDoc) -> tuple[str, str]:
     """Subject and text of the mail."""
     revision, totals = document.revision, document.totals
-    project = clean(" ".join((document.project or "").split()))[:200]
+    project = isolated(" ".join((document.project or "").split())[:200])
     subject = f"Energy and carbon of AI jobs, {document.month}{project and f', {project}'}"
     if revision and revision > 1:
         subject += f", revision {revision}"

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from gramwatt.sci.base.formatting import all_digits, grams, jobs_text, minute_text, plain, text
-from gramwatt.sci.base.printable import clean
+from gramwatt.sci.base.printable import clean, isolated
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
@@ -177,7 +177,7 @@ def _send_report(
 
 
 def _letter(doc: dict[str, Any]) -> tuple[str, str]:
-    project = " ".join(str(doc["project"]).split())[:200]
+    project = isolated(" ".join(str(doc["project"]).split())[:200])
     spent, ahead = doc["spent_kg"], doc["forecast_kg"]
     subject = f"{project}: {doc['threshold_percent']:g} % of the budget of {doc['month']} is spent"
     rows = [

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pypdf import PdfReader
 
-from gramwatt.reports import month, pdf
-from gramwatt.reports.model import Chart, Facts, Figures, Heading, Pair
+from gramwatt.reports import html, month, pdf
+from gramwatt.reports.model import Chart, Facts, Figures, Heading, Links
 from gramwatt.reports.month_sections import NO_DIFFERENCE, adding_up, against, change
 from gramwatt.sci.base.formatting import UNKNOWN, value_text
 from tests.blocks import blocks, cells, headings, plain, table, words
@@ -194,22 +194,6 @@ def test_what_failed_and_killed_jobs_used_is_shown(full):
     assert sum(parts) == pytest.approx(whole)
 
 
-def test_a_change_whose_range_holds_none_is_no_reliable_difference():
-    none = change(figure(100, 80, 120), figure(110, 90, 130), figure(0.91, 0.8, 1.04))
-    assert (none.text, plain(none.below)) == (NO_DIFFERENCE, "\N{MINUS SIGN}20 % to +4.0 %")
-    fell = change(figure(50, 40, 60), figure(100, 90, 130), figure(0.5, 0.4, 0.62))
-    assert plain(fell.text) == "\N{MINUS SIGN}50 %"
-    assert plain(fell.below) == "\N{MINUS SIGN}60 % to \N{MINUS SIGN}38 %"
-    rose = change(figure(345, 340, 350), figure(100, 99, 101), figure(3.45, 3.45, 3.45))
-    assert plain(rose.text) == "+250 %"
-
-
-def test_an_unknown_or_empty_month_before_gives_no_share():
-    assert change(None, figure(100, 90, 130), None) == Pair(UNKNOWN, "")
-    assert change(figure(5, 4, 6), figure(0, 0, 0), None).text == "from nothing"
-    assert against(None, None, None) == "change against the previous month not known"
-
-
 def test_one_meter_and_one_grid_value_tell_a_small_change():
     """The same work with 2 % more energy a month later, on the same meters, parts and grid."""
     now, before = steady_job("a", watts=510), steady_job("b", watts=500)
@@ -239,30 +223,12 @@ def test_the_days_chart_holds_the_month(full):
     assert chart.spec["encoding"]["x"]["scale"]["domain"] == [str(n) for n in range(1, 32)]
 
 
-def test_an_empty_month_says_so():
-    built = month.build(month_of([]))
-    assert "Nil report: no job was recorded in May 2026. What ran without" in words(built)
-    assert headings(built) == ["Summary", "Statement"]
-    assert blocks(built, Figures) == []
-
-
-def test_a_month_warns_of_jobs_without_zone_and_of_unknown_terms():
-    printed = words(month.build(month_of([steady_job("a", zone=None), unread_job()])))
-    assert "No grid zone is known of 2 of 2 jobs" in printed
-    assert "A term of 1 of 2 jobs is not known" in printed
-
-
 def test_a_month_of_which_nothing_was_read_prints_no_zero_for_it():
     built = month.build(month_of([unread_job()]))
     [row] = table(built, "SCI by project and unit").rows
     assert cells(row)[2:6] == [UNKNOWN] * 4  # R, energy, carbon and SCI
     *_, quality = blocks(built, Figures)[0].items
     assert quality.span == "no energy was read"
-
-
-def test_an_unfinished_month_says_so():
-    printed = words(month.build(month_of([steady_job()], ended=False)))
-    assert "The month is not over" in printed
 
 
 def test_the_statement_claims_no_assurance(full):
@@ -331,15 +297,58 @@ def test_what_became_of_last_months_suggestions_is_said(full):
     assert cells(line) == ["Move to l4", "5, 1", "0, 4", "partly followed"]
 
 
-def test_the_adviser_sees_the_jobs_of_the_month_and_project_only():
-    asked = []
-    jobs = [steady_job("a"), steady_job("b", project="speech")]
-    month_of(jobs, project="speech", advise=lambda found: asked.extend(found) or [])
-    assert [job.job_id for job in asked] == ["b"]
+@pytest.mark.parametrize(
+    ("made", "sentences"),
+    [
+        (
+            lambda: month_of([steady_job("a", zone=None), unread_job()]),
+            (
+                "No grid zone is known of 2 of 2 jobs",
+                "A term of 1 of 2 jobs is not known; the sums hold the known parts only.",
+            ),
+        ),
+        (lambda: month_of([steady_job()], ended=False), ("The month is not over",)),
+        (  # the second from 31 May 08:00 to 1 June 08:00
+            lambda: month_of([steady_job("a"), varied_job("b", start=30 * 86_400, hours=24)]),
+            ("All projects; 2 jobs, of which 1 ended in this month; days and months in UTC.",),
+        ),
+        (
+            lambda: month_of([]),
+            ("Nil report: no job was recorded in May 2026. What ran without gramwatt's meter",),
+        ),
+    ],
+)
+def test_a_month_says_what_its_sums_lack(made, sentences):
+    document = made()
+    printed = words(month.build(document))
+    assert all(sentence in printed for sentence in sentences)
+    if not document.totals.jobs:
+        assert headings(month.build(document)) == ["Summary", "Statement"]
 
 
-def test_jobs_that_go_on_after_the_month_are_told_from_those_that_ended():
-    # From 31 May 08:00 to 1 June 08:00.
-    built = month.build(month_of([steady_job("a"), varied_job("b", start=30 * 86_400, hours=24)]))
-    said = "All projects; 2 jobs, of which 1 ended in this month; days and months in UTC."
-    assert built.subtitle.startswith(said)
+@pytest.mark.parametrize(
+    ("new", "old", "ratio", "text", "below"),
+    [
+        ((100, 80, 120), (110, 90, 130), (0.91, 0.8, 1.04), NO_DIFFERENCE, "-20 % to +4.0 %"),
+        ((50, 40, 60), (100, 90, 130), (0.5, 0.4, 0.62), "-50 %", "-60 % to -38 %"),
+        ((345, 340, 350), (100, 99, 101), (3.45, 3.45, 3.45), "+250 %", "+250 % to +250 %"),
+        (None, (100, 90, 130), None, UNKNOWN, ""),
+        ((5, 4, 6), (0, 0, 0), None, "from nothing", ""),
+    ],
+)
+def test_a_change_is_said_where_its_range_leaves_out_none(new, old, ratio, text, below):
+    cell = change(*(ends and figure(*ends) for ends in (new, old, ratio)))
+    printed = [plain(line).replace("\N{MINUS SIGN}", "-") for line in (cell.text, cell.below)]
+    assert printed == [text, below]
+    if new is None:
+        phrase = against(None, figure(1, 1, 1), None)
+        assert phrase == "change against the previous month not known"
+
+
+def test_the_links_of_the_short_report_lead_to_sections_of_the_whole(full):
+    page = html.render(month.build(full))
+    (links,) = blocks(month.build_short(full, "/months/2026-05"), Links)
+    assert len(links.items) > 10
+    for name, address in links.items:
+        path, _, fragment = address.partition("#")
+        assert (path, f'<h2 id="{fragment}">{name}</h2>' in page) == ("/months/2026-05", True)

@@ -78,6 +78,7 @@ def test_figures_are_in_kwh_and_kg_with_every_digit(tables):
     assert score == pytest.approx(float(project["Carbon, kg CO2e"]) / float(project["Units (R)"]))
     assert [row["Energy, kWh"] for row in tables["jobs"]] == ["4.5", ""]
     assert [row["Operational, kg CO2e"] for row in tables["jobs"]] == ["1.2", ""]
+    assert [row["Carbon, kg CO2e"] for row in tables["jobs"]] == ["1.5", ""]
 
 
 @pytest.mark.parametrize("name", ["owners", "days"])

@@ -14,7 +14,9 @@ from aiosmtpd.controller import Controller
 
 from gramwatt.service.config import AlertSettings, ConfigError, S3Access, from_environment
 from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.notifications.delivery import letter
 from gramwatt.service.tasks.table import TASKS
+from tests.documents import changed, month_of, steady_job
 from tests.journals import journal, lines
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
@@ -219,3 +221,11 @@ def test_each_project_has_its_report_by_mail(light, free_tcp_port):
     assert ["2026-05, vision" in head for head in heads] == [False, True, False]
     assert ["2026-05, x Bcc: thief@example.com" in head for head in heads] == [False, False, True]
     assert not any(line.startswith("Bcc") for head in heads for line in head.split("\r\n"))
+
+
+def test_a_project_written_from_right_to_left_moves_no_figure_of_a_mail():
+    document = month_of(
+        [steady_job(project="\u05e9\u05dc\u05d5\u05dd")], project="\u05e9\u05dc\u05d5\u05dd"
+    )
+    subject, _ = letter(changed(document, revision=2))
+    assert subject.endswith(", 2026-05, \u2068\u05e9\u05dc\u05d5\u05dd\u2069, revision 2")
