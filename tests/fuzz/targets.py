@@ -172,7 +172,7 @@ def _upload(stores: Stores, content: bytes) -> None:
     media = "application/json" if is_array else "application/x-ndjson"
     answer = client.post(f"{path}/records", data=content, content_type=media)
     assert answer.status_code < 500, answer.text
-    for address in (path, f"{path}/report", f"{path}/intervals", f"{path}/report.csv"):
+    for address in (path, f"{path}/report", f"{path}/intervals", f"{path}/report.pdf"):
         found = client.get(address)
         assert found.status_code < 500, found.text
 

@@ -58,7 +58,7 @@ def two(client, service):
         TASKS[name].action(service)
     post(client, f"{SECRET}-3", 28, **about)
     client.patch(f"/v1/jobs/{SECRET}-1", json={"name": f"{SECRET} anew", "reason": SECRET})
-    client.get(f"{MAY}.csv?project={SECRET}")
+    client.get(f"{MAY}.xlsx?project={SECRET}")
     client.post("/v1/budgets", json={"project": SECRET, "limit_kg": 5})
     client.post("/v1/keys", json={"name": "own", "scope": "read", "projects": [SECRET]})
     both = {"name": "both", "scope": "read", "projects": [SECRET, "vision"]}

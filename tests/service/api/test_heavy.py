@@ -19,7 +19,7 @@ from tests.service.processes import DIRECT, eventually
 
 HEAVY = ("/v1/jobs/job-1/report.pdf", "/v1/jobs/job-1/report.html", "/jobs/job-1")
 MONTH = (
-    *(f"/v1/reports/monthly/2026-05{form}" for form in ("", ".json", ".html", ".pdf", ".csv")),
+    *(f"/v1/reports/monthly/2026-05{form}" for form in ("", ".json", ".html", ".pdf", ".xlsx")),
     *("/months/2026-05", "/?month=2026-05&wait=true"),
     *("/v1/reports/yearly/2026", "/v1/reports/yearly/2026.html"),
 )
