@@ -344,7 +344,7 @@ def not_summed_warnings(document: MonthDoc) -> list[Block]:
     """Return a warning for each reason why the month is not complete, and one for what people took
     out.
     """
-    counts = {"left out by hand": len(document.excluded), "deleted": document.deleted}
+    counts = {"left out by hand": len(document.excluded), "deleted": len(document.deletions)}
     outside = [
         f"{n} {'job was' if n == 1 else 'jobs were'} {how}" for how, n in counts.items() if n
     ]
@@ -854,11 +854,10 @@ def notices(document: MonthDoc) -> list[Block]:
     counts = sorted(document.notice_counts.items(), key=lambda item: (-item[1], item[0]))
     if not counts:
         return [Text("There are none.")]
-    first = {notice.code: notice.message for notice in reversed(document.notices)}
     rows = table(
         "Jobs with each notice",
         counts,
-        Field("Notice", lambda row: Pair(CODES.get(row[0], first[row[0]]), row[0]), 6),
+        Field("Notice", lambda row: Pair(CODES.get(row[0], row[0]), row[0]), 6),
         Field("Jobs", lambda row: row[1], align="right"),
         note="Each job's report has its own notices, with the figures they touch.",
     )

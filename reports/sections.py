@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from msgspec import to_builtins
 
@@ -34,7 +34,7 @@ from gramwatt.reports.model import (
     Text,
     anchor,
 )
-from gramwatt.sci.analysis.documents import ExcludedDoc, PendingJobRow, SavingDoc, TermsDoc
+from gramwatt.sci.analysis.documents import TermsDoc
 from gramwatt.sci.analysis.month_rows import GradeLimit, MonthMethodDoc
 from gramwatt.sci.base.csv_data import rows as csv_rows
 from gramwatt.sci.base.document import JobHead, MethodDoc, QualityDoc
@@ -123,6 +123,13 @@ def contents(sections: Iterable[Section[Data]], data: Data) -> list[Block]:
         if section.when(data):
             blocks += [Heading(section.title), *section.blocks(data)]
     return blocks
+
+
+class NamedJob(Protocol):
+    """A row about a job."""
+
+    job_id: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +225,7 @@ def terms(document: JobHead | TermsDoc) -> dict[str, Figure]:
     }
 
 
-def job_cell(row: JobHead | PendingJobRow | ExcludedDoc | SavingDoc) -> Pair:
+def job_cell(row: NamedJob) -> Pair:
     """Return a table cell: the job's name, its id below it."""
     return Pair(row.name, row.job_id if row.name != row.job_id else "")
 

@@ -80,7 +80,7 @@ MONTH: tuple[Field[MonthDoc], ...] = (
     Field("Jobs running", lambda month: month.jobs_running.jobs),
     Field("Jobs not scored", lambda month: month.jobs_unscored.jobs),
     Field("Jobs left out", lambda month: len(month.excluded)),
-    Field("Jobs deleted", lambda month: month.deleted),
+    Field("Jobs deleted", lambda month: len(month.deletions)),
     Field("Energy", lambda month: month.totals.energy_kwh, unit="kWh"),
     Field("Operational", lambda month: month.totals.operational_g, unit="kg CO2e"),
     Field("Embodied", lambda month: month.totals.embodied_g, unit="kg CO2e"),
