@@ -17,11 +17,9 @@ from gramwatt.reports.model import (
 from gramwatt.reports.sections import (
     TIERS,
     Field,
-    data_table,
     method_blocks,
     notice_blocks,
     quality_blocks,
-    share_chart,
     table,
 )
 from gramwatt.sci.base.document import (
@@ -54,8 +52,6 @@ from gramwatt.sci.journal.records import parse_time
 
 SHOWN_DAYS, SHOWN_HOURS = 7, 24
 """Rows of a service in the short report, the newest."""
-MAX_BARS = 10
-"""Devices that the chart of shares names."""
 MODEL_DIGITS = 3
 """Significant digits of figures without a range, which show a direction only."""
 SYMBOLS = "SCI = ((E × I) + M) per R, with E × I summed over every interval, times PUE once"
@@ -373,7 +369,7 @@ def _grams(grams: float | None, per: str = "") -> str:
 
 
 def devices(rows: Sequence[DeviceDoc]) -> list[Block]:
-    """Return a chart of the shares of energy, and tables of the devices and how they ran."""
+    """Return tables of the devices, and of how they ran."""
     whole_j = sum(device.energy_j["value"] for device in rows if device.energy_j)
     energy = table(
         "Energy and embodied carbon by device",
@@ -398,7 +394,7 @@ def devices(rows: Sequence[DeviceDoc]) -> list[Block]:
         ),
         note="CPU and memory share the host's embodied carbon, which has its own row.",
     )
-    blocks = [*_shares(rows, whole_j), energy]
+    blocks: list[Block] = [energy]
     ran = [row for row in rows if _has_run(row)]
     if ran:
         profile = table(
@@ -415,26 +411,6 @@ def devices(rows: Sequence[DeviceDoc]) -> list[Block]:
         )
         blocks.append(profile)
     return blocks
-
-
-def _shares(rows: Sequence[DeviceDoc], whole_j: float) -> list[Block]:
-    used = [(_label(row, rows), row.energy_j["value"]) for row in rows if row.energy_j]
-    if len(used) < 2 or not whole_j:
-        return []
-    used.sort(key=lambda item: -item[1])
-    bars, rest = used[:MAX_BARS], used[MAX_BARS:]
-    if rest:
-        bars.append((f"{len(rest)} more", sum(joules for _, joules in rest)))
-    shares = [(name, joules / whole_j) for name, joules in bars]
-    caption = "Share of the energy by device"
-    lines = [(name, percent(share)) for name, share in shares]
-    return [share_chart(caption, shares, data_table(caption, ("Device", "Share"), lines))]
-
-
-def _label(device: DeviceDoc, rows: Sequence[DeviceDoc]) -> str:
-    """Return the name, with a number if several devices have it."""
-    alike = [row for row in rows if row.name == device.name]
-    return device.name if len(alike) == 1 else f"{device.name}, no. {alike.index(device) + 1}"
 
 
 def _of_total(device: DeviceDoc, whole_j: float) -> str:

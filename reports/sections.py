@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -292,11 +292,24 @@ def quality_blocks(
     if not rows:
         return blocks
     caption = "How the energy, the intensity and the embodied carbon are known; striped: by a model"
-    bars = [(f"{what}: {kind}", share) for what, kind, share in rows]
-    light = [f"{what}: {kind}" for what, kind, _ in rows if kind in MODELLED]
-    data = [(what, kind, percent(share)) for what, kind, share in rows]
-    shares = data_table(caption, ("What", "Kind", "Share"), data)
-    return [*blocks, share_chart(caption, bars, shares, light), Text(TIERS)]
+    bars = [
+        {
+            "name": f"{what}: {kind}",
+            "share": share,
+            "label": percent(share),
+            "tip": [
+                f"{what}: {kind}",
+                percent(share),
+                *(["estimated"] if kind in MODELLED else []),
+            ],
+            "estimated": kind in MODELLED,
+        }
+        for what, kind, share in rows
+    ]
+    lines = [(what, kind, percent(share)) for what, kind, share in rows]
+    alt = ", ".join(f"{what}: {kind} {share}" for what, kind, share in lines)
+    data = data_table(caption, ("What", "Kind", "Share"), lines)
+    return [*blocks, Chart(caption, f"Bars of shares: {alt}.", ranked(bars), data), Text(TIERS)]
 
 
 def _limit(limit: GradeLimit) -> str:
@@ -310,27 +323,6 @@ def _limit(limit: GradeLimit) -> str:
         f"Grade {limit.grade} asks for {percent(limit.needed)} {block} "
         f"{', '.join(limit.kinds)}; it is {percent(limit.share)}. Most is lacking for {jobs}."
     )
-
-
-def share_chart(
-    caption: str, bars: Sequence[tuple[str, float]], data: Table, light: Collection[str] = ()
-) -> Chart:
-    """Return a chart of shares; each bar is a name and a share (0 to 1).
-
-    Those of the names in `light` are estimates, and drawn so.
-    """
-    rows = [
-        {
-            "name": name,
-            "share": share,
-            "label": percent(share),
-            "tip": [name, percent(share), *(["estimated"] if name in light else [])],
-            "estimated": name in light,
-        }
-        for name, share in bars
-    ]
-    shares = ", ".join(f"{isolated(name)} {percent(share)}" for name, share in bars)
-    return Chart(caption, f"Bars of shares: {shares}.", ranked(rows), data)
 
 
 def method_blocks(method: MethodDoc | MonthMethodDoc) -> list[Block]:

@@ -1,30 +1,17 @@
-"""What the exports share: their error, names as manifests spell them, parts of a document, and YAML
-that readers of YAML 1.1 and 1.2 take alike.
-"""
+"""What the exports share: their error, and YAML that readers of YAML 1.1 and 1.2 take alike."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import yaml
 
-from gramwatt.sci.base.document import (
-    DeviceDoc,
-    JobDoc,
-    SciDoc,
-)
+from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.notices import CODES
 
-CATEGORIES = {
-    "training": "ml-training",
-    "fine-tuning": "ml-training",
-    "inference": "ml-inference",
-    "data-prep": "data-processing",
-}
-"""Category in the manifest by kind of job; any other kind is `other`."""
 Data = Mapping[str, "Data"] | Sequence["Data"] | str | float | int | bool | None
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_/-]+")
@@ -38,49 +25,6 @@ class ExportError(GramwattError, ValueError):
     """The job cannot be written in this format; the message names what is missing."""
 
     code = "not-exportable"
-
-
-def category(document: JobDoc) -> str:
-    """Return the category of the manifest for the job's kind."""
-    return CATEGORIES.get(document.kind, "other")
-
-
-def kebab(text: str) -> str:
-    """Return the text in lower-case letters, digits and single hyphens, 3 to 100 characters
-    long.
-    """
-    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:90].strip("-")
-    return name if len(name) >= 3 else f"job-{name or '0'}"
-
-
-def scored_unit(document: JobDoc) -> SciDoc:
-    """Return the first functional unit: the declared one, or the job itself."""
-    return document.sci[0]
-
-
-def require_terms(document: JobDoc) -> None:
-    """Raise ExportError if energy or embodied carbon is unknown."""
-    unknown = [
-        name
-        for name, figure in (
-            ("energy", document.energy_kwh),
-            ("embodied carbon", document.embodied_g),
-        )
-        if figure is None
-    ]
-    if unknown:
-        raise ExportError(
-            f"job {document.job_id!r} has no score to export: {' and '.join(unknown)} not known"
-        )
-
-
-def hardware_used(devices: Iterable[DeviceDoc]) -> str:
-    """Return the accelerators as `8 x NVIDIA H100`, or the CPUs of a job without accelerators."""
-    accelerators = [d for d in devices if d.device_class in ("gpu", "accelerator", "module")]
-    chosen = accelerators or [d for d in devices if d.device_class == "cpu"]
-    names = dict.fromkeys(device.name for device in chosen)
-    counts = {name: sum(d.name == name for d in chosen) for name in names}
-    return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
 def caution(document: JobDoc) -> str:

@@ -10,19 +10,12 @@ explains each rule.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from gramwatt.reports.exports.common import (
-    Data,
-    category,
-    caution,
-    kebab,
-    require_terms,
-    scored_unit,
-    to_yaml,
-)
+from gramwatt.reports.exports.common import Data, ExportError, caution, to_yaml
 from gramwatt.sci.base.document import (
     DeviceStepsDoc,
     EmbodiedTermDoc,
@@ -32,6 +25,13 @@ from gramwatt.sci.base.quantity import QuantityDoc
 from gramwatt.sci.base.units import kwh_from_j, s_from_years
 from gramwatt.sci.journal.records import parse_time
 
+CATEGORIES = {
+    "training": "ml-training",
+    "fine-tuning": "ml-training",
+    "inference": "ml-inference",
+    "data-prep": "data-processing",
+}
+"""Category in the manifest by kind of job; any other kind is `other`."""
 METRICS = ("energy", "carbon-operational", "carbon-embodied", "carbon", "sci")
 PIPELINE = ["operational", "time-share", "resource-share", "embodied", "sum-carbon", "sci"]
 RELATIVE_TOLERANCE = 1e-9
@@ -53,12 +53,13 @@ def manifest(document: JobDoc) -> str:
 
     Raises ExportError for a job without energy, embodied carbon or stored terms.
     """
-    require_terms(document)
-    unit = scored_unit(document)
+    _require_terms(document)
+    unit = document.sci[0]
+    category = CATEGORIES.get(document.kind, "other")
     head: dict[str, Data] = {
-        "name": kebab(f"{document.project}-{document.name}-sci"),
+        "name": _kebab(f"{document.project}-{document.name}-sci"),
         "description": _description(document),
-        "tags": {"kind": "sci", "complexity": "moderate", "category": category(document)},
+        "tags": {"kind": "sci", "complexity": "moderate", "category": category},
         "aggregation": {"metrics": list(METRICS), "type": "both"},
         "initialize": {"plugins": _plugins(unit.unit)},
         "tree": {"children": _tree(document)},
@@ -68,15 +69,39 @@ def manifest(document: JobDoc) -> str:
 
 def expected(document: JobDoc) -> dict[str, float]:
     """Return the totals that a run of the manifest must reach, by metric."""
-    require_terms(document)
+    _require_terms(document)
     carbon = _value(document.total_g)
     return {
         "energy": _value(document.energy_kwh),
         "carbon-operational": _value(document.operational_g),
         "carbon-embodied": _value(document.embodied_g),
         "carbon": carbon,
-        "sci": carbon / scored_unit(document).count,
+        "sci": carbon / document.sci[0].count,
     }
+
+
+def _kebab(text: str) -> str:
+    """Return the text in lower-case letters, digits and single hyphens, 3 to 100 characters
+    long.
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:90].strip("-")
+    return name if len(name) >= 3 else f"job-{name or '0'}"
+
+
+def _require_terms(document: JobDoc) -> None:
+    """Raise ExportError if energy or embodied carbon is unknown."""
+    unknown = [
+        name
+        for name, figure in (
+            ("energy", document.energy_kwh),
+            ("embodied carbon", document.embodied_g),
+        )
+        if figure is None
+    ]
+    if unknown:
+        raise ExportError(
+            f"job {document.job_id!r} has no score to export: {' and '.join(unknown)} not known"
+        )
 
 
 def _description(document: JobDoc) -> str:
@@ -179,7 +204,7 @@ def _defaults(
         "device/expected-lifespan": s_from_years(years),
         "resources-reserved": term.resources_reserved if term else 1.0,
         "resources-total": term.resources_total if term else 1.0,
-        "job/functional-units": scored_unit(document).count,
+        "job/functional-units": document.sci[0].count,
     }
 
 

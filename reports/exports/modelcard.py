@@ -6,8 +6,10 @@ rest of the card stays unchanged.
 
 from __future__ import annotations
 
-from gramwatt.reports.exports.common import Data, ExportError, caution, hardware_used, to_yaml
-from gramwatt.sci.base.document import JobDoc
+from collections.abc import Iterable
+
+from gramwatt.reports.exports.common import Data, ExportError, caution, to_yaml
+from gramwatt.sci.base.document import DeviceDoc, JobDoc
 
 TRAINING_TYPES = {"training": "pre-training", "fine-tuning": "fine-tuning"}
 """Training type of the Hub by kind of job."""
@@ -32,10 +34,19 @@ def block(document: JobDoc) -> str:
     optional = {
         "training_type": TRAINING_TYPES.get(document.kind),
         "geographical_location": document.region or document.zone,
-        "hardware_used": hardware_used(document.devices),
+        "hardware_used": _hardware_used(document.devices),
     }
     fields.update({key: value for key, value in optional.items() if value})
     return to_yaml({KEY: fields})
+
+
+def _hardware_used(devices: Iterable[DeviceDoc]) -> str:
+    """Return the accelerators as `8 x NVIDIA H100`, or the CPUs of a job without accelerators."""
+    accelerators = [d for d in devices if d.device_class in ("gpu", "accelerator", "module")]
+    chosen = accelerators or [d for d in devices if d.device_class == "cpu"]
+    names = dict.fromkeys(device.name for device in chosen)
+    counts = {name: sum(d.name == name for d in chosen) for name in names}
+    return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
 def card(document: JobDoc) -> str:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, get_args
 from flask import Response
 from msgspec import Meta, Struct
 
-from gramwatt.reports.misquoted import misquoted
 from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.formatting import UNKNOWN, number, span_text, value_text
 from gramwatt.sci.catalog.catalog import Catalog
@@ -17,6 +16,7 @@ from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import service
 from gramwatt.service.pages.frame import page, query, route
+from gramwatt.service.pages.misquoted import misquoted
 
 Kind = Literal["hardware", "cpus", "instances", "regions", "intensity", "misquoted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -210,17 +210,6 @@ def test_a_job_of_thirty_seconds_and_one_of_many_boards_have_two_pages():
         assert len(PdfReader(BytesIO(pdf.render(job.build(document)))).pages) == 2
 
 
-def test_many_devices_are_gathered_in_the_chart_and_listed_in_the_table():
-    document = varied_job(gpus=16, hours=0.5)
-    built = full(document)
-    [shares] = [b for b in blocks(built, Chart) if b.caption == "Share of the energy by device"]
-    rows = shares.spec["data"]["values"]
-    assert len(rows) == 11
-    assert rows[-1]["name"] == "8 more"
-    assert sum(row["share"] for row in rows) == pytest.approx(1)
-    assert len(table(built, "Energy and embodied carbon by device").rows) == len(document.devices)
-
-
 def test_how_the_devices_ran_names_what_held_them_back_and_leaves_out_what_is_not_reported():
     ran = table(full(varied_job(hours=1.0)), "How the devices ran")
     by_board = [cells(row) for row in ran.rows]

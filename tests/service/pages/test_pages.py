@@ -7,7 +7,6 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.reports.misquoted import misquoted
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.config import from_environment
@@ -18,6 +17,7 @@ from gramwatt.service.months.overview import month_overview, project_bars
 from gramwatt.service.months.report import month_report, sum_month
 from gramwatt.service.months.stored import stored_months
 from gramwatt.service.operation.settings import effective_settings
+from gramwatt.service.pages.misquoted import misquoted
 from gramwatt.service.store.models import MonthSum
 from tests.journals import body, journal, lines
 

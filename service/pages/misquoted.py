@@ -1,7 +1,7 @@
 """Figures of hardware that are often printed wrong, each with the catalog's beside it.
 
 `data/misquoted.csv` lists them; the right figure is the catalog's own, so that it cannot
-differ from what scores use. Public: `misquoted`.
+differ from what scores use.
 """
 
 from __future__ import annotations
@@ -133,5 +133,7 @@ def _entry(find: Callable[[str], Entry], name: str) -> Entry | None:
 
 @cache
 def _rows() -> list[dict[str, str]]:
-    text = resources.files("gramwatt.reports").joinpath("data/misquoted.csv").read_text("utf-8")
+    text = (
+        resources.files("gramwatt.service.pages").joinpath("data/misquoted.csv").read_text("utf-8")
+    )
     return list(csv.DictReader(text.splitlines()))
