@@ -31,7 +31,7 @@ Plain = str | float | None
 MAX_ROWS = 1_048_575
 """Rows of a sheet below its headings; a longer table goes on in another sheet."""
 WIDTH = 14
-"""Width of a column [characters]."""
+"""Width of a column [characters]; the first, which has names, is twice as wide."""
 MADE = datetime(1980, 1, 1, tzinfo=UTC)
 """When every file in a zip was made, so that the same month gives the same bytes."""
 
@@ -180,14 +180,15 @@ def as_xlsx(sheets: Iterable[Sheet]) -> bytes:
     content = io.BytesIO()
     with xlsxwriter.Workbook(content, {"constant_memory": True}) as book:
         book.set_properties({"author": "gramwatt", "created": MADE})
-        bold = book.add_format({"bold": True})
+        bold = book.add_format({"bold": True, "text_wrap": True, "valign": "top"})
         for sheet in sheets:
             rows, part = sheet.rows(), 1
             chunk = list(islice(rows, MAX_ROWS))
             while chunk or part == 1:
                 page = book.add_worksheet(sheet.name if part == 1 else f"{sheet.name} {part}")
                 page.freeze_panes(1, 1)
-                page.set_column(0, len(sheet.titles) - 1, WIDTH)
+                page.set_column(0, 0, 2 * WIDTH)
+                page.set_column(1, len(sheet.titles) - 1, WIDTH)
                 for n, row in enumerate([sheet.titles, *chunk]):
                     for column, value in enumerate(row):
                         if isinstance(value, str):
