@@ -26,7 +26,7 @@ from gramwatt.collectors.cli.exit_codes import (
 )
 from gramwatt.collectors.cli.sync import write_summary
 from gramwatt.collectors.common.config import Config, Metrics, for_own_process, plain_address
-from gramwatt.collectors.common.files import first_notice_today, why_unwritable
+from gramwatt.collectors.common.files import first_notice_today, why
 from gramwatt.collectors.common.launches import enclosing_job, job_id
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.client import quiet, switched_off
@@ -51,6 +51,8 @@ file or the whole summary was asked for."""
 BUDGET_LIMIT_S, BUDGET_STORE_LIMIT_S = 1.0, 10.0
 """How long a server, and the store, may take to answer about the budget [s]. Opening the store
 takes 0.5 s of processor time, and several times as long beside busy neighbours."""
+DOCUMENT_B = 65536
+"""How much room a job document needs [bytes]."""
 REFUSED = "server-refused"
 """Code of a server's refusal (spool/send.py)."""
 WANDB = "WANDB_X_STATS_OPEN_METRICS_ENDPOINTS"
@@ -407,11 +409,26 @@ def _checked(
     return checked_config(args, strict)
 
 
-def _unwritable(summary: Path) -> str | None:
-    """Return why the job document cannot be written to this path; None when it can."""
-    if str(summary) == "-":
+def _unwritable(path: Path) -> str | None:
+    """Return why the job document cannot be written to this path, such as a full disk; None when it
+    can. Tried in the path's folder with a nameless file; what exists and is no file is not tried.
+    """
+    from tempfile import TemporaryFile
+
+    if str(path) == "-":
         return "standard output belongs to the command; give a file"
-    return why_unwritable(summary)
+    where = path
+    try:
+        if path.is_dir():
+            return f"{path} is a folder; give a file"
+        if path.exists() and not path.is_file():
+            return None
+        where = path.resolve().parent
+        with TemporaryFile(dir=where) as stream:
+            stream.write(bytes(DOCUMENT_B))
+    except OSError as error:  # also of asking: a name too long, a folder that cannot be entered
+        return f"{where} cannot be written: {why(error)}"
+    return None
 
 
 def _report_unscored(
@@ -432,7 +449,7 @@ def _report_unscored(
         why += "sending goes on, and `gramwatt sync` sends what stays spooled"
     else:
         why = "it is part of a job that still runs, or its scoring goes on"
-    # That a server is away is no news at each job; that it refuses this one is.
+    # Every job would say that a server is away; that it refuses this one is news.
     refused = problem is not None and problem["code"] == REFUSED
     if refused or first_notice_today(config.home, why.replace(job_id, "")):
         print_message(f"{job_id} {state} yet: {why}")

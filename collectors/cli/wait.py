@@ -128,7 +128,7 @@ def _of_server(
             raise NoAnswer(f"{shown} {error.__cause__}") from None
         raise NoAnswer(f"{shown} could not be asked (it answers {error.status})") from None
     if not isinstance(document, dict):
-        raise NoAnswer(f"{shown} could not be asked (its answer is no object)")
+        raise NoAnswer(f"{shown} could not be asked (its answer is not an object)")
     return document
 
 

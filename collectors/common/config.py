@@ -39,7 +39,7 @@ OTHER_VARIABLES = frozenset(
     {"JOB_ID", "WITHIN", "REPORTER", "PROJECTS", "QUIET", "NVML", "SHARED_GPU", "HOST_SOURCE"}
     | {"MLFLOW", "LIGHTNING"}
 )
-"""The client's variables that are no setting, without PREFIX."""
+"""The client's variables that are not settings, without PREFIX."""
 LIKE = 0.8
 """How alike a name is to the one that it is a slip of, as difflib has it: no variable of the
 service is so like one of the client."""

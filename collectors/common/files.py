@@ -16,8 +16,6 @@ from gramwatt.collectors.common.identity import node_id
 
 PRINTED = "printed"
 """Folder of a home with what this machine has told its user today."""
-TRIED_B = 65536
-"""How much room a file needs to be promised that it can be written [bytes]."""
 
 
 def folder(path: Path) -> None:
@@ -102,27 +100,6 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def why_unwritable(path: Path) -> str | None:
-    """Return why no file can be written to this path, such as a full disk; None when one can.
-
-    Tried in the path's folder with a nameless file. What exists and is no file is not tried.
-    """
-    from tempfile import TemporaryFile
-
-    where = path
-    try:
-        if path.is_dir():
-            return f"{path} is a folder; give a file"
-        if path.exists() and not path.is_file():
-            return None
-        where = path.resolve().parent
-        with TemporaryFile(dir=where) as stream:
-            stream.write(bytes(TRIED_B))
-    except OSError as error:  # also of asking: a name too long, a folder that cannot be entered
-        return f"{where} cannot be written: {why(error)}"
-    return None
 
 
 def why(error: Exception) -> str:

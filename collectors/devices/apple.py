@@ -41,7 +41,6 @@ class AppleSilicon(DevicePort):
         return place.platform == "darwin" and place.machine == "arm64"
 
     def __init__(self, load: Load | None = None, chip: str | None = None) -> None:
-        self.native = load is None
         self._load = load or library(self.library, ADVICE)
         self._monitor: Any = None
         self._chip = chip

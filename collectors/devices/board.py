@@ -187,7 +187,8 @@ class DevicePort:
     """What is imported, as notices name it; empty for a source that reads files only."""
     device_class = "accelerator"
     native = False
-    """Whether its library is native code, which may crash the process that asks it (`library`)."""
+    """Whether its library is native code, which may hang or crash who asks it: its first questions
+    come from another thread (`library`)."""
     sampled_kind = "integrated"
     counter_survives = True
     variables: tuple[str, ...] = ()

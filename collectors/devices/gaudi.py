@@ -145,5 +145,5 @@ def visible(
         match = [board for board in boards if str(modules.get(board.uuid)) == entry]
         billed += [Billed(board, board.uuid, 1.0) for board in match]
         if not match:
-            remarks.append(f"{MODULES} names {entry!r}, which is no module here.")
+            remarks.append(f"{MODULES} names {entry!r}, which is not a module here.")
     return Visible(tuple(billed), tuple(remarks))

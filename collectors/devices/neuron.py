@@ -169,5 +169,5 @@ def _core_numbers(text: str) -> tuple[set[int], list[str]]:
         if first.isdecimal() and (last or first).isdecimal() and len(entry) < 16:
             numbers.update(range(int(first), min(int(last or first), int(first) + 4096) + 1))
         else:
-            remarks.append(f"{CORES} names {entry!r}, which is no core.")
+            remarks.append(f"{CORES} names {entry!r}, which is not a core.")
     return numbers, remarks

@@ -43,7 +43,7 @@ def by_runtime(
     name: str, environ: Mapping[str, str], boards: Sequence[Board], *, once: bool = False
 ) -> Visible:
     """Return the boards of the variable `name` as CUDA reads it: the list ends at the first entry
-    that is no device.
+    that is not a device.
 
     `once`: a list that names a device twice names none, as PyTorch has it of CUDA
     (torch.cuda._parse_visible_devices).

@@ -208,7 +208,7 @@ class RaplSource(HostSource):
     def _step(self, before: Reading, after: Reading) -> Step | None:
         """Return the energy between two readings; a suspended machine draws none.
 
-        None for a counter that is lower after a suspend: it was set back, which is no wrap.
+        None for a counter that is lower after a suspend: it was set back, which is not a wrap.
         """
         values_uj = before.values_uj
         lower = any(uj < values_uj.get(name, 0) for name, uj in after.values_uj.items())

@@ -199,7 +199,7 @@ def _server(text: str, own: Preset) -> Server:
     elif equals and "?" not in before and "/" not in after and "@" not in after:
         presets = ", ".join(PRESETS)
         shown = plain_address(text)
-        raise ValueError(f"--count-from {shown!r}: {after!r} is no preset; they are {presets}")
+        raise ValueError(f"--count-from {shown!r}: {after!r} is not a preset; they are {presets}")
     try:
         parts = urlsplit(url)
         usable = bool(parts.hostname) and parts.port != 0

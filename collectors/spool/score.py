@@ -47,13 +47,13 @@ SAVED_TIMEOUT_S, SAVED_POLL_S = 2.5, 0.05
 SIZE_MAX_B = 4_000_000
 """Largest spool of a job that is scored while its user waits: 20 000 lines, half a second."""
 ZONE_HINT = (
-    "no grid zone is set, so the world average is used and the score is no SCI: set GRAMWATT_ZONE, "
+    "no grid zone is set, so the world average is used and the score is not an SCI: set GRAMWATT_ZONE, "
     "such as DE or US-CAL-CISO"
 )
 SERVER_COUNTS = " (scored here; the server's score counts)"
 STORE_COUNTS = " (scored from its journal alone; the store's score counts)"
 NOT_SCI = {"meter-synthetic": "synthetic meter", "zone-unknown": "no grid zone"}
-"""Why a score is no SCI, in the words of the line, by the code of the notice."""
+"""Why a score is not an SCI, in the words of the line, by the code of the notice."""
 
 
 def job_document(job_id: str, config: Config, where: str | LocalStore | None) -> Document | None:
