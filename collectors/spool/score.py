@@ -47,8 +47,8 @@ SAVED_TIMEOUT_S, SAVED_POLL_S = 2.5, 0.05
 SIZE_MAX_B = 4_000_000
 """Largest spool of a job that is scored while its user waits: 20 000 lines, half a second."""
 ZONE_HINT = (
-    "no grid zone is set, so the world average is used and the score is not an SCI: set GRAMWATT_ZONE, "
-    "such as DE or US-CAL-CISO"
+    "no grid zone is set, so the world average is used and the score is not an SCI: set "
+    "GRAMWATT_ZONE, such as DE or US-CAL-CISO"
 )
 SERVER_COUNTS = " (scored here; the server's score counts)"
 STORE_COUNTS = " (scored from its journal alone; the store's score counts)"
