@@ -112,7 +112,10 @@ def test_a_misspelt_unit_gets_a_close_match_wherever_it_is_named(
         (("--count", "token=1", "--count", "token=2"), "--count token is given more than once"),
         (("--count-from", "token=metrics.json"), "write UNIT=FILE:KEY"),
         (("--count-from", "1x=m.json:a"), "'1x' is not a unit name"),
-        (("--count-from", "http://h:1/metrics=vlm"), "'vlm' is not a preset; they are vllm, sglang"),
+        (
+            ("--count-from", "http://h:1/metrics=vlm"),
+            "'vlm' is not a preset; they are vllm, sglang",
+        ),
         (("--count-metric", "n_total=image"), "name the server too"),
         (
             ("--count-from", "localhost:8000=vllm"),
