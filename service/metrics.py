@@ -15,7 +15,7 @@ from typing import NamedTuple
 from flask import Flask, Response, g, request
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
 EXTENSION = "gramwatt-metrics"
@@ -102,8 +102,7 @@ class _Measured:
 
     def collect(self) -> Iterator[Metric]:
         for name, text, labels, values in self._measures:
-            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            family = kind(name, text, labels=labels)
+            family = GaugeMetricFamily(name, text, labels=labels)  # a counter would never fall
             for key, value in values.items():
                 family.add_metric(key, value)
             yield family

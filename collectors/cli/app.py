@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from gramwatt.collectors.cli.options import AsJson
+from gramwatt.collectors.cli.options import AsJson, show
 from gramwatt.collectors.cli.run import add_run
 from gramwatt.collectors.cli.slurm import slurm_app
 from gramwatt.collectors.cli.sync import sync
@@ -81,7 +81,7 @@ def show_config(as_json: AsJson = False) -> None:
     else:
         width = max(map(len, shown))
         for key, item in shown.items():
-            print(f"{key:<{width}}  {_plain(item['value']):<28}  {item['origin']}")
+            show(f"{key:<{width}}  {_plain(item['value']):<28}  {item['origin']}")
     for text in problems:
         print_message(text)
     raise typer.Exit(2 if problems else 0)
@@ -104,5 +104,4 @@ def doctor(as_json: AsJson = False) -> None:
         rows = [finding.to_doc() for finding in findings]
         print(json.dumps({"findings": rows, "outlook": outlook(findings)}, indent=2))
         return
-    print("\n".join(lines(findings, shutil.get_terminal_size((100, 24)).columns)))
-    print(f"\n{outlook(findings)}")
+    show(*lines(findings, shutil.get_terminal_size((100, 24)).columns), "", outlook(findings))

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gramwatt.collectors.cli import options
 from gramwatt.collectors.cli.options import AsJson, refuse
 from gramwatt.collectors.common.catalogs import user_catalog
 from gramwatt.sci.base.errors import LookupFailed
@@ -72,7 +73,7 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
         _print_failure(kind, error, as_json=as_json)
         raise typer.Exit(1) from None
     if reason and not as_json:
-        typer.echo(reason, err=True)
+        options.show(reason, err=True)
     if as_json:
         _print_json({"matches": list(matches)} | ({"reason": reason} if reason else {}))
     elif name is not None and len(matches) == 1:
@@ -87,7 +88,7 @@ def _print_failure(kind: Kind, error: LookupFailed, *, as_json: bool) -> None:
         document: dict[str, Any] = {"matches": [], "close": list(error.close)}
         _print_json(document | ({"reason": error.reason} if error.reason else {}))
     else:
-        typer.echo(f"{error.message}\n`gramwatt catalog {kind.command}` lists all.", err=True)
+        options.show(error.message, f"`gramwatt catalog {kind.command}` lists all.", err=True)
 
 
 def _print_json(document: Doc) -> None:
@@ -96,7 +97,7 @@ def _print_json(document: Doc) -> None:
 
 def _print_rows(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """Print a table on a terminal, and tab-separated lines, which are never cut, in a pipe."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         typer.echo("\n".join("\t".join(line) for line in (header, *lines)))
         return

@@ -27,7 +27,7 @@ from msgspec import Struct, to_builtins
 
 from gramwatt.collectors.common.files import why
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.printable import clean
+from gramwatt.sci.base.printable import on_terminal
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Source = Annotated[
@@ -179,7 +179,7 @@ def show(*lines: str, err: bool = False) -> None:
     """Print lines that may hold texts of others, such as names: none of them can begin a line of
     its own, or change what a terminal shows.
     """
-    typer.echo("\n".join(map(clean, lines)), err=err)
+    typer.echo("\n".join(map(on_terminal, lines)), err=err)
 
 
 def refuse(message: str) -> NoReturn:

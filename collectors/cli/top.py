@@ -185,6 +185,8 @@ def _table(jobs: Sequence[LiveJob], none: str = NONE) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
+    from gramwatt.sci.base.printable import on_terminal
+
     if not jobs:
         return Text(none)
     rows = [_cells(job) for job in jobs] + ([_sums(jobs)] if len(jobs) > 1 else [])
@@ -195,7 +197,7 @@ def _table(jobs: Sequence[LiveJob], none: str = NONE) -> RenderableType:
         least = max(len(title), *(len(row[n]) for row in rows))
         table.add_column(title, justify="right", no_wrap=True, min_width=least)
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(on_terminal(cell)) for cell in row))
     notes = [Text(line) for line in _notes(jobs)]
     return Group(table, *notes)
 

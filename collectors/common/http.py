@@ -8,6 +8,8 @@ server, is for this machine alone. `requests` is imported when it is first used:
 from __future__ import annotations
 
 import json
+import os
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -25,6 +27,8 @@ TIMEOUT_S = (3.05, 10.0)
 """Connecting and reading [s]; the first is above TCP's 3 s retransmission, as requests advises."""
 REPEATED_S = 1.0
 """Within which time what failed is asked again [s]."""
+AUTHORITIES = "SSL_CERT_FILE"
+"""The variable with a file of certificate authorities, in place of the usual ones."""
 LARGEST_B = 256 * 2**20
 """Size of the largest answer that is read [B], unless a caller allows less."""
 
@@ -125,6 +129,8 @@ def reach_directly(session: requests.Session, retry: Any = 0, *, always: bool = 
                 options["proxies"] = {}
             return super().send(request, *args, **options)
 
+    # As Python's own connections, mail and the store of reports do; requests alone does not.
+    session.verify = os.environ.get(AUTHORITIES) or True
     for scheme in ("http://", "https://"):
         session.mount(scheme, Adapter(max_retries=retry))
 
@@ -196,6 +202,8 @@ def _unreached(error: BaseException) -> Unanswered:
     while cause := error.__cause__ or error.__context__:
         error = cause
     words = getattr(error, "strerror", None) or type(error).__name__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        words = f"{error.verify_message}; an authority of your own goes into {AUTHORITIES}"
     return Unanswered(str(words), refused=isinstance(error, ConnectionRefusedError))
 
 

@@ -36,6 +36,7 @@ CODES: dict[str, str] = {
     "identity-conflict": "Two lines with the same identity disagree.",
     "records-outside": "Lines lie outside the job's time and are left out.",
     "times-contradict": "The job's end is before its start; its last reading stands for the end.",
+    "clock-ahead": "Lines speak of times after those at which they came.",
     "clock-set-back": "A writer's lines cover a time twice; the second time is left out.",
     "place-conflict": "A node's zone is stated in two ways or not at all.",
     "zone-alternative": "Sources put the cloud region into different grid zones.",

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.errors import RecordError, ScoreError
+from gramwatt.sci.base.formatting import minute_text
 from gramwatt.sci.journal.corrections import Correction, corrected, exclusion
 from gramwatt.sci.journal.merge import MergedJob, merge, project_of
 from gramwatt.sci.journal.nodes import unended
@@ -27,6 +28,7 @@ from gramwatt.sci.journal.records import (
     readable,
 )
 from gramwatt.service.access.projects import require_own
+from gramwatt.service.access.sessions import CLOCKS_APART
 from gramwatt.service.common.errors import JobTakenError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.precedence import counted_elsewhere
@@ -42,7 +44,7 @@ from gramwatt.service.store.models import (
     Statement,
     Writer,
 )
-from gramwatt.service.store.timestamps import from_us, text_from_us, to_us
+from gramwatt.service.store.timestamps import from_us, span_us, text_from_us, to_us
 
 _COUNTS = (
     sa.select(Writer.node, Writer.writer, Count.seq, Count.at_us)
@@ -85,7 +87,12 @@ def journal_of(session: Session, job: Job) -> list[AnyRecord]:
     possible: list[AnyRecord] = [i for i in intervals if _is_possible(i, classes)]
     refused += len(intervals) - len(possible)
     ends = _silence_ends(session, job, statements)
-    return [*_with_notice(statements, refused), *counts_of(session, job), *possible, *ends]
+    counts = list(counts_of(session, job))
+    notices = [_refused_text(refused)] if refused else []
+    last_us = max(map(_time_us, [*statements, *counts, *possible]), default=0)
+    if last_us > job.heard_us + span_us(CLOCKS_APART):
+        notices.append(_ahead_text(last_us, job.heard_us))
+    return [*_with_notices(statements, notices), *counts, *possible, *ends]
 
 
 def device_classes(
@@ -134,14 +141,40 @@ def _is_possible(interval: IntervalRecord, classes: Mapping[str, str]) -> bool:
     return True
 
 
-def _with_notice(statements: Sequence[AnyRecord], refused: int) -> list[AnyRecord]:
-    """Return the records, with a notice in the job's own where stored lines are refused."""
-    if not refused:
-        return list(statements)
+def _refused_text(refused: int) -> str:
     lines = "1 stored line states" if refused == 1 else f"{refused} stored lines state"
-    text = f"records-refused: {lines} what no device can do or draw; left out of every figure."
+    return f"records-refused: {lines} what no device can do or draw; left out of every figure."
+
+
+def _ahead_text(last_us: int, heard_us: int) -> str:
+    last, heard = (minute_text(text_from_us(time_us)) for time_us in (last_us, heard_us))
+    return (
+        f"clock-ahead: lines that came by {heard} UTC speak of {last} UTC; the sender's clock was "
+        "ahead, or the server's is behind."
+    )
+
+
+def _time_us(record: AnyRecord) -> int:
+    """Return the latest time that a record states [us]; 0 for none."""
+    match record:
+        case JobRecord():
+            return to_us(record.started_at)
+        case IntervalRecord():
+            return to_us(record.end)
+        case CountRecord():
+            return to_us(record.at)
+        case EndRecord():
+            return to_us(record.ended_at)
+        case _:
+            return 0
+
+
+def _with_notices(statements: Sequence[AnyRecord], notices: Sequence[str]) -> list[AnyRecord]:
+    """Return the records, with what the server remarks among the notices of the job's own."""
     return [
-        msgspec.structs.replace(r, notices=(*r.notices, text)) if isinstance(r, JobRecord) else r
+        msgspec.structs.replace(r, notices=(*r.notices, *notices))
+        if notices and isinstance(r, JobRecord)
+        else r
         for r in statements
     ]
 
@@ -217,7 +250,8 @@ def refresh_head(session: Session, job: Job) -> None:
     job.declared_project = project_of(r for r in journaled if isinstance(r, JobRecord))
     job.model_id = merged.head.model_id
     job.reporter = merged.head.reporter
-    job.started_us = to_us(merged.started_at)
+    # By which lists are in order: one of a clock that was ahead does not lead them until that day.
+    job.started_us = min(to_us(merged.started_at), job.heard_us + span_us(CLOCKS_APART))
     stored = read_head(job.head) if job.head else None
     shown = stored if stored and stored.energy_kwh else _unscored_head(merged)
     shown.state, shown.provisional = merged.state, merged.state == "running"

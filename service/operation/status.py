@@ -76,8 +76,8 @@ def _measures(session: Session, now_us: int, month: str) -> Iterator[Measure]:
         _projects(session, month),
     )
     yield Measure(
-        "gramwatt_project_energy_joules_total",
-        "Energy of a project's jobs as scored so far; it falls when one is deleted or moved.",
+        "gramwatt_project_energy_joules",  # no counter: it falls when a job is deleted or moved
+        "Energy of a project's jobs as they are scored now.",
         ("project",),
         _energy(session),
     )

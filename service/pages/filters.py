@@ -21,7 +21,7 @@ from gramwatt.sci.base.formatting import (
     span_text,
     value_text,
 )
-from gramwatt.sci.base.printable import clean
+from gramwatt.sci.base.printable import isolated
 from gramwatt.sci.base.quantity import QuantityDoc, is_change, is_estimate
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.sci.score.assess import FINE_QUALITIES
@@ -97,7 +97,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "percent": percent,
     "duration": duration,
     "month_name": month_name,
-    "clean": clean,
+    "clean": isolated,
     "period": period,
     "day": lambda text: text[:10],
     "clock": lambda text: text[11:19],

@@ -241,7 +241,7 @@ def test_metrics_tell_what_the_store_holds(service, clock):
         labels = (("bound", bound), ("project", "vision"))
         assert found["gramwatt_project_month_co2e_grams", labels] == pytest.approx(total[bound])
     energy_kwh = job_document(service, "job-1").document.energy_kwh["value"]
-    joules = found["gramwatt_project_energy_joules_total", (("project", "vision"),)]
+    joules = found["gramwatt_project_energy_joules", (("project", "vision"),)]
     assert joules == pytest.approx(3.6e6 * energy_kwh)
     assert found["gramwatt_ingest_lag_seconds", ()] == 90
     assert found["gramwatt_scoring_queue_jobs", ()] == 0

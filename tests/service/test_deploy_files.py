@@ -43,6 +43,8 @@ PODS = {
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 OURS = {name: found for name, found in SERVICES.items() if name != "database"}
 APP = {"app": "gramwatt"}
+FILES_OF = {"${SETTINGS_FILES:-./files}:/etc/gramwatt:ro"}
+"""Where files that settings name lie."""
 STOP_S = 20
 """How long a server and a scheduler finish what is under way, as docs/deploy.md says."""
 
@@ -177,7 +179,27 @@ def test_ports_users_and_volumes_agree():
             assert {mount["name"] for mount in container["volumeMounts"]} == volumes
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     mounted = [volume for one in SERVICES.values() for volume in one.get("volumes", ())]
-    assert {volume.partition(":")[0] for volume in mounted} == set(compose["volumes"])
+    assert set(mounted) > FILES_OF
+    assert {volume.partition(":")[0] for volume in set(mounted) - FILES_OF} == set(
+        compose["volumes"]
+    )
+
+
+def test_a_cluster_s_own_user_registry_and_files_are_told_to_every_pod():
+    objects = rendered(user=None, filesSecret="own", image={"pullSecrets": [{"name": "registry"}]})
+    pods = [
+        found["spec"]["template"]["spec"]
+        for found in objects
+        if "template" in found.get("spec", {})
+    ]
+    assert len(pods) == len(PODS)
+    for pod in pods:
+        assert pod["securityContext"].keys() == {"runAsNonRoot", "seccompProfile"}
+        assert pod["imagePullSecrets"] == [{"name": "registry"}]
+        assert {"name": "files", "secret": {"secretName": "own"}} in pod["volumes"]
+        for container in containers(pod | {"spec": pod}):
+            places = {mount["mountPath"] for mount in container["volumeMounts"]}
+            assert places == {"/tmp", "/etc/gramwatt"}
 
 
 def test_objects_find_each_other_by_their_labels():

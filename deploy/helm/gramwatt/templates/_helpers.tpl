@@ -13,10 +13,26 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 
 {{- define "gramwatt.user" -}}
 runAsNonRoot: true
-runAsUser: 10001
-runAsGroup: 10001
-fsGroup: 10001
+{{- with .Values.user }}
+{{ toYaml . }}
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "gramwatt.volumes" -}}
+- name: tmp
+  emptyDir: {}
+{{- with .Values.filesSecret }}
+- name: files
+  secret: {secretName: {{ . }}}
+{{- end }}
+{{- end }}
+
+{{- define "gramwatt.mounts" -}}
+- {name: tmp, mountPath: /tmp}
+{{- if .Values.filesSecret }}
+- {name: files, mountPath: /etc/gramwatt, readOnly: true}
+{{- end }}
 {{- end }}
 
 {{- define "gramwatt.confined" -}}

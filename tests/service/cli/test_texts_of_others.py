@@ -1,0 +1,37 @@
+"""Whatever others wrote, a line of a command is one line, and its figures stay where they are."""
+
+from gramwatt.collectors.cli.options import show
+from gramwatt.sci.base.printable import on_terminal
+from gramwatt.service.access.keys import create_key
+from gramwatt.service.app import create_app
+from gramwatt.service.jobs.intake.ingest import ingest
+from tests.journals import journal, lines
+from tests.service.cli.command import gramwatt
+
+NAME = "مشروع الذكاء"
+ISOLATED = f"\u2068{NAME}\u2069"
+
+
+def test_a_name_from_right_to_left_moves_no_figure_beside_it(client, light):
+    ingest(light, "job-1", lines(journal(name=f"run {NAME}", project=NAME)))
+    assert on_terminal(f"run {NAME} 14 %") == f"run {ISOLATED} 14 %"
+    for path in ("/", "/jobs", "/projects"):
+        assert f">{ISOLATED}<" in (text := client.get(path).text) or ISOLATED in text, path
+
+
+def test_commands_show_every_text_by_one_function(capsys):
+    show("a\nb\x1b[8m\u202e", NAME)
+    assert capsys.readouterr().out == f"a b [8m\n{ISOLATED}\n"
+
+
+def test_an_entry_of_the_audit_log_is_one_line_of_the_command(light, monkeypatch):
+    monkeypatch.setenv("GRAMWATT_HOME", str(light.config.home))
+    key = create_key(light, "reader", "read", ["p"]).key
+    forged = "a%0A2026-11-28T00:00:00Z%20%20signed-in%20%20root%20%20by%20root%1b%5b8m"
+    head = {"Authorization": f"Bearer {key}"}
+    create_app(light).test_client().delete(f"/v1/keys/{forged}", headers=head)
+    code, out, _ = gramwatt("key", "log")
+    assert code == 0
+    acts = [line.split("  ")[1] for line in out.splitlines()]
+    assert acts == ["refused", "key-created", "key-created"]  # a client of the tests has one too
+    assert "\x1b" not in out
