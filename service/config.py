@@ -72,7 +72,7 @@ class AlertSettings:
 class Account:
     """Where a provider of grid intensity is asked, and with which key; empty for the usual."""
 
-    url: str = ""
+    url: str = field(default="", repr=False)
     key: str = field(default="", repr=False)
 
 
@@ -369,6 +369,8 @@ def _bucket(variable: str, text: str) -> str:
     parts = _parts_of(text)
     if not parts or parts.scheme not in ("http", "https") or not parts.path.strip("/"):
         raise ConfigError(f"{variable}={plain_address(text)!r} must be https://host/bucket/prefix")
+    if parts.username or parts.password:  # a target is shown to whoever reads the outbox
+        raise ConfigError(f"{variable} holds no user or password; see AWS_ACCESS_KEY_ID")
     return text
 
 

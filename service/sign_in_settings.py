@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,7 +24,7 @@ class GroupProjects:
 class OidcConfig:
     """The OpenID Connect provider of the pages, and which of its groups may do what."""
 
-    issuer: str
+    issuer: str = field(repr=False)
     client_id: str
     secret_file: Path | None = None
     groups_claim: str = "groups"

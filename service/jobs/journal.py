@@ -250,8 +250,10 @@ def refresh_head(session: Session, job: Job) -> None:
     job.declared_project = project_of(r for r in journaled if isinstance(r, JobRecord))
     job.model_id = merged.head.model_id
     job.reporter = merged.head.reporter
-    # By which lists are in order: one of a clock that was ahead does not lead them until that day.
-    job.started_us = min(to_us(merged.started_at), job.heard_us + span_us(CLOCKS_APART))
+    job.started_us = to_us(merged.started_at)
+    if merged.state != "running":
+        # Lists are in this order: a job of a clock that was ahead does not lead them until its day.
+        job.started_us = min(job.started_us, job.heard_us + span_us(CLOCKS_APART))
     stored = read_head(job.head) if job.head else None
     shown = stored if stored and stored.energy_kwh else _unscored_head(merged)
     shown.state, shown.provisional = merged.state, merged.state == "running"

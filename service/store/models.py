@@ -78,7 +78,7 @@ class Job(Base):
 
     Its id is unique in its project. `declared_project` is the project that its lines name, by which
     later lines find it after a correction moved it to another.
-    `started_us` is when it started, and not after its lines came, if a clock was ahead.
+    `started_us` is when it started; of an ended job of a clock that was ahead, when its lines came.
     `version` counts the batches that changed the job; the newest score was made of
     `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
     `silent_us` is when the server closed the job as lost; a later line clears it. `name` to

@@ -64,6 +64,16 @@ def test_a_refused_address_is_shown_without_its_password(tmp_path, name):
     assert "S3cret" not in str(refused.value)
 
 
+def test_the_address_of_a_bucket_holds_no_password_and_no_setting_is_shown_with_one(tmp_path):
+    with pytest.raises(ConfigError, match="holds no user or password") as refused:
+        read(tmp_path, REPORT_S3_URL="https://ops:S3cret@minio.example/bucket")
+    assert "S3cret" not in str(refused.value)
+    config = read(
+        tmp_path, EIA_URL="https://a:S3cret@e/", OIDC_ISSUER="https://a:S3cret@id.example"
+    )
+    assert "S3cret" not in repr(config)
+
+
 def test_each_program_names_what_is_misspelt_of_its_own_variables(tmp_path, monkeypatch, capsys):
     own = {setting.key for setting in SETTINGS} | GUNICORN
     unlike = own - {key.upper() for key in PARSERS}

@@ -12,7 +12,6 @@ def test_a_job_dated_next_year_is_said_and_later_jobs_come_before_it(service, cl
 
     ahead = clock.now + timedelta(days=300)
     ingest(service, "ahead", lines(journal("ahead", start=ahead)))
-    ingest(service, "running", lines(journal("running", start=ahead))[:2])
     clock.turn(hours=2)
     ingest(service, "right", lines(journal("right", start=clock.now - timedelta(hours=1))))
     notices = {n.code: n.message for n in job_document(service, "ahead").document.notices}
@@ -24,7 +23,7 @@ def test_a_job_dated_next_year_is_said_and_later_jobs_come_before_it(service, cl
     ask = create_app(service).test_client()
     rows = ask.get("/v1/jobs").json["jobs"]
     assert rows[0]["job_id"] == "right"
-    assert {row["started_at"][:4] for row in rows[1:]} == {"2027"}
+    assert rows[1]["started_at"].startswith("2027-")
     ask.patch("/v1/jobs/ahead", json={"name": "n"})
     assert ask.get("/v1/jobs").json["jobs"][0]["job_id"] == "right"
 
