@@ -90,8 +90,10 @@ def request_command(
             document = answer({**read_document(source), **flags})
         except GramwattError as error:
             refuse_error(error, as_json=as_json)
-        as_text = json.dumps(to_builtins(document), indent=2) if as_json else None
-        typer.echo("\n".join(lines(document)) if as_text is None else as_text)
+        if as_json:
+            typer.echo(json.dumps(to_builtins(document), indent=2))
+        else:
+            show(*lines(document))
 
     command.__doc__ = answer.__doc__
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
