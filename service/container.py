@@ -78,17 +78,6 @@ class Service:
         """Return the service as the caller sees it: other projects do not exist."""
         return replace(self, store=self.store.of_projects(caller.projects), caller=caller)
 
-    def of_project(self, project: str | None) -> Service:
-        """Return the service as if there were one project only; as it is for None.
-
-        What the caller may do stays, also in others: a job may be moved to them.
-        """
-        if project is None:
-            return self
-        projects = self.caller.projects
-        seen = {project} if projects is None or project in projects else set[str]()
-        return replace(self, store=self.store.of_projects(frozenset(seen)))
-
     def for_every_project(self) -> Service:
         """Return the service without the restriction, for a use case that applies it by itself."""
         return replace(self, store=self.store.of_projects(None))

@@ -38,7 +38,6 @@ from gramwatt.service.store.models import (
     MonthlyReport,
     MonthlyReportJob,
     MonthSum,
-    WaitingLine,
 )
 from gramwatt.service.store.people import USER, Person, alias_of, known_alias
 from gramwatt.service.store.timestamps import text_from_us
@@ -85,7 +84,6 @@ def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
 
     def erase(session: Session) -> int:
         jobs = session.scalars(sa.select(Job).where(Job.project == project)).all()
-        ids = sorted(job.job_id for job in jobs)
         for job in jobs:
             outdated(session, job)  # what was taken out of lesser jobs for it counts there now
             forget_parts(session, job.id)
@@ -96,7 +94,6 @@ def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
             rows += gone.rowcount  # type: ignore[attr-defined]
         if not rows:
             raise UnknownProjectError(project)
-        session.execute(sa.delete(WaitingLine).where(WaitingLine.job_id.in_(ids)))
         session.execute(sa.delete(MonthSum).where(MonthSum.project == ALL))  # they are made again
         _leave(session, project)
         audit.record(session, service, "project-deleted", f"{len(jobs)} jobs", by)
@@ -171,11 +168,11 @@ def erase_person(service: Service, name: str, *, by: str, jobs: bool = False) ->
 def _delete_jobs(service: Service, name: str, by: str) -> int:
     with service.store.read() as session:
         label = label_text(TAG, f"{USER}:{known_alias(session, name)}")
-        own = sa.select(Job.job_id, Job.project).join(JobLabel, JobLabel.job == Job.id)
-        keys = session.execute(own.where(JobLabel.label == label)).all()
-    for job_id, project in keys:
-        delete_job(service.of_project(project), job_id, by=by)
-    return len(keys)
+        own = sa.select(Job.job_id).join(JobLabel, JobLabel.job == Job.id)
+        job_ids = session.scalars(own.where(JobLabel.label == label)).all()
+    for job_id in job_ids:
+        delete_job(service, job_id, by=by)
+    return len(job_ids)
 
 
 def _compact(service: Service) -> None:

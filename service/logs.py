@@ -23,7 +23,7 @@ from gramwatt.service.config import SETTINGS, Form
 HEADER = "X-Request-ID"
 GUNICORN = frozenset({"BIND", "WORKERS"})
 """Variables that only gunicorn's configuration reads (deploy/gunicorn.conf.py), without prefix."""
-_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_ID = re.compile(r"[A-Za-z0-9._:~/+=-]{1,128}")
 _log = logging.getLogger("gramwatt.access")
 
 

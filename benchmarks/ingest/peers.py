@@ -59,8 +59,7 @@ def _rows(body: bytes) -> Iterator[Row]:
 
 
 def _make_devices(store: Store) -> None:
-    job = {"job_id": "peer", "state": "running", "head": "{}"}
-    job |= dict.fromkeys(("project", "declared_project"), "p")
+    job = {"job_id": "peer", "project": "p", "state": "running", "head": "{}"}
     numbers = dict.fromkeys(("started_us", "heard_us", "version", "scored_version"), 0)
     with store.write() as session:
         session.add(Job(id=1, **job, **numbers, revision=0, notices=0))

@@ -23,7 +23,7 @@ from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageErr
 from gramwatt.collectors.common.catalogs import place_problems
 from gramwatt.collectors.common.config import Config, Problem, resolve
 from gramwatt.collectors.common.files import first_notice_today
-from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, within
+from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, has_id, within
 from gramwatt.collectors.common.proc import environ_of, parent_of, system_text
 from gramwatt.collectors.spool.score import preload_engine
 from gramwatt.collectors.tracking.client import (
@@ -323,10 +323,10 @@ def _orphans(job_id: str) -> list[str]:
 
     Those of another rank of the job still have their parents. Empty where there is no /proc.
     """
-    mark, names = f"{JOB_ID}={job_id}", []
+    names = []
     pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
     for pid in pids:
-        if pid == os.getpid() or mark not in environ_of(pid) or _is_ours(pid):
+        if pid == os.getpid() or not has_id(environ_of(pid), job_id) or _is_ours(pid):
             continue
         parent = parent_of(pid)
         if parent == 1 or _name_of(parent) in REAPERS:

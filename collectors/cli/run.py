@@ -198,7 +198,7 @@ def run_command(
     from gramwatt.collectors.cli.wait import Questions
 
     settings = {key: value for key, value in args.items() if value is not None}
-    name = job_id(" ".join(["run", *map(basename, command[:2])]))[0]
+    name = job_id(" ".join(["run", *map(basename, command[:2])]), args=settings)[0]
     try:
         config = _checked(command, args, options.strict, options.json_summary)
         counted = None

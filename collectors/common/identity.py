@@ -13,7 +13,7 @@ from gramwatt.collectors.common.proc import boot_id, pid_namespace, system_text
 
 ID_LENGTH = 128
 """Longest identifier a journal record may carry (gramwatt.sci.journal.records.ID_PATTERN)."""
-_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:~-")
 
 
 def new_job_id() -> str:
@@ -21,14 +21,54 @@ def new_job_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + "-" + os.urandom(6).hex()
 
 
-def safe_id(text: str) -> str:
+def safe_id(text: str, most: int = ID_LENGTH) -> str:
     """Return `text` as an identifier; a checksum keeps one that had to change distinct."""
     clean = "".join(char if char in _SAFE else "-" for char in text)
     if not clean[:1].isalnum():
         clean = "j" + clean
-    if clean == text and len(clean) <= ID_LENGTH:
+    if clean == text and len(clean) <= most:
         return clean
-    return f"{clean[: ID_LENGTH - 9]}-{crc32(text.encode('utf-8', 'surrogateescape')):08x}"
+    return f"{clean[: most - 9]}-{crc32(text.encode('utf-8', 'surrogateescape')):08x}"
+
+
+BOUND_MARK, SUM_LENGTH = "~", 8
+"""What stands before the checksum of an id that is bound to a project, and how long that is."""
+
+
+def bound_id(text: str, project: str) -> str:
+    """Return the id of the job that a person or a scheduler calls `text`, in a project.
+
+    It ends in a checksum of the project: those who choose one text for two projects have two jobs.
+    """
+    return f"{safe_id(text, ID_LENGTH - SUM_LENGTH - 1)}{BOUND_MARK}{_sum_of(project)}"
+
+
+def chosen_part(name: str) -> str:
+    """Return what a person or a scheduler calls the job of an id that is bound; else empty."""
+    text, _, end = name.rpartition(BOUND_MARK)
+    return text if len(end) == SUM_LENGTH else ""
+
+
+def is_random(name: str) -> bool:
+    """Say whether an id has the form of those of `new_job_id`, which nobody can guess."""
+    day, _, rest = name.partition("-")
+    second, _, random = rest.partition("-")
+    sizes = len(day), len(second), len(random)
+    return sizes == (8, 6, 12) and (day + second).isdecimal() and random.isalnum()
+
+
+def is_made(name: str) -> bool:
+    """Say whether this is an id as gramwatt makes them, rather than a text to make one of."""
+    return safe_id(name) == name and (is_random(name) or bool(chosen_part(name)))
+
+
+def is_bound_to(name: str, project: str) -> bool:
+    """Say whether an id is bound to this project."""
+    return bool(chosen_part(name)) and name.endswith(_sum_of(project))
+
+
+def _sum_of(project: str) -> str:
+    return hashed("", f"project {project}")[:SUM_LENGTH]
 
 
 def node_id(allow_host_names: bool = False) -> str:

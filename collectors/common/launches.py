@@ -12,6 +12,9 @@ after it has ended is another:
    with its job and restart.
 4. None of these: a job of its own.
 
+What a person or a scheduler calls a job is not unique: with the project that is named for the job
+it makes the id (`identity.bound_id`), alike in all processes of a launch.
+
 `place` says which of the jobs of a launch it is, alike in all its processes: where in the code it
 begins, and how often it has. docs/journal.md ("One job") says what this cannot know. Imported by
 the training process, so standard library only.
@@ -22,7 +25,14 @@ from __future__ import annotations
 import os
 import sys
 
-from gramwatt.collectors.common.identity import hashed, new_job_id, safe_id
+from gramwatt.collectors.common.identity import (
+    bound_id,
+    chosen_part,
+    hashed,
+    is_made,
+    new_job_id,
+    safe_id,
+)
 from gramwatt.collectors.common.proc import (
     began_of,
     boot_id,
@@ -33,7 +43,7 @@ from gramwatt.collectors.common.proc import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
 JOB_ID = "GRAMWATT_JOB_ID"
@@ -44,21 +54,32 @@ WITHIN = "GRAMWATT_WITHIN"
 command that is run in it is part of it, unlike one that only has the id of a job."""
 REPORTER = "GRAMWATT_REPORTER"
 """Who measures, where that is not the job itself (gramwatt.sci.journal.records.REPORTERS)."""
+UNNAMED = "default"
+"""The project of jobs for which nobody names one (gramwatt.sci.journal.merge.UNDECLARED)."""
 FIRST_SPECIAL_STEP = 0xFFFF_FFF0
 """Slurm numbers batch scripts, interactive shells and the like from here on (slurm.h): they are no
 launch of tasks."""
 
 
-def job_id(place: str = "", environ: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Return the id of the job that begins here and its origin: environment, launch or new."""
+def job_id(
+    place: str = "",
+    environ: Mapping[str, str] | None = None,
+    args: Mapping[str, Any] | None = None,
+) -> tuple[str, str]:
+    """Return the id of the job that begins here and its origin: environment, launch or new.
+
+    `args` are the user's settings of the job, of which its project may be one.
+    """
     env = os.environ if environ is None else environ
     named = env.get(JOB_ID, "").strip()
     if named and not _has_ended(env):
-        return safe_id(named), "environment"
+        handed_down = is_made(named) or env.get(WITHIN, "").partition(" ")[0] == named
+        return (named if handed_down else _bound(named, args, env)), "environment"
     launch = _launch(env)
     name, origin = new_job_id(), "new"
     if launch:
-        name, origin = safe_id(f"{launch[0]}-{hashed('', f'{launch[1]} {place}')}"), "launch"
+        text, evidence = launch
+        name, origin = _bound(f"{text}-{hashed('', f'{evidence} {place}')}", args, env), "launch"
     agreed = _agreed(place, name)
     return (name, origin) if agreed is None else (agreed, "launch")
 
@@ -86,7 +107,18 @@ def within(name: str) -> str:
     if enclosing_job() == name:
         return os.environ[WITHIN]
     named = os.environ.get(JOB_ID, "").strip()
-    return name if named and safe_id(named) == name else f"{name} {_mark(os.getpid())}"
+    return name if named and names(named, name) else f"{name} {_mark(os.getpid())}"
+
+
+def names(text: str, name: str) -> bool:
+    """Say whether a value of JOB_ID is the id of this job, or what the user calls it."""
+    return safe_id(text) in (name, chosen_part(name))
+
+
+def has_id(environ: Iterable[str], name: str) -> bool:
+    """Say whether this job is named by a process's environment, texts NAME=VALUE."""
+    start = f"{JOB_ID}="
+    return any(names(text.removeprefix(start), name) for text in environ if text.startswith(start))
 
 
 def _has_ended(env: Mapping[str, str]) -> bool:
@@ -98,6 +130,13 @@ def _has_ended(env: Mapping[str, str]) -> bool:
     here, _, _ = _mark(os.getpid()).rpartition(" ")
     pid = process.partition(".")[0]
     return machine == here and pid.isdecimal() and _mark(int(pid)) != mark
+
+
+def _bound(text: str, args: Mapping[str, Any] | None, env: Mapping[str, str]) -> str:
+    from gramwatt.collectors.common.config import resolve  # most jobs begin without it
+
+    project = resolve(args or {}, env).project
+    return safe_id(text) if project == UNNAMED else bound_id(text, project)
 
 
 def _launch(env: Mapping[str, str]) -> tuple[str, str] | None:

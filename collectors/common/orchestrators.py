@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gramwatt.collectors.common.identity import hashed
-from gramwatt.collectors.common.launches import REPORTER, slurm_job
+from gramwatt.collectors.common.identity import chosen_part, hashed
+from gramwatt.collectors.common.launches import REPORTER, declared_job, slurm_job
 from gramwatt.collectors.common.proc import system_text
 
 
@@ -108,14 +108,20 @@ def run_name(environ: Mapping[str, str]) -> str:
     return _filled(system.name, environ) if system else ""
 
 
-def scheduler_tags(env: Mapping[str, str], allow_names: bool = False) -> dict[str, str]:
+def scheduler_tags(
+    env: Mapping[str, str], name: str = "", *, allow_names: bool = False
+) -> dict[str, str]:
     """Return the tags by which jobs of one allocation, torchrun run or pod are found and summed.
+
+    `job` is what the user calls the job `name`.
 
     None of a job that is measured from outside: an array's task is known to itself only.
     """
     if env.get(REPORTER):
         return {}
     tags = run_tags(env, allow_names=allow_names)
+    if declared_job(env) and (chosen := chosen_part(name)):
+        tags["job"] = chosen
     if env.get("SLURM_JOB_ID"):
         tags["slurm"] = slurm_job(env)
     if env.get("TORCHELASTIC_RUN_ID", "none") not in ("", "none"):

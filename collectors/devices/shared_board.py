@@ -24,7 +24,7 @@ from gramwatt.collectors.common import files
 from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.common.config import TRUE_WORDS
 from gramwatt.collectors.common.identity import safe_id
-from gramwatt.collectors.common.launches import JOB_ID
+from gramwatt.collectors.common.launches import has_id
 from gramwatt.collectors.common.proc import environ_of, parent_of
 from gramwatt.collectors.devices.board import Billed, DevicePort, GpuUser, Notify, offered
 from gramwatt.collectors.devices.visibility import SHARED_GPU
@@ -215,7 +215,7 @@ class Processes:
             if at <= 1:
                 break
             at = parent_of(at, self._proc)
-        return f"{JOB_ID}={self._job_id}" in environ_of(pid, self._proc)
+        return has_id(environ_of(pid, self._proc), self._job_id)
 
 
 class SharedLedger(Ledger):

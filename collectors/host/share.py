@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.common.launches import JOB_ID, REPORTER
+from gramwatt.collectors.common.launches import REPORTER, has_id
 from gramwatt.collectors.common.proc import environ_of, system_text
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.model import CpuModel, RamModel
@@ -156,7 +156,7 @@ class Strays:
     """
 
     def __init__(self, job_id: str) -> None:
-        self._sign = f"{JOB_ID}={job_id}"
+        self._job_id = job_id
         slurm_job = os.environ.get("SLURM_JOB_ID") if os.environ.get(REPORTER) else None
         # Debian's is called slurmstepd-wlm.
         title = rf"slurmstepd\S*: \[{re.escape(slurm_job)}\." if slurm_job else ""
@@ -176,7 +176,7 @@ class Strays:
     def _is_ours(self, pid: int) -> bool:
         if self._step and self._step.match(system_text(f"/proc/{pid}/cmdline")):
             return True
-        return self._sign in environ_of(pid)
+        return has_id(environ_of(pid), self._job_id)
 
 
 class Look(NamedTuple):

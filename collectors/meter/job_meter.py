@@ -479,6 +479,7 @@ class JobMeter:
         """
         config, environ = declared or self.config, self.dependencies.environ
         software = software or {}
+        tags = scheduler_tags(environ, self.job_id, allow_names=config.allow_host_names)
         versions = {"gramwatt": __version__, "python": sys.version.split()[0]}
         versions |= {str(k)[:64]: str(v)[:64] for k, v in software.get("versions", {}).items()}
         framework = str(software["framework"])[:64] if software.get("framework") else None
@@ -498,7 +499,7 @@ class JobMeter:
             model_id=config.model_id,
             framework=framework,
             rank=rank(environ),
-            tags={**scheduler_tags(environ, config.allow_host_names), **config.tags},
+            tags={**tags, **config.tags},
             versions=versions,
             scheduler=scheduler_ids(environ),
         )

@@ -68,6 +68,10 @@ class TooLarge(Exception):
     """A body is larger than a server, or a proxy before it, takes."""
 
 
+class NotThere(NotTaken):
+    """A server refuses lines because it has no job of the id, or shows none to this key."""
+
+
 @dataclass(slots=True)
 class SyncResult:
     """What one sync did, by job id; `remarks` are sentences for people, as are the problems' texts.
@@ -227,7 +231,14 @@ def _send_folder(folder: SpoolFolder, server: str, session: Session, result: Syn
     parts: list[Sent] = []
 
     def send(lines: Iterator[bytes]) -> None:
-        parts.append(upload(folder.path, folder.job_id, lines, server, session))
+        try:
+            parts.append(upload(folder.path, folder.job_id, lines, server, session))
+        except NotThere:
+            if not read_marks(folder.path, server):
+                raise
+            # It has lost what it acknowledged, as with a backup that was put back: from the start.
+            _write_marks(folder.path, server, {})
+            parts.append(upload(folder.path, folder.job_id, folder.lines(), server, session))
 
     with spool.sent(folder, send) as can_go:
         if can_go and not any(part.too_new for part in parts):
@@ -366,6 +377,8 @@ def _checked_answer(answer: Answer, shown: str, lines: int) -> dict[str, Any]:
         text = " ".join(str(reason).split())[:300]
         if (status, document.get("code")) == (410, "deleted-job"):
             raise NotTaken(DELETED, f"{shown}: {text}")
+        if (status, document.get("code")) == (404, "unknown-job"):
+            raise NotThere(REFUSED, f"{shown} refuses with {status}: {text}")
         raise NotTaken(REFUSED, f"{shown} refuses with {status}: {text}")
     return document
 

@@ -14,7 +14,15 @@ import threading
 from contextvars import ContextVar
 
 from gramwatt.collectors.common.identity import new_job_id
-from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, declared_job, job_id, within
+from gramwatt.collectors.common.launches import (
+    JOB_ID,
+    UNIT,
+    WITHIN,
+    declared_job,
+    job_id,
+    names,
+    within,
+)
 from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.tracking.client import (
     COMMAND,
@@ -97,7 +105,7 @@ class Session:
         around: Session | None = None,
         outer: Client | None = None,
     ) -> None:
-        self.id = outer.job_id if outer else _new_id(place)
+        self.id = outer.job_id if outer else _new_id(place, args)
         self.by_start = by_start
         self.around = around
         self._args = dict(args)
@@ -298,14 +306,12 @@ def _outer() -> Session | None:
     if (session := joined_session()) is not None:
         return session
     client = Client.find()
-    if client is None or (declared_job(os.environ) and not _is_named(client.job_id)):
+    if client is None:
+        return None
+    own = os.environ.get(JOB_ID, "").strip()
+    if declared_job(os.environ) and not names(own, client.job_id):
         return None
     return _join(client)
-
-
-def _is_named(name: str) -> bool:
-    """Say whether the user's own GRAMWATT_JOB_ID names this job."""
-    return job_id()[0] == name
 
 
 def _join(client: Client) -> Session:
@@ -352,12 +358,12 @@ def _remove(session: Session) -> None:
             other.around = session.around
 
 
-def _new_id(place: str | None) -> str:
+def _new_id(place: str | None, args: Mapping[str, Any]) -> str:
     """Return the id of a job that begins at this place of the code; None for one of its own."""
     if place is None:
         return new_job_id()
     _begun[place] = number = _begun.get(place, -1) + 1
-    return job_id(f"{place} {number}")[0]
+    return job_id(f"{place} {number}", args=args)[0]
 
 
 def _end_started() -> None:

@@ -43,7 +43,7 @@ INTERVAL_BEGINS = b'{"v":1,"type":"interval",'
 """How `encode` begins the line of an interval that this release knows whole: most of a journal."""
 ID_MOST = 128
 """Characters of an identifier."""
-ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:\-]{{0,{ID_MOST - 1}}}")
+ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:~\-]{{0,{ID_MOST - 1}}}")
 UNIT_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9 _.\-]{0,63}")
 AMOUNT_MOST = 1e30
 """The largest count; a training run counts up to 1e26 FLOP."""

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from gramwatt.service.common.errors import NoDataError, ProjectNeededError, UnknownJobError
+from gramwatt.service.common.errors import NoDataError, ProjectNeededError
 from gramwatt.service.container import Service
 from gramwatt.service.store.restriction import ForeignProjectError
-
-
-def first_project(service: Service) -> str:
-    """Return the project of a new job until its own line has come."""
-    projects = service.caller.projects
-    return "default" if projects is None or "default" in projects else min(projects)
-
-
-def require_visible(service: Service, job_id: str, project: str) -> None:
-    """Raise UnknownJobError for a job of a project that the caller does not see."""
-    if service.caller.projects is not None and project not in service.caller.projects:
-        raise UnknownJobError(job_id, [])
 
 
 def require_own(service: Service, project: str) -> None:

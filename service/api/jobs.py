@@ -23,9 +23,7 @@ from gramwatt.service.api.support import (
     ABSENT,
     AnyText,
     Identifier,
-    JobPage,
     JobPath,
-    JobQuery,
     Moment,
     Page,
     ProjectPage,
@@ -180,7 +178,7 @@ class ProjectBody(Struct, frozen=True, kw_only=True):
     project: Text
 
 
-class WaitQuery(JobQuery, frozen=True, kw_only=True):
+class WaitQuery(Struct, frozen=True, kw_only=True):
     """Whether to wait for the score of a running job."""
 
     wait: Annotated[
@@ -209,7 +207,7 @@ class CorrectionBody(Struct, frozen=True, kw_only=True):
     reason: Text | None = None
 
 
-class ReasonQuery(JobQuery, frozen=True, kw_only=True):
+class ReasonQuery(Struct, frozen=True, kw_only=True):
     """Why a job is deleted."""
 
     reason: Annotated[Text | None, Meta(description="Why; it stays on record.")] = None
@@ -241,19 +239,20 @@ class RescoreAnswer(JobAnswer):
 
 @routes.post(
     "/v1/jobs/<job_id>/records",
-    *(*ABSENT, GONE, "conflict"),
+    *(*ABSENT, GONE),
     access=Access.INGEST,
     lines=True,
 )
-def add_records(path: JobPath, query: JobQuery) -> IngestAnswer:
+def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON or a JSON array, plain or with gzip), idempotently.
 
-    Lines may come in any order and any number of times; those that come before the `job` line of
-    their node wait for it, where the key is of several projects. A bad line is rejected alone, by
-    its number; `acknowledged` says up to where each writer's lines have arrived without a gap, and
-    are on disk. The job is scored when its last writer has ended.
+    A `job` line makes the job, so it is among the first that are sent: lines of an unknown job are
+    refused with 404, as are those of an id of another project. After it lines may come in any order
+    and any number of times. A bad line is rejected alone, by its number; `acknowledged` says up to
+    where each writer's lines have arrived without a gap, and are on disk. The job is scored when
+    its last writer has ended.
     """
-    answer = ingest(service(), path.job_id, body_lines(NDJSON, JSON), project=query.project)
+    answer = ingest(service(), path.job_id, body_lines(NDJSON, JSON))
     metrics: Metrics = current_app.extensions[METRICS]
     metrics.count_lines(answer.accepted, answer.duplicate, answer.rejected_count)
     return answer
@@ -274,7 +273,7 @@ def get_job(path: JobPath, query: WaitQuery) -> Response:
     With `wait=scored` the answer comes when the job has ended and is scored, or after `timeout_s`.
     Where it still runs, or too many wait already, `Retry-After` says when to ask again [s].
     """
-    seen = service(query.project)
+    seen = service()
     ended = query.wait is None or _waited(seen, path.job_id, query.timeout_s)
     job = job_summary(seen, path.job_id)
     response = with_tag(json_response(_answer(job)), tag_of(job.version))
@@ -289,7 +288,7 @@ def get_job(path: JobPath, query: WaitQuery) -> Response:
     access=Access.INGEST,
     media={JSON: JobAnswer},
 )
-def open_a_job(path: JobPath, query: JobQuery, body: JobBody) -> Response:
+def open_a_job(path: JobPath, body: JobBody) -> Response:
     """Open a job that has no meter of ours: what it is; its records follow.
 
     It is the first line of its writer, so the records of that node and writer go on with `seq` 2,
@@ -300,7 +299,7 @@ def open_a_job(path: JobPath, query: JobQuery, body: JobBody) -> Response:
         for name, value in asdict(body).items()
         if name not in ("node", "writer") and value is not None
     }
-    job, created = open_job(service(), path.job_id, body.node, body.writer, fields, query.project)
+    job, created = open_job(service(), path.job_id, body.node, body.writer, fields)
     return json_response(_answer(job), 201 if created else 200)
 
 
@@ -312,7 +311,7 @@ def open_a_job(path: JobPath, query: JobQuery, body: JobBody) -> Response:
     access=Access.ADMIN,
     headers=(IF_MATCH, IDEMPOTENCY_KEY),
 )
-def correct(path: JobPath, query: JobQuery, body: CorrectionBody) -> JobAnswer:
+def correct(path: JobPath, body: CorrectionBody) -> JobAnswer:
     """Correct what a job declares; the answer is the score with it.
 
     What is given is kept apart from the journal, with who and when, and holds for lines that are
@@ -324,7 +323,7 @@ def correct(path: JobPath, query: JobQuery, body: CorrectionBody) -> JobAnswer:
         if value is not UNSET and name != "reason"
     }
     about: dict[str, Any] = {"by": caller().name, "reason": body.reason, "expected": if_match()}
-    work = partial(correct_job, service(query.project), path.job_id, changes, **about)
+    work = partial(correct_job, service(), path.job_id, changes, **about)
     return once(body, lambda: _answer(work()))
 
 
@@ -336,7 +335,7 @@ def delete(path: JobPath, query: ReasonQuery) -> DeletedJob:
     reports of its months say what it had added, who deleted it and why.
     """
     about: dict[str, Any] = {"by": caller().name, "reason": query.reason, "expected": if_match()}
-    return delete_job(service(query.project), path.job_id, **about)
+    return delete_job(service(), path.job_id, **about)
 
 
 @routes.post(
@@ -347,7 +346,7 @@ def delete(path: JobPath, query: ReasonQuery) -> DeletedJob:
     access=Access.ADMIN,
     headers=(IDEMPOTENCY_KEY,),
 )
-def rescore_job(path: JobPath, query: JobQuery, body: RescoreBody) -> RescoreAnswer:
+def rescore_job(path: JobPath, body: RescoreBody) -> RescoreAnswer:
     """Score an ended job again, with today's catalog and intensity.
 
     The answer is the newest revision; older ones stay. The same inputs give the same score to the
@@ -355,22 +354,22 @@ def rescore_job(path: JobPath, query: JobQuery, body: RescoreBody) -> RescoreAns
     """
 
     def work() -> RescoreAnswer:
-        job, changed = rescore(service(query.project), path.job_id, body.reason)
+        job, changed = rescore(service(), path.job_id, body.reason)
         return RescoreAnswer(**asdict(_answer(job)), changed=changed)
 
     return once(body, work)
 
 
 @routes.get("/v1/jobs/<job_id>/revisions", *ABSENT, access=Access.READ)
-def list_revisions(path: JobPath, query: JobPage) -> RevisionsAnswer:
+def list_revisions(path: JobPath, query: Page) -> RevisionsAnswer:
     """Score revisions of a job, newest first."""
-    return revisions_page(service(query.project), path.job_id, query.limit, query.cursor)
+    return revisions_page(service(), path.job_id, query.limit, query.cursor)
 
 
 @routes.get("/v1/jobs/<job_id>/intervals", *ABSENT, GONE, access=Access.READ)
-def list_intervals(path: JobPath, query: JobPage) -> IntervalsAnswer:
+def list_intervals(path: JobPath, query: Page) -> IntervalsAnswer:
     """Energy intervals of a job in order of time, each once."""
-    return intervals_page(service(query.project), path.job_id, query.limit, query.cursor)
+    return intervals_page(service(), path.job_id, query.limit, query.cursor)
 
 
 @routes.get("/v1/projects", access=Access.READ)

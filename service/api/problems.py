@@ -9,13 +9,13 @@ from http import HTTPStatus
 from typing import Any
 
 from flask import Flask, Response, request
+from msgspec import to_builtins
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from gramwatt.sci.base.checks import InputError
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.service.common.errors import (
-    AmbiguousJobError,
     BusyError,
     CorrectionError,
     CursorError,
@@ -54,7 +54,6 @@ CODES: dict[str, tuple[int, str]] = {
     "unknown-name": (404, "The catalog has no row of that name."),
     "method-not-allowed": (405, "The route does not know this method; see the Allow header."),
     "conflict": (409, "The request does not fit the state of what it names."),
-    "ambiguous": (409, "Several projects have a job of this id; name one by `project`."),
     "intervals-deleted": (409, "The job's intervals were deleted after the days they are kept."),
     "not-scorable": (409, "The job's records do not make a score yet."),
     "not-comparable": (409, "The jobs were scored in different ways, or not in the unit."),
@@ -133,7 +132,7 @@ def to_response(problem: Problem) -> Response:
         "detail": problem.detail,
         **problem.members,
     }
-    response = Response(json.dumps(document), problem.status, content_type=MEDIA_TYPE)
+    response = Response(json.dumps(to_builtins(document)), problem.status, content_type=MEDIA_TYPE)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         response.headers["WWW-Authenticate"] = 'Bearer realm="gramwatt"'
     if problem.members.get("retry_after_s") is not None:
@@ -169,11 +168,12 @@ def _from_use_case(error: UseCaseError) -> Response:
         response.headers["Retry-After"] = "10"
         return response
     names = {
-        AmbiguousJobError: ("choices",),
-        UnknownJobError: ("close",),
+        UnknownJobError: ("close", "rejected"),
         DeletedJobError: ("deleted_at", "deleted_by"),
     }
     members = {name: getattr(error, name) for name in names.get(type(error), ())}
+    if not members.get("rejected"):
+        members.pop("rejected", None)
     return to_response(Problem(error.code, str(error), **members))
 
 

@@ -92,17 +92,14 @@ def job_report(path: JobPath, query: ReportQuery) -> Response:
 
     JSON is the whole job document. A running job has a provisional one. The answer has an ETag.
     """
-    return job_response(
-        service(query.project), path.job_id, query.revision, by_accept(JOB_FORMATS), full=query.full
-    )
+    form = by_accept(JOB_FORMATS)
+    return job_response(service(), path.job_id, query.revision, form, full=query.full)
 
 
 @routes.get("/v1/jobs/<job_id>/report.<form>", *SCORED, access=Access.READ, media=JOB_MEDIA)
 def job_report_file(path: JobFile, query: ReportQuery) -> Response:
     """Return the report of a job, in the format of the extension."""
-    return job_response(
-        service(query.project), path.job_id, query.revision, path.form, full=query.full
-    )
+    return job_response(service(), path.job_id, query.revision, path.form, full=query.full)
 
 
 @routes.get("/v1/reports/monthly/<month>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)

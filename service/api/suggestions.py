@@ -9,7 +9,7 @@ from gramwatt.service.advice.suggest import answer
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import ABSENT, JobPath, JobQuery, service
+from gramwatt.service.api.support import ABSENT, JobPath, service
 from gramwatt.service.jobs.advice import suggest_for
 
 routes = Routes("suggestions")
@@ -29,6 +29,6 @@ def make_suggestions(body: SuggestRequest) -> AdviceDoc:
 
 
 @routes.get("/v1/jobs/<job_id>/suggestions", *ABSENT, "not-scorable", access=Access.READ)
-def suggest_for_job(path: JobPath, query: JobQuery) -> AdviceDoc:
+def suggest_for_job(path: JobPath) -> AdviceDoc:
     """Suggestions for a job, from what was measured of it."""
-    return suggest_for(service(query.project), path.job_id)
+    return suggest_for(service(), path.job_id)

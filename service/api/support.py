@@ -21,8 +21,8 @@ def exactly(pattern: str) -> str:
     return rf"^{pattern}$(?!\n)"
 
 
-ABSENT = "unknown-job", "deleted-job", "ambiguous"
-"""Problems of a job that is not there, or not the only one."""
+ABSENT = "unknown-job", "deleted-job"
+"""Problems of a job that is not there."""
 Text = Annotated[
     str,
     Meta(
@@ -60,16 +60,7 @@ class JobPath(Struct, frozen=True, kw_only=True):
     job_id: Annotated[str, Meta(pattern=exactly(ID_PATTERN.pattern), description="The job's id.")]
 
 
-class JobQuery(Struct, frozen=True, kw_only=True):
-    """Which job of an id is meant."""
-
-    project: Annotated[
-        Text | None,
-        Meta(description="The job's project; needed where several have a job of this id."),
-    ] = None
-
-
-class RevisionQuery(JobQuery, frozen=True, kw_only=True):
+class RevisionQuery(Struct, frozen=True, kw_only=True):
     """Which revision of the score; the newest by default."""
 
     revision: Annotated[
@@ -97,13 +88,6 @@ class Page(Struct, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-class JobPage(JobQuery, frozen=True, kw_only=True):
-    """Which part of a list of one job is wanted."""
-
-    limit: Limit = PER_PAGE
-    cursor: Cursor | None = None
-
-
 class ProjectPage(ProjectQuery, frozen=True, kw_only=True):
     """Which part of a list of one project, or of all, is wanted."""
 
@@ -122,9 +106,6 @@ def caller() -> Caller:
     return found
 
 
-def service(project: str | None = None) -> Service:
-    """Return the service as the caller of this request sees it: other projects do not exist.
-
-    With a project, only that one does.
-    """
-    return whole_service().for_caller(caller()).of_project(project)
+def service() -> Service:
+    """Return the service as the caller of this request sees it: other projects do not exist."""
+    return whole_service().for_caller(caller())

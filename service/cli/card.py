@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.options import show
-from gramwatt.service.cli.common import JobProject, current_service, job_document, stop
+from gramwatt.service.cli.common import current_service, job_document, stop
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import JobDoc
@@ -24,10 +24,9 @@ def write(
         "README.md"
     ),
     job: JobOption = "last",
-    project: JobProject = None,
 ) -> None:
     """Write a job's emissions, in grams, into the metadata of a model card in a file."""
-    hub, found = _hub(), _emissions(job, project)
+    hub, found = _hub(), _emissions(job)
     try:
         content = hub.ModelCard.load(card, ignore_metadata_errors=False)
     except (OSError, ValueError) as error:
@@ -40,13 +39,12 @@ def write(
 def push(
     repo: Annotated[str, typer.Argument(metavar="ORG/MODEL", help="The model on the hub.")],
     job: JobOption = "last",
-    project: JobProject = None,
 ) -> None:
     """Write a job's emissions, in grams, into a model's card on the hub, by your login there.
 
     Afterwards, not in training: the Trainer writes its card anew when it pushes.
     """
-    hub, found = _hub(), _emissions(job, project)
+    hub, found = _hub(), _emissions(job)
     try:
         address = hub.metadata_update(repo, {KEY: found}, overwrite=True)
     except Exception as error:  # whatever the hub or the network answers
@@ -62,13 +60,13 @@ def _hub() -> Any:
     return huggingface_hub
 
 
-def _emissions(job: str, project: str | None) -> dict[str, object]:
+def _emissions(job: str) -> dict[str, object]:
     """Return what the hub's key holds: grams, their range as text, and where they are from.
 
     The hub's filter takes the number `emissions` [gCO2e] and refuses a mapping without it.
     """
     with current_service() as service:
-        document: JobDoc = job_document(service.of_project(project), job)
+        document: JobDoc = job_document(service, job)
     total = document.total_g
     if total is None:
         stop(1, f"the emissions of {document.job_id} are not known: gramwatt job {job}")

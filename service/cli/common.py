@@ -28,10 +28,6 @@ JobId = Annotated[
 DatabaseUrl = Annotated[
     str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... (default: home)")
 ]
-JobProject = Annotated[
-    str | None,
-    typer.Option("--project", help="Its project, where several have a job of this id."),
-]
 Project = Annotated[str | None, typer.Option(help="Only this project.")]
 
 
@@ -130,16 +126,13 @@ def upgraded_service(database_url: str | None = None) -> Iterator[Service]:
 
 
 @contextmanager
-def current_service(project: str | None = None) -> Iterator[Service]:
-    """Yield the service with up-to-date tables, and this machine's journals as far as they go.
-
-    With a project it sees only the jobs of that one.
-    """
+def current_service() -> Iterator[Service]:
+    """Yield the service with up-to-date tables, and this machine's journals as far as they go."""
     from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 
     with upgraded_service() as service:
         ingest_local_spool(service, fresh=True)
-        yield service.of_project(project)
+        yield service
 
 
 def require_month(text: str | None) -> None:
@@ -172,14 +165,11 @@ def job_id(service: Service, text: str) -> str:
 
 @contextmanager
 def job_errors(text: str) -> Iterator[None]:
-    """Exit with 1 for a job that makes no score, with 2 for one of several."""
+    """Exit with 1 for a job that makes no score."""
     from gramwatt.sci.base.errors import ScoreError
-    from gramwatt.service.common.errors import AmbiguousJobError
 
     try:
         yield
-    except AmbiguousJobError as error:
-        stop(2, f"{error} (--project)")
     except ScoreError as error:
         stop(1, f"job {text!r} cannot be scored: {error.message}")
 

@@ -9,7 +9,6 @@ import typer
 from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
     AsJson,
-    JobProject,
     current_service,
     job_errors,
     job_id,
@@ -30,7 +29,6 @@ def compare(
     before: Before,
     after: After,
     unit: Unit = None,
-    project: JobProject = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare AFTER with BEFORE: the change per unit, what moved, and whether it is reliable.
@@ -41,7 +39,7 @@ def compare(
     """
     from gramwatt.service.cli.terminal import runs_lines
 
-    found, _ = compared(before, after, unit, project)
+    found, _ = compared(before, after, unit)
     if as_json:
         print_json(found)
     else:
@@ -58,7 +56,6 @@ def assert_(
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail too where one run a side leaves it unknown.")
     ] = False,
-    project: JobProject = None,
     as_json: AsJson = False,
 ) -> None:
     """Fail where a job reliably emits more per unit than REF by over PERCENT; for CI.
@@ -73,7 +70,7 @@ def assert_(
     limit = _share(max_increase)
     if not against:
         stop(2, "say against which job: --against REF")
-    found, _ = compared(against, runs, unit, project)
+    found, _ = compared(against, runs, unit)
     ratio = found.ratio
     unknown = found.verdict == "unknown"
     failed = (found.verdict == "higher" and ratio["value"] > 1 + limit) or (strict and unknown)
@@ -86,16 +83,14 @@ def assert_(
         raise typer.Exit(1)
 
 
-def compared(
-    before: str, after: str, unit: str | None, project: str | None = None
-) -> tuple[RunsComparisonDoc, str]:
+def compared(before: str, after: str, unit: str | None) -> tuple[RunsComparisonDoc, str]:
     """Return the comparison of two sides as typed, and its date; exits with 1 where there is
     none.
     """
     from gramwatt.sci.base.errors import ScoreError
     from gramwatt.service.jobs.comparison import comparison
 
-    with current_service(project) as service:
+    with current_service() as service:
         sides = [[job_id(service, text) for text in _ids(side)] for side in (before, after)]
         with job_errors(f"{before} or {after}"):
             try:

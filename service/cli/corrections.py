@@ -11,7 +11,6 @@ from gramwatt.collectors.cli.options import show
 from gramwatt.sci.base.document import JobHead
 from gramwatt.service.cli.common import (
     JobId,
-    JobProject,
     author,
     confirm,
     current_service,
@@ -92,7 +91,6 @@ def _value(field: str, text: str) -> Any:
 
 def rm(
     name: JobId,
-    project: JobProject = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     reason: Annotated[str | None, typer.Option(help="Why; it stays on record.")] = None,
 ) -> None:
@@ -104,7 +102,7 @@ def rm(
     from gramwatt.service.jobs.deletion import delete_job
     from gramwatt.service.jobs.documents import job_head
 
-    with current_service(project) as service, job_errors(name):
+    with current_service() as service, job_errors(name):
         whole = job_id(service, name)
         if not yes:
             _confirm(job_head(service, whole))

@@ -56,6 +56,8 @@ def evidence_export(
 
     with current_service() as service:
         kind = kind_of(service, text)
+        if kind == "job" and project is not None:
+            stop(2, "--project is for a month; a job's id says which job")
         name = job_id(service, text) if kind == "job" else text
         path = output or Path(
             f"{'-'.join(file_name(text) for text in (name, project) if text)}.zip"

@@ -12,7 +12,6 @@ from gramwatt.collectors.common.files import why
 from gramwatt.service.cli.common import (
     DatabaseUrl,
     JobId,
-    JobProject,
     author,
     current_service,
     job_document,
@@ -32,33 +31,33 @@ Output = Annotated[
 ]
 
 
-def export_if(job_id: JobId, project: JobProject = None, output: Output = None) -> None:
+def export_if(job_id: JobId, output: Output = None) -> None:
     """A manifest that Impact Framework (@grnsft/if 1.1.0) runs to the same total."""
     from gramwatt.reports.exports.impact_framework import manifest
 
-    _write(job_id, project, manifest, output)
+    _write(job_id, manifest, output)
 
 
-def export_modelcard(job_id: JobId, project: JobProject = None, output: Output = None) -> None:
+def export_modelcard(job_id: JobId, output: Output = None) -> None:
     """The co2_eq_emissions block of a model card, in grams; put into the card if -o exists."""
     from gramwatt.reports.exports.modelcard import card, into_card
 
     if output is None or not output.exists():
-        _write(job_id, project, card, output)
+        _write(job_id, card, output)
         return
     try:
         text = output.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         stop(1, f"cannot read {output}: {reason}")
-    _write(job_id, project, lambda document: into_card(text, document), output)
+    _write(job_id, lambda document: into_card(text, document), output)
 
 
-def export_csv(job_id: JobId, project: JobProject = None, output: Output = None) -> None:
+def export_csv(job_id: JobId, output: Output = None) -> None:
     """Every figure a row, with its range, kind and source, and energy by device and step."""
     from gramwatt.reports.exports.csv import scicsv
 
-    _write(job_id, project, scicsv, output)
+    _write(job_id, scicsv, output)
 
 
 def export_journals(
@@ -111,13 +110,11 @@ def export_parquet(
     show(f"{number} month{'' if number == 1 else 's'} written to {folder}")
 
 
-def _write(
-    job_id: str, project: str | None, export: Callable[[JobDoc], str], output: Path | None
-) -> None:
+def _write(job_id: str, export: Callable[[JobDoc], str], output: Path | None) -> None:
     """Write what `export` makes of a job's document."""
     from gramwatt.reports.exports.common import ExportError
 
-    with current_service(project) as service:
+    with current_service() as service:
         document = job_document(service, job_id)
     try:
         content = export(document)

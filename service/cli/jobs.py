@@ -13,7 +13,6 @@ from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
     AsJson,
     JobId,
-    JobProject,
     Project,
     current_service,
     job_document,
@@ -124,7 +123,6 @@ def _moment(option: str, text: str | None) -> datetime | None:
 def job(
     job_id: JobId,
     as_json: AsJson = False,
-    project: JobProject = None,
     explain: Annotated[
         str | None, typer.Option(help="Show how a figure came to be, such as energy_kwh.")
     ] = None,
@@ -161,7 +159,7 @@ def job(
     try:
         if explain is not None:
             check_field(explain)
-        with current_service(project) as service:
+        with current_service() as service:
             if settings:
                 correct(service, job_id, settings, reason)
             document, other = job_document(service, job_id), None

@@ -14,7 +14,6 @@ from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import busy
 from gramwatt.service.cli.common import (
     JobId,
-    JobProject,
     Project,
     current_service,
     job_document,
@@ -36,7 +35,6 @@ Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder to write to
 
 def report_job(
     job_id: JobId,
-    project: JobProject = None,
     formats: Formats = "html,pdf",
     output: Folder = Path(),
     full: Annotated[
@@ -48,7 +46,7 @@ def report_job(
     from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
-    with current_service(project) as service:
+    with current_service() as service:
         document = job_document(service, job_id)
         advice = advice_beside(service, document, chosen)
         mark = service.config.reports.decimal_mark
@@ -62,7 +60,6 @@ def report_comparison(
     before: Before,
     after: After,
     unit: Unit = None,
-    project: JobProject = None,
     formats: Formats = "html,pdf",
     output: Folder = Path(),
 ) -> None:
@@ -71,7 +68,7 @@ def report_comparison(
     from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
-    found, date = compared(before, after, unit, project)
+    found, date = compared(before, after, unit)
     mark = from_environment().reports.decimal_mark
     for form in chosen:
         content = rendering.render_comparison(found, form, date, mark)

@@ -5,9 +5,13 @@ A route answers with `code`, which is stable, a command ends with `exit_code`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gramwatt.sci.base.formatting import minute_text
+
+if TYPE_CHECKING:
+    from gramwatt.service.common.answers import Rejected
 
 
 class UseCaseError(Exception):
@@ -18,18 +22,20 @@ class UseCaseError(Exception):
 
 
 class UnknownJobError(UseCaseError):
-    """No such job; `close` lists near ids, best first."""
+    """No such job; `close` lists near ids, best first, `rejected` lines that might have made it."""
 
     code = "unknown-job"
 
-    def __init__(self, job_id: str, close: list[str]) -> None:
-        self.close = close
+    def __init__(self, job_id: str, close: list[str], rejected: Sequence[Rejected] = ()) -> None:
+        self.close, self.rejected = close, list(rejected)
         hint = f"; close ids: {', '.join(close)}" if close else ""
+        if rejected:
+            hint += f"; line {rejected[0].line} was refused: {rejected[0].message}"
         super().__init__(f"unknown job {job_id!r}{hint}")
 
 
 class AmbiguousIdError(UseCaseError):
-    """A text that begins the ids of several jobs; `choices` lists some, newest ids first."""
+    """A text that means several jobs; `choices` lists ids of some, newest first."""
 
     code = "ambiguous-id"
     exit_code = 2
@@ -38,29 +44,7 @@ class AmbiguousIdError(UseCaseError):
         self.choices = list(choices)
         more = ", ..." if number > len(self.choices) else ""
         named = ", ".join(self.choices)
-        super().__init__(f"{text!r} begins the ids of {number} jobs; say which: {named}{more}")
-
-
-class AmbiguousJobError(UseCaseError):
-    """An id that several projects have a job of; `choices` are those that the caller sees."""
-
-    code = "ambiguous"
-    exit_code = 2
-
-    def __init__(self, job_id: str, projects: Iterable[str]) -> None:
-        self.choices = sorted(set(projects))
-        named = ", ".join(self.choices)
-        super().__init__(f"several projects have a job {job_id!r}; say which: {named}")
-
-
-class JobTakenError(UseCaseError):
-    """A project that has another job of this id already."""
-
-    code = "conflict"
-
-    def __init__(self, job_id: str, project: str) -> None:
-        self.project = project
-        super().__init__(f"project {project!r} has another job {job_id!r} already")
+        super().__init__(f"{text!r} fits {number} jobs; say which: {named}{more}")
 
 
 class DeletedJobError(UseCaseError):

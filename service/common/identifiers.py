@@ -1,4 +1,4 @@
-"""Ids as people type and read them: whole, a prefix that only one job has, or `last`."""
+"""Ids as people type and read them: whole, what they or Slurm call the job, a prefix, or `last`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import sqlalchemy as sa
 
 from gramwatt.service.common.errors import AmbiguousIdError
 from gramwatt.service.container import Service
-from gramwatt.service.store.models import Deletion, Job
+from gramwatt.service.store.job_labels import TAG, label_text
+from gramwatt.service.store.models import Deletion, Job, JobLabel
 
 LAST = "last"
 SHORTEST = len("20260501-083000")
 """Characters of a shortened id: an id that gramwatt made is then its start, to the second."""
 CHOICES_MOST = 10
+NAMES = ("job", "slurm")
+"""Tags that hold what a person or a scheduler calls a job."""
 
 
 def whole_id(service: Service, text: str) -> str:
-    """Return the id that a person means: an id itself, the newest job for `last`, or the one it
-    begins.
+    """Return the id that a person means: an id itself, the newest job for `last`, the job that has
+    the text as its tag of NAMES, or the one whose id it begins.
 
-    A text that fits no job comes back as it is. Raises AmbiguousIdError for a prefix of several.
+    A text that fits no job comes back as it is. Raises AmbiguousIdError for one that fits several.
     """
     with service.store.read() as session:
         for table in (Job, Deletion):
@@ -31,12 +34,16 @@ def whole_id(service: Service, text: str) -> str:
         if text == LAST:
             newest = sa.select(Job.job_id).order_by(Job.started_us.desc(), Job.id.desc()).limit(1)
             return session.scalar(newest) or text
-        begun = sa.select(Job.job_id).where(Job.job_id.startswith(text, autoescape=True))
-        # SQLite's LIKE does not tell upper from lower case.
-        found = list({job_id for job_id in session.scalars(begun) if job_id.startswith(text)})
-    if len(found) > 1:
-        raise AmbiguousIdError(text, len(found), sorted(found)[-CHOICES_MOST:][::-1])
-    return found[0] if found and text else text
+        labels = [label_text(TAG, f"{name}:{text}") for name in NAMES]
+        called = sa.select(Job.job_id).join(JobLabel, JobLabel.job == Job.id)
+        fitting = set(session.scalars(called.where(JobLabel.label.in_(labels))))
+        if not fitting and text:
+            begun = sa.select(Job.job_id).where(Job.job_id.startswith(text, autoescape=True))
+            # SQLite's LIKE does not tell upper from lower case.
+            fitting = {job_id for job_id in session.scalars(begun) if job_id.startswith(text)}
+    if len(fitting) > 1:
+        raise AmbiguousIdError(text, len(fitting), sorted(fitting)[-CHOICES_MOST:][::-1])
+    return next(iter(fitting), text)
 
 
 def short_ids(service: Service, job_ids: Iterable[str]) -> dict[str, str]:

@@ -9,7 +9,6 @@ import re
 import tempfile
 import zipfile
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +23,6 @@ from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.score.inputs import Recorder, ScoreInputs
 from gramwatt.service.common.errors import (
-    AmbiguousJobError,
     BusyError,
     DeletedJobError,
     StillRunsError,
@@ -91,8 +89,7 @@ def export(
         if kind == MONTH:
             jobs = _add_month(service, files, name, project, progress)
         else:
-            of = service.of_project(project)
-            jobs = {job_id: _add_job(of, files, job_id) for job_id in progress([name])}
+            jobs = {job_id: _add_job(service, files, job_id) for job_id in progress([name])}
         about: AboutDoc = AboutDoc(
             format=FORMAT,
             kind=kind,
@@ -164,7 +161,6 @@ def _add_month(
     what was added. Raises BusyError where that never is.
     """
     added: dict[str, int] = {}
-    of_project = service.of_project(project)
     for _ in range(MONTH_TRIES):
         month_report(service, month, project)  # raises NoDataError for a month without jobs
         made_of = month_made_of(service, month, project)
@@ -175,7 +171,7 @@ def _add_month(
         changed = [n for n, revision in revisions.items() if added.get(n) != revision]
         for job_id in progress(changed):
             with suppress(UnknownJobError, DeletedJobError, StillRunsError):
-                added[job_id] = _add_job(of_project, files, job_id, bare_too=True)
+                added[job_id] = _add_job(service, files, job_id, bare_too=True)
         document = month_report(service, month, project, names=False)
         files.add(MONTH_FILE, _as_json(document))
         before = _parts_text(_parts_before(service, month, project))
@@ -188,24 +184,18 @@ def _add_month(
 
 
 def _month_jobs(service: Service, month: str, project: str | None) -> dict[str, int]:
-    """Return the revision of each job that is summed, in the order of their start.
-
-    Raises AmbiguousJobError for an id in two projects, as files are named by ids.
-    """
-    statement = sa.select(Job.job_id, Job.project, Job.revision)
+    """Return the revision of each job that is summed, in the order of their start."""
+    statement = sa.select(Job.job_id, Job.revision)
     statement = statement.join(JobMonth, JobMonth.job == Job.id)
     statement = statement.where(JobMonth.month == month, JobMonth.use == SUMMED, ~is_pending())
     if project is not None:
         statement = statement.where(JobMonth.project == project)
     with service.store.read() as session:
         rows = session.execute(statement.order_by(Job.started_us, Job.job_id)).all()
-    times = Counter(job_id for job_id, _, _ in rows)
-    for name in (job_id for job_id, times_here in times.items() if times_here > 1):
-        raise AmbiguousJobError(name, [project for job_id, project, _ in rows if job_id == name])
     if len(rows) > JOBS_MOST:
         text = f"month {month} has {len(rows)} jobs; an evidence bundle holds {JOBS_MOST}"
         raise TooManyJobsError(text)
-    return {job_id: revision for job_id, _, revision in rows}
+    return {row.job_id: row.revision for row in rows}
 
 
 def _add_job(service: Service, files: _Staged, job_id: str, *, bare_too: bool = False) -> int:

@@ -67,10 +67,8 @@ def correct_job(
 
     `changes` may hold `zone`, `region`, `unit`, `counts` (R by unit), `pue`, `name`, `project`,
     `boundary` (a tag), `tags` (an object) and `excluded`, which needs a `reason`; None makes a
-    field undeclared. Raises UnknownJobError, DeletedJobError, AmbiguousJobError, ChangedError,
-    JobTakenError where the project to move to has a job of this id,
-    IntervalsDeletedError, CorrectionError or
-    ScoreError.
+    field undeclared. Raises UnknownJobError, DeletedJobError, ChangedError,
+    ForeignProjectError, IntervalsDeletedError, CorrectionError or ScoreError.
     """
     wanted = _checked(service, changes, reason)
     service, own = own_job(service, job_id)

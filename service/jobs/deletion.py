@@ -60,7 +60,6 @@ def remove_job(
     record = Deletion(
         job_id=job.job_id,
         project=job.project,
-        declared_project=job.declared_project,
         started_us=job.started_us,
         deleted_us=service.now_us(),
         deleted_by=by,

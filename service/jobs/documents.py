@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.document import JobDoc, JobHead
 from gramwatt.service.access import audit
 from gramwatt.service.common.errors import (
-    AmbiguousJobError,
     ChangedError,
     DeletedJobError,
     IntervalsDeletedError,
@@ -95,11 +94,7 @@ class StoredDocument:
 
 
 def find_job(session: Session, job_id: str) -> Job:
-    """Return the job's row.
-
-    Raises UnknownJobError, DeletedJobError, or AmbiguousJobError where several of the projects that
-    the session sees have a job of this id.
-    """
+    """Return the job's row; raises UnknownJobError or DeletedJobError."""
     job = find_known_job(session, job_id)
     if job is None:
         raise UnknownJobError(job_id, _close_ids(session, job_id))
@@ -107,16 +102,11 @@ def find_job(session: Session, job_id: str) -> Job:
 
 
 def find_known_job(session: Session, job_id: str) -> Job | None:
-    """Return the job's row, None for no such job; raises DeletedJobError or AmbiguousJobError."""
-    jobs = session.scalars(sa.select(Job).where(Job.job_id == job_id)).all()
-    if len(jobs) > 1:
-        raise AmbiguousJobError(job_id, [job.project for job in jobs])
-    if not jobs:
-        deleted = sa.select(Deletion).where(Deletion.job_id == job_id)
-        record = session.scalar(deleted.order_by(Deletion.deleted_us.desc()).limit(1))
-        if record is not None:
-            raise deleted_error(session, record)
-    return jobs[0] if jobs else None
+    """Return the job's row, None for no such job; raises DeletedJobError."""
+    job = session.scalar(sa.select(Job).where(Job.job_id == job_id))
+    if job is None and (deletion := session.get(Deletion, job_id)) is not None:
+        raise deleted_error(session, deletion)
+    return job
 
 
 def locked_job(session: Session, key: int, job_id: str) -> Job:
@@ -133,8 +123,8 @@ def deleted_error(session: Session, record: Deletion) -> DeletedJobError:
 def own_job(service: Service, job_id: str) -> tuple[Service, int]:
     """Return the service of every project and the job's key, once the caller is known to see it.
 
-    For what a job's score changes: sums over other projects too. Raises UnknownJobError,
-    DeletedJobError or AmbiguousJobError.
+    For what a job's score changes: sums over other projects too. Raises UnknownJobError or
+    DeletedJobError.
     """
     with service.store.read() as session:
         key = find_job(session, job_id).id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.errors import RecordError, ScoreError
 from gramwatt.sci.base.formatting import minute_text
 from gramwatt.sci.journal.corrections import Correction, corrected, exclusion
-from gramwatt.sci.journal.merge import MergedJob, merge, project_of
+from gramwatt.sci.journal.merge import MergedJob, merge
 from gramwatt.sci.journal.nodes import unended
 from gramwatt.sci.journal.records import (
     AnyRecord,
@@ -29,7 +29,6 @@ from gramwatt.sci.journal.records import (
 )
 from gramwatt.service.access.projects import require_own
 from gramwatt.service.access.sessions import CLOCKS_APART
-from gramwatt.service.common.errors import JobTakenError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.precedence import counted_elsewhere
 from gramwatt.service.store import models
@@ -95,20 +94,10 @@ def journal_of(session: Session, job: Job) -> list[AnyRecord]:
     return [*_with_notices(statements, notices), *counts, *possible, *ends]
 
 
-def device_classes(
-    session: Session, job_id: str, projects: Collection[str] | None
-) -> Mapping[str, str]:
-    """Return the class of each device that stored lines under a job's id describe, by device id.
-
-    Of the jobs of these projects, None for any.
-    """
-    jobs = sa.select(Job).where(Job.job_id == job_id)
-    if projects is not None:
-        jobs = jobs.where(Job.project.in_(sorted(projects)))
-    found: dict[str, str] = {}
-    for job in session.scalars(jobs):
-        found |= _classes(_statements(session, job))
-    return found
+def device_classes(session: Session, job_id: str) -> Mapping[str, str]:
+    """Return the class of each device that stored lines of a job describe, by device id."""
+    job = session.scalar(sa.select(Job).where(Job.job_id == job_id))
+    return {} if job is None else _classes(_statements(session, job))
 
 
 def _statements(session: Session, job: Job) -> list[AnyRecord]:
@@ -211,43 +200,24 @@ def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
 def refresh_own_head(service: Service, session: Session, job: Job) -> None:
     """Bring the row in line with the journal, for a caller.
 
-    Raises ForeignProjectError where that puts the job into a project of others, whether its id is
-    taken there or not, and JobTakenError where it is taken in one of the caller's.
+    Raises ForeignProjectError where that puts the job into a project of others.
     """
-    try:
-        refresh_head(session, job)
-    except JobTakenError as error:
-        require_own(service, error.project)
-        raise
+    refresh_head(session, job)
     require_own(service, job.project)
 
 
 def refresh_head(session: Session, job: Job) -> None:
-    """Bring state, project, model and start of the row in line with the journal.
-
-    Raises JobTakenError where its project has another job of this id.
-    """
+    """Bring state, project, model and start of the row in line with the journal."""
     corrections = corrections_of(session, job)
-    journaled = _journaled(session, job)[0]
-    statements = corrected([r for r in journaled if r.TYPE in _STATED], corrections)
+    stated = [record for record in _journaled(session, job)[0] if record.TYPE in _STATED]
+    statements = corrected(stated, corrections)
     try:
         merged = merge([*statements, *_silence_ends(session, job, statements)])
-    except ScoreError:
+    except ScoreError:  # what it is was written by another release, which this one cannot read
         job.state = "running" if job.silent_us is None else "lost"
-        if not job.head:
-            nameless = _nameless_head(job)
-            job.head = to_text(nameless)
-            update_list_columns(session, job, nameless)
         return
-    if (project := merged.head.project) != job.project:
-        with session.no_autoflush:
-            for table in (Job, models.Deletion):
-                there = table.job_id == job.job_id, table.project == project
-                if session.scalar(sa.select(sa.literal(1)).where(*there).limit(1)):
-                    raise JobTakenError(job.job_id, project)
-        job.project = project
+    job.project = merged.head.project
     job.state = merged.state
-    job.declared_project = project_of(r for r in journaled if isinstance(r, JobRecord))
     job.model_id = merged.head.model_id
     job.reporter = merged.head.reporter
     job.started_us = to_us(merged.started_at)
@@ -314,23 +284,6 @@ def _unscored_head(merged: MergedJob) -> JobHead:
         zone=record.zone,
         region=record.region,
         tags=record.tags,
-    )
-
-
-def _nameless_head(job: Job) -> JobHead:
-    return JobHead(
-        **_NO_FIGURES,
-        job_id=job.job_id,
-        name=job.job_id,
-        project=job.project,
-        kind="other",
-        state=job.state,
-        exit_code=None,
-        started_at=text_from_us(job.started_us),
-        ended_at=None,
-        zone=None,
-        region=None,
-        tags={},
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.collectors.common.files import whole_file
-from gramwatt.sci.journal.merge import project_of
-from gramwatt.sci.journal.records import JobRecord, encode, readable
+from gramwatt.sci.journal.records import encode
 from gramwatt.service.common.answers import IngestAnswer
-from gramwatt.service.common.errors import DeletedJobError, IntervalsDeletedError, JobTakenError
+from gramwatt.service.common.errors import DeletedJobError, IntervalsDeletedError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.journal import counts_of, intervals_of, lines_of
@@ -23,8 +21,6 @@ from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.store.people import USER, known_alias, with_names
 
 SUFFIX = ".jsonl"
-AGAIN = "~"
-"""What no id has: between an id and a number, where several projects have a job of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +36,6 @@ def export_journals(service: Service, folder: Path, user: str | None = None) -> 
 
     With `user` of those that have it as their tag `user`.
 
-    Of further projects with a job of the same id it is `ID~2.jsonl` and so on.
-
     Lines are those that meters wrote, of an interval the last one. What people declared afterwards
     is no part of a journal, and a job whose intervals were deleted has none.
     """
@@ -53,15 +47,12 @@ def export_journals(service: Service, folder: Path, user: str | None = None) -> 
             label = JobLabel.label == label_text(TAG, f"{USER}:{known_alias(session, user)}")
             wanted = wanted.join(JobLabel, JobLabel.job == Job.id).where(label)
         keys = session.scalars(wanted).all()
-    times = Counter[str]()
     for key in keys:
         with service.store.read() as session:
             job = session.get(Job, key)
             if job is None:  # deleted meanwhile
                 continue
-            times[name := job.job_id] += 1
-            if times[name] > 1:
-                name += f"{AGAIN}{times[name]}"
+            name = job.job_id
             if job.intervals_deleted_us is not None:
                 found.left_out.append(name)
                 continue
@@ -78,17 +69,12 @@ def import_journals(service: Service, folder: Path) -> Iterator[tuple[str, Inges
     """
     service = replace(service, score_later=None)
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        name = path.name.removesuffix(SUFFIX)
-        job_id = name.partition(AGAIN)[0]
+        job_id = path.name.removesuffix(SUFFIX)
         with path.open("rb") as stream:
-            heads = readable(line.decode("utf-8", "replace") for line in stream if b'"job"' in line)
-            project = project_of(head for head in heads if isinstance(head, JobRecord))
-            stream.seek(0)
-            lines = (line.rstrip(b"\n") for line in stream)
             try:
-                yield name, ingest(service, job_id, lines, project=project)
-            except (DeletedJobError, IntervalsDeletedError, JobTakenError) as error:
-                yield name, str(error)
+                yield job_id, ingest(service, job_id, (line.rstrip(b"\n") for line in stream))
+            except (DeletedJobError, IntervalsDeletedError) as error:
+                yield job_id, str(error)
 
 
 def _lines(session: Session, job: Job) -> Iterator[str]:

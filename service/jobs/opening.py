@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, format_time, readable
@@ -29,31 +28,23 @@ def open_job(
     node: str,
     writer: str,
     declared: Mapping[str, Any],
-    project: str | None = None,
 ) -> tuple[JobSummary, bool]:
     """Return the job, and whether this opened it; the same again changes nothing.
 
-    Its other records may have come before. `declared` holds fields of a job's record, `project` is
-    that of the address. Raises
-    CorrectionError for a field without meaning, OpenedOtherwiseError for a job that declares
-    something else, AmbiguousJobError, or DeletedJobError.
+    `declared` holds fields of a job's record. Raises CorrectionError for a field without meaning,
+    OpenedOtherwiseError for a job that declares something else, UnknownJobError for an id of
+    others, or DeletedJobError.
     """
-    if project is not None:
-        declared = {"project": project, **declared}
-        if declared["project"] != project:
-            raise CorrectionError("project", f"the address names another: {project!r}")
     check_place(service.catalog, declared)
     identity = {"job_id": job_id, "node": node, "writer": writer, "seq": FIRST}
     now = {"started_at": format_time(service.now())}
     line = {"v": VERSION, "type": JobRecord.TYPE, **identity, "role": "command", **now, **declared}
     record = _checked(line)
-    named = declared.get("project")
-    created = not _opening_lines(service, job_id, named)[1]
+    created = _opening_lines(service, job_id)[0] is None
     if created:
-        ingest(service, job_id, [encode(record).encode()], project=named)
-    job, lines = _opening_lines(service, job_id, named)
-    if job is None or not lines:
-        raise OpenedOtherwiseError(job_id, f"with another line as number {FIRST} of this writer")
+        ingest(service, job_id, [encode(record).encode()])
+    job, lines = _opening_lines(service, job_id)
+    assert job is not None  # the line made it; where it was deleted since, that is said
     stored = lines.get((node, writer, FIRST))
     if stored is None:
         raise OpenedOtherwiseError(job_id, "opened by another writer")
@@ -75,14 +66,11 @@ def _checked(line: Mapping[str, Any]) -> JobRecord:
 
 
 def _opening_lines(
-    service: Service, job_id: str, project: str | None
+    service: Service, job_id: str
 ) -> tuple[Job | None, dict[tuple[str, str, int], JobRecord]]:
-    """Return the job, as it was sent or moved to a project, and its lines that say what runs.
-
-    They go by node, writer and number; none for an unknown job.
-    """
+    """Return the job and its lines that say what runs, by node, writer and number."""
     with service.store.read() as session:
-        job = _known(session, job_id, project)
+        job = find_known_job(session, job_id)
         if job is None:
             return None, {}
         wanted = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
@@ -90,11 +78,3 @@ def _opening_lines(
         wanted = wanted.where(Writer.job == job.id, Statement.seq > 0)
         records = list(readable(with_names(session, line) for line in session.scalars(wanted)))
     return job, {(r.node, r.writer, r.seq): r for r in records if isinstance(r, JobRecord)}
-
-
-def _known(session: Session, job_id: str, project: str | None) -> Job | None:
-    if project is None:
-        return find_known_job(session, job_id)
-    own = sa.or_(Job.project == project, Job.declared_project == project)
-    jobs = session.scalars(sa.select(Job).where(Job.job_id == job_id, own)).all()
-    return min(jobs, key=lambda job: job.project != project, default=None)

@@ -120,6 +120,13 @@ def group_sums(service: Service, month: str, group: Group) -> ProjectSums:
 Sums = tuple[MonthTotals | None, list[DayDoc]]
 
 
+class _StoredSums(msgspec.Struct):
+    """What is read of stored sums."""
+
+    totals: MonthTotals | None
+    days: list[DayDoc]
+
+
 def _versions(
     session: Session, months: Collection[str], projects: Collection[str]
 ) -> dict[str, dict[str, int]]:
@@ -143,8 +150,8 @@ def _stored(
     found: dict[ProjectMonth, Sums] = {}
     for row in session.scalars(wanted):
         if states.get((row.month, row.project)) == row.made_of:
-            document = msgspec.json.decode(row.doc)
-            found[row.month, row.project] = document["totals"], document["days"]
+            stored = msgspec.json.decode(row.doc, type=_StoredSums)
+            found[row.month, row.project] = stored.totals, stored.days
     return found
 
 

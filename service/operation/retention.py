@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from functools import partial
 
 import sqlalchemy as sa
@@ -12,11 +11,9 @@ from sqlalchemy.orm import Session
 from gramwatt.service.access import audit
 from gramwatt.service.container import Service
 from gramwatt.service.store.access import AuditEntry, audit_unlocked
-from gramwatt.service.store.models import Count, Device, Interval, Job, WaitingLine, Writer
+from gramwatt.service.store.models import Count, Device, Interval, Job, Writer
 from gramwatt.service.store.timestamps import span_us, text_from_us
 
-WAITING = timedelta(days=30)
-"""How long lines wait for the `job` line that says which job they are of."""
 RETENTION_S = 60.0
 """How long one run deletes at most [s]; the next goes on."""
 
@@ -45,13 +42,9 @@ def _delete_audit(service: Service, before_us: int, session: Session) -> int:
 
 
 def delete_old(service: Service) -> None:
-    """Delete intervals, waiting lines and entries of the audit log that are older than they are
-    kept.
-    """
+    """Delete intervals and entries of the audit log that are older than they are kept."""
     delete_old_intervals(service)
     delete_old_audit(service)
-    old = WaitingLine.made_us < service.now_us() - span_us(WAITING)
-    service.store.transact(lambda session: session.execute(sa.delete(WaitingLine).where(old)))
 
 
 def delete_old_intervals(service: Service, budget_s: float = RETENTION_S) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
@@ -22,9 +22,8 @@ from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.jobs import JobsQuery
 from gramwatt.service.api.reports import job_response
 from gramwatt.service.api.routing import from_strings
-from gramwatt.service.api.support import JobPath, JobQuery, service
+from gramwatt.service.api.support import JobPath, service
 from gramwatt.service.common.answers import JOB_STATES
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.comparison import earlier_runs
 from gramwatt.service.jobs.documents import job_document, job_summary
 from gramwatt.service.jobs.lists import list_jobs, project_names
@@ -84,45 +83,34 @@ def job(job_id: str) -> Response:
     anew.
     """
     from_strings(JobPath, {"job_id": job_id}, "path")
-    asked = query(JobQuery)
-    seen = service(asked.project)
-    report = job_response(seen, job_id, None, "page", full=True)
-    here, which = f"/v1/jobs/{job_id}", _named(asked)
+    report = job_response(service(), job_id, None, "page", full=True)
+    here = f"/v1/jobs/{job_id}"
     links = {
         "Compare": f"/compare?{urlencode({'after': job_id})}",
-        "PDF": _link(f"{here}/report.pdf", which),
-        "Full PDF": _link(f"{here}/report.pdf", {"full": "true", **which}),
-        "HTML": _link(f"{here}/report.html", which),
-        "Full HTML": _link(f"{here}/report.html", {"full": "true", **which}),
-        "JSON": _link(f"{here}/report.json", which),
-        "Revisions": _link(f"{here}/revisions", which),
+        "PDF": f"{here}/report.pdf",
+        "Full PDF": f"{here}/report.pdf?full=true",
+        "HTML": f"{here}/report.html",
+        "Full HTML": f"{here}/report.html?full=true",
+        "JSON": f"{here}/report.json",
+        "Revisions": f"{here}/revisions",
     }
-    return framed(report, links, tab="jobs", live=_live(seen, job_id, only_running=True))
-
-
-def _named(query: JobQuery) -> dict[str, str]:
-    return {"project": query.project} if query.project else {}
-
-
-def _link(address: str, parameters: Mapping[str, str]) -> str:
-    return f"{address}?{urlencode(parameters)}" if parameters else address
+    return framed(report, links, tab="jobs", live=_live(job_id, only_running=True))
 
 
 @route("/jobs/<job_id>/live", Access.READ)
 def live(job_id: str) -> Response:
     """Return the part of a job's page that changes while it runs; it asks for itself again."""
     from_strings(JobPath, {"job_id": job_id}, "path")
-    shown = _live(service(query(JobQuery).project), job_id)
+    shown = _live(job_id)
     headers = {"Cache-Control": "private, no-cache"}
     return Response(shown, headers=headers, content_type="text/html; charset=utf-8")
 
 
-def _live(seen: Service, job_id: str, *, only_running: bool = False) -> Markup:
-    summary = job_summary(seen, job_id)
+def _live(job_id: str, *, only_running: bool = False) -> Markup:
+    summary = job_summary(service(), job_id)
     if only_running and summary.head.state != "running":
         return Markup("")
-    which = _link("", _named(query(JobQuery)))
-    return Markup(render_template("job_live.html", job=summary.head, which=which))  # noqa: S704
+    return Markup(render_template("job_live.html", job=summary.head))  # noqa: S704
 
 
 def framed(response: Response, links: dict[str, str], *, tab: str, live: str = "") -> Response:

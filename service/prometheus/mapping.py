@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gramwatt.collectors.common.config import PUE_MAX, close_matches
+from gramwatt.collectors.common.identity import bound_id
 
 RENAMED = {
     "pod_name": "pod",
@@ -63,7 +64,8 @@ class Rule:
             tags["pod"] = uid
         name = self.name.format_map(known) or " ".join(filter(None, values))
         project = self.project.format_map(known) or "default"
-        return Work(f"prom-{digest}", project, name[:512], tuple(sorted(tags.items())))
+        job_id = bound_id(f"prom-{digest}", project)
+        return Work(job_id, project, name[:512], tuple(sorted(tags.items())))
 
 
 @dataclass(frozen=True, slots=True)

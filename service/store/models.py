@@ -76,8 +76,6 @@ class Base(DeclarativeBase):
 class Job(Base):
     """A job: its identity, what lists show and sort by, and how far it is scored.
 
-    Its id is unique in its project. `declared_project` is the project that its lines name, by which
-    later lines find it after a correction moved it to another.
     `started_us` is when it started; of an ended job of a clock that was ahead, when its lines came.
     `version` counts the batches that changed the job; the newest score was made of
     `scored_version`. `heard_us` is when the last new line arrived, by the server's clock.
@@ -91,7 +89,7 @@ class Job(Base):
 
     __tablename__ = "jobs"
     __table_args__ = (
-        UniqueConstraint("job_id", "project"),
+        UniqueConstraint("job_id"),
         Index(None, "started_us", "id"),
         Index(None, "project", "started_us", "id"),
         Index(None, "state", "heard_us"),
@@ -118,7 +116,6 @@ class Job(Base):
     id: Mapped[AutoKey]
     job_id: Mapped[Identifier]
     project: Mapped[Label]
-    declared_project: Mapped[Label]
     model_id: Mapped[Label | None]
     state: Mapped[Word]
     started_us: Mapped[Timestamp]
@@ -350,31 +347,12 @@ class Deletion(Base):
     __table_args__ = (Index(None, "started_us"),)
 
     job_id: Mapped[Identifier] = mapped_column(primary_key=True)
-    project: Mapped[Label] = mapped_column(primary_key=True)
-    declared_project: Mapped[Label]
+    project: Mapped[Label]
     started_us: Mapped[Timestamp]
     deleted_us: Mapped[Timestamp]
     deleted_by: Mapped[Label]
     reason: Mapped[Label | None]
     grams: Mapped[Document]
-
-
-class WaitingLine(Base):
-    """A line that came before the `job` line of its node, from a caller of several projects.
-
-    It is of a job as soon as that line, from the same caller, says of which project.
-    """
-
-    __tablename__ = "waiting_lines"
-    __table_args__ = (Index(None, "made_us"),)
-
-    caller: Mapped[Label] = mapped_column(primary_key=True)
-    job_id: Mapped[Identifier] = mapped_column(primary_key=True)
-    node: Mapped[Identifier] = mapped_column(primary_key=True)
-    writer: Mapped[Identifier] = mapped_column(primary_key=True)
-    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    made_us: Mapped[Timestamp]
-    line: Mapped[Document]
 
 
 class KeptAnswer(Base):

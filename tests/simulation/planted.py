@@ -13,13 +13,14 @@ from typing import Any
 from unittest.mock import patch
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from gramwatt.collectors.journal import recovery, writer
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.spool import send
 from gramwatt.service.jobs import journal
 from gramwatt.service.jobs import scoring as score_job
-from gramwatt.service.jobs.intake import addressing, ingest, sequences
+from gramwatt.service.jobs.intake import ingest, sequences
 from gramwatt.service.months import spending
 from gramwatt.service.months.sums import keeping
 from gramwatt.service.notifications import outbox
@@ -200,7 +201,8 @@ def first_day_only() -> AbstractContextManager[Any]:
     original = score_job._store_revision
 
     def patched(service: Any, key: int, seen: Any, document: Any, reason: str) -> bool:
-        return original(service, key, seen, {**document, "days": document["days"][:1]}, reason)
+        first = replace(document, days=document.days[:1])
+        return original(service, key, seen, first, reason)
 
     return patch.object(score_job, "_store_revision", patched)
 
@@ -234,7 +236,7 @@ def months_keep_old_parts() -> AbstractContextManager[Any]:
     original = score_job.keep_parts
 
     def patched(session: Any, job: Any, document: Any, parts: Any, *, is_new: bool) -> None:
-        if document["revision"] == 1:
+        if document.revision == 1:
             original(session, job, document, parts, is_new=is_new)
 
     return patch.object(score_job, "keep_parts", patched)
@@ -242,7 +244,7 @@ def months_keep_old_parts() -> AbstractContextManager[Any]:
 
 def deleted_jobs_return() -> AbstractContextManager[Any]:
     """A line of a deleted job makes it anew."""
-    return patch.object(addressing, "require_not_deleted", lambda *_: None)
+    return patch.object(ingest, "_require_not_deleted", lambda *_: None)
 
 
 def corrections_are_lost() -> AbstractContextManager[Any]:
@@ -307,7 +309,7 @@ def running_jobs_are_spent_twice() -> AbstractContextManager[Any]:
         found: dict[Any, list[Any]] = {}
         for project, text in rows:
             for month in {month for month, of in keys if of == project}:
-                days = [d for d in read_job(text)["days"] if d["day"].startswith(month)]
+                days = [d for d in read_job(text).days if d.day.startswith(month)]
                 found.setdefault((month, project), []).append(days)
         return found
 

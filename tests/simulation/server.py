@@ -20,6 +20,7 @@ from unittest.mock import patch
 import psycopg
 import sqlalchemy as sa
 from flask import Flask
+from msgspec import to_builtins
 from sqlalchemy.engine import Engine
 
 from gramwatt.service.access.keys import create_key
@@ -85,7 +86,7 @@ class Plant:
         self._service = self.open(lambda: EPOCH)
         upgrade(self._service.store)
         self.app: Flask = create_app(service=self._service)
-        self.key = create_key(self._service, "simulation", "admin")["key"]
+        self.key = create_key(self._service, "simulation", "admin").key
         rescore_on_new_factors(self._service)  # there is nothing to score
         self._service.store.close()
         shutil.copy(self.path, self.template)
@@ -466,7 +467,7 @@ def watched(plant: Plant) -> Iterator[None]:
         answer, key = take(service, job_id, kept, only_ended=only_ended, **more)
         # What came by HTTP, where the end is what matters, is acknowledged when it is answered.
         if plant.server is not None and not only_ended:
-            plant.server.took_in(job_id, kept, dict(answer))
+            plant.server.took_in(job_id, kept, to_builtins(answer))
         return answer, key
 
     with ExitStack() as stack:

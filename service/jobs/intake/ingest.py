@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.collectors.common.identity import bound_id, chosen_part, is_bound_to, is_random
+from gramwatt.sci.journal.merge import UNDECLARED, project_of
 from gramwatt.sci.journal.records import (
     LEAST_W,
     AnyRecord,
@@ -21,28 +23,38 @@ from gramwatt.sci.journal.records import (
     check_energy,
     encode,
 )
+from gramwatt.service.access.projects import require_own
 from gramwatt.service.common.answers import Acknowledged, IngestAnswer
+from gramwatt.service.common.errors import UnknownJobError
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.documents import require_intervals
-from gramwatt.service.jobs.intake.addressing import (
-    keep_waiting,
-    locked_job,
-    released,
-    split_waiting,
-)
+from gramwatt.service.jobs.documents import deleted_error, require_intervals
 from gramwatt.service.jobs.intake.conflicts import set_aside
 from gramwatt.service.jobs.intake.lines import Tally, batches
 from gramwatt.service.jobs.intake.sequences import Arrived
 from gramwatt.service.jobs.journal import device_classes, refresh_own_head
 from gramwatt.service.jobs.scoring import score_when_closed
 from gramwatt.service.store.documents import to_text
-from gramwatt.service.store.models import Count, Device, Interval, Job, Statement, Writer
+from gramwatt.service.store.models import (
+    Count,
+    Deletion,
+    Device,
+    Interval,
+    Job,
+    Statement,
+    Writer,
+)
 from gramwatt.service.store.people import with_aliases
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.store.upserts import upsert
 
 _HEADS = (JobRecord.TYPE, EndRecord.TYPE)
 """Records that change what lists show of a job."""
+# Made once: to put a statement together takes as long as to run it.
+_JOB = (
+    sa.select(Job.id, Job.project, Job.state, Job.silent_us, Job.intervals_deleted_us)
+    .where(Job.job_id == sa.bindparam("job_id"))
+    .with_for_update()
+)
 _ARRIVED = (
     sa.update(Writer.__table__)  # type: ignore[arg-type]  # a plain table
     .where(Writer.__table__.c.id == sa.bindparam("key"))
@@ -66,42 +78,34 @@ _DEVICES = sa.select(Device.node, Device.device_id, Device.id).where(
 _NEW_WRITERS, _NEW_DEVICES = sa.insert(Writer), sa.insert(Device)
 _WriterName = tuple[str, str]
 _Row = sa.Row[int, str, str, int, str]
+_JobRow = sa.Row[int, str, str, int | None, int | None]
 _Keys = dict[_WriterName, int]
 _Classes = dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What became of a batch of records; `job` is the key of their job, which may have ended.
+    """What became of a batch of records; `job` is the key of their job, which may have ended."""
 
-    It is None where they wait for the line that says which job they are of.
-    """
-
-    job: int | None
+    job: int
     ended: bool
     new: int
     acknowledged: list[Acknowledged]
 
 
 def ingest(
-    service: Service,
-    job_id: str,
-    lines: Iterable[bytes],
-    *,
-    score: bool = True,
-    project: str | None = None,
+    service: Service, job_id: str, lines: Iterable[bytes], *, score: bool = True
 ) -> IngestAnswer:
     """Store the lines that are new; a bad one is rejected alone. An ended job is scored.
 
     Lines are read and committed in batches, however many there are. So nothing that was stored is
-    lost when the lines break off, or when scoring fails. `project` says which job of the id is
-    meant, where the caller has several projects. Raises DeletedJobError for lines of a
-    deleted job, IntervalsDeletedError for new ones of a job whose others were deleted,
-    UnknownJobError for a job that was moved to another project than the caller's,
-    AmbiguousJobError, JobTakenError, and
-    ForeignProjectError for lines that would put a job into one.
+    lost when the lines break off, or when scoring fails. A job begins with its `job` line: that is
+    among the first BATCH_LINES. Raises UnknownJobError for lines before it, and for a job that the
+    caller does not see; DeletedJobError for lines of a deleted job, IntervalsDeletedError for new
+    ones of a job whose others were deleted, and ForeignProjectError for lines that would put a job
+    into a project of others.
     """
-    answer, key = ingest_unscored(service, job_id, lines, project=project, only_ended=True)
+    answer, key = ingest_unscored(service, job_id, lines, only_ended=True)
     if score and key is not None:
         if service.score_later:
             service.score_later(key)
@@ -115,28 +119,26 @@ def ingest_unscored(
     job_id: str,
     lines: Iterable[bytes],
     *,
-    project: str | None = None,
     only_ended: bool = False,
 ) -> tuple[IngestAnswer, int | None]:
     """Store lines as `ingest` does without scoring; their account, and the key of their job.
 
-    The key is None where no line was taken or all wait, with `only_ended` also while the job runs.
+    The key is None where no line was taken, with `only_ended` also while the job runs.
     """
-    service = service.for_every_project()
     tally = Tally()
     key: int | None = None
-    check = partial(_check_possible, service, {}, project)
-    for batch in batches(job_id, lines, check, tally):
-        work = partial(_store_batch, service, job_id, project, batch)
-        stored = service.store.transact(work)
+    whole = service.for_every_project()
+    for batch in batches(job_id, lines, partial(_check_possible, service, {}), tally):
+        try:
+            stored = whole.store.transact(partial(_store_batch, whole, job_id, batch))
+        except UnknownJobError as error:  # the line that would make it may be among the refused
+            raise UnknownJobError(job_id, error.close, tally.listed) from None
         tally.add(stored.new, len(batch) - stored.new, stored.acknowledged)
         key = None if only_ended and not stored.ended else stored.job
     return tally.answer(), key
 
 
-def _check_possible(
-    service: Service, classes: _Classes, project: str | None, record: AnyRecord
-) -> None:
+def _check_possible(service: Service, classes: _Classes, record: AnyRecord) -> None:
     """Raise RecordError for more energy than the class of a device can draw.
 
     `classes` are those that the upload told so far; the stored ones are read when one is needed.
@@ -150,30 +152,18 @@ def _check_possible(
         return
     if record.device_id not in classes:
         with service.store.read() as session:
-            own = service.caller.projects if project is None else {project}
-            stored = device_classes(session, record.job_id, own)
+            stored = device_classes(session, record.job_id)
         classes.update({record.device_id: None, **stored, **classes})
     check_energy(record.energy_j, length_s, classes[record.device_id])
 
 
 def _store_batch(
-    service: Service,
-    job_id: str,
-    project: str | None,
-    batch: list[AnyRecord],
-    session: Session,
+    service: Service, job_id: str, batch: list[AnyRecord], session: Session
 ) -> _Stored:
     """Store the records that are new, in the transaction of `session`."""
     batch = with_aliases(session, batch)
-    job = locked_job(service, session, job_id, project, batch)
-    ready, waiting = split_waiting(service, session, job, project, batch)
-    kept = keep_waiting(service, session, job_id, waiting) if waiting else 0
-    if job is None:
-        return _Stored(None, False, kept, [])
-    late = released(service, session, job_id, {record.node for record in ready})
-    new, again, keys, acknowledged = _arrivals(session, job.id, [*late, *ready])
-    waited = {id(record) for record in late}
-    counted = kept - sum(1 for record in new if id(record) in waited)
+    job = _locked_job(service, session, job_id, batch)
+    new, again, keys, acknowledged = _arrivals(session, job.id, batch)
     state = job.state
     aside = 0
     if job.intervals_deleted_us is None:
@@ -185,11 +175,77 @@ def _store_batch(
         heard = {"key": job.id, "now_us": service.now_us()}
         session.connection().execute(_HEARD, heard)
         resumed = job.silent_us is not None
-        if resumed or job.is_fresh or aside or any(r.TYPE in _HEADS for r in new):
+        if resumed or aside or any(r.TYPE in _HEADS for r in new):
             whole = session.get_one(Job, job.id, populate_existing=True)
             refresh_own_head(service, session, whole)
             state = whole.state
-    return _Stored(job.id, state != "running", counted + len(new) + aside, acknowledged)
+    return _Stored(job.id, state != "running", len(new) + aside, acknowledged)
+
+
+def _locked_job(
+    service: Service, session: Session, job_id: str, batch: Sequence[AnyRecord]
+) -> _JobRow:
+    """Return the row of the job that the lines are of, locked; a `job` line makes it.
+
+    Who does not see a job learns nothing of it: the answer is that of one that is not there.
+    """
+    connection, name = session.connection(), {"job_id": job_id}
+    row = connection.execute(_JOB, name).one_or_none()
+    projects = service.caller.projects
+    if row is not None and (projects is None or row.project in projects):
+        return row
+    heads = [record for record in batch if isinstance(record, JobRecord)]
+    close = list[str]()
+    if heads:
+        project = project_of(heads)
+        require_own(service, project)
+        if not _may_open(job_id, {record.project for record in heads}, projects):
+            close = [bound_id(chosen_part(job_id) or job_id, project)]
+        elif row is None:
+            upsert(session, Job, [_new_row(service, job_id, heads)])
+            # Another upload may have made it meanwhile, or a deletion of it has finished.
+            row = connection.execute(_JOB, name).one()
+    _require_not_deleted(session, job_id, projects)
+    if row is None or (projects is not None and row.project not in projects):
+        raise UnknownJobError(job_id, close)
+    return row
+
+
+def _may_open(job_id: str, named: set[str], projects: frozenset[str] | None) -> bool:
+    """Return whether jobs of these projects may have the id: it may be bound to another.
+
+    Who sees some projects opens none that others might have: neither takes it from them nor learns
+    whether they have it.
+    """
+    own = named if projects is None else named & projects
+    if chosen_part(job_id):
+        return any(is_bound_to(job_id, project) for project in own)
+    return projects is None or is_random(job_id) or UNDECLARED["project"] in own
+
+
+def _require_not_deleted(session: Session, job_id: str, projects: frozenset[str] | None) -> None:
+    """Raise DeletedJobError for a deleted job, UnknownJobError where the caller did not see it."""
+    deletion = session.get(Deletion, job_id)
+    if deletion is not None:
+        if projects is not None and deletion.project not in projects:
+            raise UnknownJobError(job_id, [])
+        raise deleted_error(session, deletion)
+
+
+def _new_row(service: Service, job_id: str, heads: Sequence[JobRecord]) -> Mapping[str, Any]:
+    """Return the row of a job that begins; its lines say the rest in the same transaction."""
+    return {
+        "job_id": job_id,
+        "project": project_of(heads),
+        "state": "running",
+        "started_us": to_us(heads[0].started_at),
+        "heard_us": service.now_us(),
+        "version": 0,
+        "scored_version": 0,
+        "revision": 0,
+        "head": "",
+        "notices": 0,
+    }
 
 
 def _arrivals(

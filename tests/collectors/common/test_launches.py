@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.common.launches import job_id
+from gramwatt.collectors.common.identity import bound_id, is_bound_to, is_random, new_job_id
+from gramwatt.collectors.common.launches import has_id, job_id
 from gramwatt.collectors.common.orchestrators import scheduler_tags
 from gramwatt.sci.journal.records import ID_PATTERN
 
@@ -210,6 +211,55 @@ def test_a_job_that_is_handed_down_is_joined_until_it_has_ended() -> None:
     # What the user has named holds, whoever else has run under it.
     assert job_id("", {"GRAMWATT_JOB_ID": "a b"})[0].startswith("a-b-")
     assert job_id("", {"GRAMWATT_JOB_ID": "mine", "SLURM_JOB_ID": "7"}) == ("mine", "environment")
+
+
+CHOSEN = {"GRAMWATT_JOB_ID": "4711", "XDG_CONFIG_HOME": "/nowhere"}
+
+
+def test_an_id_that_somebody_chose_is_that_of_the_project() -> None:
+    ids = {p: job_id("", CHOSEN | {"GRAMWATT_PROJECT": p})[0] for p in ("vision", "speech")}
+    assert ids["vision"] == "4711~191e2c9f"
+    assert ids["vision"] != ids["speech"]
+    assert job_id("", CHOSEN, {"project": "vision"})[0] == ids["vision"]
+    assert job_id("", CHOSEN) == ("4711", "environment")
+    assert job_id("", CHOSEN | {"GRAMWATT_PROJECT": "default"}) == ("4711", "environment")
+    # A whole id is handed on by hand, as to the workers of Ray.
+    handed = CHOSEN | {"GRAMWATT_PROJECT": "speech", "GRAMWATT_JOB_ID": ids["vision"]}
+    assert job_id("", handed)[0] == ids["vision"]
+    made = CHOSEN | {"GRAMWATT_JOB_ID": "20260501-083000-3fa9c21b04d7", "GRAMWATT_PROJECT": "a"}
+    assert job_id("", made)[0] == "20260501-083000-3fa9c21b04d7"
+    long = job_id("", CHOSEN | {"GRAMWATT_JOB_ID": "x" * 500, "GRAMWATT_PROJECT": "a"})[0]
+    assert ID_PATTERN.fullmatch(long)
+
+
+def test_an_id_of_a_launch_is_that_of_the_project() -> None:
+    ids = [launch(STEP | {"GRAMWATT_PROJECT": p}) for p in ("vision", "vision", "speech")]
+    assert len({name for ranks in ids for name in ranks}) == 2
+    assert ids[0] == ids[1]
+    assert ids[0][0].startswith("slurm-4242.3-")
+
+
+def test_an_id_is_bound_to_one_project() -> None:
+    name = bound_id("4711", "vision")
+    assert is_bound_to(name, "vision")
+    assert not is_bound_to(name, "speech")
+    assert not is_bound_to("4711", "vision")
+    assert is_random(new_job_id())
+    assert not is_random("20260501-083000-run")
+
+
+def test_a_process_has_the_id_of_a_job_or_what_its_user_calls_it() -> None:
+    name = bound_id("47 11", "vision")
+    for text in (name, "47 11"):
+        assert has_id(["A=b", f"GRAMWATT_JOB_ID={text}"], name)
+    assert not has_id(["GRAMWATT_JOB_ID=4711", "A=47 11"], name)
+
+
+def test_what_the_user_calls_a_job_is_a_tag() -> None:
+    name = bound_id("4711", "vision")
+    assert scheduler_tags(CHOSEN, name) == {"job": "4711"}
+    within = {"GRAMWATT_JOB_ID": name, "GRAMWATT_WITHIN": f"{name} boot 4.1"}
+    assert scheduler_tags(within, name) == {}
 
 
 def test_schedulers_are_tags() -> None:

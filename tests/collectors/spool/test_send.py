@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.common import http
+from gramwatt.collectors.journal import spool
 from gramwatt.collectors.spool import send
 from tests.collectors.oddserver import OddServer
 
@@ -267,6 +268,26 @@ def test_only_a_server_that_deleted_the_job_says_that_it_is_gone(
         with pytest.raises(send.NotTaken) as not_taken:
             sent(folder, [line("w", 1)], server)
         assert not_taken.value.code == kind
+
+
+def test_a_server_that_has_lost_a_job_is_sent_it_from_the_start(
+    server: Server, tmp_path: Path
+) -> None:
+    folder = spool.SpoolFolder(tmp_path / "spool" / "job" / "n-1")
+    folder.path.mkdir(parents=True)
+    lines = [line("a", 1), line("a", 2)]
+    (folder.path / "a.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    sent(folder.path, lines[:1], server)
+    server.code = "unknown-job"
+    for statuses, bodies in (([404], 1), ([404, 404], 0)):
+        server.statuses, server.bodies = [*statuses], []
+        with http.new_session(None) as session, suppress(send.NotTaken):
+            send._send_folder(folder, server.url, session, send.SyncResult())
+        assert server.bodies == [b"\n".join(lines) + b"\n"] * bodies
+        assert server.statuses == []
+        assert send.read_marks(folder.path, server.url) == ({"a": 2} if bodies else {})
+        (folder.path / "a.jsonl").write_bytes(b"\n".join([*lines, line("a", 3)]) + b"\n")
+    assert folder.path.is_dir()
 
 
 def test_a_kept_connection_that_the_server_closes_is_opened_again(

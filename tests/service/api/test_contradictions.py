@@ -163,7 +163,7 @@ def test_a_number_that_was_used_twice_loses_nothing_silently(client: FlaskClient
 
 def test_an_interval_that_grew_contradicts_nothing(client: FlaskClient) -> None:
     grown = Writer("w1-open", job="job-1", t0=START)
-    upload(client, "job-1", [grown.interval(0, 100, 6_000, "GPU-0")])
+    upload(client, "job-1", [*job()[:1], grown.interval(0, 100, 6_000, "GPU-0")])
     upload(client, "job-1", [grown.interval(0, 200, 12_000, "GPU-0")])
     for _ in range(2):
         upload(client, "job-1", job())

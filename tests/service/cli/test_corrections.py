@@ -126,7 +126,7 @@ def test_a_job_is_named_by_last_or_the_beginning_of_its_id(three, text, tmp_path
 def test_the_beginning_of_several_ids_names_them(three):
     code, out, err = gramwatt("job", "20260510")
     assert (code, out) == (2, "")
-    assert err == f"gramwatt: '20260510' begins the ids of 2 jobs; say which: {SECOND}, {FIRST}\n"
+    assert err == f"gramwatt: '20260510' fits 2 jobs; say which: {SECOND}, {FIRST}\n"
     assert gramwatt("job", "20260510-080000-A")[0] == 1
     assert gramwatt("job", "20260510_")[0] == 1
 

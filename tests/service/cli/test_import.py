@@ -169,14 +169,6 @@ def test_bad_rows_are_named_by_line_and_the_others_go_on(emissions):
     assert len(json.loads(gramwatt("jobs", "--json")[1])["jobs"]) == 1
 
 
-def test_a_run_that_several_projects_have_is_refused_alone(emissions):
-    for project in ("speech", "vision"):
-        imported(emissions(row(1, project_name=project)))
-    code, answer, _ = imported(emissions(row(1, project_name=""), row(2)))
-    assert (code, len(answer["imported"])) == (1, 1)
-    assert [(one["line"], one["code"]) for one in answer["rejected"]] == [(2, "ambiguous")]
-
-
 def test_the_energy_of_codecarbon_holds_its_pue_which_counts_once(emissions):
     imported(emissions(row(1, pue="1.2")))
     found = job(f"codecarbon-{RUN}1")

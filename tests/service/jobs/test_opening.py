@@ -54,27 +54,6 @@ def test_a_job_is_opened_and_its_records_follow(client):
     assert client.put("/v1/jobs/job-1", json=DECLARED).status_code == 200
 
 
-def test_a_job_may_be_opened_after_its_records_came(client):
-    meter = Writer("remote", "remote", "job-1", t0=START, first_seq=2)
-    later = [meter.device("GPU-0"), meter.interval(0, 60, 36_000, "GPU-0"), meter.end(60)]
-    client.post("/v1/jobs/job-1/records", data=body(later), content_type=NDJSON)
-    assert client.put("/v1/jobs/job-1", json=DECLARED).status_code == 201
-    assert client.put("/v1/jobs/job-1", json=DECLARED).status_code == 200
-    job = client.get("/v1/jobs/job-1").json
-    assert (job["name"], job["state"]) == (DECLARED["name"], "completed")
-    assert job["energy_kwh"]["value"] == pytest.approx(0.01)
-
-
-def test_a_first_line_that_says_something_else_is_named(client):
-    meter = Writer("remote", "remote", "job-1", t0=START)
-    for line in (meter.device("GPU-0"), Writer("r", "r", "job-2", t0=START).interval(0, 60, 1)):
-        path = f"/v1/jobs/{line.job_id}"
-        client.post(f"{path}/records", data=body([line]), content_type=NDJSON)
-        refused = client.put(path, json={"node": line.node, "writer": line.writer, "zone": "FR"})
-        assert (refused.status_code, refused.json["code"]) == (409, "conflict"), line
-        assert "another line as number 1 of this writer" in refused.json["detail"]
-
-
 def test_the_same_again_changes_nothing_and_something_else_is_refused(client):
     assert client.put("/v1/jobs/job-1", json={"name": "a"}).status_code == 201
     first = client.get("/v1/jobs/job-1").json

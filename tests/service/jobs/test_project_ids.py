@@ -1,27 +1,30 @@
-"""Ids of jobs belong to projects: the same id in two, which one a caller means, and what waits."""
+"""An id is that of one job in the store: who does not see the job learns nothing of it."""
 
 import pytest
-import sqlalchemy as sa
 
+from gramwatt.collectors.common.identity import bound_id, new_job_id
 from gramwatt.service.app import create_app
+from gramwatt.service.common.errors import AmbiguousIdError
+from gramwatt.service.common.identifiers import whole_id
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.journals import export_journals, import_journals
-from gramwatt.service.jobs.lists import list_jobs
-from gramwatt.service.store.models import Deletion, WaitingLine
-from tests.journals import T0, Writer, body, lines
+from gramwatt.service.store.models import Deletion, Job
+from tests.journals import Writer, body, lines
 from tests.service.access.test_keys import NDJSON, code, with_key
 
-ID = "slurm-prod-4711"
+CHOSEN = "4711"
+OF_A, OF_B = (bound_id(CHOSEN, project) for project in ("team-a", "team-b"))
+UNKNOWN = (404, "unknown-job")
 
 
-def of(project, *, node="n-1", joules=3600.0):
-    """A whole journal of the id: a job of this project and node."""
-    w = Writer("w-" + node, node, ID)
+def of(project, name, *, node="n-1", joules=3600.0):
+    """A whole journal of a job of this project and node."""
+    w = Writer("w-" + node, node, name)
     return [
-        w.job(project=project, name=f"of-{project}"),
-        w.device(),
-        w.interval(0, 60, joules),
+        w.job(project=project, name=f"of-{project}", tags={"job": CHOSEN}),
+        w.device(f"GPU-{node}"),
+        w.interval(0, 60, joules, f"GPU-{node}"),
         w.end(60),
     ]
 
@@ -41,45 +44,57 @@ def keys(service):
     }
 
 
-def send(client, headers, records, **more):
-    return client.post(
-        f"/v1/jobs/{ID}/records", data=body(records), content_type=NDJSON, headers=headers, **more
-    )
+def send(client, headers, name, records):
+    data = body(records)
+    return client.post(f"/v1/jobs/{name}/records", data=data, content_type=NDJSON, headers=headers)
 
 
-def energy(client, headers, **query):
-    answer = client.get(f"/v1/jobs/{ID}", headers=headers, query_string=query)
+def energy(client, headers, name):
+    answer = client.get(f"/v1/jobs/{name}", headers=headers)
     assert answer.status_code == 200, answer.json
     return answer.json["energy_kwh"]["value"]
 
 
-def test_an_id_that_another_project_has_taken_is_free(client, keys):
-    """Team A opens team B's next id and deletes it: B's upload is taken in, A learns nothing."""
-    opened = client.put(f"/v1/jobs/{ID}", json={"project": "team-a"}, headers=keys["a"])
-    assert opened.status_code == 201
-    assert client.delete(f"/v1/jobs/{ID}", headers=keys["a"]).status_code == 200
-    assert code(client.get(f"/v1/jobs/{ID}", headers=keys["b"])) == (404, "unknown-job")
-    sent = send(client, keys["b"], of("team-b"))
-    assert (sent.status_code, sent.json["accepted"]) == (200, 4)
-    assert energy(client, keys["b"]) == pytest.approx(0.001)
-    # What A hears of the id is about its own job.
-    assert code(client.get(f"/v1/jobs/{ID}", headers=keys["a"])) == (410, "deleted-job")
-    other = f"/v1/jobs/{ID}-2"
-    taken = body([*map(_renamed, of("team-b"))])
-    client.post(f"{other}/records", data=taken, content_type=NDJSON, headers=keys["b"])
-    assert code(client.get(other, headers=keys["a"])) == (404, "unknown-job")
-    assert client.put(other, json={"project": "team-a"}, headers=keys["a"]).status_code == 201
+def test_two_projects_that_choose_one_id_have_two_jobs(client, keys, service):
+    for name, project, joules in ((OF_A, "team-a", 3600.0), (OF_B, "team-b", 7200.0)):
+        assert send(client, keys["ab"], name, of(project, name, joules=joules)).status_code == 200
+    assert energy(client, keys["a"], OF_A) == pytest.approx(0.001)
+    assert energy(client, keys["b"], OF_B) == pytest.approx(0.002)
+    listed = client.get("/v1/jobs?tag=job:4711", headers=keys["ab"]).json["jobs"]
+    assert {job["job_id"] for job in listed} == {OF_A, OF_B}
+    # A person types what was chosen, where only one of their projects has it.
+    assert whole_id(service.for_caller(caller("team-b")), CHOSEN) == OF_B
+    with pytest.raises(AmbiguousIdError, match="fits 2 jobs"):
+        whole_id(service, CHOSEN)
 
 
-def _renamed(record):
-    record.job_id = f"{ID}-2"
-    return record
+def caller(project):
+    from gramwatt.service.container import Caller
+
+    return Caller("reader", projects=frozenset({project}))
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_nobody_takes_the_id_of_another_project_nor_learns_whether_it_is_there(
+    client, keys, exists
+):
+    if exists:
+        send(client, keys["b"], OF_B, of("team-b", OF_B))
+    assert code(send(client, keys["a"], OF_B, of("team-a", OF_B))) == UNKNOWN
+    assert code(send(client, keys["a"], OF_B, of("team-a", OF_B)[1:])) == UNKNOWN
+    opened = client.put(f"/v1/jobs/{OF_B}", json={"project": "team-a"}, headers=keys["a"])
+    assert code(opened) == UNKNOWN
+    assert code(send(client, keys["a"], OF_B, of("team-b", OF_B))) == (403, "forbidden")
+    for method, rest, given in ROUTES:
+        asked = client.open(f"/v1/jobs/{OF_B}{rest}", method=method, headers=keys["a"], json=given)
+        assert code(asked) == UNKNOWN, rest
+    again = send(client, keys["b"], OF_B, of("team-b", OF_B))
+    assert again.json["duplicate" if exists else "accepted"] == 4
 
 
 ROUTES = [
     ("GET", "", None),
     ("GET", "/report.json", None),
-    ("GET", "/report", None),
     ("GET", "/revisions", None),
     ("GET", "/intervals", None),
     ("GET", "/suggestions", None),
@@ -89,108 +104,78 @@ ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("method", "rest", "given"), ROUTES)
-def test_a_key_of_both_says_which_it_means(client, keys, method, rest, given):
-    for project in ("team-a", "team-b"):
-        send(client, keys["ab"], of(project))
-    asked = {"method": method, "headers": keys["ab"], "json": given}
-    if given is None:
-        del asked["json"]
-    refused = client.open(f"/v1/jobs/{ID}{rest}", **asked)
-    assert code(refused) == (409, "ambiguous")
-    assert refused.json["choices"] == ["team-a", "team-b"]
-    answered = client.open(f"/v1/jobs/{ID}{rest}", query_string={"project": "team-b"}, **asked)
-    assert answered.status_code == 200, answered.json
-    if method == "DELETE":  # the other is the only one now
-        left = client.get(f"/v1/jobs/{ID}", headers=keys["ab"])
-        assert left.json["project"] == "team-a"
-    elif "project" in answered.json:
-        assert answered.json["project"] == "team-b"
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_key_of_some_projects_opens_ids_that_no_other_has(client, keys, service, exists):
+    """An id as somebody chose it is for who sees every project, and for jobs of none."""
+    everything = with_key(service, "all", "ingest")
+    if exists:
+        send(client, everything, CHOSEN, of("team-b", CHOSEN))
+    refused = send(client, keys["a"], CHOSEN, of("team-a", CHOSEN))
+    assert (code(refused), refused.json["close"]) == (UNKNOWN, [OF_A])
+    default = with_key(service, "default", "ingest", "default")
+    assert send(client, default, "mine", of("default", "mine")).status_code == 200
+    random = new_job_id()
+    assert send(client, keys["a"], random, of("team-a", random)).status_code == 200
+    assert code(send(client, keys["b"], random, of("team-b", random))) == UNKNOWN
 
 
-def test_the_page_of_an_id_of_two_projects_links_both(client, keys):
-    for project in ("team-a", "team-b"):
-        send(client, keys["ab"], of(project))
-    html = {"Accept": "text/html"}
-    page = client.get(f"/jobs/{ID}", headers=keys["ab"] | html)
-    assert page.status_code == 409
-    assert f'href="/jobs/{ID}?project=team-b"' in page.text
-    shown = client.get(f"/jobs/{ID}?project=team-b", headers=keys["ab"] | html)
-    assert shown.status_code == 200
-    assert f"/v1/jobs/{ID}/report.pdf?project=team-b" in shown.text
+def test_an_id_is_used_once_also_when_its_job_is_deleted(client, keys):
+    name = new_job_id()
+    send(client, keys["a"], name, of("team-a", name))
+    client.delete(f"/v1/jobs/{name}", headers=keys["a"])
+    assert code(send(client, keys["a"], name, of("team-a", name))) == (410, "deleted-job")
+    assert code(send(client, keys["b"], name, of("team-b", name))) == UNKNOWN
+    assert code(client.get(f"/v1/jobs/{name}", headers=keys["b"])) == UNKNOWN
 
 
-def test_a_job_is_not_moved_onto_a_taken_id(client, keys):
-    send(client, keys["a"], of("team-a"))
-    send(client, keys["b"], of("team-b"))
-    moved = client.patch(
-        f"/v1/jobs/{ID}?project=team-a", json={"project": "team-b"}, headers=keys["ab"]
-    )
-    assert code(moved) == (409, "conflict")
-    # Who does not own the other project learns nothing of it.
-    foreign = client.patch(f"/v1/jobs/{ID}", json={"project": "team-b"}, headers=keys["a"])
-    free = client.patch(f"/v1/jobs/{ID}", json={"project": "team-c"}, headers=keys["a"])
-    assert code(foreign) == code(free) == (403, "forbidden")
+def test_a_job_begins_with_its_job_line(client, keys, service):
+    head, *rest = of("team-a", OF_A)
+    assert code(send(client, keys["a"], OF_A, rest)) == UNKNOWN
+    with service.store.read() as session:
+        assert session.query(Job).count() == 0
+    assert send(client, keys["a"], OF_A, [*rest, head]).json["accepted"] == 4
+    # Another node's lines may come in any order then.
+    other = of("team-a", OF_A, node="n-2")
+    assert send(client, keys["a"], OF_A, other[1:]).json["accepted"] == 3
+    assert send(client, keys["a"], OF_A, other[:1]).json["accepted"] == 1
+    assert energy(client, keys["a"], OF_A) == pytest.approx(0.002)
 
 
 def test_lines_sent_again_follow_a_job_that_was_moved(client, keys):
-    send(client, keys["ab"], of("team-a"))
-    client.patch(f"/v1/jobs/{ID}", json={"project": "team-b"}, headers=keys["ab"])
-    again = send(client, keys["ab"], of("team-a"))
+    send(client, keys["ab"], OF_A, of("team-a", OF_A))
+    foreign = client.patch(f"/v1/jobs/{OF_A}", json={"project": "team-b"}, headers=keys["a"])
+    assert code(foreign) == (403, "forbidden")
+    client.patch(f"/v1/jobs/{OF_A}", json={"project": "team-b"}, headers=keys["ab"])
+    again = send(client, keys["ab"], OF_A, of("team-a", OF_A))
     assert (again.json["accepted"], again.json["duplicate"]) == (0, 4)
-    assert code(send(client, keys["a"], of("team-a"))) == (404, "unknown-job")
-    client.delete(f"/v1/jobs/{ID}", headers=keys["ab"])
-    assert code(send(client, keys["ab"], of("team-a"))) == (410, "deleted-job")
-    assert code(send(client, keys["a"], of("team-a"))) == (404, "unknown-job")
-
-
-def test_lines_before_their_job_line_wait_and_go_to_no_other_job(client, keys, service):
-    send(client, keys["ab"], of("team-a"))
-    head, *rest = of("team-b", node="n-2", joules=7200.0)
-    early = send(client, keys["ab"], rest)
-    assert (early.status_code, early.json["accepted"]) == (200, 3)
-    assert send(client, keys["ab"], rest).json["duplicate"] == 3
-    assert energy(client, keys["a"]) == pytest.approx(0.001)
-    assert code(client.get(f"/v1/jobs/{ID}", headers=keys["b"])) == (404, "unknown-job")
-    late = send(client, keys["ab"], [head])
-    assert late.json["accepted"] == 1
-    assert [row["seq"] for row in late.json["acknowledged"]] == [4]
-    assert energy(client, keys["b"]) == pytest.approx(0.002)
-    with service.store.read() as session:
-        assert session.query(WaitingLine).count() == 0
+    assert code(send(client, keys["a"], OF_A, of("team-a", OF_A))) == UNKNOWN
+    client.delete(f"/v1/jobs/{OF_A}", headers=keys["ab"])
+    assert code(send(client, keys["ab"], OF_A, of("team-a", OF_A))) == (410, "deleted-job")
+    assert code(send(client, keys["a"], OF_A, of("team-a", OF_A))) == UNKNOWN
 
 
 def test_nodes_and_tracks_of_one_job_stay_one_job(client, keys):
     """Another node without a project, and a `track` that names another one than its command."""
-    w = Writer("command", "n-1", ID)
-    send(client, keys["ab"], [w.job(project="team-a", role="command"), w.device()])
-    t = Writer("track", "n-1", ID)
-    send(client, keys["ab"], [t.job(project="team-b", role="track"), t.count(5), t.end(30)])
-    send(client, keys["ab"], [w.interval(0, 60, 3600.0), w.end(60)])
-    assert energy(client, keys["ab"]) == pytest.approx(0.001)
-    n = Writer("other", "n-2", ID)
+    w = Writer("command", "n-1", OF_A)
+    send(client, keys["ab"], OF_A, [w.job(project="team-a", role="command"), w.device()])
+    t = Writer("track", "n-1", OF_A)
+    more = [t.job(project="team-b", role="track"), t.count(5), t.end(30)]
+    send(client, keys["ab"], OF_A, more)
+    send(client, keys["ab"], OF_A, [w.interval(0, 60, 3600.0), w.end(60)])
+    assert energy(client, keys["ab"], OF_A) == pytest.approx(0.001)
+    n = Writer("other", "n-2", OF_A)
     other = [n.job(), n.device("B-1"), n.interval(0, 60, 3600.0, "B-1"), n.end(60)]
-    send(client, keys["ab"], other)
-    assert energy(client, keys["ab"]) == pytest.approx(0.002)
+    send(client, keys["ab"], OF_A, other)
+    assert energy(client, keys["ab"], OF_A) == pytest.approx(0.002)
 
 
 def test_journals_of_both_are_exported_and_imported_again(service, tmp_path):
-    for project in ("default", "team-b"):
-        ingest(service, ID, lines(of(project)), project=project)
-    assert len(export_journals(service, tmp_path).written) == 2
-    for project in ("default", "team-b"):
-        delete_job(service.of_project(project), ID, by="test")
+    for name, project in ((OF_A, "team-a"), (OF_B, "team-b")):
+        ingest(service, name, lines(of(project, name)))
+    assert set(export_journals(service, tmp_path).written) == {OF_A, OF_B}
+    for name in (OF_A, OF_B):
+        delete_job(service, name, by="test")
     with service.store.write() as session:
-        session.execute(sa.delete(Deletion))
-    told = list(import_journals(service, tmp_path))
-    assert [answer.accepted for _, answer in told] == [4, 4]
-    assert {row.head.project for row in list_jobs(service, 9, None)[0]} == {"default", "team-b"}
-
-
-def test_months_and_lists_hold_both(client, keys):
-    for project, joules in (("team-a", 3600.0), ("team-b", 7200.0)):
-        send(client, keys["ab"], of(project, joules=joules))
-    listed = client.get("/v1/jobs").json["jobs"]
-    assert sorted(job["project"] for job in listed if job["job_id"] == ID) == ["team-a", "team-b"]
-    month = client.get(f"/v1/reports/monthly/{T0:%Y-%m}").json
-    assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.003)
+        session.query(Deletion).delete()
+    answers = dict(import_journals(service, tmp_path))
+    assert {name: answer.accepted for name, answer in answers.items()} == {OF_A: 4, OF_B: 4}

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from gramwatt.collectors.common.identity import bound_id
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.budgets.budgets import NewBudget, set_budget
 from gramwatt.service.config import from_environment
@@ -256,11 +257,12 @@ def test_a_key_is_made_shown_once_and_revoked(light, client):
     shown = page(client, "/keys")
     assert ("ci" in shown, key in shown) == (True, False)
     mine = {"Authorization": f"Bearer {key}"}
-    lines_of = body(journal("job-1", project="A"))
+    name = bound_id("job-1", "A")
+    lines_of = body(journal(name, project="A"))
     sent = {"headers": mine, "data": lines_of, "content_type": "application/x-ndjson"}
-    assert client.post("/v1/jobs/job-1/records", **sent).status_code == 200
+    assert client.post(f"/v1/jobs/{name}/records", **sent).status_code == 200
     assert client.post("/keys/revoke", data={"name": "ci"}).status_code == 303
-    assert client.post("/v1/jobs/job-1/records", **sent).status_code == 401
+    assert client.post(f"/v1/jobs/{name}/records", **sent).status_code == 401
     wrong = client.post("/keys/new", data={"name": "no name", "scope": "ingest", "projects": "A"})
     assert wrong.status_code == 422
 

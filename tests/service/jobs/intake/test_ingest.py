@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gramwatt.sci.journal.records import IntervalRecord, decode, encode
 from gramwatt.service.common.answers import Acknowledged
+from gramwatt.service.common.errors import UnknownJobError
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
@@ -103,7 +104,7 @@ def test_of_several_lines_of_an_interval_the_longest_stands_whatever_the_order(s
     interval = whole[2]
     grown = replace(interval, seq=50, end=interval.start + 3 * MINUTE, energy_j=108_000.0)
     stale = replace(interval, writer="w1-open", seq=99, end=interval.end - MINUTE / 2, energy_j=1.0)
-    ingest(service, "job-1", lines([grown]))
+    ingest(service, "job-1", lines([whole[0], grown]))
     ingest(service, "job-1", lines([stale, *whole]))
     assert energy_kwh(service) == pytest.approx(ENERGY_KWH, rel=1e-12)
 
@@ -112,7 +113,7 @@ def test_equal_intervals_of_two_writers_are_decided_by_name_on_both_databases(se
     # "w1" and "W2" sort differently by code point (as the engine does) and by a language's rules.
     whole = journal(minutes=1)
     other = replace(whole[2], writer="W2", energy_j=7.0)
-    ingest(service, "job-1", lines([other]))
+    ingest(service, "job-1", lines([replace(whole[0], writer="W2"), other]))
     ingest(service, "job-1", lines(whole))
     assert energy_kwh(service) == pytest.approx(36_000 / 3.6e6, rel=1e-12)
 
@@ -159,14 +160,12 @@ def test_a_running_job_is_scored_anew_only_after_a_while(light, clock):
     assert energy_kwh(light) == pytest.approx(ENERGY_KWH, rel=1e-12)
 
 
-def test_a_journal_without_a_job_line_is_kept_but_not_scored(light):
+def test_a_journal_is_refused_until_its_job_line_has_come(light):
     sent = lines(journal())
-    answer = ingest(light, "job-1", sent[1:], project="default")
-    assert answer.accepted == 8
-    (job,), _ = list_jobs(light, 50, None)
-    head = job.head
-    assert (head.energy_kwh, head.total_g, head.conformance) == (None, None, "not-sci")
-    ingest(light, "job-1", sent[:1])
+    with pytest.raises(UnknownJobError):
+        ingest(light, "job-1", sent[1:])
+    assert list_jobs(light, 50, None)[0] == []
+    ingest(light, "job-1", [*sent[1:], sent[0]])
     assert energy_kwh(light) == pytest.approx(ENERGY_KWH, rel=1e-12)
 
 
@@ -205,7 +204,8 @@ def test_any_order_and_repetition_of_uploads_gives_the_same_document(
 ):
     sent = ranks()
     extra = data.draw(st.lists(st.sampled_from(sent), max_size=10))
-    shuffled = data.draw(st.permutations([*sent, *extra]))
+    # A `job` line makes the job, of whichever writer.
+    shuffled = [sent[0], *data.draw(st.permutations([*sent[1:], *extra]))]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(shuffled)), max_size=3)))
     service = fresh(tmp_path_factory.mktemp("shuffled"))
     counted = 0

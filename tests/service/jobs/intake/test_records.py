@@ -169,7 +169,8 @@ def test_rubbish_is_not_read_to_its_end_and_what_came_before_counts(client: Flas
 def test_many_bad_lines_in_a_good_journal_do_not_stop_it(client: FlaskClient) -> None:
     """A meter may fail for a month: its other lines count."""
     meter = Writer(job="job-1", t0=START)
-    lines = body([meter.interval(n, n + 1, 1.0) for n in range(1500)]).splitlines(keepends=True)
+    records = [meter.job(), *(meter.interval(n, n + 1, 1.0) for n in range(1499))]
+    lines = body(records).splitlines(keepends=True)
     answer = upload(client, b"".join(line + b"1\n" for line in lines)).json
     assert (answer["accepted"], answer["rejected_count"]) == (1500, 1500)
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.common.identity import bound_id, node_id
 from gramwatt.collectors.common.keys import ensure_home_key
 from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import create_key
@@ -99,7 +99,7 @@ def test_a_job_with_a_key_that_may_only_send_is_sent_without_a_complaint(light, 
 
     plain = run("only-sent")
     assert (plain.returncode, len(plain.stderr.splitlines())) == (0, 1), plain.stderr
-    assert job_document(light, "only-sent").document.state == "completed"
+    assert job_document(light, bound_id("only-sent", "vision")).document.state == "completed"
     assert {row.action for row in audit_page(light, 50, None).entries} == {"key-created"}
     asked = run("asked-for", "--json-summary", str(summary))
     assert (asked.returncode, summary.exists()) == (0, False)
