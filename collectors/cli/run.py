@@ -25,7 +25,13 @@ from gramwatt.collectors.cli.exit_codes import (
     not_started,
 )
 from gramwatt.collectors.cli.sync import write_summary
-from gramwatt.collectors.common.config import Config, Metrics, for_own_process, plain_address
+from gramwatt.collectors.common.config import (
+    Config,
+    Metrics,
+    for_own_process,
+    plain_address,
+    resolve,
+)
 from gramwatt.collectors.common.files import first_notice_today, why
 from gramwatt.collectors.common.launches import enclosing_job, job_id
 from gramwatt.collectors.common.platform import refused
@@ -198,7 +204,8 @@ def run_command(
     from gramwatt.collectors.cli.wait import Questions
 
     settings = {key: value for key, value in args.items() if value is not None}
-    name = job_id(" ".join(["run", *map(basename, command[:2])]), args=settings)[0]
+    place = " ".join(["run", *map(basename, command[:2])])
+    name = job_id(place, project=lambda: resolve(settings).project)[0]
     try:
         config = _checked(command, args, options.strict, options.json_summary)
         counted = None

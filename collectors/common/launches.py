@@ -43,7 +43,7 @@ from gramwatt.collectors.common.proc import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
 JOB_ID = "GRAMWATT_JOB_ID"
@@ -64,22 +64,22 @@ launch of tasks."""
 def job_id(
     place: str = "",
     environ: Mapping[str, str] | None = None,
-    args: Mapping[str, Any] | None = None,
+    project: Callable[[], str] = lambda: UNNAMED,
 ) -> tuple[str, str]:
     """Return the id of the job that begins here and its origin: environment, launch or new.
 
-    `args` are the user's settings of the job, of which its project may be one.
+    `project` finds that of the job, and is asked only where the id is made with it.
     """
     env = os.environ if environ is None else environ
     named = env.get(JOB_ID, "").strip()
     if named and not _has_ended(env):
         handed_down = is_made(named) or env.get(WITHIN, "").partition(" ")[0] == named
-        return (named if handed_down else _bound(named, args, env)), "environment"
+        return (named if handed_down else _bound(named, project())), "environment"
     launch = _launch(env)
     name, origin = new_job_id(), "new"
     if launch:
         text, evidence = launch
-        name, origin = _bound(f"{text}-{hashed('', f'{evidence} {place}')}", args, env), "launch"
+        name, origin = _bound(f"{text}-{hashed('', f'{evidence} {place}')}", project()), "launch"
     agreed = _agreed(place, name)
     return (name, origin) if agreed is None else (agreed, "launch")
 
@@ -132,10 +132,7 @@ def _has_ended(env: Mapping[str, str]) -> bool:
     return machine == here and pid.isdecimal() and _mark(int(pid)) != mark
 
 
-def _bound(text: str, args: Mapping[str, Any] | None, env: Mapping[str, str]) -> str:
-    from gramwatt.collectors.common.config import resolve  # most jobs begin without it
-
-    project = resolve(args or {}, env).project
+def _bound(text: str, project: str) -> str:
     return safe_id(text) if project == UNNAMED else bound_id(text, project)
 
 

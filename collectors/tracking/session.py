@@ -363,7 +363,13 @@ def _new_id(place: str | None, args: Mapping[str, Any]) -> str:
     if place is None:
         return new_job_id()
     _begun[place] = number = _begun.get(place, -1) + 1
-    return job_id(f"{place} {number}", args=args)[0]
+
+    def project() -> str:
+        from gramwatt.collectors.common.config import resolve  # most jobs begin without it
+
+        return resolve(args).project
+
+    return job_id(f"{place} {number}", project=project)[0]
 
 
 def _end_started() -> None:

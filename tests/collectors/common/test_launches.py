@@ -17,9 +17,9 @@ from gramwatt.collectors.common.orchestrators import scheduler_tags
 from gramwatt.sci.journal.records import ID_PATTERN
 
 PRINT = """
-import sys
+import os, sys
 from gramwatt.collectors.common.launches import job_id
-print(*job_id(*sys.argv[1:]))
+print(*job_id(*sys.argv[1:], project=lambda: os.environ.get("GRAMWATT_PROJECT", "default")))
 """
 LAUNCHER = """
 import os, subprocess, sys
@@ -213,23 +213,22 @@ def test_a_job_that_is_handed_down_is_joined_until_it_has_ended() -> None:
     assert job_id("", {"GRAMWATT_JOB_ID": "mine", "SLURM_JOB_ID": "7"}) == ("mine", "environment")
 
 
-CHOSEN = {"GRAMWATT_JOB_ID": "4711", "XDG_CONFIG_HOME": "/nowhere"}
+CHOSEN = {"GRAMWATT_JOB_ID": "4711"}
+
+
+def chosen(project: str, text: str = "4711") -> str:
+    return job_id("", {"GRAMWATT_JOB_ID": text}, lambda: project)[0]
 
 
 def test_an_id_that_somebody_chose_is_that_of_the_project() -> None:
-    ids = {p: job_id("", CHOSEN | {"GRAMWATT_PROJECT": p})[0] for p in ("vision", "speech")}
-    assert ids["vision"] == "4711~191e2c9f"
-    assert ids["vision"] != ids["speech"]
-    assert job_id("", CHOSEN, {"project": "vision"})[0] == ids["vision"]
+    assert chosen("vision") == "4711~191e2c9f"
+    assert chosen("speech") != chosen("vision")
+    # Where nobody names a project, all have the one.
     assert job_id("", CHOSEN) == ("4711", "environment")
-    assert job_id("", CHOSEN | {"GRAMWATT_PROJECT": "default"}) == ("4711", "environment")
     # A whole id is handed on by hand, as to the workers of Ray.
-    handed = CHOSEN | {"GRAMWATT_PROJECT": "speech", "GRAMWATT_JOB_ID": ids["vision"]}
-    assert job_id("", handed)[0] == ids["vision"]
-    made = CHOSEN | {"GRAMWATT_JOB_ID": "20260501-083000-3fa9c21b04d7", "GRAMWATT_PROJECT": "a"}
-    assert job_id("", made)[0] == "20260501-083000-3fa9c21b04d7"
-    long = job_id("", CHOSEN | {"GRAMWATT_JOB_ID": "x" * 500, "GRAMWATT_PROJECT": "a"})[0]
-    assert ID_PATTERN.fullmatch(long)
+    for whole in (chosen("vision"), "20260501-083000-3fa9c21b04d7"):
+        assert chosen("speech", whole) == whole
+    assert ID_PATTERN.fullmatch(chosen("a", "x" * 500))
 
 
 def test_an_id_of_a_launch_is_that_of_the_project() -> None:
