@@ -5,6 +5,7 @@ The pages are docs/*.md; the reference is made of the code each time (`_generate
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,11 +101,30 @@ def routes() -> str:
     return head + "\n".join(rows) + "\n"
 
 
+def data() -> str:
+    """Return the columns of every data file, from the classes that read them."""
+    from gramwatt.sci.base.csv_data import columns
+    from gramwatt.sci.catalog.files import FILES
+
+    text = (
+        "# Columns of the data files\n\nWhere they are from: [data sources](../data-sources.md).\n"
+    )
+    for kind in FILES:
+        text += f"\n## {', '.join(kind.files)}\n\n{inspect.getdoc(kind)}\n\n"
+        text += "| column | what | cells | values are in |\n|---|---|---|---|\n"
+        text += "".join(
+            f"| `{row.name}` | {row.text} | {row.cells} | {row.ref or ''} |\n"
+            for row in columns(kind)
+        )
+    return text
+
+
 def write_reference(app: Any) -> None:
     """Write the pages that the code has the words of."""
     folder = Path(app.srcdir) / GENERATED
     folder.mkdir(exist_ok=True)
-    pages = {"commands": commands(), "settings": settings(), "routes": routes(), "python": PYTHON}
+    pages = {"commands": commands(), "settings": settings(), "routes": routes(), "data": data()}
+    pages["python"] = PYTHON
     for name, text in pages.items():
         (folder / f"{name}.md").write_text(text, "utf-8")
 

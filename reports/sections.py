@@ -42,6 +42,7 @@ from gramwatt.sci.base.formatting import UNKNOWN, count_text, percent, shown, te
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.printable import isolated
 from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
+from gramwatt.sci.catalog.files import SourceRow
 
 Data = TypeVar("Data")
 Row = TypeVar("Row")
@@ -368,7 +369,7 @@ def keys_of(sources: Iterable[str]) -> list[tuple[str, str, str, str]]:
     names = [a or b for source in sources for a, b in _LISTED.findall(source)]
     keys = {key for name in names for key in name.split(", ")}
     return [
-        (row.text("key"), row.text("title"), row.text("licence"), row.text("url"))
-        for row in csv_rows("sources.csv")
-        if row.text("key") in keys
+        (row.name, row.title, row.licence, row.url or "")
+        for row in csv_rows(SourceRow)
+        if row.name in keys
     ]

@@ -19,10 +19,11 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.calibration.fitting import HOURS, Trace, by_zone, other, tables
-from gramwatt.sci.base.csv_data import Row, rows
+from gramwatt.sci.base.csv_data import read_rows, rows
 from gramwatt.sci.base.quantity import total
 from gramwatt.sci.grid import spreads
-from gramwatt.sci.grid.zones import AnnualIntensity, ZoneIntensity, Zones
+from gramwatt.sci.grid.spreads import HoursRow, SpreadRow
+from gramwatt.sci.grid.zones import AnnualIntensity, ZoneIntensity, ZoneRow, Zones
 
 LENGTHS = HOURS[:-1]
 """A year has one mean a trace: too few for a share."""
@@ -65,10 +66,7 @@ def revisions(traces: Iterable[Trace]) -> list[tuple[str, str, float]]:
 
     The trace is an earlier edition of the same hours, so this is what revisions changed.
     """
-    later = {
-        (row.text("zone"), row.text("year")): row.known("g_per_kwh")
-        for row in rows("odbl/zones.csv")
-    }
+    later = {(row.zone, str(row.year)): row.g_per_kwh for row in rows(ZoneRow)}
     return [
         (key[0], key[1], later[key] / float(trace.hourly.mean()) - 1)
         for trace in traces
@@ -136,10 +134,9 @@ def zones_left_out(traces: Sequence[Trace]) -> Iterator[tuple[str, dict[str, flo
 @contextmanager
 def _fitted(traces: Sequence[Trace]) -> Iterator[None]:
     """Let the engine use tables fitted to these traces."""
-    names = ("odbl/intensity_spread.csv", "odbl/intensity_hours.csv")
     files = {
-        name: [Row(cells) for cells in csv.DictReader(lines)]
-        for name, lines in zip(names, tables(traces), strict=True)
+        kind: tuple(read_rows(kind, "\n".join(lines)))
+        for kind, lines in zip((SpreadRow, HoursRow), tables(traces), strict=True)
     }
     with patch.object(spreads, "rows", files.__getitem__):
         _forget()

@@ -26,12 +26,11 @@ from gramwatt.sci.advice.prediction import predict
 from gramwatt.sci.advice.prediction.measurements import (
     Measurement,
     Pair,
-    measurement_of,
     pairs,
 )
 from gramwatt.sci.advice.prediction.time_model import TimeModel
 from gramwatt.sci.advice.suggest_request import PRECISIONS, parse_suggest_request
-from gramwatt.sci.base.csv_data import parse
+from gramwatt.sci.base.csv_data import read_rows
 from gramwatt.sci.catalog.catalog import Catalog
 
 FRAMEWORKS = {"pytorch": "pytorch", "tuned": "tensorrt", "llama.cpp": "llama.cpp"}
@@ -92,7 +91,7 @@ class Shipped:
 def held_out() -> tuple[Measurement, ...]:
     """Rows that are in no fit: `data/held_out.csv`, with the columns of `measurements.csv`."""
     path = Path(__file__).parent / "data" / "held_out.csv"
-    return tuple(map(measurement_of, parse(path.read_text(encoding="utf-8"))))
+    return tuple(read_rows(Measurement, path.read_text(encoding="utf-8"), path.name))
 
 
 def shipped(

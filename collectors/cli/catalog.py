@@ -158,8 +158,7 @@ def _embodied_kg(doc: Doc) -> str:
 
 
 def _tensor(doc: Doc) -> str:
-    peak = doc["peak_dense_tflops"]
-    best = peak["fp16_tensor"] if peak["fp16_tensor"] is not None else peak["bf16_tensor"]
+    best = doc["fp16_tensor_tflops"] or doc["bf16_tensor_tflops"]
     return "-" if best is None else _text(best)
 
 

@@ -456,4 +456,4 @@ def rated_w(name: str) -> tuple[float, float] | None:
         return None
     if part.tdp_w is None:
         return None
-    return (part.idle_w.value if part.idle_w else 0.0), part.tdp_w
+    return (part.idle.value if part.idle else 0.0), part.tdp_w

@@ -18,6 +18,7 @@ from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.journal.intervals import Ledger
 from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL, CpuPower, cpu_power, ram_power_w
+from gramwatt.sci.catalog.hardware import Cpu
 from gramwatt.sci.catalog.names import Names, cpu_name
 
 WAIT_NS = 60 * NS_PER_S
@@ -141,13 +142,13 @@ def power_of(machine: Machine) -> CpuPower | None:
     threads, name = machine.threads_total, machine.cpu_name or ""
     if not threads:
         return None
-    packaged = {row.text("id"): row for row in rows("cpus.csv")}
-    named = [(row.text(column), key) for key, row in packaged.items() for column in ("id", "name")]
+    packaged = {row.id: row for row in rows(Cpu)}
+    named = [(name, row.id) for row in packaged.values() for name in (row.id, row.name)]
     ids = Names("cpu", named, simplify=cpu_name).ids(name)
     part = packaged[ids[0]] if len(ids) == 1 else None
-    if part and (rated_w := part.number("tdp_w")):
-        count = machine.sockets or threads / part.known("threads")
-        return cpu_power(threads, rated_w=rated_w * count)
+    if part and part.tdp_w:
+        count = machine.sockets or threads / part.threads
+        return cpu_power(threads, rated_w=part.tdp_w * count)
     cores = CORES.search(name)
     each = max(threads / (machine.sockets or threads), 2 * float(cores[1]) if cores else 0.0)
     like = bool(SERVERS.search(name)) and each <= DENSE_THREADS

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import msgspec
+from msgspec import structs
 
 from gramwatt.sci.advice.constraints.availability import offered_parts, rented_only
 from gramwatt.sci.advice.constraints.memory import Need, memory_need, shortfall
@@ -278,7 +279,7 @@ def resolve(
         request = msgspec.structs.replace(request, instance=instance.id)
     part, on_slice = find_part(catalog, name) if name else (None, None)
     if part and on_slice:  # the power of a slice is a share of the board's
-        part = replace(part, memory_gb=on_slice.memory_gib)
+        part = structs.replace(part, memory_gb=on_slice.memory_gib)
         request = msgspec.structs.replace(request, mean_power_w=None)
     served = request.cloud is not None or in_data_centre(part)
     place = locate(request.zone, request.full_region, request.pue, catalog, data_centre=served)

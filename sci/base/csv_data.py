@@ -1,157 +1,151 @@
-"""Reads the packaged data files, CSV with a header line, as rows of typed cells.
+"""Data files, CSV with a header line, as structs: a class for each file, with a field a column.
 
-An empty cell means "not known" and reads as None, never as 0. Items of a list in a cell are
-separated by ';'. docs/data-sources.md describes the files, `data/schema.toml` their columns.
-`read_as` makes a dataclass of a row, and names file and line of a cell that does not fit its type.
+Type, bounds, unit and meaning of a column stand at its field alone: reading the file, checking an
+entry of the overlay and the reference of the documentation come of it. An empty cell is "not
+known": the field's default, never 0. Items of a list are separated by ';', and a table of numbers
+is written `name=number;name=number`. docs/data-sources.md says where the data are from.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
-from functools import cache, partial
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from gramwatt.sci.base.checks import InputError, meaning, parse, types_of
 
 LIST_SEPARATOR = ";"
-Record = TypeVar("Record")
 
 
-class Row:
-    """One line of a data file; its cells are read by column name. `where` is its file and line."""
+class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A line of the data files `files` of a package; no two lines have the same `key` columns.
 
-    __slots__ = ("_cells", "where")
-
-    def __init__(self, cells: dict[str, str], where: str = "") -> None:
-        """Store the cells by column name, and where they stand."""
-        self._cells, self.where = cells, where
-
-    def with_cells(self, cells: Mapping[str, str]) -> Row:
-        """Return this row with some cells replaced."""
-        return Row({**self._cells, **cells}, self.where)
-
-    def blank(self) -> dict[str, str]:
-        """Return the columns of this row, each with an empty cell."""
-        return dict.fromkeys(self._cells, "")
-
-    @property
-    def given(self) -> Mapping[str, str]:
-        """Return the cells that are not empty, by column."""
-        return {column: cell for column, cell in self._cells.items() if cell}
-
-    @property
-    def overlay(self) -> str | None:
-        """Return the source named by the user's overlay for this row, None for a packaged row."""
-        return self._cells.get("overlay")
-
-    def text(self, column: str) -> str:
-        """Return the cell as text; empty when not known."""
-        return self._cells[column]
-
-    def optional(self, column: str) -> str | None:
-        """Return the cell as text; None when not known."""
-        return self._cells[column] or None
-
-    def number(self, column: str) -> float | None:
-        """Return the cell as a number in the column's unit; None when not known."""
-        cell = self._cells[column]
-        return float(cell) if cell else None
-
-    def known(self, column: str) -> float:
-        """Return the cell as a number; raises ValueError when it is empty."""
-        return float(self._cells[column])
-
-    def integer(self, column: str) -> int | None:
-        """Return the cell as a whole number; None when not known."""
-        cell = self._cells[column]
-        return int(cell) if cell else None
-
-    def listing(self, column: str) -> tuple[str, ...]:
-        """Return the items of a list in the cell; none for an empty cell."""
-        cell = self._cells[column]
-        return tuple(cell.split(LIST_SEPARATOR)) if cell else ()
-
-    def pairs(self, column: str) -> tuple[tuple[str, float], ...]:
-        """Return the names and numbers of a list of `name=number` items in the cell."""
-        found = (item.split("=", 1) for item in self.listing(column))
-        return tuple((name, float(number)) for name, number in found)
-
-
-def read_as(record: Callable[..., Record], row: Row, **given: Any) -> Record:
-    """Return a row as a dataclass, each field that is not given from the column of its name.
-
-    A field's type says how its cell is read: `str` empty and `str | None` None where not known,
-    `float` and `int` required, `float | None` and `int | None` not, `bool` of 1 and 0, a tuple of
-    texts from a list, a Literal one of its values. Raises ValueError that names file and line.
+    Each triple of `ranges` are columns that rise where they are known.
     """
-    found = {}
-    for name, read in _readers(record):
-        if name in given:
-            continue
-        try:
-            found[name] = read(row, name)
-        except ValueError as error:
-            raise ValueError(f"{row.where}: {name}: {error}") from None
-    return record(**found, **given)
+
+    files: ClassVar[tuple[str, ...]]
+    package: ClassVar[str] = "gramwatt.sci.catalog"
+    key: ClassVar[tuple[str, ...]] = ("id",)
+    ranges: ClassVar[tuple[tuple[str, ...], ...]] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a range whose ends do not hold its value."""
+        for names in self.ranges:
+            check_rising({name: getattr(self, name) for name in names})
 
 
-@cache
-def _readers(record: Any) -> tuple[tuple[str, Callable[[Row, str], Any]], ...]:
-    hints = get_type_hints(record)
-    return tuple((field.name, _reader(hints[field.name])) for field in fields(record))
+R = TypeVar("R", bound=Row)
 
 
-def _reader(hint: Any) -> Callable[[Row, str], Any]:
-    """Return what reads a cell of that type."""
-    optional = get_origin(hint) in (UnionType, Union)
-    kind = next(one for one in get_args(hint) if one is not type(None)) if optional else hint
-    if get_origin(kind) is Literal:
-        return partial(_choice, choices=get_args(kind), optional=optional)
-    if get_origin(kind) is tuple:
-        items = get_args(get_args(kind)[0])
-        return partial(_choices, choices=items) if items else Row.listing
-    if kind is str:
-        return Row.optional if optional else Row.text
-    if kind is float:
-        return Row.number if optional else Row.known
-    if kind is int:
-        return Row.integer if optional else lambda row, column: int(row.known(column))
-    return lambda row, column: row.text(column) == "1"
+def column(text: str, ref: str | None = None) -> Meta:
+    """Describe a column: what it is, and the file and column that have its values."""
+    return Meta(description=text, extra={"ref": ref})
 
 
-def _choice(row: Row, column: str, choices: tuple[str, ...], *, optional: bool) -> str | None:
-    cell = row.text(column)
-    if cell in choices:
-        return cell
-    if optional and not cell:
-        return None
-    raise ValueError(f"{cell!r} is none of {', '.join(choices)}")
+def between(low: float, high: float, unit: str = "") -> Meta:
+    """Describe a number from `low` to `high` in a unit."""
+    title = f"a number from {low:g} to {high:g} {unit}".rstrip()
+    return Meta(title=title, ge=low, le=high)
 
 
-def _choices(row: Row, column: str, choices: tuple[str, ...]) -> tuple[str, ...]:
-    wrong = [item for item in row.listing(column) if item not in choices]
-    if wrong:
-        raise ValueError(f"{wrong[0]!r} is none of {', '.join(choices)}")
-    return row.listing(column)
+Id = Annotated[str, Meta(title="an id (a-z 0-9 . _ -)", pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+Cell = Annotated[str, Meta(title="a text", min_length=1)]
+Year = Annotated[int, between(2000, 2030)]
+SOURCE = "sources.csv:key"
+Source = Annotated[Id, column("Source key", SOURCE)]
+Sources = Annotated[tuple[Id, ...], column("Source keys", SOURCE)]
 
 
-def data_text(name: str, package: str = "gramwatt.sci.catalog") -> str:
+def check_rising(figures: Mapping[str, float | None]) -> None:
+    """Raise ValueError for figures that do not rise in their order; None is not known."""
+    ends = [figure for figure in figures.values() if figure is not None]
+    if ends != sorted(ends):
+        *names, last = figures
+        raise ValueError(f"{', '.join(names)} and {last} must rise in that order")
+
+
+def data_text(name: str, package: str = Row.package) -> str:
     """Return the text of a file in a package's data folder, such as 'odbl/zones.csv'."""
     folder = files(package).joinpath("data")
     return folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 
-def parse(text: str, name: str = "") -> Iterator[Row]:
-    """Yield the rows of a CSV text whose first line names the columns; `name` is its file's."""
+def read_rows(kind: type[R], text: str, name: str = "") -> Iterator[R]:
+    """Yield the rows of a CSV text whose first line names the columns; `name` is its file's.
+
+    Raises ValueError with file, line and column for a cell that its column cannot have.
+    """
     reader = csv.reader(text.splitlines())
     header = next(reader)
-    for cells in reader:
-        yield Row(dict(zip(header, cells, strict=True)), f"{name} line {reader.line_num}")
+    splits = {column: split for column, of in types_of(kind).items() if (split := _split(of))}
+    for line in reader:
+        cells: dict[str, Any] = {
+            column: splits[column](cell) if column in splits else cell
+            for column, cell in zip(header, line, strict=True)
+            if cell
+        }
+        try:
+            yield msgspec.convert(cells, kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{name} line {reader.line_num}: {_why(kind, cells, error)}") from None
+
+
+def rows(kind: type[R]) -> tuple[R, ...]:
+    """Return the rows of all files of a class, read once per process."""
+    return _rows(kind)
 
 
 @cache
-def rows(name: str) -> tuple[Row, ...]:
-    """Return the rows of a data file of the catalog, read once per process."""
-    return tuple(parse(data_text(name), name))
+def _rows(kind: type[Any]) -> tuple[Any, ...]:
+    texts = ((name, data_text(name, kind.package)) for name in kind.files)
+    return tuple(row for name, text in texts for row in read_rows(kind, text, name))
+
+
+def _split(of: Any) -> Any:
+    """Return what reads a cell of several items as data, None for a cell of one."""
+    if get_origin(of) is tuple:
+        return lambda cell: cell.split(LIST_SEPARATOR)
+    if get_origin(of) is dict:
+        return lambda cell: dict(item.split("=", 1) for item in cell.split(LIST_SEPARATOR))
+    return next(filter(None, map(_split, get_args(of))), None)
+
+
+def _why(kind: type[R], cells: Mapping[str, Any], error: Exception) -> str:
+    try:
+        parse(kind, cells, strict=False)
+    except InputError as wrong:
+        return wrong.problems[0].sentence
+    except ValueError as wrong:
+        return str(wrong)
+    return str(error)
+
+
+class Column(NamedTuple):
+    """A column for people: its name, what it is and may hold, and where its values stand."""
+
+    name: str
+    text: str
+    cells: str
+    ref: str | None
+
+
+def columns(kind: type[Row]) -> Iterator[Column]:
+    """Yield the columns of a class, in the order of its files: the fields with a description."""
+    for name, of in types_of(kind).items():
+        metas = [meta for meta in _metas(of) if meta.description]
+        if not metas:
+            continue
+        ref = next((meta.extra["ref"] for meta in metas if meta.extra), None)
+        yield Column(name, metas[0].description or "", meaning(of), ref)
+
+
+def _metas(of: Any) -> Iterator[Meta]:
+    """Yield what describes a type, the outermost first."""
+    yield from reversed(getattr(of, "__metadata__", ()))
+    for part in get_args(of):
+        yield from _metas(part)

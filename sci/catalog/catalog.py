@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from gramwatt.sci.base.csv_data import read_as, rows
+from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.catalog.files import Group, Version
 from gramwatt.sci.catalog.hardware import Cpu, Hardware
 from gramwatt.sci.catalog.instances import Instance, InstanceNames, tpu_slice
 from gramwatt.sci.catalog.loader import (
@@ -61,13 +62,13 @@ class Catalog:
         Raises OverlayError for an overlay that does not fit the data.
         """
         self.overlay = overlay
-        self.version = rows("version.csv")[0].text("version")
+        self.version = rows(Version)[0].version
         self.version += f"+overlay.{overlay.digest[:8]}" if overlay else ""
         self._hardware = {part.id: part for part in read_hardware(overlay)}
         self._cpus = {cpu.id: cpu for cpu in read_cpus()}
         self._instances = {found.id: found for found in read_instances(overlay)}
         self._regions = {region.id: region for region in read_regions(overlay)}
-        services = [read_as(Service, row) for row in rows("services.csv")]
+        services = rows(Service)
         self._services = {key(name): one for one in services for name in (one.name, *one.names)}
         self._zones = Zones(overlay.zones if overlay else None)
         self._literal_names = literal_names(overlay)
@@ -86,7 +87,7 @@ class Catalog:
         self._instance_names = InstanceNames(
             tuple(self._instances.values()),
             _pairs(aliases("instance")),
-            {row.text("name"): row.listing("families") for row in rows("instance_groups.csv")},
+            {row.name: row.families for row in rows(Group)},
         )
         if overlay:
             self._check(overlay)

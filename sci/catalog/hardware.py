@@ -6,118 +6,182 @@ Figures of accelerators are per device as the driver lists it: a board that it l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from gramwatt.sci.base.csv_data import Row, read_as
-from gramwatt.sci.base.document import to_json
+from msgspec import Meta, field, to_builtins
+
+from gramwatt.sci.base.csv_data import Cell, Id, Row, Sources, Year, between, column
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.catalog.embodied_facts import EmbodiedFacts
+from gramwatt.sci.catalog.embodied_facts import (
+    AS_PUBLISHED,
+    Area,
+    Dice,
+    Kilograms,
+    ModelInputs,
+    Nanometres,
+    Study,
+    Tier,
+)
 
 HostClass = Literal["server", "card", "cloud", "workstation", "module", "computer", "edge"]
-"""What a part usually stands in.
-
-`server`: a board for servers of eight; `card`: a PCIe card for servers; `cloud`: a board that a
-cloud builds for itself; `workstation`: a card for a desk; `module`: a part with its own processor
-and memory; `computer`: a part of a computer's own chip; `edge`: a stick or module of a small one.
-"""
 CARDS: tuple[HostClass, ...] = ("card", "workstation")
 """What goes into any host with a slot."""
-Market = Literal["current", "out-of-production", "legacy", "other"]
-"""`out-of-production` is current in fleets and no longer sold new; `other` is not said, or a
-variant for export."""
-Availability = Literal["sold", "rented", "internal"]
-"""How the part is had: `rented` from clouds only, `internal` by its vendor only."""
-Isa = Literal["x86-64", "arm64"]
 IdlePstate = Literal["P0", "P8"]
 Use = Literal["training", "inference", "edge", "graphics", "consumer", "workstation"]
+Watts = Annotated[float, between(0.1, 50_000, "W")]
+Rate = Annotated[float, between(0.1, 1_000_000, "TFLOPS")]
+Operations = Annotated[float, between(0.1, 1_000_000, "TOPS")]
 PER_BOARD = (
-    "die_area_mm2",
-    "die_count",
-    "tdp_w",
-    "memory_gb",
-    "memory_bandwidth_gbs",
-    "interconnect_gbs",
+    *("die_area_mm2", "die_count", "tdp_w", "idle_w", "idle_low_w", "idle_high_w"),
+    *("fp64_tflops", "fp32_tflops", "tf32_tflops", "fp16_tensor_tflops", "bf16_tensor_tflops"),
+    *("fp8_tflops", "int8_tops", "memory_gb", "memory_bandwidth_gbs", "interconnect_gbs"),
 )
 """Figures of the board, which are divided among its devices."""
-NOT_SHOWN = ("host_class", "host_cpu", "mig_slices", "idle_pstate", "market", "availability")
-"""Columns for the program that say what a text for people says too."""
+NOT_SHOWN = (
+    *("host_class", "host_cpu", "mig_slices", "idle_pstate", "market", "availability"),
+    *("idle_low_w", "idle_high_w", "study", "inputs", "embodied_kg", "embodied_low_kg"),
+    *("embodied_high_kg", "embodied_tier", "embodied_includes_host"),
+)
+"""Fields that others of the document say for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
-    """Peak dense rates of one device [TFLOPS, int8 in TOPS], without sparsity; None if not known.
+class HardwareRow(Row, frozen=True, kw_only=True):
+    """Accelerators, one line a part.
 
-    Tensor rates are those of the matrix units with FP32 accumulation; `other` has further rates.
+    Figures are those of the BOARD as published; the loader divides them by devices_per_board. Parts
+    with figures out of stas00/ml-engineering, CC BY-SA 4.0, have a file apart: see LICENSE.md
+    beside it.
     """
 
-    fp64: float | None
-    fp32: float | None
-    tf32: float | None
-    fp16_tensor: float | None
-    bf16_tensor: float | None
-    fp8: float | None
-    int8_tops: float | None
-    other: tuple[tuple[str, float], ...]
+    files = ("hardware.csv", "cc-by-sa/hardware.csv")
+    ranges: ClassVar[tuple[tuple[str, ...], ...]] = (("idle_low_w", "idle_w", "idle_high_w"),)
+
+    id: Annotated[
+        Id,
+        column("Lower case, digits and hyphens, vendor first; never reused for another part"),
+    ]
+    vendor: Annotated[Cell, column("Maker")]
+    name: Annotated[Cell, column("The maker's name for the part")]
+    device_class: Annotated[
+        Literal["gpu", "accelerator", "module"], column("What kind of device it is")
+    ] = field(name="class")
+    architecture: Annotated[Cell, column("Generation")]
+    release_year: Annotated[Year | None, column("Year of release")] = None
+    form_factor: Annotated[Cell, column("Card, module or system, for people")]
+    host_class: Annotated[
+        HostClass,
+        column(
+            "What it usually stands in. server: a board for servers of eight; card: a PCIe card for"
+            " servers; cloud: a board that a cloud builds for itself; workstation: a card for a"
+            " desk; module: a part with its own processor and memory; computer: a part of a"
+            " computer's own chip; edge: a stick or module of a small one"
+        ),
+    ]
+    host_cpu: Annotated[Id | None, column("Processor that belongs to the part", "cpus.csv:id")] = (
+        None
+    )
+    process_nm: Annotated[Nanometres | None, column("Marketed node of the compute dies")] = None
+    die_area_mm2: Annotated[Area | None, column("All compute dies together")] = None
+    die_count: Annotated[Dice | None, column("Number of compute dies")] = None
+    devices_per_board: Annotated[
+        int, between(1, 8), column("Devices the driver lists for one board")
+    ]
+    mig_slices: Annotated[
+        Literal[4, 7] | None, column("Into how many MIG slices it can be divided")
+    ] = None
+    tdp_w: Annotated[
+        Watts | None,
+        column(
+            "Power limit of the board, not a mean; the highest configurable one that vendor or"
+            " driver state"
+        ),
+    ] = None
+    idle_w: Annotated[Watts | None, column("Idle power of the board with no process")] = None
+    idle_low_w: Annotated[Watts | None, column("Lower end of it")] = None
+    idle_high_w: Annotated[Watts | None, column("Upper end of it")] = None
+    idle_state: Annotated[
+        Cell | None, column("Power state the idle figures belong to, with a remark")
+    ] = None
+    idle_pstate: Annotated[
+        IdlePstate | None, column("The power state where all idle figures belong to one")
+    ] = None
+    fp64_tflops: Annotated[
+        Rate | None, column("Peak dense FP64 rate, without the matrix engine")
+    ] = None
+    fp32_tflops: Annotated[
+        Rate | None, column("Peak dense FP32 rate, without the matrix engine")
+    ] = None
+    tf32_tflops: Annotated[Rate | None, column("Peak dense TF32 rate of the matrix engine")] = None
+    fp16_tensor_tflops: Annotated[
+        Rate | None,
+        column(
+            "Peak dense rate of the matrix engine with FP32 accumulation; never the figure with"
+            " sparsity"
+        ),
+    ] = None
+    bf16_tensor_tflops: Annotated[Rate | None, column("The same for BF16")] = None
+    fp8_tflops: Annotated[Rate | None, column("The same for FP8")] = None
+    int8_tops: Annotated[Operations | None, column("Peak dense INT8 rate")] = None
+    peak_other: Annotated[dict[str, Rate], column("Other peak rates as name=number")] = {}
+    memory_gb: Annotated[
+        Annotated[float, between(0.001, 4096, "GB")] | None,
+        column("Memory as marketed, which is GiB on the device"),
+    ] = None
+    memory_type: Annotated[
+        Cell | None, column("HBM, GDDR and LPDDR are recognised by their first letters")
+    ] = None
+    memory_bandwidth_gbs: Annotated[
+        Annotated[float, between(0.1, 50_000_000, "GB/s")] | None, column("Memory bandwidth")
+    ] = None
+    interconnect_gbs: Annotated[
+        Annotated[float, between(0.1, 100_000, "GB/s")] | None,
+        column("Scale-up link, both directions together; PCIe where there is no other"),
+    ] = None
+    software: Annotated[
+        tuple[Cell, ...], column("Software stacks, by the names that suggestions look up")
+    ]
+    intended_use: Annotated[tuple[Use, ...], column("What the maker sells it for")]
+    status: Annotated[Cell, column("The market and a remark, for people")]
+    market: Annotated[
+        Literal["current", "out-of-production", "legacy", "other"],
+        column(
+            "out-of-production: current in fleets, no longer sold new; other: not said, or a"
+            " variant for export"
+        ),
+    ]
+    availability: Annotated[
+        Literal["sold", "rented", "internal"],
+        column("rented: from clouds only; internal: by its vendor only"),
+    ]
+    peak_sources: Sources = ()
+    memory_sources: Sources = ()
+    die_sources: Sources = ()
+    tdp_sources: Sources = ()
+    idle_sources: Sources = ()
+    sources: Sources
+    notes: Annotated[Cell | None, column("Disagreements and traps, in own words")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class FigureSources:
-    """Keys of sources.csv for each group of figures of a part."""
+class Hardware(HardwareRow, frozen=True, kw_only=True, eq=False):
+    """One accelerator: its line, per device as the driver lists it, with names and embodied facts.
 
-    peak: tuple[str, ...]
-    memory: tuple[str, ...]
-    die: tuple[str, ...]
-    tdp: tuple[str, ...]
-    idle: tuple[str, ...]
-    all: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hardware:
-    """One accelerator, per device as the driver lists it; None where not known.
-
-    Power [W], memory [GB as marketed, which is GiB on the device], rates [GB/s], die area [mm2].
-    `tdp_w` is a limit, not a mean; a driver may report another limit at run time. `host_cpu` is the
-    processor that belongs to the part, `mig_slices` into how many it can be divided, `idle_pstate`
-    the one power state of the idle figures. `form_factor`, `idle_state` and `status` are texts for
-    people.
+    A driver may report another power limit at run time. `overlay` is the source that the user's
+    overlay names, None for a packaged part; only an overlay declares `embodied_kg` of a device, and
+    its range.
     """
 
-    id: str
-    vendor: str
-    name: str
-    device_class: str
-    aliases: tuple[str, ...]
-    architecture: str
-    release_year: int | None
-    form_factor: str
-    host_class: HostClass
-    host_cpu: str | None
-    process_nm: float | None
-    die_area_mm2: float | None
-    die_count: float | None
-    devices_per_board: int
-    mig_slices: int | None
-    tdp_w: float | None
-    idle_w: Quantity | None
-    idle_state: str | None
-    idle_pstate: IdlePstate | None
-    peak: Peak
-    memory_gb: float | None
-    memory_type: str | None
-    memory_bandwidth_gbs: float | None
-    interconnect_gbs: float | None
-    software: tuple[str, ...]
-    intended_use: tuple[Use, ...]
-    status: str
-    market: Market
-    availability: Availability
-    embodied_facts: EmbodiedFacts
-    sources: FigureSources
-    notes: str | None
+    ranges = (*HardwareRow.ranges, ("embodied_low_kg", "embodied_kg", "embodied_high_kg"))
+
+    aliases: tuple[Annotated[Cell, Meta(max_length=200)], ...] = ()
+    embodied_kg: Kilograms | None = None
+    embodied_low_kg: Kilograms | None = None
+    embodied_high_kg: Kilograms | None = None
+    embodied_tier: Tier = "C"
+    embodied_includes_host: bool = False
+    study: Study | None = None
+    inputs: ModelInputs = AS_PUBLISHED
     overlay: str | None = None
-    """The source named by the user's overlay, None for a packaged part."""
 
     @property
     def cited(self) -> str:
@@ -127,105 +191,55 @@ class Hardware:
     @property
     def is_system(self) -> bool:
         """Tell whether power and embodied carbon are those of a whole system, host included."""
-        return self.embodied_facts.inputs.model == "wafer"
+        return self.inputs.model == "wafer"
+
+    @property
+    def idle(self) -> Quantity | None:
+        """Return the idle power of a device with no process [W]; None where not known."""
+        if self.idle_w is None:
+            return None
+        source = f"catalog {self.id}, idle power with no process ({', '.join(self.idle_sources)})"
+        source += f", overlay: {self.overlay}" if self.overlay else ""
+        low, high = self.idle_low_w or self.idle_w, self.idle_high_w or self.idle_w
+        return Quantity(self.idle_w, low, high, "W", "catalog", source)
 
     def to_doc(self) -> dict[str, Any]:
         """Return this part as JSON-ready data, without its embodied carbon."""
-        doc = to_json(self, skip=("embodied_facts", "sources", "peak", "device_class", *NOT_SHOWN))
-        doc["class"] = self.device_class
-        doc["idle_w"] = doc.pop("idle_w")
-        doc["peak_dense_tflops"] = to_json(self.peak, skip=("int8_tops", "other"))
-        doc["int8_tops"] = self.peak.int8_tops
-        doc["peak_other"] = dict(self.peak.other)
-        doc["sources"] = to_json(self.sources)
-        return doc
+        doc: dict[str, Any] = to_builtins(self)
+        doc["idle_w"] = self.idle.to_doc() if self.idle else None
+        return {name: value for name, value in doc.items() if name not in NOT_SHOWN}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cpu:
-    """One CPU model, per socket; None where not known. Power [W], die area [mm2, all dies]."""
+def per_device(board: HardwareRow) -> Mapping[str, Any]:
+    """Return what differs of one device of a board."""
+    devices = board.devices_per_board
+    figures = {name: getattr(board, name) for name in PER_BOARD}
+    shares = {name: value / devices for name, value in figures.items() if value is not None}
+    return shares | {"peak_other": {name: v / devices for name, v in board.peak_other.items()}}
 
-    id: str
-    vendor: str
-    name: str
-    aliases: tuple[str, ...]
-    architecture: str
-    isa: Isa
-    release_year: int | None
-    cores: int
-    threads: int
-    tdp_w: float | None
-    process_nm: float | None
-    die_area_mm2: float | None
-    seen_in: str | None
-    sources: tuple[str, ...]
-    notes: str | None
+
+class Cpu(Row, frozen=True, kw_only=True):
+    """CPUs, one line a model, per socket."""
+
+    files = ("cpus.csv",)
+
+    id: Annotated[Id, column("Lower case, digits and hyphens, vendor first")]
+    vendor: Annotated[Cell, column("Maker")]
+    name: Annotated[Cell, column("Name")]
+    architecture: Annotated[Cell, column("Generation")]
+    isa: Annotated[Literal["x86-64", "arm64"], column("Instruction set")]
+    release_year: Annotated[Year | None, column("Year")] = None
+    cores: Annotated[int, between(1, 512), column("Cores per socket")]
+    threads: Annotated[int, between(1, 1024), column("Threads per socket")]
+    tdp_w: Annotated[Watts | None, column("TDP per socket")] = None
+    process_nm: Annotated[Nanometres | None, column("Node of the compute dies")] = None
+    die_area_mm2: Annotated[Area | None, column("All dies of a socket")] = None
+    seen_in: Annotated[Cell | None, column("Where it is found")] = None
+    sources: Sources
+    notes: Annotated[Cell | None, column("Remarks")] = None
+    aliases: tuple[str, ...] = ()
 
     def to_doc(self) -> dict[str, Any]:
         """Return this CPU as JSON-ready data, without its embodied carbon."""
-        return to_json(self, skip=("isa",))
-
-
-def parse_hardware(row: Row, aliases: tuple[str, ...], embodied_facts: EmbodiedFacts) -> Hardware:
-    """Parse a line of hardware.csv; figures of its board are divided among the board's devices."""
-    return read_as(
-        Hardware,
-        row,
-        **{name: _per_device(row, name) for name in PER_BOARD},
-        device_class=row.text("class"),
-        aliases=aliases,
-        devices_per_board=_devices_per_board(row),
-        idle_w=_idle(row),
-        peak=_peak(row),
-        embodied_facts=embodied_facts,
-        sources=_sources(row),
-        overlay=row.overlay,
-    )
-
-
-def _devices_per_board(row: Row) -> int:
-    return row.integer("devices_per_board") or 1
-
-
-def _per_device(row: Row, column: str) -> float | None:
-    figure = row.number(column)
-    return None if figure is None else figure / _devices_per_board(row)
-
-
-def _idle(row: Row) -> Quantity | None:
-    value = row.number("idle_w")
-    if value is None:
-        return None
-    devices = _devices_per_board(row)
-    keys = ", ".join(row.listing("idle_sources"))
-    source = f"catalog {row.text('id')}, idle power with no process ({keys})"
-    if row.overlay:
-        source = f"{source}, overlay: {row.overlay}"
-    low, high = row.known("idle_low_w"), row.known("idle_high_w")
-    value, low, high = value / devices, low / devices, high / devices
-    return Quantity(value, low, high, "W", "catalog", source)
-
-
-def _peak(row: Row) -> Peak:
-    devices = _devices_per_board(row)
-    return Peak(
-        fp64=_per_device(row, "fp64_tflops"),
-        fp32=_per_device(row, "fp32_tflops"),
-        tf32=_per_device(row, "tf32_tflops"),
-        fp16_tensor=_per_device(row, "fp16_tensor_tflops"),
-        bf16_tensor=_per_device(row, "bf16_tensor_tflops"),
-        fp8=_per_device(row, "fp8_tflops"),
-        int8_tops=_per_device(row, "int8_tops"),
-        other=tuple((name, figure / devices) for name, figure in row.pairs("peak_other")),
-    )
-
-
-def _sources(row: Row) -> FigureSources:
-    return FigureSources(
-        peak=row.listing("peak_sources"),
-        memory=row.listing("memory_sources"),
-        die=row.listing("die_sources"),
-        tdp=row.listing("tdp_sources"),
-        idle=row.listing("idle_sources"),
-        all=row.listing("sources"),
-    )
+        doc: dict[str, Any] = to_builtins(self)
+        return {name: value for name, value in doc.items() if name != "isa"}

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from gramwatt.sci.base.csv_data import Row, read_as
-from gramwatt.sci.base.document import to_json
+from msgspec import to_builtins
+
+from gramwatt.sci.base.csv_data import SOURCE, Cell, Id, Row, Sources, between, column
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.names import Names, key, words
 
@@ -46,43 +46,55 @@ SLICED = frozenset(part for part, _, _ in _SLICES.values())
 """TPUs that Google Cloud rents out in slices, whose names follow a rule and stand in no list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """An on-demand list price [USD/h], for display only."""
-
-    usd_per_hour: float
-    region: str
-    date: str
-    source: str
+Devices = Annotated[int, between(1, 10_000)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
-    """One machine type; None where not known.
+class Instance(Row, frozen=True, kw_only=True):
+    """Cloud instances with accelerators, one line a machine type.
 
-    It has `count` devices as the system lists them, each a `share` (0 to 1] of the part `hardware`;
-    the count is None where the user chooses it, from `count_low` to `count_high`. `host` is the
-    instance that is the whole machine. Memory [GiB].
+    Prices are for display, never for carbon.
     """
 
-    id: str
-    provider: str
-    name: str
-    family: str
-    hardware: str
-    count: int | None
-    count_low: int | None = None
-    count_high: int | None = None
-    share: float = 1.0
-    host: str | None = None
-    vcpu: float | None = None
-    host_memory_gib: float | None = None
-    host_cpu: str | None = None
-    cpu: str | None = None
-    price: Price | None = None
-    price_note: str | None = None
-    sources: tuple[str, ...] = ()
-    notes: str | None = None
+    files = ("instances.csv",)
+    ranges = (("count_low", "count_high"),)
+
+    id: Annotated[Cell, column("provider:name")]
+    provider: Annotated[Cell, column("Who rents it")]
+    name: Annotated[Cell, column("Name as the provider writes it")]
+    family: Annotated[Cell, column("Family or series")]
+    hardware: Annotated[Cell, column("Part", "hardware.csv:id")]
+    count: Annotated[
+        Devices | None,
+        column("Devices as the system lists them; empty where the user chooses"),
+    ] = None
+    count_low: Annotated[Devices | None, column("Fewest that may be chosen")] = None
+    count_high: Annotated[Devices | None, column("Most that may be chosen")] = None
+    share: Annotated[
+        float, between(0.01, 1), column("Part of each device that belongs to the instance")
+    ] = 1.0
+    host: Annotated[
+        Cell | None,
+        column(
+            "Instance that takes up the whole machine: the largest of its family is taken",
+            "instances.csv:id",
+        ),
+    ] = None
+    vcpu: Annotated[Annotated[float, between(1, 10_000)] | None, column("Threads")] = None
+    host_memory_gib: Annotated[
+        Annotated[float, between(1, 100_000, "GiB")] | None, column("Memory of the machine")
+    ] = None
+    host_cpu: Annotated[Cell | None, column("CPU as the source writes it")] = None
+    cpu: Annotated[Id | None, column("That CPU, where it is known", "cpus.csv:id")] = None
+    price_usd_per_hour: Annotated[
+        Annotated[float, between(0.01, 10_000, "USD/h")] | None,
+        column("List price on demand, Linux"),
+    ] = None
+    price_region: Annotated[Cell | None, column("Region of the price")] = None
+    price_date: Annotated[Cell | None, column("Date of the price list")] = None
+    price_source: Annotated[Id | None, column("Source key of the price", SOURCE)] = None
+    price_note: Annotated[Cell | None, column("Why there is none, or what it is for")] = None
+    sources: Sources
+    notes: Annotated[Cell | None, column("Disagreements and traps")] = None
     overlay: str | None = None
 
     @property
@@ -114,17 +126,8 @@ class Instance:
 
     def to_doc(self) -> dict[str, Any]:
         """Return this instance as JSON-ready data."""
-        price = to_json(self.price) if self.price else {}
-        names = ("usd_per_hour", "region", "date", "source")
-        return to_json(self, skip=("price",)) | {f"price_{name}": price.get(name) for name in names}
-
-
-def parse_instance(row: Row) -> Instance:
-    """Parse a line of instances.csv."""
-    dollars = row.number("price_usd_per_hour")
-    where = (row.text("price_region"), row.text("price_date"), row.text("price_source"))
-    price = None if dollars is None else Price(dollars, *where)
-    return read_as(Instance, row, price=price, overlay=row.overlay)
+        doc: dict[str, Any] = to_builtins(self)
+        return doc
 
 
 def tpu_slice(name: str) -> Instance | None:

@@ -1,30 +1,31 @@
-"""The lines of the data files, with the entries of the user's overlay over them, as records.
+"""The rows of the data files, with the entries of the user's overlay over them.
 
-A record that holds figures of the overlay names its source.
+A row that holds figures of the overlay names its source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
-from gramwatt.sci.base.csv_data import LIST_SEPARATOR, Row, read_as, rows
-from gramwatt.sci.catalog.embodied_facts import (
-    EmbodiedFacts,
-    ModelInputs,
-    parse_declared,
-    parse_inputs,
-    parse_study,
-)
-from gramwatt.sci.catalog.hardware import Cpu, Hardware, parse_hardware
-from gramwatt.sci.catalog.instances import Instance, parse_instance
-from gramwatt.sci.catalog.overlay import Cells, Overlay, OverlayError
-from gramwatt.sci.catalog.regions import Region, parse_region
+from msgspec.structs import asdict, replace
 
-NEEDED = {"hardware": ("name", "class"), "instances": ("hardware",), "regions": ("zone", "country")}
+from gramwatt.sci.base.checks import fields_of
+from gramwatt.sci.base.csv_data import Row, rows
+from gramwatt.sci.catalog.embodied_facts import AS_PUBLISHED, ModelInputs, Study
+from gramwatt.sci.catalog.files import Alias
+from gramwatt.sci.catalog.hardware import Cpu, Hardware, HardwareRow, per_device
+from gramwatt.sci.catalog.instances import Instance
+from gramwatt.sci.catalog.overlay import Overlay, OverlayError, Values
+from gramwatt.sci.catalog.regions import Region, RegionRow, region_of
+
+R = TypeVar("R", Hardware, Instance, RegionRow)
+NEEDED = {
+    "hardware": ("name", "device_class"),
+    "instances": ("hardware",),
+    "regions": ("zone", "country"),
+}
 """What an entry that is not in the packaged data needs beside its source."""
-SHARE_ALIKE = ("hardware", "embodied_studies")
-"""Data files with rows in the folder cc-by-sa."""
 _SOURCE_COLUMNS = {
     "tdp_sources": ("tdp_w",),
     "idle_sources": ("idle_w",),
@@ -35,60 +36,61 @@ _SOURCE_COLUMNS = {
 """Columns of hardware.csv that cite a source, each with the columns it speaks for."""
 _NEW_HARDWARE = {
     **dict.fromkeys(("vendor", "form_factor", "architecture", "status"), "not said"),
-    "devices_per_board": "1",
+    "devices_per_board": 1,
+    "software": (),
+    "intended_use": (),
     "market": "other",
     "availability": "sold",
 }
 
 
-def read_hardware(overlay: Overlay | None) -> Iterable[Hardware]:
+def read_hardware(overlay: Overlay | None) -> Iterator[Hardware]:
     """Yield accelerators, the overlay's among them; raises OverlayError for an incomplete one."""
     names = aliases("hardware")
-    studies = {
-        row.text("hardware"): parse_study(row)
-        for row in _packaged("embodied_studies")
-        if row.text("role") == "chosen"
-    }
-    inputs = {row.text("id"): parse_inputs(row) for row in rows("embodied_inputs.csv")}
+    studies = {study.hardware: study for study in rows(Study) if study.role == "chosen"}
+    inputs = {row.id: row for row in rows(ModelInputs)}
+    boards = [
+        Hardware(**asdict(row), study=studies.get(row.id), inputs=inputs.get(row.id, AS_PUBLISHED))
+        for row in rows(HardwareRow)
+    ]
     entries = overlay.hardware if overlay else {}
-    own = {key: _hardware_cells(key, cells) for key, cells in entries.items()}
-    for row in _merged("hardware", own, lambda key: _new_hardware(own[key])):
-        key = row.text("id")
-        made = inputs.get(key, ModelInputs())
-        facts = EmbodiedFacts(parse_declared(row), studies.get(key), made)
-        yield parse_hardware(row, names.get(key, ()), facts)
+    own = {key: _hardware_values(key, values) for key, values in entries.items()}
+    for board in _merged("hardware", boards, own, _new_hardware):
+        yield replace(board, aliases=names.get(board.id, ()), **per_device(board))
 
 
-def read_cpus() -> Iterable[Cpu]:
+def read_cpus() -> Iterator[Cpu]:
     """Yield CPUs."""
     names = aliases("cpu")
-    for row in rows("cpus.csv"):
-        yield read_as(Cpu, row, aliases=names.get(row.text("id"), ()))
+    for row in rows(Cpu):
+        yield replace(row, aliases=names.get(row.id, ()))
 
 
 def read_instances(overlay: Overlay | None) -> Iterable[Instance]:
     """Return cloud instances, the overlay's among them; a new machine is its own host."""
-    entries = overlay.instances if overlay else {}
-    own = {key: {**cells, "sources": _cited("instances", key)} for key, cells in entries.items()}
-    for key, cells in own.items():
+    own: dict[str, dict[str, Any]] = {}
+    for key, values in (overlay.instances if overlay else {}).items():
         _check_id("instances", key)
-        if "price_usd_per_hour" in cells:
-            cells["price_source"] = _cited("instances", key)
-    return map(parse_instance, _merged("instances", own, _new_instance))
+        cited = _cited("instances", key)
+        own[key] = _entry_of(Instance, values) | {"sources": (cited,)}
+        own[key] |= {"price_source": cited} if "price_usd_per_hour" in values else {}
+    return _merged("instances", rows(Instance), own, _new_instance)
 
 
-def read_regions(overlay: Overlay | None) -> Iterable[Region]:
+def read_regions(overlay: Overlay | None) -> Iterator[Region]:
     """Yield cloud regions, the overlay's among them, with their published or declared PUE."""
     highest: dict[str, float] = {}
-    for row in rows("regions.csv"):
-        if row.text("pue_basis") == "annual":
-            provider = row.text("provider")
-            highest[provider] = max(row.known("pue"), highest.get(provider, 1.0))
-    entries = overlay.regions if overlay else {}
-    own = {key: {**cells, "zone_source": _cited("regions", key)} for key, cells in entries.items()}
+    for row in rows(RegionRow):
+        if row.pue and row.pue_basis == "annual":
+            highest[row.provider] = max(row.pue, highest.get(row.provider, 1.0))
+    own = {
+        key: {name: value for name, value in values.items() if name != "source"}
+        | {"zone_source": _cited("regions", key)}
+        for key, values in (overlay.regions if overlay else {}).items()
+    }
     declared = overlay.pue if overlay else {}
-    for row in _merged("regions", own, _new_region, _region_id):
-        region = parse_region(row, highest)
+    for row in _merged("regions", rows(RegionRow), own, _new_region):
+        region = region_of(row, highest.get(row.provider, 1.0))
         pue = declared.get(region.id)
         if pue:
             region = replace(
@@ -103,11 +105,11 @@ def read_regions(overlay: Overlay | None) -> Iterable[Region]:
 
 def aliases(kind: str) -> dict[str, tuple[str, ...]]:
     """Return aliases of one kind by the id they stand for."""
-    found: dict[str, tuple[str, ...]] = {}
-    for row in rows("aliases.csv"):
-        if row.text("what") == kind:
-            found[row.text("id")] = (*found.get(row.text("id"), ()), row.text("alias"))
-    return found
+    names: dict[str, tuple[str, ...]] = {}
+    for row in rows(Alias):
+        if row.what == kind:
+            names[row.id] = (*names.get(row.id, ()), row.alias)
+    return names
 
 
 def literal_names(overlay: Overlay | None) -> Mapping[str, str]:
@@ -115,13 +117,13 @@ def literal_names(overlay: Overlay | None) -> Mapping[str, str]:
 
     Raises OverlayError for an alias that the overlay gives to two parts.
     """
-    found = {name: part for part, names in aliases("hardware-literal").items() for name in names}
+    packaged = {name: part for part, names in aliases("hardware-literal").items() for name in names}
     own: dict[str, str] = {}
-    for part, cells in (overlay.hardware if overlay else {}).items():
-        for name in filter(None, cells.get("aliases", "").lower().split(LIST_SEPARATOR)):
-            if own.setdefault(name, part) != part:
-                raise OverlayError(f"the overlay gives the alias {name!r} to two parts")
-    return {**found, **own}
+    for part, values in (overlay.hardware if overlay else {}).items():
+        for alias in values.get("aliases", ()):
+            if own.setdefault(alias.lower(), part) != part:
+                raise OverlayError(f"the overlay gives the alias {alias!r} to two parts")
+    return {**packaged, **own}
 
 
 def _cited(kind: str, key: str) -> str:
@@ -129,38 +131,42 @@ def _cited(kind: str, key: str) -> str:
     return f"overlay {kind} {key}"
 
 
-def _hardware_cells(key: str, cells: Cells) -> dict[str, str]:
-    cited = _cited("hardware", key)
-    found = {**cells, "sources": cited}
+def _entry_of(kind: type[Row], values: Values) -> dict[str, Any]:
+    """Return an entry's values by the names of the class, which keeps their source."""
+    fields = fields_of(kind)
+    return {fields[name].name: value for name, value in values.items() if name in fields} | {
+        "overlay": values["source"]
+    }
+
+
+def _hardware_values(key: str, values: Values) -> dict[str, Any]:
+    cited = (_cited("hardware", key),)
+    own = _entry_of(Hardware, values) | {"sources": cited}
     for column, spoken_for in _SOURCE_COLUMNS.items():
-        if any(name in cells for name in spoken_for):
-            found[column] = cited
-    if "idle_w" in cells:
-        for end in ("idle_low_w", "idle_high_w"):
-            found.setdefault(end, cells["idle_w"])
-    return found
+        if any(name in values for name in spoken_for):
+            own[column] = cited
+    if "idle_w" in values:
+        own = {"idle_low_w": values["idle_w"], "idle_high_w": values["idle_w"], **own}
+    return own
 
 
-def _new_hardware(cells: Cells) -> dict[str, str]:
-    desk = {"consumer", "workstation"} & set(cells.get("intended_use", "").split(LIST_SEPARATOR))
+def _new_hardware(key: str, values: dict[str, Any]) -> Hardware:
+    desk = {"consumer", "workstation"} & set(values.get("intended_use", ()))
     card = "workstation" if desk else "card"
-    host_class = "module" if cells.get("class") == "module" else card
-    return {**_NEW_HARDWARE, "host_class": host_class}
+    host_class = "module" if values["device_class"] == "module" else card
+    return Hardware(**{"id": key, **_NEW_HARDWARE, "host_class": host_class, **values})
 
 
-def _new_instance(key: str) -> dict[str, str]:
+def _new_instance(key: str, values: dict[str, Any]) -> Instance:
     provider, _, name = key.partition(":")
-    return {"provider": provider, "name": name, "family": name, "share": "1", "host": key}
+    usual = {"id": key, "provider": provider, "name": name, "family": name, "host": key}
+    return Instance(**(usual | values))
 
 
-def _new_region(key: str) -> dict[str, str]:
+def _new_region(key: str, values: dict[str, Any]) -> RegionRow:
     _check_id("regions", key)
     provider, _, name = key.partition(":")
-    return {"provider": provider, "region": name}
-
-
-def _region_id(row: Row) -> str:
-    return f"{row.text('provider')}:{row.text('region')}"
+    return RegionRow(provider=provider, name=name, **values)
 
 
 def _check_id(kind: str, key: str) -> None:
@@ -168,26 +174,34 @@ def _check_id(kind: str, key: str) -> None:
         raise OverlayError(f'[{kind}."{key}"] the id is written PROVIDER:NAME')
 
 
-def _packaged(kind: str) -> Sequence[Row]:
-    """Return the rows of a data file, then those under a share-alike licence, in a folder apart."""
-    apart = rows(f"cc-by-sa/{kind}.csv") if kind in SHARE_ALIKE else ()
-    return (*rows(f"{kind}.csv"), *apart)
-
-
 def _merged(
     kind: str,
-    entries: Mapping[str, Cells],
-    defaults: Callable[[str], Cells],
-    id_of: Callable[[Row], str] = lambda row: row.text("id"),
-) -> Iterable[Row]:
-    """Return rows of a file with the entries over them; new ones, complete, stand at the end."""
-    left, packaged = dict(entries), _packaged(kind)
-    found = [row.with_cells(left.pop(id_of(row), {})) for row in packaged]
-    for key, cells in left.items():
-        missing = [name for name in NEEDED[kind] if name not in cells]
+    packaged: Sequence[R],
+    entries: Mapping[str, dict[str, Any]],
+    new: Callable[[str, dict[str, Any]], R],
+) -> Iterator[R]:
+    """Yield the packaged rows with the entries over them, then new ones, which must be complete."""
+    left = dict(entries)
+    for row in packaged:
+        values = left.pop(row.id, None)
+        yield row if values is None else _changed(kind, row, values)
+    columns = fields_of(type(packaged[0]))
+    for key, values in left.items():
+        missing = [
+            name
+            for name, field in columns.items()
+            if field.name in NEEDED[kind] and field.name not in values
+        ]
         if missing:
             text = f"[{kind}.{key}] is new and needs {', '.join(missing)}"
             raise OverlayError(f"the overlay cannot be used: {text}")
-        whole = {**packaged[0].blank(), "id": key, **defaults(key), **cells}
-        found.append(Row(whole, f"[{kind}.{key}]"))
-    return found
+        yield new(key, values)
+
+
+def _changed(kind: str, row: R, values: Mapping[str, Any]) -> R:
+    """Return a row with an entry over it; an end of a range alone may not fit the packaged one."""
+    try:
+        return replace(row, **values)
+    except ValueError as error:
+        text = f"the overlay cannot be used: [{kind}.{row.id}] {error}"
+        raise OverlayError(text) from None

@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, Literal, TypeVar
 
+from gramwatt.sci.base.csv_data import Cell, Id, Row, Sources, column
 from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 
-Row = TypeVar("Row")
+Entry = TypeVar("Entry")
 HINTS = 5
 """Most similar names of a hint."""
 LEAST_LIKE, LEAST_LIKE_IF_BEGUN = 0.6, 0.5
@@ -37,19 +38,28 @@ _CPU_TAIL = re.compile(r"@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+|\+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """A name that is not hardware: what it runs on, and a sentence for the user.
+class Service(Row, frozen=True, kw_only=True):
+    """Names that are not hardware: cloud services, software, kinds of hardware.
 
-    `hardware` are catalog ids; `providers` and `families` select instances.
+    With what they run on, or the reason why that is not known.
     """
 
-    name: str
-    names: tuple[str, ...]
-    hardware: tuple[str, ...]
-    providers: tuple[str, ...]
-    families: tuple[str, ...]
-    reason: str
+    files = ("services.csv",)
+    key = ("name",)
+
+    name: Annotated[Cell, column("Name")]
+    kind: Annotated[Literal["service", "software", "class"], column("What it is")]
+    names: Annotated[tuple[Cell, ...], column("Other names")] = ()
+    hardware: Annotated[tuple[Id, ...], column("Parts it runs on", "hardware.csv:id")] = ()
+    providers: Annotated[
+        tuple[Cell, ...], column("It runs on the instances of these", "instances.csv:provider")
+    ] = ()
+    families: Annotated[
+        tuple[Cell, ...],
+        column("It runs on the instances of these families", "instances.csv:family"),
+    ] = ()
+    reason: Annotated[Cell, column("Sentence for the user")]
+    sources: Sources = ()
 
     def runs_on(self, provider: str, family: str) -> bool:
         """Tell whether it runs on the instances of a family of a provider."""
@@ -178,7 +188,7 @@ def similar_ids(name: str, ids: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(ids[text] for text in similar(name, ids)))[:HINTS]
 
 
-def find_matches(find: Callable[[str], Row], name: str) -> tuple[list[Row], str | None]:
+def find_matches(find: Callable[[str], Entry], name: str) -> tuple[list[Entry], str | None]:
     """Return what a name means by the look-up `find`: one row, or all of an ambiguous name.
 
     For a name of another kind, such as a service, the rows it runs on and the reason. Raises

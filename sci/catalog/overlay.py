@@ -8,32 +8,43 @@
     [pue."lab:paris"]               PUE of a region: value, low, high, year
     [lifetimes.acme-x1]             EL: years, low, high; "default" is for every part
 
-Every entry needs `source`, which each figure out of it carries into every report. Parsing is pure;
-reading the file is the caller's.
+Every entry needs `source`, which each figure out of it carries into every report. Fields have the
+types and bounds of the columns, or of the classes here. Parsing is pure; reading the file is the
+caller's.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple
 
-from gramwatt.sci.base.csv_data import LIST_SEPARATOR
+from msgspec import Meta, Struct
+
+from gramwatt.sci.base.checks import Problem, Pue, Years, missing, read, types_of
+from gramwatt.sci.base.csv_data import Row, Year, check_rising
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.catalog.embodied_facts import Tier
-from gramwatt.sci.catalog.hardware import Availability, HostClass, IdlePstate, Market
+from gramwatt.sci.catalog.hardware import Hardware
+from gramwatt.sci.catalog.instances import Instance
 from gramwatt.sci.catalog.names import similar
-from gramwatt.sci.catalog.regions import PUE_SPREAD
-from gramwatt.sci.grid.plausible import LARGEST, wrong_unit
+from gramwatt.sci.catalog.regions import PUE_SPREAD, RegionRow
+from gramwatt.sci.grid.plausible import wrong_unit
 from gramwatt.sci.grid.spreads import OTHER, spread_over
 from gramwatt.sci.grid.zones import UNIT, USUAL_HOURS, ZoneIntensity
 
-Cells = Mapping[str, str]
-CLASSES = ("gpu", "accelerator", "module")
+Values = Mapping[str, Any]
+Line = Annotated[
+    str,
+    Meta(
+        title="one line of 1 to 500 characters",
+        min_length=1,
+        max_length=500,
+        pattern=r"^\S([^\n]*\S)?$",
+    ),
+]
 _MARKET = re.compile(
     r"(?i:market-based|guarantees? of origin|energy certificates?|\boffsets?\b|carbon credits?)"
     r"|\b(?:PPA|REC|EAC|GO)s?\b"
@@ -47,6 +58,40 @@ class OverlayError(GramwattError, ValueError):
     code = "bad-overlay"
 
 
+class OwnZone(Struct, frozen=True, kw_only=True):
+    """Intensity of a grid of the user's own, or in place of a packaged one."""
+
+    source: Line
+    g_per_kwh: Annotated[
+        float, Meta(title="an intensity above 0 and at most 5000 gCO2e/kWh", gt=0, le=5000)
+    ]
+    low: Annotated[float, Meta(gt=0)] | None = None
+    high: Annotated[float, Meta(gt=0)] | None = None
+    year: Year
+    off_grid: bool = False
+    name: Line | None = None
+    country: Line | None = None
+
+
+class OwnPue(Struct, frozen=True, kw_only=True):
+    """PUE of a cloud region or of a place of the user's own."""
+
+    source: Line
+    value: Pue
+    low: Pue | None = None
+    high: Pue | None = None
+    year: Year | None = None
+
+
+class OwnLife(Struct, frozen=True, kw_only=True):
+    """EL of a part, or of every part."""
+
+    source: Line
+    years: Years
+    low: Years | None = None
+    high: Years | None = None
+
+
 class DeclaredPue(NamedTuple):
     """PUE declared for a region, with its year where it is given."""
 
@@ -56,109 +101,53 @@ class DeclaredPue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """A parsed overlay: cells of hardware, instances and regions by id, other figures by key."""
+    """A parsed overlay: values of columns by id for rows, other figures by key.
+
+    `sources` are those of all entries, each once.
+    """
 
     digest: str
-    hardware: Mapping[str, Cells]
-    instances: Mapping[str, Cells]
-    regions: Mapping[str, Cells]
+    hardware: Mapping[str, Values]
+    instances: Mapping[str, Values]
+    regions: Mapping[str, Values]
     zones: Mapping[str, ZoneIntensity]
     pue: Mapping[str, DeclaredPue]
     lifetimes: Mapping[str, Quantity]
     sources: tuple[str, ...]
-    """The sources of all entries, each once."""
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > 500 or "\n" in value:
-        raise ValueError("must be one line of 1 to 500 characters")
-    return value.strip()
+class Table(NamedTuple):
+    """A kind of entry: its fields with their types, those it needs, and figures that rise."""
+
+    types: Mapping[str, Any]
+    needed: tuple[str, ...]
+    ranges: tuple[tuple[str, ...], ...]
 
 
-def _positive(value: Any) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value <= 0:
-        raise ValueError("must be a number above 0")
-    return repr(value)
+def _of_row(kind: type[Row], without: Iterable[str]) -> Table:
+    """Return the entries of a class of rows: its columns but these, and a source."""
+    types = {**types_of(kind), "source": Line}
+    types = {name: of for name, of in types.items() if name not in without}
+    return Table(types, ("source",), kind.ranges)
 
 
-def _whole(value: Any) -> str:
-    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-        raise ValueError("must be a whole number above 0")
-    return str(value)
+def _of_figure(kind: type[Struct], value: str) -> Table:
+    return Table(types_of(kind), tuple(missing(kind, ())), (("low", value, "high"),))
 
 
-def _share(value: Any) -> str:
-    if not 0 < float(_positive(value)) <= 1:
-        raise ValueError("must be above 0 and at most 1")
-    return repr(value)
-
-
-def _list(value: Any) -> str:
-    items = [_text(item) for item in value] if isinstance(value, list) else []
-    if not items or any(LIST_SEPARATOR in item for item in items):
-        raise ValueError(f"must be a list of texts without {LIST_SEPARATOR!r}")
-    return LIST_SEPARATOR.join(items)
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if value not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return str(value)
-
-    return check
-
-
-def _flag(value: Any) -> str:
-    if not isinstance(value, bool):
-        raise ValueError("must be true or false")
-    return "1" if value else "0"
-
-
-_RANGE = {"low": _positive, "high": _positive}
-FIELDS: Mapping[str, Mapping[str, Callable[[Any], str]]] = {
-    "hardware": {
-        **dict.fromkeys(("vendor", "name", "architecture", "form_factor", "status"), _text),
-        **dict.fromkeys(("memory_type", "idle_state", "host_cpu", "notes"), _text),
-        **dict.fromkeys(("release_year", "die_count", "devices_per_board"), _whole),
-        **dict.fromkeys(("process_nm", "die_area_mm2"), _positive),
-        **dict.fromkeys(("tdp_w", "idle_w", "idle_low_w", "idle_high_w"), _positive),
-        **dict.fromkeys(("fp64_tflops", "fp32_tflops", "tf32_tflops", "fp8_tflops"), _positive),
-        **dict.fromkeys(("fp16_tensor_tflops", "bf16_tensor_tflops", "int8_tops"), _positive),
-        **dict.fromkeys(("memory_gb", "memory_bandwidth_gbs", "interconnect_gbs"), _positive),
-        **dict.fromkeys(("embodied_kg", "embodied_low_kg", "embodied_high_kg"), _positive),
-        **dict.fromkeys(("software", "intended_use", "aliases"), _list),
-        "mig_slices": _whole,
-        "class": _one_of(CLASSES),
-        "host_class": _one_of(get_args(HostClass)),
-        "market": _one_of(get_args(Market)),
-        "availability": _one_of(get_args(Availability)),
-        "idle_pstate": _one_of(get_args(IdlePstate)),
-        "embodied_tier": _one_of(get_args(Tier)),
-        "embodied_includes_host": _flag,
-    },
-    "instances": {
-        **dict.fromkeys(("hardware", "host", "host_cpu", "cpu", "family", "notes"), _text),
-        **dict.fromkeys(("count", "count_low", "count_high"), _whole),
-        **dict.fromkeys(("vcpu", "host_memory_gib", "price_usd_per_hour"), _positive),
-        **dict.fromkeys(("price_region", "price_date"), _text),
-        "share": _share,
-    },
-    "regions": {"zone": _text, "country": _text, "place": _text, "notes": _text},
-    "zones": {
-        "g_per_kwh": _positive,
-        "year": _whole,
-        "off_grid": _flag,
-        "name": _text,
-        "country": _text,
-        **_RANGE,
-    },
-    "pue": {"value": _positive, "year": _whole, **_RANGE},
-    "lifetimes": {"years": _positive, **_RANGE},
+_CITED = {name for name in types_of(Hardware) if name.endswith("sources")}
+TABLES: Mapping[str, Table] = {
+    "hardware": _of_row(Hardware, _CITED | {"id", "peak_other", "study", "inputs", "overlay"}),
+    "instances": _of_row(
+        Instance,
+        {"id", "provider", "name", "price_source", "price_note", "sources", "overlay"},
+    ),
+    "regions": _of_row(RegionRow, {*types_of(RegionRow)} - {"zone", "country", "place", "notes"}),
+    "zones": _of_figure(OwnZone, "g_per_kwh"),
+    "pue": _of_figure(OwnPue, "value"),
+    "lifetimes": _of_figure(OwnLife, "years"),
 }
-"""The fields of each kind of entry beside `source`, with the check of each value."""
-REQUIRED = {"zones": ("g_per_kwh", "year"), "pue": ("value",), "lifetimes": ("years",)}
+"""The tables of an overlay."""
 
 
 def parse_overlay(text: str) -> Overlay:
@@ -170,115 +159,95 @@ def parse_overlay(text: str) -> Overlay:
     except tomllib.TOMLDecodeError as error:
         raise OverlayError(f"the overlay is not TOML: {error}") from None
     problems: list[str] = []
-    kinds = {kind: _entries(kind, document.pop(kind, {}), problems) for kind in FIELDS}
-    problems += [f"unknown table [{name}]; known: {', '.join(FIELDS)}" for name in document]
+    kinds = {kind: _entries(kind, document.pop(kind, {}), problems) for kind in TABLES}
+    problems += [f"unknown table [{name}]; known: {', '.join(TABLES)}" for name in document]
     if problems:
         raise OverlayError("the overlay cannot be used: " + "; ".join(problems))
-    return _assembled(kinds, sha256(text.encode()).hexdigest())
-
-
-def _assembled(kinds: Mapping[str, Mapping[str, Cells]], digest: str) -> Overlay:
-    entries = [cells for table in kinds.values() for cells in table.values()]
+    entries = [values for table in kinds.values() for values in table.values()]
     return Overlay(
-        digest=digest,
+        digest=sha256(text.encode()).hexdigest(),
         hardware=kinds["hardware"],
         instances=kinds["instances"],
-        regions={key.lower(): cells for key, cells in kinds["regions"].items()},
-        zones={key.upper(): _zone(key.upper(), cells) for key, cells in kinds["zones"].items()},
-        pue={key.lower(): _pue(key, cells) for key, cells in kinds["pue"].items()},
-        lifetimes={key: _lifetime(key, cells) for key, cells in kinds["lifetimes"].items()},
-        sources=tuple(dict.fromkeys(cells["overlay"] for cells in entries)),
+        regions={key.lower(): values for key, values in kinds["regions"].items()},
+        zones={key.upper(): _zone(key.upper(), OwnZone(**v)) for key, v in kinds["zones"].items()},
+        pue={key.lower(): _pue(key, OwnPue(**v)) for key, v in kinds["pue"].items()},
+        lifetimes={key: _lifetime(key, OwnLife(**v)) for key, v in kinds["lifetimes"].items()},
+        sources=tuple(dict.fromkeys(values["source"] for values in entries)),
     )
 
 
-def _entries(kind: str, table: Any, problems: list[str]) -> dict[str, Cells]:
+def _entries(kind: str, table: Any, problems: list[str]) -> dict[str, Values]:
     if not isinstance(table, dict):
         problems.append(f"[{kind}] must be a table of entries")
         return {}
-    found: dict[str, Cells] = {}
+    entries: dict[str, Values] = {}
     for key, entry in table.items():
         where = f"[{kind}.{key}]"
         if isinstance(entry, dict):
-            found[key] = _cells(kind, where, entry, problems)
+            entries[key], texts = _entry(kind, entry)
+            problems += [f"{where} {text}" for text in texts]
         else:
             problems.append(f"{where} must be a table")
-    return found
+    return entries
 
 
-def _cells(kind: str, where: str, entry: Mapping[str, Any], problems: list[str]) -> Cells:
-    checks = {**FIELDS[kind], "source": _text}
-    cells: dict[str, str] = {}
-    for name, value in entry.items():
+def _entry(kind: str, entry: Mapping[str, Any]) -> tuple[Values, list[str]]:
+    """Return the values of an entry, and what is wrong with it."""
+    table = TABLES[kind]
+    problems: list[Problem] = []
+    values = read(table.types, entry, problems)
+    texts = [f"{problem.field} {problem.text}" for problem in problems]
+    for name in entry.keys() - table.types.keys():
+        close = similar(name, table.types) or list(table.types)
+        texts.append(f"unknown key {name!r}; perhaps {', '.join(close)}")
+    texts += [f"needs {name}" for name in table.needed if name not in entry]
+    for names in table.ranges:
         try:
-            cells[name] = checks[name](value)
-        except KeyError:
-            close = similar(name, checks) or list(checks)
-            problems.append(f"{where} unknown key {name!r}; perhaps {', '.join(close)}")
-        except (TypeError, ValueError) as error:
-            problems.append(f"{where} {name} {error}")
-    missing = [name for name in ("source", *REQUIRED.get(kind, ())) if name not in entry]
-    problems += [f"{where} needs {name}" for name in missing]
-    problems += [f"{where} {text}" for text in _unordered(cells)]
-    if kind in ("zones", "hardware") and _MARKET.search(cells.get("source", "")):
-        problems.append(f"{where} source names a market-based instrument, which is no part of SCI")
-    cells["overlay"] = cells.pop("source", "")
-    return cells
+            check_rising({name: values.get(name) for name in names})
+        except ValueError as error:
+            texts.append(str(error))
+    if text := wrong_unit([values.get("g_per_kwh", 0.0)]):
+        texts.append(f"g_per_kwh {text}")
+    if kind in ("zones", "hardware") and _MARKET.search(values.get("source", "")):
+        texts.append("source names a market-based instrument, which is no part of SCI")
+    return values, texts
 
 
-def _unordered(cells: Cells) -> Iterable[str]:
-    """Yield what is wrong where figures break low <= value <= high, or PUE is below 1."""
-    triples = [("idle_low_w", "idle_w", "idle_high_w"), ("count_low", "count_low", "count_high")]
-    triples.append(("embodied_low_kg", "embodied_kg", "embodied_high_kg"))
-    triples += [("low", name, "high") for name in ("g_per_kwh", "value", "years")]
-    for low, name, high in triples:
-        ends = [float(cells[part]) for part in (low, name, high) if part in cells]
-        if ends != sorted(ends):
-            yield f"{low}, {name} and {high} must rise in that order"
-    if not 1 <= float(cells.get("value", 1)) <= 5:
-        yield "value must be a PUE from 1 to 5 (write 20 % on top as 1.2)"
-    intensity = float(cells.get("g_per_kwh", 0))
-    if text := wrong_unit([intensity]):
-        yield f"g_per_kwh {text}"
-    if intensity > LARGEST:
-        yield f"g_per_kwh must be an intensity up to {LARGEST:g} gCO2e/kWh"
-
-
-def _ranged(cells: Cells, name: str, unit: str, usual: tuple[float, float]) -> Quantity:
+def _ranged(
+    value: float, entry: OwnZone | OwnPue | OwnLife, unit: str, usual: tuple[float, float]
+) -> Quantity:
     """Return a figure with its declared range, else with `usual` ends as multiples of it."""
-    value = float(cells[name])
-    low = float(cells["low"]) if "low" in cells else min(value, value * usual[0])
-    high = float(cells["high"]) if "high" in cells else max(value, value * usual[1])
-    source = f"overlay: {cells['overlay']}"
-    return Quantity(value, low, high, unit, "declared", source)
+    low = min(value, value * usual[0]) if entry.low is None else entry.low
+    high = max(value, value * usual[1]) if entry.high is None else entry.high
+    return Quantity(value, low, high, unit, "declared", f"overlay: {entry.source}")
 
 
-def _zone(key: str, cells: Cells) -> ZoneIntensity:
-    declared = "low" in cells or "high" in cells or cells.get("off_grid") == "1"
-    figure = _ranged(cells, "g_per_kwh", UNIT, spread_over(OTHER, USUAL_HOURS))
+def _zone(key: str, entry: OwnZone) -> ZoneIntensity:
+    declared = entry.off_grid or entry.low is not None or entry.high is not None
+    figure = _ranged(entry.g_per_kwh, entry, UNIT, spread_over(OTHER, USUAL_HOURS))
     return ZoneIntensity(
         zone=key,
-        name=cells.get("name", key),
-        country=cells.get("country"),
-        intensity=figure.sourced(f"{key} {cells['year']}, annual mean, {figure.source}"),
-        year=int(cells["year"]),
+        name=entry.name or key,
+        country=entry.country,
+        intensity=figure.sourced(f"{key} {entry.year}, annual mean, {figure.source}"),
+        year=entry.year,
         scope="consumption",
-        source=f"overlay: {cells['overlay']}",
+        source=f"overlay: {entry.source}",
         licence="of the user's own",
-        supply="off-grid" if cells.get("off_grid") == "1" else "grid",
+        supply="off-grid" if entry.off_grid else "grid",
         spread_of=None if declared else OTHER,
     )
 
 
-def _pue(key: str, cells: Cells) -> DeclaredPue:
-    value = float(cells["value"])
+def _pue(key: str, entry: OwnPue) -> DeclaredPue:
+    value = entry.value
     spread = (max(1.0, value - PUE_SPREAD) / value, (value + PUE_SPREAD) / value)
-    figure = _ranged(cells, "value", "1", spread)
-    year = int(cells["year"]) if "year" in cells else None
+    figure = _ranged(value, entry, "1", spread)
     figure = figure.sourced(f"PUE of {key}, {figure.source}").as_input(f"pue:{key.lower()}")
-    return DeclaredPue(figure, year)
+    return DeclaredPue(figure, entry.year)
 
 
-def _lifetime(key: str, cells: Cells) -> Quantity:
-    figure = _ranged(cells, "years", "years", (1.0, 1.0))
+def _lifetime(key: str, entry: OwnLife) -> Quantity:
+    figure = _ranged(entry.years, entry, "years", (1.0, 1.0))
     of = "every part" if key == "default" else key
     return figure.sourced(f"EL of {of}, {figure.source}").as_input(f"life:{key}")

@@ -7,32 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Annotated
 
-from gramwatt.sci.base.csv_data import Row, rows
+from msgspec import field
+
+from gramwatt.sci.base.csv_data import Cell, Id, Row, Sources, between, column, rows
 from gramwatt.sci.base.quantity import Quantity
 
 MODEL = "embodied model v1"
 """The name of the embodied models in sources; a change of a parameter is the next version."""
 
 
+class Parameter(Row, frozen=True, kw_only=True):
+    """Parameters of the embodied models, v1. A change here is a new version of the method."""
+
+    files = ("embodied_model.csv",)
+    key = ("name",)
+    ranges = (("low", "value", "high"),)
+
+    name: Annotated[Id, column("Key")] = field(name="key")
+    value: Annotated[float, between(0.001, 10_000), column("Value in its unit")]
+    low: Annotated[Annotated[float, between(0, 10_000)] | None, column("Lower end")] = None
+    high: Annotated[Annotated[float, between(0, 10_000)] | None, column("Upper end")] = None
+    unit: Annotated[Cell, column("Unit")]
+    source: Sources
+    doc: Annotated[Cell, column("Meaning and derivation")]
+
+
 class Parameters:
     """The figures of embodied_model.csv by key."""
 
-    def __init__(self, lines: Mapping[str, Row]) -> None:
+    def __init__(self, lines: Mapping[str, Parameter]) -> None:
         """Store the lines of embodied_model.csv by key."""
         self._lines = lines
 
     def __getitem__(self, key: str) -> float:
         """Return the value of a parameter in its unit."""
-        return self._lines[key].known("value")
+        return self._lines[key].value
 
     def quantity(self, key: str) -> Quantity:
         """Return a parameter with its range [its unit]."""
         line = self._lines[key]
-        value, low, high = line.known("value"), line.number("low"), line.number("high")
-        low, high = (value if end is None else end for end in (low, high))
-        source = f"{MODEL}, {key} ({', '.join(line.listing('source'))})"
-        return Quantity(value, low, high, line.text("unit"), "estimated", source).as_input(
+        low, high = (line.value if end is None else end for end in (line.low, line.high))
+        source = f"{MODEL}, {key} ({', '.join(line.source)})"
+        return Quantity(line.value, low, high, line.unit, "estimated", source).as_input(
             f"embodied:{key}"
         )
 
@@ -47,7 +65,7 @@ class Parameters:
 @cache
 def parameters() -> Parameters:
     """Return the packaged parameters, read once per process."""
-    return Parameters({line.text("key"): line for line in rows("embodied_model.csv")})
+    return Parameters({line.name: line for line in rows(Parameter)})
 
 
 def lifetime_years() -> Quantity:

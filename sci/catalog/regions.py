@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from gramwatt.sci.base.csv_data import Row, read_as
-from gramwatt.sci.base.document import to_json
+from msgspec import Struct, field, to_builtins
+
+from gramwatt.sci.base.csv_data import SOURCE, Cell, Id, Row, Year, between, column
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.names import HINTS, similar_ids
 
@@ -18,8 +18,40 @@ ZONE_LETTER = re.compile(r"-?[a-f]$")
 """Suffix of an availability zone in a region: us-east-1a, us-central1-a."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+Pue = Annotated[float, between(1, 5)]
+
+
+class RegionRow(Row, frozen=True, kw_only=True):
+    """Cloud regions with their grid zone and the latest published PUE."""
+
+    files = ("regions.csv",)
+    key = ("provider", "name")
+
+    provider: Annotated[Cell, column("Cloud provider")]
+    name: Annotated[Cell, column("Region as the provider writes it")] = field(name="region")
+    place: Annotated[Cell | None, column("Place")] = None
+    country: Annotated[Cell, column("ISO 3166-1 alpha-3", "countries.csv:alpha3")]
+    zone: Annotated[Cell, column("Grid zone: Electricity Maps key")]
+    zone_source: Annotated[Id, column("Source key of the zone", SOURCE)]
+    zone_other: Annotated[Cell | None, column("Zone that another source assigns")] = None
+    zone_other_source: Annotated[Id | None, column("Source key of that", SOURCE)] = None
+    pue: Annotated[Pue | None, column("Latest published PUE")] = None
+    pue_year: Annotated[Year | None, column("Its year")] = None
+    pue_basis: Annotated[
+        Literal["annual", "design"] | None,
+        column("annual: measured over a year; design: of a new site, probably not measured"),
+    ] = None
+    pue_history: Annotated[dict[str, Pue], column("Published values as year=PUE")] = {}
+    pue_source: Annotated[Id | None, column("Source key", SOURCE)] = None
+    notes: Annotated[Cell | None, column("Disagreements")] = None
+
+    @property
+    def id(self) -> str:
+        """Return provider:name."""
+        return f"{self.provider}:{self.name}"
+
+
+class Region(Struct, frozen=True, kw_only=True):
     """A cloud region: `id` is provider:name, `country` ISO 3166 alpha-3, `zone` its grid zone.
 
     `pue` is the newest published value with its range, None where none is published. `zone_other`
@@ -41,37 +73,37 @@ class Region:
 
     def to_doc(self) -> dict[str, Any]:
         """Return this region as JSON-ready data."""
-        return to_json(self)
+        doc: dict[str, Any] = to_builtins(self)
+        return doc | {"pue": self.pue.to_doc() if self.pue else None}
 
 
-def parse_region(row: Row, highest: dict[str, float]) -> Region:
-    """Parse a line of regions.csv; `highest` has the highest measured annual PUE by provider."""
-    provider, name = row.text("provider"), row.text("region")
-    keys = (row.text("zone_source"), row.text("pue_source"))
-    return read_as(
-        Region,
-        row,
-        id=f"{provider}:{name}",
-        name=name,
-        pue=_pue(row, highest.get(provider, 1.0)),
-        sources=tuple(dict.fromkeys(key for key in keys if key)),
+def region_of(row: RegionRow, highest: float) -> Region:
+    """Return a line as a region; `highest` is the provider's highest measured annual PUE."""
+    return Region(
+        id=row.id,
+        provider=row.provider,
+        name=row.name,
+        place=row.place,
+        country=row.country,
+        zone=row.zone,
+        zone_other=row.zone_other,
+        pue=_pue(row, highest),
+        pue_year=row.pue_year,
+        pue_basis=row.pue_basis,
+        sources=tuple(dict.fromkeys(filter(None, (row.zone_source, row.pue_source)))),
+        notes=row.notes,
     )
 
 
-def _pue(row: Row, highest: float) -> Quantity | None:
+def _pue(row: RegionRow, highest: float) -> Quantity | None:
     """Return PUE -+ 0.05; that of a design value reaches the provider's highest measured."""
-    value = row.number("pue")
+    value = row.pue
     if value is None:
         return None
-    basis = row.text("pue_basis")
-    source = (
-        f"{row.text('provider')}:{row.text('region')} PUE {row.text('pue_year')}, {basis} value "
-        f"({row.text('pue_source')})"
-    )
-    high = max(value + PUE_SPREAD, highest) if basis == "design" else value + PUE_SPREAD
+    source = f"{row.id} PUE {row.pue_year}, {row.pue_basis} value ({row.pue_source})"
+    high = max(value + PUE_SPREAD, highest) if row.pue_basis == "design" else value + PUE_SPREAD
     low, high = round(max(1.0, value - PUE_SPREAD), 3), round(high, 3)
-    id_ = f"pue:{row.text('provider')}:{row.text('region')}"
-    return Quantity(value, low, high, "1", "catalog", source).as_input(id_)
+    return Quantity(value, low, high, "1", "catalog", source).as_input(f"pue:{row.id}")
 
 
 def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:

@@ -21,7 +21,7 @@ from typing import Any
 from gramwatt.sci.base.quantity import Quantity, of_sources
 from gramwatt.sci.base.units import G_PER_KG, cm2_from_mm2, g_from_kg
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
-from gramwatt.sci.catalog.embodied_facts import DeclaredTe, Dies, Study, Tier
+from gramwatt.sci.catalog.embodied_facts import Dies, Study, Tier
 from gramwatt.sci.catalog.parameters import MODEL, Parameters, parameters
 
 BOARD_STAGES = "accelerator board or module, cradle to gate, host and use excluded"
@@ -59,10 +59,9 @@ def accelerator_te(part: Hardware) -> Embodied | None:
     None where an input of the model is not known. Cached, because a comparison of parts asks for it
     several times for each.
     """
-    facts = part.embodied_facts
-    if facts.declared:
-        return _declared_te(facts.declared, part)
-    return _published_te(facts.study) if facts.study else _modelled_te(part)
+    if part.embodied_kg is not None:
+        return _declared_te(part, part.embodied_kg)
+    return _published_te(part.study) if part.study else _modelled_te(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,31 +102,29 @@ def wafer_kg(process_nm: float, power_w: float) -> float:
     return given["uplift"] * (silicon + heat) + given["wafer_case"]
 
 
-def _declared_te(declared: DeclaredTe, part: Hardware) -> Embodied:
+def _declared_te(part: Hardware, kg: float) -> Embodied:
     """Return TE declared in the overlay, with its declared or else its tier's usual range."""
     bands = {"C": parameters()["band_c"], "D": parameters()["band_d"]}
-    band = bands.get(declared.tier, STUDY_BAND)
-    low_kg = declared.kg / band if declared.low_kg is None else declared.low_kg
-    high_kg = declared.kg * band if declared.high_kg is None else declared.high_kg
-    value_g = g_from_kg(declared.kg)
-    low_g, high_g = min(g_from_kg(low_kg), value_g), max(g_from_kg(high_kg), value_g)
+    band = bands.get(part.embodied_tier, STUDY_BAND)
+    low_kg = kg / band if part.embodied_low_kg is None else part.embodied_low_kg
+    high_kg = kg * band if part.embodied_high_kg is None else part.embodied_high_kg
+    low_g, value_g, high_g = map(g_from_kg, (low_kg, kg, high_kg))
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "declared", f"overlay: {part.overlay}")
-    return Embodied(
-        figure.as_input(f"te:{part.id}"), declared.tier, DECLARED_STAGES, declared.includes_host
-    )
+    te = figure.as_input(f"te:{part.id}")
+    return Embodied(te, part.embodied_tier, DECLARED_STAGES, part.embodied_includes_host)
 
 
 def _published_te(study: Study) -> Embodied:
-    value_g = g_from_kg(study.kg / study.devices)
-    low_g, high_g = g_from_kg(study.low_kg), g_from_kg(study.high_kg)
+    kg, low_kg, high_kg, tier = study.figures
+    low_g, value_g, high_g = map(g_from_kg, (low_kg, kg / study.devices, high_kg))
     source = f"{study.item}, {study.source}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "catalog", source)
     stages = f"{study.boundary}, use excluded".replace(";", ",")
-    return Embodied(figure.as_input(f"te:{study.id}"), study.tier, stages, study.includes_host)
+    return Embodied(figure.as_input(f"te:{study.id}"), tier, stages, study.includes_host)
 
 
 def _modelled_te(part: Hardware) -> Embodied | None:
-    inputs = part.embodied_facts.inputs
+    inputs = part.inputs
     kilograms = _modelled_kg(part)
     if kilograms is None:
         return None
@@ -146,7 +143,7 @@ def _modelled_te(part: Hardware) -> Embodied | None:
 
 def _modelled_kg(part: Hardware) -> float | None:
     """Return the board's embodied carbon by the model [kgCO2e]; None without an input."""
-    inputs, devices = part.embodied_facts.inputs, part.devices_per_board
+    inputs, devices = part.inputs, part.devices_per_board
 
     def board_figure(assumed: float | None, per_device: float | None) -> float | None:
         if assumed is not None:
@@ -164,8 +161,7 @@ def _modelled_kg(part: Hardware) -> float | None:
         return None
     if power is None or memory is None:
         return None
-    extra = (inputs.extra_dies,) if inputs.extra_dies else ()
-    dies = (Dies(area, count, node), *extra)
+    dies = (Dies(area, count, node), *inputs.extra_dies)
     return board_kg(Board(dies, power, memory, part.memory_type or ""))
 
 
@@ -403,9 +399,7 @@ def _grams(key: str) -> Quantity:
 
 def hardware_doc(part: Hardware) -> dict[str, Any]:
     """Return an accelerator with its TE [gCO2e]; null where not known."""
-    doc = part.to_doc()
-    sources = doc.pop("sources")
-    return doc | _te_doc(accelerator_te(part)) | {"sources": sources}
+    return part.to_doc() | _te_doc(accelerator_te(part))
 
 
 def cpu_doc(cpu: Cpu) -> dict[str, Any]:

@@ -212,14 +212,14 @@ class Assumptions:
         """Return the peak dense rates of the part by precision [TFLOPS]."""
         if self.hardware is None:
             raise ScoreError("training time needs hardware", code="missing-field")
-        peak = self.hardware.peak
+        part = self.hardware
         return {
-            "bf16": peak.bf16_tensor,
-            "fp16": peak.fp16_tensor,
-            "tf32": peak.tf32,
-            "fp32": peak.fp32,
-            "fp8": peak.fp8,
-            "int8": peak.int8_tops,
+            "bf16": part.bf16_tensor_tflops,
+            "fp16": part.fp16_tensor_tflops,
+            "tf32": part.tf32_tflops,
+            "fp32": part.fp32_tflops,
+            "fp8": part.fp8_tflops,
+            "int8": part.int8_tops,
         }
 
     def _peak(self) -> Quantity:
@@ -251,7 +251,7 @@ class Assumptions:
         used = self.request.utilisation
         if used is None:
             return rated.times(RATED_SHARE, "W")
-        idle = self.hardware.idle_w.value * self.share if self.hardware.idle_w else 0.0
+        idle = self.hardware.idle.value * self.share if self.hardware.idle else 0.0
         mean = idle + (rated.value - idle) * used
         source = f"between idle and rated power of {self.cited} by declared utilisation"
         spread = Quantity.around(mean, UTILISATION_ERROR, "W", "derived", source)

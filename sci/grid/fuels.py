@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Annotated
 
-from gramwatt.sci.base.csv_data import rows
+from msgspec import field
+
+from gramwatt.sci.base.csv_data import Cell, Id, Row, Source, Year, between, column, rows
 from gramwatt.sci.grid.intensity import Basis
 
 STORAGE = "storage"
@@ -19,6 +22,25 @@ OTHER = "other"
 NOT_EXPLAINED = 0.1
 """Above this share of imports and unnamed fuels a value counts as estimated: a tenth of a mix at
 the difference between the least and the greatest factor moves the mean by some 80 gCO2e/kWh."""
+
+
+Grams = Annotated[float, between(0, 1500, "gCO2e/kWh")]
+
+
+class FuelRow(Row, frozen=True, kw_only=True):
+    """Emissions of a kWh by fuel, for grids of which only the generation by fuel is published."""
+
+    files = ("fuel_factors.csv",)
+    key = ("fuel",)
+
+    fuel: Annotated[Id, column("Fuel; sci/grid/fuels.py maps the providers' codes to it")]
+    lifecycle: Annotated[Grams, column("With fuel chain and construction")] = field(
+        name="lifecycle_g_per_kwh"
+    )
+    direct: Annotated[Grams, column("From the stack only")] = field(name="direct_g_per_kwh")
+    year: Annotated[Year, column("Year of the source")]
+    source: Source
+    notes: Annotated[Cell | None, column("What the factor stands for")] = None
 
 
 def mix_intensity(generation: Mapping[str, float], basis: Basis) -> float | None:
@@ -46,4 +68,4 @@ def is_explained(generation: Mapping[str, float]) -> bool:
 
 @cache
 def _factors(basis: Basis) -> dict[str, float]:
-    return {row.text("fuel"): row.known(f"{basis}_g_per_kwh") for row in rows("fuel_factors.csv")}
+    return {row.fuel: getattr(row, basis) for row in rows(FuelRow)}

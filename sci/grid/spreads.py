@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import Annotated
 
-from gramwatt.sci.base.csv_data import rows
+from gramwatt.sci.base.csv_data import Cell, Row, Source, between, column, rows
 from gramwatt.sci.base.units import S_PER_HOUR
 
 OTHER = "other"
@@ -30,6 +31,59 @@ _HOUR = timedelta(hours=1)
 _DAY_H = 24.0
 Ends = tuple[float, float]
 """Low and high, as multiples."""
+
+
+Low = Annotated[float, between(0.1, 1)]
+High = Annotated[float, between(1, 5)]
+Multiple = Annotated[float, between(0.1, 5)]
+
+
+class SpreadRow(Row, frozen=True, kw_only=True):
+    """Range of means of so many hours, as multiples of the published annual value, and around what
+    is usual for them. ODbL 1.0.
+    """
+
+    files = ("odbl/intensity_spread.csv",)
+    key = ("zone", "hours")
+
+    zone: Annotated[Cell, column("Zone key; `other` is for zones without a trace")]
+    hours: Annotated[float, between(1, 8760, "h"), column("Length of time")]
+    low: Annotated[Low, column("Low end, at any time")]
+    high: Annotated[High, column("High end, at any time")]
+    usual_low: Annotated[
+        Low | None, column("Low end as a multiple of what is usual for the hours")
+    ] = None
+    usual_high: Annotated[
+        High | None, column("High end as a multiple of what is usual for the hours")
+    ] = None
+    source: Source
+
+
+class HoursRow(Row, frozen=True, kw_only=True):
+    """Usual intensity of an hour of the day (UTC) by month, as multiples of the year's mean, and
+    the range of one such hour around it. ODbL 1.0.
+    """
+
+    files = ("odbl/intensity_hours.csv",)
+    key = ("zone", "hour")
+
+    zone: Annotated[Cell, column("Zone key, or ISO 3166-1 alpha-3 of a country")]
+    hour: Annotated[int, between(0, 23), column("Hour of the day, UTC")]
+    jan: Annotated[Multiple, column("In January")]
+    feb: Annotated[Multiple, column("In February")]
+    mar: Annotated[Multiple, column("In March")]
+    apr: Annotated[Multiple, column("In April")]
+    may: Annotated[Multiple, column("In May")]
+    jun: Annotated[Multiple, column("In June")]
+    jul: Annotated[Multiple, column("In July")]
+    aug: Annotated[Multiple, column("In August")]
+    sep: Annotated[Multiple, column("In September")]
+    oct: Annotated[Multiple, column("In October")]
+    nov: Annotated[Multiple, column("In November")]
+    dec: Annotated[Multiple, column("In December")]
+    low: Annotated[Low, column("Low end as a multiple of what is usual")]
+    high: Annotated[High, column("High end as a multiple of what is usual")]
+    source: Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +167,11 @@ def _interpolated(zone: str | None, hours: float, column: int) -> Ends:
 @cache
 def _table() -> Mapping[str, Sequence[tuple[float, tuple[Ends, Ends]]]]:
     """Return, by zone and in order of hours, the ranges at any time and around what is usual."""
-    found: dict[str, list[tuple[float, tuple[Ends, Ends]]]] = {}
-    for row in rows("odbl/intensity_spread.csv"):
-        always = row.known("low"), row.known("high")
-        around = row.number("usual_low") or always[0], row.number("usual_high") or always[1]
-        found.setdefault(row.text("zone"), []).append((row.known("hours"), (always, around)))
-    return {zone: sorted(lines) for zone, lines in found.items()}
+    ranges: dict[str, list[tuple[float, tuple[Ends, Ends]]]] = {}
+    for row in rows(SpreadRow):
+        around = row.usual_low or row.low, row.usual_high or row.high
+        ranges.setdefault(row.zone, []).append((row.hours, ((row.low, row.high), around)))
+    return {zone: sorted(lines) for zone, lines in ranges.items()}
 
 
 @cache
@@ -126,10 +179,9 @@ def _shapes() -> Mapping[str, _Shape]:
     """Return what is usual by hour and month, by zone."""
     usual: dict[str, list[list[float]]] = {}
     around: dict[str, list[Ends]] = {}
-    for row in sorted(rows("odbl/intensity_hours.csv"), key=lambda row: row.known("hour")):
-        zone = row.text("zone")
-        usual.setdefault(zone, []).append([row.known(month) for month in MONTHS])
-        around.setdefault(zone, []).append((row.known("low"), row.known("high")))
+    for row in sorted(rows(HoursRow), key=lambda row: row.hour):
+        usual.setdefault(row.zone, []).append([getattr(row, month) for month in MONTHS])
+        around.setdefault(row.zone, []).append((row.low, row.high))
     return {zone: _Shape(usual[zone], around[zone]) for zone in usual}
 
 

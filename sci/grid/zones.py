@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import quantiles
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
-from gramwatt.sci.base.csv_data import Row, rows
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from gramwatt.sci.base.csv_data import Cell, Row, Source, Year, between, column, rows
 from gramwatt.sci.base.days import DAY
-from gramwatt.sci.base.document import to_json
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.quantity import Effect, Quantity, of_effects
 from gramwatt.sci.base.units import S_PER_HOUR
@@ -60,8 +61,71 @@ of a forecast and 0.25 of the usual value for the hour (means over the zones' ho
 `python -m benchmarks.planning`), together with the range of an hour as published."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneIntensity:
+Name = Annotated[Cell, column("English name")]
+Country = Annotated[Cell, column("ISO 3166-1 alpha-3", "countries.csv:alpha3")]
+ZoneKey = Annotated[Cell, column("Electricity Maps zone key")]
+FigureYear = Annotated[Year, column("Year of the figure")]
+Grams = Annotated[float, between(5, 1500, "gCO2e/kWh"), column("Intensity")]
+
+
+class CountryRow(Row, frozen=True, kw_only=True):
+    """Annual mean intensity of electricity generated in a country, lifecycle."""
+
+    files = ("countries.csv",)
+    key = ("alpha3",)
+
+    alpha3: Annotated[Cell, column("ISO 3166-1 alpha-3")]
+    alpha2: Annotated[Cell, column("ISO 3166-1 alpha-2")]
+    name: Annotated[Cell, column("English short name")]
+    year: FigureYear
+    g_per_kwh: Grams
+    source: Source
+
+
+class WorldRow(Row, frozen=True, kw_only=True):
+    """The world mean, used for a zone that is not known."""
+
+    files = ("world.csv",)
+    key = ("name",)
+
+    name: Name
+    year: FigureYear
+    g_per_kwh: Grams
+    source: Source
+
+
+class ZoneRow(Row, frozen=True, kw_only=True):
+    """Annual mean intensity of electricity used in a zone, lifecycle.
+
+    ODbL 1.0: see LICENSE.md beside it.
+    """
+
+    files = ("odbl/zones.csv",)
+    key = ("zone", "year")
+
+    zone: ZoneKey
+    name: Name
+    country: Country
+    year: FigureYear
+    g_per_kwh: Grams
+    source: Source
+
+
+class ZoneKeyRow(Row, frozen=True, kw_only=True):
+    """Zone keys that exist.
+
+    So one without a value can fall back on its country, and a misspelt one is refused.
+    """
+
+    files = ("zone_keys.csv",)
+    key = ("zone",)
+
+    zone: ZoneKey
+    country: Country
+    source: Source
+
+
+class ZoneIntensity(Struct, frozen=True, kw_only=True):
     """Annual mean intensity of a grid zone or country [gCO2e/kWh].
 
     `scope` is "consumption" where imports are traced, "production" where only generation counts.
@@ -120,8 +184,9 @@ class ZoneIntensity:
 
     def to_doc(self) -> dict[str, Any]:
         """Return this zone as JSON-ready data."""
-        renamed = {"intensity": "intensity_g_per_kwh"}
-        return {renamed.get(name, name): value for name, value in to_json(self).items()}
+        doc: dict[str, Any] = to_builtins(self)
+        del doc["intensity"]
+        return doc | {"intensity_g_per_kwh": self.intensity.to_doc()}
 
 
 class Zones:
@@ -129,16 +194,16 @@ class Zones:
 
     def __init__(self, overlay: Mapping[str, ZoneIntensity] | None = None) -> None:
         """Read the newest value of each; zones of the overlay replace packaged ones."""
-        countries = [_country(row) for row in rows("countries.csv")]
+        countries = [_country(row) for row in rows(CountryRow)]
         self._countries = {country.zone: country for country in countries}
         self._alpha2 = {country.country: country.zone for country in countries}
-        zones = sorted(map(_zone, rows("odbl/zones.csv")), key=lambda zone: zone.year)
+        zones = sorted(map(_zone, rows(ZoneRow)), key=lambda zone: zone.year)
         self._zones = {zone.zone: zone for zone in zones}
         for key, own in (overlay or {}).items():
             code = self._alpha2.get(key, key)
             self._zones[code] = replace(own, zone=code)
-        self._without = {row.text("zone"): row.text("country") for row in rows("zone_keys.csv")}
-        self.world = _world(rows("world.csv")[0], countries)
+        self._without = {row.zone: row.country for row in rows(ZoneKeyRow)}
+        self.world = _world(rows(WorldRow)[0], countries)
 
     def zone(self, key: str) -> ZoneIntensity:
         """Return newest annual intensity [gCO2e/kWh] by ISO 3166 code or zone key, in any case.
@@ -228,38 +293,41 @@ def _when(hours: float, start: datetime | None, *, usual: bool) -> str:
     return f"{first:02d}-{first + SAME_HOURS:02d}"
 
 
-def _country(row: Row) -> ZoneIntensity:
+def _country(row: CountryRow) -> ZoneIntensity:
     """Return a country's line of countries.csv."""
-    value, alpha3 = row.known("g_per_kwh"), row.text("alpha3")
-    source = f"Ember {alpha3} {row.text('year')}, annual mean, lifecycle, production-based"
-    figure, spread_of = _annual(value, row.text("alpha2"), source)
-    return _by_generation(row, row.text("alpha2"), alpha3, figure, spread_of)
+    source = f"Ember {row.alpha3} {row.year}, annual mean, lifecycle, production-based"
+    figure, spread_of = _annual(row.g_per_kwh, row.alpha2, source)
+    return _by_generation(row, row.alpha2, row.alpha3, figure, spread_of)
 
 
-def _world(row: Row, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
+def _world(row: WorldRow, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
     """Return the world mean for a zone that is not known; its range is that of the countries."""
     figures = [country.intensity.value for country in countries]
     low, *_, high = quantiles(figures, n=10, method="inclusive")
     source = (
-        f"Ember world {row.text('year')}, annual mean, lifecycle, production-based, stand-in for "
+        f"Ember world {row.year}, annual mean, lifecycle, production-based, stand-in for "
         f"an unknown zone, range: 10th to 90th percentile of {len(figures)} countries"
     )
-    figure = Quantity(row.known("g_per_kwh"), low, high, UNIT, "catalog", source)
+    figure = Quantity(row.g_per_kwh, low, high, UNIT, "catalog", source)
     return _by_generation(row, "WORLD", None, figure)
 
 
 def _by_generation(
-    row: Row, zone: str, country: str | None, figure: Quantity, spread_of: str | None = None
+    row: CountryRow | WorldRow,
+    zone: str,
+    country: str | None,
+    figure: Quantity,
+    spread_of: str | None = None,
 ) -> ZoneIntensity:
     """Return a value of Ember: lifecycle emissions of the generation in a country."""
     return ZoneIntensity(
         zone=zone,
-        name=row.text("name"),
+        name=row.name,
         country=country,
         intensity=figure,
-        year=int(row.known("year")),
+        year=row.year,
         scope="production",
-        source=row.text("source"),
+        source=row.source,
         licence="CC BY 4.0",
         spread_of=spread_of,
     )
@@ -278,19 +346,19 @@ def _beyond(end: float, long: float) -> float:
     return math.copysign(width, math.log(end))
 
 
-def _zone(row: Row) -> ZoneIntensity:
+def _zone(row: ZoneRow) -> ZoneIntensity:
     """Return a zone's line of odbl/zones.csv: Electricity Maps, lifecycle, imports traced."""
-    value, zone, year = row.known("g_per_kwh"), row.text("zone"), int(row.known("year"))
-    source = f"Electricity Maps {zone} {year}, annual mean, lifecycle, consumption-based (ODbL)"
-    figure, spread_of = _annual(value, zone, source)
+    kind = "annual mean, lifecycle, consumption-based (ODbL)"
+    source = f"Electricity Maps {row.zone} {row.year}, {kind}"
+    figure, spread_of = _annual(row.g_per_kwh, row.zone, source)
     return ZoneIntensity(
-        zone=zone,
-        name=row.text("name"),
-        country=row.text("country"),
+        zone=row.zone,
+        name=row.name,
+        country=row.country,
         intensity=figure,
-        year=year,
+        year=row.year,
         scope="consumption",
-        source=row.text("source"),
+        source=row.source,
         licence="ODbL-1.0",
         spread_of=spread_of,
     )

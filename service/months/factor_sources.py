@@ -13,6 +13,7 @@ from gramwatt.sci.analysis.trail import FactorFileDoc, FactorRow
 from gramwatt.sci.base.csv_data import rows as csv_rows
 from gramwatt.sci.base.days import month_span
 from gramwatt.sci.base.errors import LookupFailed
+from gramwatt.sci.catalog.files import SourceRow
 from gramwatt.sci.grid.intensity import Quality
 from gramwatt.sci.grid.zones import ZoneIntensity
 from gramwatt.service.container import Service
@@ -79,16 +80,15 @@ def _of_catalog(service: Service, row: FactorRow) -> FactorRow:
 
 
 def _published(zone: ZoneIntensity) -> dict[str, str | None]:
-    of_key = {found.text("key"): found for found in csv_rows("sources.csv")}
-    found = of_key.get(zone.source)
-    if found is None:  # of the overlay
+    of_key = {row.name: row for row in csv_rows(SourceRow)}
+    row = of_key.get(zone.source)
+    if row is None:  # of the overlay
         return {"publisher": zone.source, "edition": f"{zone.year}", "licence": zone.licence}
-    title = found.text("title")
     return {
-        "publisher": PUBLISHERS.get(zone.source, title),
-        "edition": f"{zone.year}; {title}",
+        "publisher": PUBLISHERS.get(zone.source, row.title),
+        "edition": f"{zone.year}; {row.title}",
         "licence": zone.licence,
-        "link": found.text("url") or None,
+        "link": row.url,
     }
 
 

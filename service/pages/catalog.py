@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from gramwatt.sci.base.csv_data import rows
 from gramwatt.sci.base.formatting import UNKNOWN, number, span_text, value_text
 from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.catalog.files import SourceRow
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import service
@@ -73,7 +74,7 @@ def _words(doc: Doc) -> str:
 
 def _sources() -> dict[str, tuple[str, str]]:
     """Title and address of each source of the catalog, by its key."""
-    return {row.text("key"): (row.text("title"), row.text("url")) for row in rows("sources.csv")}
+    return {row.name: (row.title, row.url or "") for row in rows(SourceRow)}
 
 
 def _plain(name: str) -> Callable[[Doc], Cell]:
@@ -101,11 +102,10 @@ def _embodied(doc: Doc) -> Cell:
 
 
 def _peak(doc: Doc) -> Cell:
-    peak = doc["peak_dense_tflops"]
-    rate = peak["bf16_tensor"] or peak["fp16_tensor"]
+    rate = doc["bf16_tensor_tflops"] or doc["fp16_tensor_tflops"]
     if rate:
         return number(rate, 4), ""
-    plain = peak["fp32"]
+    plain = doc["fp32_tflops"]
     return (number(plain, 4), "FP32") if plain else (UNKNOWN, "")
 
 

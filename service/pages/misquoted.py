@@ -48,7 +48,7 @@ class Misquoted:
 
 
 def _per_watt(part: Hardware) -> float | None:
-    rate = part.peak.fp16_tensor
+    rate = part.fp16_tensor_tflops
     return rate / part.tdp_w if rate and part.tdp_w else None
 
 
@@ -58,23 +58,23 @@ def _embodied_kg(part: Hardware) -> float | None:
 
 
 FIGURES = {
-    "tdp_w": Figure("power limit", "W", lambda p: p.tdp_w, lambda p: p.sources.tdp),
-    "memory_gb": Figure("memory", "GB", lambda p: p.memory_gb, lambda p: p.sources.memory),
+    "tdp_w": Figure("power limit", "W", lambda p: p.tdp_w, lambda p: p.tdp_sources),
+    "memory_gb": Figure("memory", "GB", lambda p: p.memory_gb, lambda p: p.memory_sources),
     "memory_bandwidth_gbs": Figure(
-        "memory bandwidth", "GB/s", lambda p: p.memory_bandwidth_gbs, lambda p: p.sources.memory
+        "memory bandwidth", "GB/s", lambda p: p.memory_bandwidth_gbs, lambda p: p.memory_sources
     ),
-    "fp32_tflops": Figure("FP32 rate", "TFLOPS", lambda p: p.peak.fp32, lambda p: p.sources.peak),
+    "fp32_tflops": Figure("FP32 rate", "TFLOPS", lambda p: p.fp32_tflops, lambda p: p.peak_sources),
     "fp16_tensor_tflops": Figure(
-        "dense FP16 tensor rate", "TFLOPS", lambda p: p.peak.fp16_tensor, lambda p: p.sources.peak
+        "dense FP16 tensor rate", "TFLOPS", lambda p: p.fp16_tensor_tflops, lambda p: p.peak_sources
     ),
     "bf16_tensor_tflops": Figure(
-        "dense BF16 rate", "TFLOPS", lambda p: p.peak.bf16_tensor, lambda p: p.sources.peak
+        "dense BF16 rate", "TFLOPS", lambda p: p.bf16_tensor_tflops, lambda p: p.peak_sources
     ),
     "fp16_per_watt": Figure(
         "dense FP16 rate per watt of the power limit",
         "TFLOPS/W",
         _per_watt,
-        lambda p: tuple(dict.fromkeys((*p.sources.peak, *p.sources.tdp))),
+        lambda p: tuple(dict.fromkeys((*p.peak_sources, *p.tdp_sources))),
     ),
     "embodied_kg": Figure("embodied carbon", "kg CO2e", _embodied_kg, lambda _part: ()),
 }

@@ -203,7 +203,7 @@ def share(work: Work) -> Suggestion | None:
 
 
 def _shared(work: Work, part: Hardware, jobs: float, busy: float) -> Suggestion | None:
-    power, idle = work.power_w, part.idle_w
+    power, idle = work.power_w, part.idle
     operational, embodied = work.operational_g_h, work.embodied_g_h
     if power is None or idle is None or operational is None or embodied is None:
         return None
@@ -261,14 +261,14 @@ def stop_idle(work: Work) -> Suggestion | None:
         return None  # the gaps lie between the steps of one run, which nobody can release
     part, busy = work.present, work.request.utilisation
     power, embodied = work.power_w, work.embodied_g_h
-    if part.idle_w is None or busy is None or busy >= RELEASED_BUSY:
+    if part.idle is None or busy is None or busy >= RELEASED_BUSY:
         return None
     if power is None or embodied is None:
         return None
     if (mean_power_share(work.request, part) or 0.0) >= NEAR_RATED:
         return None  # so much power leaves no idle time to release
     inputs = {
-        "idle": part.idle_w,
+        "idle": part.idle,
         "power": power,
         "host": work.host_share,
         "g per W": work.grid_g_per_wh,
@@ -280,7 +280,7 @@ def stop_idle(work: Work) -> Suggestion | None:
         idle = min(at["idle"], at["power"]) * at["g per W"] + at["embodied"]
         return max(LEAST_LEFT, 1 - (1 - busy) * idle / now)
 
-    ratio = ratio_of(left, inputs, f"{part.idle_w.source}; embodied {embodied.source}")
+    ratio = ratio_of(left, inputs, f"{part.idle.source}; embodied {embodied.source}")
     reasons = [
         f"the devices were busy {busy:.0%} of the reserved time; the rest costs idle power and "
         "embodied carbon (rule 63)",
@@ -292,7 +292,7 @@ def stop_idle(work: Work) -> Suggestion | None:
         ratio.between(min(ratio.value, max(busy, ratio.low)), ratio.high),
         reasons,
         operating_point="devices released while idle",
-        sources=(part.idle_w.source, "rule 63"),
+        sources=(part.idle.source, "rule 63"),
     )
     if work.request.kind != "inference" and work.request.pace != "requests":
         return found

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from msgspec import structs
+
 from gramwatt.sci.advice.actions.host_power import linked, wall_energy, with_host
 from gramwatt.sci.advice.actions.ownership import judge
 from gramwatt.sci.advice.actions.present import fewest_devices
@@ -88,7 +90,7 @@ def _boards(target: Hardware | Slice) -> tuple[Hardware, Hardware]:
     """Return the board of a target, and what of it the job may use."""
     if not isinstance(target, Slice):
         return target, target
-    own = replace(target.board, id=target.id, memory_gb=target.memory_gib)
+    own = structs.replace(target.board, id=target.id, memory_gb=target.memory_gib)
     return target.board, own
 
 
@@ -249,10 +251,10 @@ def _widen_at_low_power(
     power, share = work.request.mean_power_w, mean_power_share(work.request, work.part)
     if power is None or share is None or work.bottleneck.declared:
         return time
-    idles_higher = target.idle_w is not None and target.idle_w.value > power
-    if idles_higher and target.idle_w:
+    idles_higher = target.idle is not None and target.idle.value > power
+    if idles_higher and target.idle:
         reasons.append(
-            f"{target.id} idles at {target.idle_w.value:g} W, more than the whole mean power now: "
+            f"{target.id} idles at {target.idle.value:g} W, more than the whole mean power now: "
             "nothing is promised unless the job keeps it busy"
         )
     elif share >= SMALL_POWER_SHARE or work.classified.name in USUALLY_LOW:
@@ -284,8 +286,8 @@ def _board_energy(
         factor *= UNMETERED
         reasons.append("no part of one vendor was metered under load: its range is wider")
     power = math.pow(target.tdp_w / now.tdp_w, power_exponent(work.classified.name))
-    if target.idle_w and work.power_w:  # a part draws at least its idle power
-        power = max(power, target.idle_w.low / work.power_w.value)
+    if target.idle and work.power_w:  # a part draws at least its idle power
+        power = max(power, target.idle.low / work.power_w.value)
     source = (
         f"time ratio x power ratio {power:.2f} by rated powers, 80 % "
         f"within x/÷ {factor:.2f} on measured board power"
@@ -321,7 +323,7 @@ def _end(ratio: float) -> str:
 
 
 def _cited(part: Hardware) -> str:
-    return f"catalog {part.id} ({', '.join(part.sources.all)})"
+    return f"catalog {part.id} ({', '.join(part.sources)})"
 
 
 def _to_slice(work: Work, target: Slice, fitting: Suggestion) -> Suggestion:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 
@@ -12,7 +11,7 @@ from gramwatt.sci.advice.constraints.availability import rented_only
 from gramwatt.sci.advice.constraints.memory import estimated_need, shortfall
 from gramwatt.sci.advice.constraints.support import FRAMEWORKS, refusals
 from gramwatt.sci.advice.prediction.bottleneck import NEAR_RATED
-from gramwatt.sci.advice.prediction.measurements import table
+from gramwatt.sci.advice.prediction.measurements import DataRow
 from gramwatt.sci.advice.prediction.predict import STACKS
 from gramwatt.sci.advice.prediction.workload import (
     SMALL_POWER_SHARE,
@@ -20,7 +19,7 @@ from gramwatt.sci.advice.prediction.workload import (
     mean_power_share,
 )
 from gramwatt.sci.advice.work import Work
-from gramwatt.sci.base.csv_data import read_as
+from gramwatt.sci.base.csv_data import Cell, rows
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import split_name
@@ -186,25 +185,27 @@ def _memory_disagreement(work: Work, part: Hardware) -> Notice | None:
     return Notice("memory-disagrees", text, "peak_memory_gb")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(DataRow, frozen=True, kw_only=True):
     """One of the 77 rules of thumb the advice started from, and what became of it.
 
     It is kept, kept under a condition, refused or shown as a policy; `held` is what holds instead,
     or the condition. tests/sci/advice/test_rules.py asserts each in the sense of its verdict.
     """
 
+    files = ("rules.csv",)
+    key = ("rule",)
+
     rule: int
-    verdict: str
-    seed: str
-    statement: str
-    held: str
+    verdict: Cell
+    seed: Cell
+    statement: Cell
+    held: Cell
 
 
 @cache
 def rules() -> Mapping[int, Rule]:
     """Return every rule by number."""
-    return {row.rule: row for row in (read_as(Rule, row) for row in table("rules.csv"))}
+    return {row.rule: row for row in rows(Rule)}
 
 
 def _names(work: Work, fits: Callable[[Hardware], bool]) -> bool:

@@ -171,7 +171,7 @@ def _rented(
 ) -> Quantity:
     paid = smallest_rental(work.catalog, work.request.cloud, target) or devices
     unused = max(0.0, paid / devices - 1)
-    idle_w = target.idle_w.value if target.idle_w else 0.0
+    idle_w = target.idle.value if target.idle else 0.0
     idle_g_h = work.grid_g_per_wh.value * idle_w * unused * devices / work.count
     past = 0.0 if work.rented or work.request.ownership == "rented" else 1.0
 

@@ -63,12 +63,12 @@ def mixed_precision(work: Work) -> Suggestion | None:
     name, part = work.classified.name, work.present
     if work.request.precision not in ("fp32", "tf32"):
         return None
-    if name not in ("training", "recsys") or not part.peak.fp16_tensor:
+    if name not in ("training", "recsys") or not part.fp16_tensor_tflops:
         return None
-    time = evidence(f"mixed-precision:{name}:{'tf32' if part.peak.tf32 else 'fp32'}", "time")
+    time = evidence(f"mixed-precision:{name}:{'tf32' if part.tf32_tflops else 'fp32'}", "time")
     if time is None:
         return None
-    precision = "bf16" if part.peak.bf16_tensor else "fp16"
+    precision = "bf16" if part.bf16_tensor_tflops else "fp16"
     reasons = [
         f"mixed precision ({precision}) instead of {work.request.precision}",
         "power may rise to the rated power: the range holds that",
@@ -134,7 +134,7 @@ def _in_pytorch(work: Work, reasons: list[str]) -> Suggestion | None:
 def _eight_bits(work: Work, reasons: list[str]) -> Suggestion | None:
     """Return FP8 weights on half the devices where they hold it, else on the same ones."""
     part, batch = work.present, work.request.batch_size
-    if not part.peak.fp8 or batch is None or work.request.precision is None:
+    if not part.fp8_tflops or batch is None or work.request.precision is None:
         return None
     level = max((one for one in SERVING_LEVELS if one <= batch), default=SERVING_LEVELS[0])
     half = work.count / 2

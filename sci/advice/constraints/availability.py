@@ -63,16 +63,15 @@ def _instances(
 def _price(instances: list[Instance]) -> str | None:
     """Return the cheapest dated list price of a whole device, as a sentence."""
     prices = [
-        (one.price.usd_per_hour / one.count, one.id, one.price)
+        (one.price_usd_per_hour / one.count, one)
         for one in instances
-        if one.price and one.count and one.share == 1
+        if one.price_usd_per_hour and one.count and one.share == 1
     ]
     if not prices:
         return None
-    dollars, name, price = min(prices, key=lambda item: item[0])
-    return (
-        f"list price: {dollars:.2f} USD/h a device on demand ({name}, {price.region}, {price.date})"
-    )
+    dollars, cheapest = min(prices, key=lambda price: price[0])
+    where = f"{cheapest.id}, {cheapest.price_region}, {cheapest.price_date}"
+    return f"list price: {dollars:.2f} USD/h a device on demand ({where})"
 
 
 def smallest_rental(catalog: Catalog, provider: str | None, part: Hardware) -> float | None:

@@ -99,11 +99,11 @@ def lacks_units(request: SuggestRequest, part: Hardware) -> str | None:
 
     PyTorch computes BF16 without units for it, only slower; vLLM refuses to (its documents).
     """
-    if part.peak.fp16_tensor is None:
+    if part.fp16_tensor_tflops is None:
         return None
-    if request.precision == "bf16" and part.peak.bf16_tensor is None and _serves_in_vllm(request):
+    if request.precision == "bf16" and part.bf16_tensor_tflops is None and _serves_in_vllm(request):
         return f"{part.id} has no BF16 units, which vLLM requires: fp16 runs there"
-    if request.precision != "fp8" or part.peak.fp8 or holds_fp8_weights(request, part):
+    if request.precision != "fp8" or part.fp8_tflops or holds_fp8_weights(request, part):
         return None
     return f"{part.id} has no FP8 units"
 
@@ -125,7 +125,7 @@ def holds_fp8_weights(request: SuggestRequest, part: Hardware) -> bool:
     """
     fits = part.architecture.startswith(("Turing", "Ampere")) and "CUDA" in part.software
     fp8 = request.precision == "fp8" and _serves_in_vllm(request)
-    return fp8 and fits and part.peak.fp8 is None
+    return fp8 and fits and part.fp8_tflops is None
 
 
 def _serves_in_vllm(request: SuggestRequest) -> bool:
@@ -133,10 +133,10 @@ def _serves_in_vllm(request: SuggestRequest) -> bool:
 
 
 def _precision(request: SuggestRequest, part: Hardware) -> str | None:
-    rates, lacks = part.peak, lacks_units(request, part)
+    lacks, half = lacks_units(request, part), part.fp16_tensor_tflops
     if lacks:
         return lacks
-    if request.precision == "bf16" and rates.bf16_tensor is None and rates.fp16_tensor is not None:
+    if request.precision == "bf16" and part.bf16_tensor_tflops is None and half is not None:
         return f"{part.id} has no BF16 units; FP16 would need loss scaling"
     return None
 

@@ -83,7 +83,7 @@ def _waiting(request: SuggestRequest, part: Hardware) -> str | None:
         request.utilisation,
         request.memory_bandwidth_utilisation,
     )
-    near_idle = power is not None and part.idle_w and power < NEAR_IDLE * part.idle_w.value
+    near_idle = power is not None and part.idle and power < NEAR_IDLE * part.idle.value
     if near_idle and request.workload_class not in SLOW_AT_IDLE:
         return f"mean power of {power:g} W is below {NEAR_IDLE} times idle power"
     if memory is not None and memory > MEMORY_BOUND:
@@ -106,15 +106,15 @@ def impossible_power(power_w: float | None, part: Hardware) -> str | None:
         text = f"{power_w:g} W is above the rated power of {part.id}, {part.tdp_w:g} W"
         several = f": the driver lists a board as {part.devices_per_board} devices"
         return text + several if part.devices_per_board > 1 else text
-    if part.idle_w and power_w < 0.9 * part.idle_w.low:
-        return f"{power_w:g} W is below the idle power of {part.id}, {part.idle_w.value:g} W"
+    if part.idle and power_w < 0.9 * part.idle.low:
+        return f"{power_w:g} W is below the idle power of {part.id}, {part.idle.value:g} W"
     return None
 
 
 def idle_power(part: Hardware) -> Quantity | None:
     """Return the idle power [W] of the catalog, else a usual share of the rated power."""
-    if part.idle_w:
-        return part.idle_w
+    if part.idle:
+        return part.idle
     return IDLE_SHARE.scaled(part.tdp_w, "W") if part.tdp_w else None
 
 

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
-from typing import cast
+from typing import Literal
+
+from msgspec import field
 
 from gramwatt.sci.advice.suggest_request import WorkloadClass
-from gramwatt.sci.base.csv_data import Row, data_text, parse, read_as
+from gramwatt.sci.base.checks import Amount
+from gramwatt.sci.base.csv_data import Cell, Row, rows
 from gramwatt.sci.base.quantity import Quantity
 
 FREE_PRECISION = (
@@ -27,8 +30,13 @@ Group = tuple[str, ...]
 """What rows have in common that may be compared: all but the hardware."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class DataRow(Row, frozen=True):
+    """A line of a data file of this package."""
+
+    package = "gramwatt.sci.advice"
+
+
+class Measurement(DataRow, frozen=True, kw_only=True):
     """One published measurement of a workload on a part, per device as the driver lists them.
 
     `units_per_s` [unit/s] and `power_w` [W] are per device; `power_w` is the board's, or with
@@ -36,22 +44,29 @@ class Measurement:
     are fitted, "power" for whole-machine rows, "none" for rows kept as context only.
     """
 
-    id: str
-    use: str
-    workload_class: WorkloadClass
-    family: str
-    workload: str
-    stack: str
-    precision: str
-    point: str
-    round: str
-    batch: float | None
-    hardware: str
+    files = ("measurements.csv",)
+
+    id: Cell
+    use: Literal["time", "power", "none"]
+    workload_class: WorkloadClass = field(name="class")
+    task: Cell
+    family: Cell
+    workload: Cell
+    stack: str = ""
+    precision: str = ""
+    point: str = ""
+    round: str = ""
+    batch: float | None = None
+    model_parameters: float | None = None
+    hardware: Cell
     count: int
-    units_per_s: float
-    power_w: float | None
-    energy_scope: str
-    source: str
+    units_per_s: Amount
+    unit: Cell
+    power_w: Amount | None = None
+    joules_per_unit: Amount | None = None
+    energy_scope: str = ""
+    source: Cell
+    note: str = ""
 
     @property
     def group(self) -> Group:
@@ -91,21 +106,28 @@ def pairs(rows: Iterable[Measurement]) -> Iterator[Pair]:
                 yield Pair(now, target)
 
 
-@cache
-def table(name: str) -> tuple[Row, ...]:
-    """Return the rows of a data file of this package, read once per process."""
-    return tuple(parse(data_text(name, "gramwatt.sci.advice"), name))
-
-
-@cache
 def measurements() -> tuple[Measurement, ...]:
     """Return every published measurement, in the order of the file."""
-    return tuple(measurement_of(row) for row in table("measurements.csv"))
+    return rows(Measurement)
+
+
+class SourceRow(DataRow, frozen=True, kw_only=True):
+    """A source of measurements."""
+
+    files = ("sources.csv",)
+    key = ("name",)
+
+    name: Cell = field(name="key")
+    title: Cell
+    url: Cell | None = None
+    licence: Cell
+    licence_evidence: Cell | None = None
+    note: Cell | None = None
 
 
 @cache
 def _titles() -> Mapping[str, str]:
-    return {row.text("key"): row.text("title") for row in table("sources.csv")}
+    return {row.name: row.title for row in rows(SourceRow)}
 
 
 def title(source: str) -> str:
@@ -113,25 +135,23 @@ def title(source: str) -> str:
     return _titles()[source]
 
 
-def measurement_of(row: Row) -> Measurement:
-    """Return the measurement in a line of `measurements.csv`, or of a file with its columns."""
-    return read_as(Measurement, row, workload_class=cast(WorkloadClass, row.text("class")))
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(DataRow, frozen=True, kw_only=True):
     """A ratio, new over old: of time or of energy per unit, from that many measured pairs.
 
     It is the effect of a change other than hardware; benchmarks/suggestions makes `evidence.csv`.
     """
 
-    key: str
-    figure: str
-    low: float
-    value: float
-    high: float
+    files = ("evidence.csv",)
+    key = ("change", "figure")
+    ranges = (("low", "value", "high"),)
+
+    change: Cell = field(name="key")
+    figure: Literal["time", "energy"]
+    low: Amount
+    value: Amount
+    high: Amount
     pairs: int
-    source: tuple[str, ...]
+    source: tuple[Cell, ...]
 
     @property
     def titles(self) -> str:
@@ -141,7 +161,7 @@ class Evidence:
     def ratio(self, exponent: float = 1.0) -> Quantity:
         """Return the ratio, raised to an exponent for fewer doublings than were measured."""
         ends = (self.value**exponent, self.low**exponent, self.high**exponent)
-        text = f"{self.titles}: {self.pairs} pairs ({self.key})"
+        text = f"{self.titles}: {self.pairs} pairs ({self.change})"
         return Quantity(*ends, "1", "measured", text)
 
 
@@ -158,5 +178,4 @@ def time_and_energy(key: str) -> tuple[Evidence, Evidence] | None:
 
 @cache
 def _shipped() -> Mapping[tuple[str, str], Evidence]:
-    found = (read_as(Evidence, row) for row in table("evidence.csv"))
-    return {(one.key, one.figure): one for one in found}
+    return {(row.change, row.figure): row for row in rows(Evidence)}

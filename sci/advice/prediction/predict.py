@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from msgspec import field
+
 from gramwatt.sci.advice.prediction.measurements import (
+    DataRow,
     Pair,
     measurements,
     pairs,
-    table,
 )
 from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_ratios
 from gramwatt.sci.advice.prediction.ratio_range import (
@@ -34,6 +36,8 @@ from gramwatt.sci.advice.prediction.time_model import (
     specs_of,
 )
 from gramwatt.sci.advice.suggest_request import WorkloadClass
+from gramwatt.sci.base.checks import Amount
+from gramwatt.sci.base.csv_data import Cell, rows
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware, load_catalog
 
@@ -238,13 +242,23 @@ def _reasons(setting: Setting, counts: Iterable[tuple[Hardware, int]]) -> list[s
     return reasons
 
 
+class RangeRow(DataRow, frozen=True, kw_only=True):
+    """The x/÷ factor that held eight in ten of so many pairs."""
+
+    files = ("ranges.csv",)
+    key = ("workload_class", "figure", "known")
+
+    workload_class: Cell = field(name="class")
+    figure: Cell
+    known: Cell
+    factor: Amount
+    pairs: int
+
+
 @cache
 def _factors() -> Mapping[tuple[str, str, str], float]:
     """Return the x/÷ factors of `ranges.csv` by class, figure and what is known of the setting."""
-    return {
-        (row.text("class"), row.text("figure"), row.text("known")): row.known("factor")
-        for row in table("ranges.csv")
-    }
+    return {(row.workload_class, row.figure, row.known): row.factor for row in rows(RangeRow)}
 
 
 @cache

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from gramwatt.sci.advice.prediction.measurements import table
+from msgspec import field
+
+from gramwatt.sci.advice.prediction.measurements import DataRow
 from gramwatt.sci.advice.suggest_request import WorkloadClass
-from gramwatt.sci.catalog.hardware import Hardware, Peak
+from gramwatt.sci.base.csv_data import Cell, rows
+from gramwatt.sci.catalog.hardware import Hardware
 
 RATES: Mapping[str, str] = {
     **dict.fromkeys(("fp16", "bf16", "mixed", "q4", "int4"), "half"),
@@ -74,21 +77,15 @@ class Specs:
 
 def specs_of(part: Hardware) -> Specs:
     """Return the figures of a catalog part."""
-    rates = part.peak
     return Specs(
         part.id,
-        rates.fp16_tensor or rates.bf16_tensor,
-        _eighth(rates),
-        rates.tf32 or rates.fp32,
+        part.fp16_tensor_tflops or part.bf16_tensor_tflops,
+        max(part.fp8_tflops or 0.0, part.int8_tops or 0.0) or None,
+        part.tf32_tflops or part.fp32_tflops,
         part.memory_bandwidth_gbs,
         part.tdp_w,
-        rates.fp32,
+        part.fp32_tflops,
     )
-
-
-def _eighth(rates: Peak) -> float | None:
-    known = [rate for rate in (rates.fp8, rates.int8_tops) if rate]
-    return max(known) if known else None
 
 
 class Term(NamedTuple):
@@ -186,13 +183,22 @@ class TimeModel:
         )
 
 
+class Fit(DataRow, frozen=True, kw_only=True):
+    """A coefficient of the fit."""
+
+    files = ("fit.csv",)
+    key = ("term", "workload_class", "within", "part")
+
+    term: Cell
+    workload_class: str = field(name="class", default="")
+    within: str = ""
+    part: str = ""
+    value: float
+
+
 @cache
 def shipped_model() -> TimeModel:
     """Return the model of `fit.csv`, which benchmarks/suggestions makes from `measurements.csv`."""
-    columns = ("term", "class", "within", "part")
     return TimeModel(
-        {
-            Term(*(row.text(column) for column in columns)): row.known("value")
-            for row in table("fit.csv")
-        }
+        {Term(row.term, row.workload_class, row.within, row.part): row.value for row in rows(Fit)}
     )

@@ -11,8 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gramwatt.sci.advice.prediction.measurements import table
+from msgspec import field
+
+from gramwatt.sci.advice.prediction.measurements import DataRow
 from gramwatt.sci.advice.suggest_request import SuggestRequest, WorkloadClass
+from gramwatt.sci.base.checks import Amount
+from gramwatt.sci.base.csv_data import Cell, rows
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
 
@@ -94,15 +98,33 @@ def power_share(name: WorkloadClass | None) -> Quantity:
     return _power_shares()[POWER_OF_CLASS.get(name or "", "other")]
 
 
+class PowerRow(DataRow, frozen=True, kw_only=True):
+    """Mean over rated board power of the measured runs of a class."""
+
+    files = ("power.csv",)
+    key = ("workload_class",)
+    ranges = (("low", "value", "high"),)
+
+    workload_class: Cell = field(name="class")
+    low: Amount
+    value: Amount
+    high: Amount
+    rows: int
+
+
 @cache
 def _power_shares() -> Mapping[str, Quantity]:
-    shares = {}
-    for row in table("power.csv"):
-        name, runs = row.text("class"), row.text("rows")
-        ends = (row.known("value"), row.known("low"), row.known("high"))
-        source = f"mean over rated board power of {runs} measured runs ({name})"
-        shares[name] = Quantity(*ends, "1", "derived", source)
-    return shares
+    return {
+        row.workload_class: Quantity(
+            row.value,
+            row.low,
+            row.high,
+            "1",
+            "derived",
+            f"mean over rated board power of {row.rows} measured runs ({row.workload_class})",
+        )
+        for row in rows(PowerRow)
+    }
 
 
 def _inference(request: SuggestRequest) -> Classified:

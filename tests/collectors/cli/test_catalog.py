@@ -107,7 +107,7 @@ def test_one_row_for_people_prints_sources_and_says_what_is_not_known() -> None:
     # A day of Great Britain: 0.520 to 1.488 of 176, by odbl/intensity_spread.csv.
     assert printed["intensity_g_per_kwh"] == "176 (91.5 to 262) gCO2e/kWh"
     assert printed["intensity_g_per_kwh.source"].startswith("Electricity Maps GB 2025")
-    assert "peak_dense_tflops.fp8\tnot known" in run("hardware", "T4").stdout
+    assert "fp8_tflops\tnot known" in run("hardware", "T4").stdout
     assert "embodied_g\t62.9 (37 to 107) kgCO2e" in run("hardware", "T4").stdout
 
 

@@ -72,7 +72,7 @@ def test_a_faster_part_does_not_hurry_requests():
         assert said.time_ratio["value"] == 1
         assert said.verdict in ("higher", "no-reliable-difference")
         # It cannot draw less than its idle power for the same hours.
-        idle = CATALOG.hardware(part).idle_w.low
+        idle = CATALOG.hardware(part).idle.low
         host = 195 * (70 / 700) ** 0.25
         assert said.energy_ratio["value"] >= (idle + host) / (32 + host)
 

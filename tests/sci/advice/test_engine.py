@@ -224,7 +224,7 @@ def test_sharing_needs_room_in_time_and_memory():
         "hours": 10,
     }
     said = action("share", **small, peak_memory_gb=10)
-    idle = CATALOG.hardware(A100).idle_w.value
+    idle = CATALOG.hardware(A100).idle.value
     assert said.energy_ratio["value"] == pytest.approx(1 - idle / 100 / 2)
     assert action("share", **small, peak_memory_gb=60) is None
     assert action("share", **{**small, "utilisation": 0.6}, peak_memory_gb=10) is None

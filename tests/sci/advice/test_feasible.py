@@ -128,7 +128,7 @@ def test_idle_time_by_hand():
     part = CATALOG.hardware(H100)
     made = (accelerator_te(part).te_g.value + 5_700_000 / 8) / 35_040
     now = 0.110 * 1.45 * grid + made
-    idle = part.idle_w.value / 1000 * grid + made
+    idle = part.idle.value / 1000 * grid + made
     assert ratio["value"] == pytest.approx(1 - 0.9 * idle / now)
     assert ratio["low"] > 0.35
 

@@ -123,7 +123,7 @@ def test_a_rented_part_pays_for_its_unused_neighbours():
     score = ask(**rented, candidates=[]).estimate
     o, m = (getattr(score, name)["value"] / 50 for name in ("operational_g", "embodied_g"))
     grid = score.intensity_g_per_kwh["value"] * score.pue["value"]
-    idle_g_h = 7 * CATALOG.hardware(A100).idle_w.value * grid / 1000
+    idle_g_h = 7 * CATALOG.hardware(A100).idle.value * grid / 1000
     time, energy = said.time_ratio["value"], said.energy_ratio["value"]
     expected = (o * energy + (8 * made_h + idle_g_h) * time) / (o + m)
     assert said.carbon_ratio["value"] == pytest.approx(expected, rel=1e-3)

@@ -229,7 +229,7 @@ def _() -> None:
     t4, v100 = (per_watt("resnet50 inference", part, **cells) for part in (T4, V100))
     assert (round(t4, 1), round(v100, 1)) == (17.1, 11.3)
     assert not fits(T4, model_parameters=13e9, precision="fp16", kind="inference")
-    half = [CATALOG.hardware(part).peak.fp16_tensor for part in (L4, T4)]
+    half = [CATALOG.hardware(part).fp16_tensor_tflops for part in (L4, T4)]
     assert half[0] / half[1] == pytest.approx(1.9, abs=0.05)
     asked = {"kind": "inference", "workload_class": "batch-inference", "zone": "DE"}
     said = judged(L4, hardware=T4, **asked)
@@ -254,7 +254,7 @@ def _() -> None:
     speed = [rate("LLaMA3 8B F16 decode", p) for p in ("nvidia-rtx-3090", "nvidia-h100-pcie-80")]
     assert speed[0] / speed[1] == pytest.approx(0.69, abs=0.01)
     peaks = [
-        CATALOG.hardware(p).peak.fp16_tensor for p in ("nvidia-rtx-3090", "nvidia-h100-pcie-80")
+        CATALOG.hardware(p).fp16_tensor_tflops for p in ("nvidia-rtx-3090", "nvidia-h100-pcie-80")
     ]
     assert peaks[0] / peaks[1] == pytest.approx(0.09, abs=0.005)
 
@@ -442,7 +442,7 @@ def _() -> None:
 def _() -> None:
     answer = ask(hardware=H100, kind="training", model_parameters=7e9, tokens=1e9)
     hours = answer.estimate.device_hours
-    peak = CATALOG.hardware(H100).peak.bf16_tensor * 1e12 * 3600
+    peak = CATALOG.hardware(H100).bf16_tensor_tflops * 1e12 * 3600
     expected = [6 * 7e18 / (peak * share) for share in (0.35, 0.48, 0.22)]
     assert [hours["value"], hours["low"], hours["high"]] == pytest.approx(expected)
 
@@ -566,7 +566,7 @@ def _() -> None:
 def _() -> None:
     said = action("stop-idle", **{**SMALL_JOB, "kind": "inference"})
     assert action("stop-idle", **{**SMALL_JOB, "kind": "training"}) is None  # between its steps
-    idle = CATALOG.hardware(H100).idle_w
+    idle = CATALOG.hardware(H100).idle
     assert said.verdict == "unknown"  # until it is said whether the endpoint must answer
     assert said.reasons[0].startswith("must the endpoint answer at any time?")
     assert action("stop-idle", **{**SMALL_JOB, "kind": "evaluation"}).verdict == "lower"
@@ -629,13 +629,12 @@ def _() -> None:
 
 @rule(71)
 def _() -> None:
-    peak = CATALOG.hardware(L4).peak
-    assert peak.fp32 / watts(L4) == pytest.approx(0.42, abs=0.01)
+    assert CATALOG.hardware(L4).fp32_tflops / watts(L4) == pytest.approx(0.42, abs=0.01)
 
 
 @rule(72)
 def _() -> None:
-    score = {p: CATALOG.hardware(p).peak.fp16_tensor / watts(p) for p in (L4, H100, L40S)}
+    score = {p: CATALOG.hardware(p).fp16_tensor_tflops / watts(p) for p in (L4, H100, L40S)}
     assert [round(figure, 2) for figure in score.values()] == [1.68, 1.41, 1.03]
 
 
@@ -649,14 +648,14 @@ def _() -> None:
 
 @rule(74)
 def _() -> None:
-    peak = CATALOG.hardware(V100).peak
-    assert (peak.fp32, peak.fp16_tensor) == (15.7, 125)
+    part = CATALOG.hardware(V100)
+    assert (part.fp32_tflops, part.fp16_tensor_tflops) == (15.7, 125)
 
 
 @rule(75)
 def _() -> None:
-    peak = CATALOG.hardware("google-tpu-v5p").peak
-    assert (peak.bf16_tensor, peak.int8_tops) == (459, 918)
+    part = CATALOG.hardware("google-tpu-v5p")
+    assert (part.bf16_tensor_tflops, part.int8_tops) == (459, 918)
 
 
 @rule(76)

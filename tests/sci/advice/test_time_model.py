@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gramwatt.sci.advice.prediction import predict
 from gramwatt.sci.advice.prediction.measurements import measurements, title

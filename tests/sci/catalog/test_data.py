@@ -1,26 +1,29 @@
-"""The data files against schema.toml: every cell of every line."""
+"""The data files: every cell of every line is read by its class, and what no class can say."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
 import re
-import tomllib
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from gramwatt.sci.advice.actions.notices import Rule
+from gramwatt.sci.advice.prediction import measurements, predict, time_model, workload
+from gramwatt.sci.base.csv_data import LIST_SEPARATOR, Row, columns, data_text, rows
 from gramwatt.sci.catalog import catalog
+from gramwatt.sci.catalog.files import FILES as KINDS
 from tests.packages import ROOT
 
 DATA = Path(catalog.__file__).parent / "data"
-SCHEMA = tomllib.loads((DATA / "schema.toml").read_text(encoding="utf-8"))
-FILES = sorted(SCHEMA)
-for spec in SCHEMA.values():  # a file in a folder apart has the columns of another
-    spec |= {of: SCHEMA[spec["like"]][of] for of in ("key", "columns") if "like" in spec}
+FILES = sorted(name for kind in KINDS for name in kind.files)
+OF_ADVICE: list[type[Row]] = [
+    *(measurements.Measurement, measurements.Evidence, measurements.SourceRow),
+    *(Rule, predict.RangeRow, time_model.Fit, workload.PowerRow),
+]
 
 
 @cache
@@ -31,75 +34,58 @@ def lines(name: str) -> list[dict[str, str]]:
 
 def lines_of_all(name: str) -> list[dict[str, str]]:
     """The lines of a file and of those with its columns in folders apart."""
-    alike = [file for file in FILES if SCHEMA[file].get("like") == name]
-    return [line for file in (*alike, name) for line in lines(file)]
+    [kind] = [kind for kind in KINDS if name in kind.files]
+    return [line for file in kind.files for line in lines(file)]
 
 
 def column(name: str, of: str) -> set[str]:
     return {line[of] for line in lines_of_all(name)}
 
 
-def cells() -> list[tuple[str, str, dict[str, Any]]]:
-    return [(name, of, rule) for name in FILES for of, rule in SCHEMA[name]["columns"].items()]
+def test_every_data_file_has_a_class_and_every_class_its_files() -> None:
+    assert {path.relative_to(DATA).as_posix() for path in DATA.rglob("*.csv")} == set(FILES)
+    advice = {path.name for path in (ROOT / "sci/advice/data").glob("*.csv")}
+    assert advice == {name for kind in OF_ADVICE for name in kind.files}
 
 
-def numbers(cell: str, kind: str) -> list[str]:
-    if kind == "pairs":
-        return [item.split("=")[1] for item in cell.split(";")]
-    return [cell] if kind in ("number", "integer") else []
+@pytest.mark.parametrize("kind", [*KINDS, *OF_ADVICE])
+def test_every_line_is_read_and_has_a_key_of_its_own(kind: type[Row]) -> None:
+    """Reading checks type, bounds and choices of each cell; a wrong one raises."""
+    keys = [tuple(getattr(row, part) for part in kind.key) for row in rows(kind)]
+    assert len(keys) == len(set(keys)) > 0
 
 
-def test_every_data_file_has_a_schema_and_every_schema_a_file() -> None:
-    found = {str(path.relative_to(DATA)) for path in DATA.rglob("*.csv")}
-    assert found == set(FILES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_are_those_of_the_class_in_its_order_and_explained(kind: type[Row]) -> None:
+    for name in kind.files:
+        assert data_text(name).splitlines()[0].split(",") == [row.name for row in columns(kind)]
+        assert all(cell == cell.strip() for line in lines(name) for cell in line.values())
+    assert all(row.text and row.cells for row in columns(kind))
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_columns_are_those_of_the_schema_in_its_order(name: str) -> None:
-    assert list(lines(name)[0]) == list(SCHEMA[name]["columns"])
-    assert all(None not in line and None not in line.values() for line in lines(name))
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_keys_are_unique(name: str) -> None:
-    keys = [tuple(line[part] for part in SCHEMA[name]["key"]) for line in lines(name)]
-    assert len(keys) == len(set(keys))
-
-
-@pytest.mark.parametrize(("name", "of", "rule"), cells(), ids=lambda part: str(part)[:30])
-def test_cells_have_their_type_range_and_choices(name: str, of: str, rule: dict[str, Any]) -> None:
-    for line in lines(name):
-        cell = line[of]
-        where = f"{name}: {of} of {line}"
-        assert cell == cell.strip(), where
-        if not cell:
-            assert not rule.get("required"), where
-            continue
-        for number in numbers(cell, rule["type"]):
-            assert rule.get("min", float("-inf")) <= float(number), where
-            assert float(number) <= rule.get("max", float("inf")), where
-        if rule["type"] == "integer":
-            assert re.fullmatch(r"\d+", cell), where
-        if rule["type"] == "id":
-            assert re.fullmatch(r"[a-z0-9][a-z0-9._-]*", cell), where
-        items = cell.split(";") if rule["type"] == "list" else [cell]
-        assert "values" not in rule or set(items) <= set(rule["values"]), where
+def references() -> list[tuple[str, str, str]]:
+    return [
+        (name, row.name, row.ref)
+        for kind in KINDS
+        for name in kind.files
+        for row in columns(kind)
+        if row.ref
+    ]
 
 
 def test_every_reference_is_found() -> None:
-    for name, of, rule in cells():
-        if "ref" in rule:
-            target = column(*rule["ref"].split(":"))
-            for line in lines(name):
-                items = line[of].split(";") if rule["type"] == "list" else [line[of]]
-                assert {item for item in items if item} <= target, f"{name}: {line}"
+    for name, of, ref in references():
+        target = column(*ref.split(":"))
+        for line in lines(name):
+            items = {item for item in line[of].split(LIST_SEPARATOR) if item}
+            assert items <= target, f"{name}: {line}"
 
 
 def test_every_source_is_used() -> None:
     used: set[str] = set()
-    for name, of, rule in cells():
-        if rule.get("ref") == "sources.csv:key":
-            used |= {key for line in lines(name) for key in line[of].split(";")}
+    for name, of, ref in references():
+        if ref == "sources.csv:key":
+            used |= {key for line in lines(name) for key in line[of].split(LIST_SEPARATOR)}
     assert column("sources.csv", "key") - used == set()
 
 
@@ -129,23 +115,10 @@ def test_every_figure_of_a_part_names_its_source() -> None:
         "peak_sources": ("fp32_tflops", "fp16_tensor_tflops", "bf16_tensor_tflops", "int8_tops"),
     }
     for line in lines_of_all("hardware.csv"):
-        for keys, columns in figures.items():
-            if any(line[of] for of in columns):
+        for keys, names in figures.items():
+            if any(line[of] for of in names):
                 assert line[keys], f"{line['id']}: {keys}"
                 assert set(line[keys].split(";")) <= set(line["sources"].split(";")), line["id"]
-
-
-@pytest.mark.parametrize(
-    ("name", "low", "value", "high"),
-    [
-        ("hardware.csv", "idle_low_w", "idle_w", "idle_high_w"),
-        ("embodied_model.csv", "low", "value", "high"),
-    ],
-)
-def test_ranges_hold_their_value(name: str, low: str, value: str, high: str) -> None:
-    for line in lines_of_all(name):
-        if line[low]:
-            assert float(line[low]) <= float(line[value]) <= float(line[high]), line
 
 
 def test_the_range_of_a_chosen_study_holds_every_study_of_that_part() -> None:
@@ -197,7 +170,7 @@ def test_odbl_data_stand_apart_with_their_notice() -> None:
     assert "Electricity Maps" in notice
     odbl = {line["key"] for line in lines("sources.csv") if line["licence"] == "ODbL-1.0"}
     for name in FILES:
-        if "source" in SCHEMA[name]["columns"] and not name.startswith("odbl/"):
+        if "source" in lines(name)[0] and not name.startswith("odbl/"):
             assert {line["source"] for line in lines(name)}.isdisjoint(odbl), name
 
 
@@ -215,10 +188,6 @@ def test_share_alike_data_stand_apart_with_their_notice() -> None:
         assert "ADEME" in text
         assert "stas00/ml-engineering" in text
         assert "CC BY-SA 4.0" in text or "ShareAlike 4.0" in text
-
-
-def test_every_source_has_a_licence_or_says_that_none_is_stated() -> None:
-    assert all(line["licence"] for line in lines("sources.csv"))
 
 
 def test_the_version_belongs_to_these_data() -> None:

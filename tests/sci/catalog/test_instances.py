@@ -256,10 +256,12 @@ def test_prices_have_region_and_date_and_an_unknown_one_is_never_zero(catalog: C
     doc = json.loads(json.dumps(catalog.instance("p4d.24xlarge").to_doc()))
     assert doc["price_usd_per_hour"] == 21.957642
     assert (doc["price_region"], doc["price_date"]) == ("us-east-1", "2026-07-20")
-    priced = [one.price for one in catalog.all_instances() if one.price]
+    priced = [one for one in catalog.all_instances() if one.price_usd_per_hour]
     assert len(priced) == 141 + 5  # and the five prices of GPUs attached to N1
-    assert all(price.usd_per_hour > 0.2 and price.region and price.date for price in priced)
-    unpriced = [one for one in catalog.all_instances() if one.price is None]
+    assert all(
+        one.price_usd_per_hour > 0.2 and one.price_region and one.price_date for one in priced
+    )
+    unpriced = [one for one in catalog.all_instances() if one.price_usd_per_hour is None]
     assert all(one.price_note for one in unpriced)
     assert catalog.instance("GPU_NV_M").to_doc()["price_usd_per_hour"] is None
 
@@ -270,5 +272,5 @@ def test_a_price_changes_no_carbon_figure(catalog: Catalog) -> None:
     )
     question = parse_estimate_request({"instance": "aws:g5.xlarge", "hours": 1, "zone": "FR"})
     figures = [estimate(question, c).total_g["value"] for c in (catalog, dear)]
-    assert dear.instance("aws:g5.xlarge").price.usd_per_hour == 99
+    assert dear.instance("aws:g5.xlarge").price_usd_per_hour == 99
     assert figures[0] == figures[1]

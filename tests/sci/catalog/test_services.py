@@ -309,7 +309,7 @@ def test_tflops_per_watt_are_not_a_thousand_times_too_many(
     """The text prints 417, 129 and 86 for what its own numbers make 0.417, 0.129 and 0.086."""
     row = catalog.hardware(part)
     assert row.tdp_w is not None
-    assert row.peak.fp16_tensor == dense_fp16
+    assert row.fp16_tensor_tflops == dense_fp16
     assert printed / row.tdp_w < dense_fp16 / row.tdp_w < 2
 
 

@@ -90,7 +90,7 @@ def test_power_by_utilisation_lies_between_idle_and_rated():
         doc = answer(hardware="nvidia-h100-sxm5-80", hours=1, host=False, utilisation=used)
         return doc.energy_kwh["value"] * 1000
 
-    idle = CATALOG.hardware("nvidia-h100-sxm5-80").idle_w.value
+    idle = CATALOG.hardware("nvidia-h100-sxm5-80").idle.value
     assert watts(0) == pytest.approx(idle)
     assert watts(1) == pytest.approx(700)
     assert watts(0.5) == pytest.approx((idle + 700) / 2)

@@ -12,8 +12,8 @@ from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.base.quantity import total
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.grid import zones as grid_module
-from gramwatt.sci.grid.spreads import OTHER, usual_over
-from gramwatt.sci.grid.zones import AnnualIntensity, Zones, at_equal_grid
+from gramwatt.sci.grid.spreads import OTHER, SpreadRow, usual_over
+from gramwatt.sci.grid.zones import AnnualIntensity, ZoneRow, Zones, at_equal_grid
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +54,12 @@ def test_both_iso_codes_of_every_country_mean_the_same(zones: Zones) -> None:
 
 def test_the_range_of_an_annual_value_is_that_of_its_zone_and_length_of_time(zones: Zones) -> None:
     """Germany has hours of its own, France is one of the zones without: wider."""
-    spreads = {
-        (row.text("zone"), row.known("hours")): row for row in rows("odbl/intensity_spread.csv")
-    }
+    spreads = {(row.zone, row.hours): row for row in rows(SpreadRow)}
     for key, of_zone in (("DE", "DE"), ("FR", OTHER)):
         found = zones.zone(key)
         for hours in (1, 24, 720):
             mean, row = found.over(hours), spreads[of_zone, hours]
-            ends = [found.intensity.value * row.known(end) for end in ("low", "high")]
+            ends = [found.intensity.value * end for end in (row.low, row.high)]
             assert [mean.low, mean.high] == pytest.approx(ends, rel=0.05)
         widths = [found.over(hours).high - found.over(hours).low for hours in (1, 10, 100, 8760)]
         assert widths == sorted(widths, reverse=True)
@@ -144,11 +142,11 @@ def test_jobs_of_the_same_hours_of_days_err_together_where_hours_are_not_known(
 
 
 def test_the_newest_value_of_a_zone_counts(zones: Zones) -> None:
-    found = [row for row in rows("odbl/zones.csv") if row.text("zone") == "US-MIDA-PJM"]
-    newest = max(found, key=lambda row: row.known("year"))
-    assert len(found) > 1
+    years = [row for row in rows(ZoneRow) if row.zone == "US-MIDA-PJM"]
+    newest = max(years, key=lambda row: row.year)
+    assert len(years) > 1
     zone = zones.zone("US-MIDA-PJM")
-    assert (zone.year, zone.intensity.value) == (newest.known("year"), newest.known("g_per_kwh"))
+    assert (zone.year, zone.intensity.value) == (newest.year, newest.g_per_kwh)
 
 
 def test_a_zone_without_a_value_says_that_its_country_stands_in(zones: Zones) -> None:
@@ -196,7 +194,7 @@ def test_without_the_odbl_file_zones_fall_back_on_their_country(
 ) -> None:
     """What sci/catalog/data/odbl/LICENSE.md promises to those who empty that file."""
     monkeypatch.setattr(
-        grid_module, "rows", lambda name: () if name.startswith("odbl/") else rows(name)
+        grid_module, "rows", lambda kind: () if "odbl/zones.csv" in kind.files else rows(kind)
     )
     bare = Catalog()
     assert bare.zone("GB").intensity.value == 215.79
