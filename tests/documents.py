@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import msgspec
 
-from gramwatt.sci.analysis.documents import MonthDoc
+from gramwatt.sci.analysis.documents import ModelDoc, MonthDoc
+from gramwatt.sci.analysis.model_totals import RunHead, RunTerms, Summing, totals_of_runs
 from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.base.quantity import Kind, kind_of_sum, total_known
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -50,6 +53,34 @@ def irregular_grid(
     first = T0 - timedelta(minutes=40)
     values = (value * scale for value in IRREGULAR)
     return FakeGrid(*values, step_s=step_s, first=first, quality=quality, error=0.1)
+
+
+def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) -> ModelDoc:
+    """The sums over all runs of a model, out of their documents."""
+    documents = {job.job_id: job for job in jobs}
+    heads = msgspec.convert(
+        list(documents.values()), list[RunHead], from_attributes=True, strict=False
+    )
+
+    def terms(runs: Sequence[RunHead]) -> RunTerms:
+        known = [documents[run.job_id] for run in runs]
+        energy, operational, embodied = (
+            total_known(getattr(job, term) for job in known)
+            for term in ("energy_kwh", "operational_g", "embodied_g")
+        )
+        by_kind: dict[Kind, float] = defaultdict(float)
+        for job in known:
+            for kind, share in job.data_quality.energy.items():
+                by_kind[kind] += share * (job.energy_kwh or {"value": 0.0})["value"]
+        energy = energy.of_kind(kind_of_sum(by_kind)) if energy and by_kind else energy
+        emitted = operational + embodied if operational and embodied else None
+        return RunTerms(energy, operational, embodied, emitted)
+
+    def method(run: RunHead) -> tuple[str, str]:
+        own = documents[run.job_id].method
+        return own.intensity_signal, own.intensity_basis
+
+    return totals_of_runs(model_id, heads, Summing(terms, method), unscored=unscored)
 
 
 Changed = TypeVar("Changed", bound=msgspec.Struct)

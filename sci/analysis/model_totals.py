@@ -14,20 +14,14 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from gramwatt.sci.analysis.documents import ModelDoc, ModelPartDoc
-from gramwatt.sci.base.document import (
-    JobDoc,
-    SciDoc,
-    Term,
-    doc,
-    figure,
-)
+from gramwatt.sci.base.document import SciDoc, doc
 from gramwatt.sci.base.formatting import all_digits
-from gramwatt.sci.base.quantity import Kind, Quantity, QuantityDoc, kind_of_sum, total
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.sci.score.assess import worst_status
 from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, PROVIDER, named_unit, persona
@@ -54,7 +48,6 @@ class RunHead(Struct):
     excluded: str | None
 
 
-Run = TypeVar("Run", RunHead, JobDoc)
 Method = tuple[str, str]
 """Signal and basis of the intensity that a run is scored with."""
 
@@ -69,20 +62,15 @@ class RunTerms(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Summing(Generic[Run]):
+class Summing:
     """How runs are added, and the method that each is scored by."""
 
-    terms: Callable[[Sequence[Run]], RunTerms]
-    method: Callable[[Run], Method]
-
-
-def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) -> ModelDoc:
-    """Return sums over all runs of a model by their documents, as `totals_of_runs`."""
-    return totals_of_runs(model_id, jobs, Summing(_terms, _method), unscored=unscored)
+    terms: Callable[[Sequence[RunHead]], RunTerms]
+    method: Callable[[RunHead], Method]
 
 
 def totals_of_runs(
-    model_id: str, jobs: Iterable[Run], summing: Summing[Run], *, unscored: int = 0
+    model_id: str, jobs: Iterable[RunHead], summing: Summing, *, unscored: int = 0
 ) -> ModelDoc:
     """Return sums over all runs of a model; `unscored` is how many more have no score yet.
 
@@ -92,7 +80,7 @@ def totals_of_runs(
     """
     in_order = sorted(jobs, key=lambda job: (job.started_at, job.job_id))
     runs = [job for job in in_order if job.excluded is None]
-    groups: dict[str, list[Run]] = defaultdict(list)
+    groups: dict[str, list[RunHead]] = defaultdict(list)
     for job in runs:
         groups[persona(job.kind) or OTHER].append(job)
     missing = _missing(runs, summing, unscored, len(in_order) - len(runs))
@@ -105,10 +93,10 @@ def totals_of_runs(
     )
 
 
-def _part(name: str, runs: Sequence[Run], summing: Summing[Run]) -> ModelPartDoc:
+def _part(name: str, runs: Sequence[RunHead], summing: Summing) -> ModelPartDoc:
     known = [] if _methods(runs, summing) else [job for job in runs if job.total_g is not None]
     sums = summing.terms(known)
-    by_kind: dict[str, list[Run]] = defaultdict(list)
+    by_kind: dict[str, list[RunHead]] = defaultdict(list)
     for job in known:
         by_kind[job.kind].append(job)
     return ModelPartDoc(
@@ -129,36 +117,7 @@ def _part(name: str, runs: Sequence[Run], summing: Summing[Run]) -> ModelPartDoc
     )
 
 
-def _terms(jobs: Sequence[JobDoc]) -> RunTerms:
-    """Return the terms over jobs, in which an input that they share counts once."""
-
-    def summed(term: Term) -> Quantity | None:
-        found = (figure(job, term) for job in jobs)
-        return total(known for known in found if known is not None)
-
-    operational, embodied = summed("operational_g"), summed("embodied_g")
-    emitted = operational + embodied if operational and embodied else None
-    return RunTerms(energy_of(jobs), operational, embodied, emitted)
-
-
-def energy_of(jobs: Sequence[JobDoc]) -> Quantity | None:
-    """Return the energy [kWh] of jobs, labelled with the kind that nine tenths of it reach."""
-    known = [(job, read) for job in jobs if (read := figure(job, "energy_kwh")) is not None]
-    whole = total(read for _, read in known)
-    amounts: dict[Kind, float] = defaultdict(float)
-    for job, read in known:
-        for kind, share in job.data_quality.energy.items():
-            amounts[kind] += share * read.value  # type: ignore[index]
-    if whole is None or not sum(amounts.values()) > 0:
-        return whole
-    return whole.of_kind(kind_of_sum(amounts))
-
-
-def _method(job: JobDoc) -> Method:
-    return job.method.intensity_signal, job.method.intensity_basis
-
-
-def _scores(name: str, known: Sequence[RunHead | JobDoc], emitted: Quantity | None) -> list[SciDoc]:
+def _scores(name: str, known: Sequence[RunHead], emitted: Quantity | None) -> list[SciDoc]:
     counts: dict[str, float] = defaultdict(float)
     for job in known:
         for row in job.sci:
@@ -179,7 +138,7 @@ def _scores(name: str, known: Sequence[RunHead | JobDoc], emitted: Quantity | No
     ]
 
 
-def _sizes(runs: Iterable[RunHead | JobDoc]) -> set[float]:
+def _sizes(runs: Iterable[RunHead]) -> set[float]:
     """Return parameters that the runs say the model has: by tag, or counted in billions."""
     found = {_number(job.tags.get(PARAMETERS)) for job in runs}
     for job in runs:
@@ -189,7 +148,7 @@ def _sizes(runs: Iterable[RunHead | JobDoc]) -> set[float]:
     return {size for size in found if size is not None}
 
 
-def _missing(runs: Sequence[Run], summing: Summing[Run], unscored: int, excluded: int) -> list[str]:
+def _missing(runs: Sequence[RunHead], summing: Summing, unscored: int, excluded: int) -> list[str]:
     """Return why the sums may not be the whole of the model; empty where no reason is known."""
     found = []
     if unscored:
@@ -207,7 +166,7 @@ def _missing(runs: Sequence[Run], summing: Summing[Run], unscored: int, excluded
     return found + _sweeps(runs)
 
 
-def _methods(runs: Iterable[Run], summing: Summing[Run]) -> list[str]:
+def _methods(runs: Iterable[RunHead], summing: Summing) -> list[str]:
     ways = {summing.method(job) for job in runs if job.total_g is not None}
     if len(ways) < 2:
         return []
@@ -215,7 +174,7 @@ def _methods(runs: Iterable[Run], summing: Summing[Run]) -> list[str]:
     return [f"runs are scored with {said} intensity, which cannot be summed"]
 
 
-def _sweeps(runs: Iterable[RunHead | JobDoc]) -> list[str]:
+def _sweeps(runs: Iterable[RunHead]) -> list[str]:
     sizes: dict[str, float] = defaultdict(float)
     known: Counter[str] = Counter()
     for job in runs:

@@ -20,6 +20,8 @@ from msgspec import Meta
 from gramwatt.sci.base.checks import InputError, meaning, parse, types_of
 
 LIST_SEPARATOR = ";"
+OVERLAY = "overlay: "
+"""How a source begins that an entry of the user's overlay names; figures have it apart."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,6 +39,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Raise ValueError for a range whose ends do not hold its value."""
         for names in self.ranges:
             check_rising({name: getattr(self, name) for name in names})
+
+
+class OwnRow(Row, frozen=True, kw_only=True):
+    """A row that the user's overlay may add or change; `overlay` is the source that it names."""
+
+    overlay: str | None = None
+
+    @property
+    def own_sources(self) -> tuple[str, ...]:
+        """Return what a figure of it names as a source of its own; nothing of a packaged row."""
+        return (f"{OVERLAY}{self.overlay}",) if self.overlay else ()
 
 
 R = TypeVar("R", bound=Row)

@@ -13,8 +13,17 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gramwatt.sci.base.host_model import RANGES, RelativeRange, gave
-from gramwatt.sci.base.quantity import Kind, Quantity
+from gramwatt.sci.base.host_model import (
+    CPU_MODEL,
+    DRAM_W_PER_GIB,
+    FULL_W_PER_THREAD,
+    RAM_MODEL,
+    RANGES,
+    RelativeRange,
+    gave,
+    ram_power_w,
+)
+from gramwatt.sci.base.quantity import Kind, Quantity, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,10 @@ ENERGY_SPREADS: dict[Kind, Spread] = {
     "derived": Spread(0.35, "percent of rated power: 27 to 37 % error (arXiv:2506.14551)"),
     "estimated": Spread(0.40, "software estimates off by up to 40 % (arXiv:2509.22092)"),
 }
+
+
+METER_SOURCE = f"processor time x {FULL_W_PER_THREAD} W, memory x {DRAM_W_PER_GIB} W/GiB"
+"""How the energy of the job's meters is reckoned."""
 
 
 class Shared(NamedTuple):
@@ -110,3 +123,20 @@ def energy(energy_j: float, kind: Kind, meter: str, sensor: Sensor | None = None
         if fraction
     }
     return replace(figure, effects=effects)
+
+
+def meter_energy_j(
+    cpu_s: float | None, memory_b: float | None, duration_s: float
+) -> Quantity | None:
+    """Return energy of the job's meters [J] out of CPU time [s], peak memory [B] and duration [s].
+
+    An estimate, and a part of the host's energy: it is in E already where the host is measured or
+    modelled. None when no meter recorded what it used.
+    """
+    if cpu_s is None:
+        return None
+    cpu_j = cpu_s * FULL_W_PER_THREAD
+    ram_j = ram_power_w(memory_b or 0.0) * duration_s
+    parts = (energy(cpu_j, "estimated", CPU_MODEL), energy(ram_j, "estimated", RAM_MODEL))
+    whole = total(parts)
+    return whole.sourced(METER_SOURCE) if whole else None

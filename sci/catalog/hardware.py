@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field, to_builtins
 
-from gramwatt.sci.base.csv_data import Cell, Id, Row, Sources, Year, between, column
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.csv_data import Cell, Id, OwnRow, Row, Sources, Year, between, column
+from gramwatt.sci.base.quantity import Quantity, of_sources
 from gramwatt.sci.catalog.embodied_facts import (
     AS_PUBLISHED,
     Area,
@@ -46,7 +46,7 @@ NOT_SHOWN = (
 """Fields that others of the document say for people."""
 
 
-class HardwareRow(Row, frozen=True, kw_only=True):
+class HardwareRow(OwnRow, frozen=True, kw_only=True):
     """Accelerators, one line a part.
 
     Figures are those of the BOARD as published; the loader divides them by devices_per_board. Parts
@@ -181,12 +181,6 @@ class Hardware(HardwareRow, frozen=True, kw_only=True, eq=False):
     embodied_includes_host: bool = False
     study: Study | None = None
     inputs: ModelInputs = AS_PUBLISHED
-    overlay: str | None = None
-
-    @property
-    def cited(self) -> str:
-        """Return the id as cited in a figure's source, with the overlay's source if it has one."""
-        return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
 
     @property
     def is_system(self) -> bool:
@@ -199,9 +193,9 @@ class Hardware(HardwareRow, frozen=True, kw_only=True, eq=False):
         if self.idle_w is None:
             return None
         source = f"catalog {self.id}, idle power with no process ({', '.join(self.idle_sources)})"
-        source += f", overlay: {self.overlay}" if self.overlay else ""
         low, high = self.idle_low_w or self.idle_w, self.idle_high_w or self.idle_w
-        return Quantity(self.idle_w, low, high, "W", "catalog", source)
+        sources = (source, *self.own_sources)
+        return of_sources(self.idle_w, low, high, "W", "catalog", sources)
 
     def to_doc(self) -> dict[str, Any]:
         """Return this part as JSON-ready data, without its embodied carbon."""

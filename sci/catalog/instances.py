@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from msgspec import to_builtins
 
-from gramwatt.sci.base.csv_data import SOURCE, Cell, Id, Row, Sources, between, column
+from gramwatt.sci.base.csv_data import SOURCE, Cell, Id, OwnRow, Sources, between, column
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.names import Names, key, words
 
@@ -49,7 +49,7 @@ SLICED = frozenset(part for part, _, _ in _SLICES.values())
 Devices = Annotated[int, between(1, 10_000)]
 
 
-class Instance(Row, frozen=True, kw_only=True):
+class Instance(OwnRow, frozen=True, kw_only=True):
     """Cloud instances with accelerators, one line a machine type.
 
     Prices are for display, never for carbon.
@@ -95,12 +95,6 @@ class Instance(Row, frozen=True, kw_only=True):
     price_note: Annotated[Cell | None, column("Why there is none, or what it is for")] = None
     sources: Sources
     notes: Annotated[Cell | None, column("Disagreements and traps")] = None
-    overlay: str | None = None
-
-    @property
-    def cited(self) -> str:
-        """Return the id as cited in a figure's source, with the overlay's source if it has one."""
-        return f"{self.id} (overlay: {self.overlay})" if self.overlay else self.id
 
     def devices(self, asked: float | None) -> float:
         """Return the number of devices in a request for this instance, from its own `count` field.

@@ -24,7 +24,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct
 
 from gramwatt.sci.base.checks import Problem, Pue, Years, missing, read, types_of
-from gramwatt.sci.base.csv_data import Row, Year, check_rising
+from gramwatt.sci.base.csv_data import OVERLAY, Row, Year, check_rising
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.hardware import Hardware
@@ -101,10 +101,7 @@ class DeclaredPue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """A parsed overlay: values of columns by id for rows, other figures by key.
-
-    `sources` are those of all entries, each once.
-    """
+    """A parsed overlay: values of columns by id for rows, other figures by key."""
 
     digest: str
     hardware: Mapping[str, Values]
@@ -113,7 +110,6 @@ class Overlay:
     zones: Mapping[str, ZoneIntensity]
     pue: Mapping[str, DeclaredPue]
     lifetimes: Mapping[str, Quantity]
-    sources: tuple[str, ...]
 
 
 class Table(NamedTuple):
@@ -163,7 +159,6 @@ def parse_overlay(text: str) -> Overlay:
     problems += [f"unknown table [{name}]; known: {', '.join(TABLES)}" for name in document]
     if problems:
         raise OverlayError("the overlay cannot be used: " + "; ".join(problems))
-    entries = [values for table in kinds.values() for values in table.values()]
     return Overlay(
         digest=sha256(text.encode()).hexdigest(),
         hardware=kinds["hardware"],
@@ -172,7 +167,6 @@ def parse_overlay(text: str) -> Overlay:
         zones={key.upper(): _zone(key.upper(), OwnZone(**v)) for key, v in kinds["zones"].items()},
         pue={key.lower(): _pue(key, OwnPue(**v)) for key, v in kinds["pue"].items()},
         lifetimes={key: _lifetime(key, OwnLife(**v)) for key, v in kinds["lifetimes"].items()},
-        sources=tuple(dict.fromkeys(values["source"] for values in entries)),
     )
 
 
@@ -219,7 +213,7 @@ def _ranged(
     """Return a figure with its declared range, else with `usual` ends as multiples of it."""
     low = min(value, value * usual[0]) if entry.low is None else entry.low
     high = max(value, value * usual[1]) if entry.high is None else entry.high
-    return Quantity(value, low, high, unit, "declared", f"overlay: {entry.source}")
+    return Quantity(value, low, high, unit, "declared", f"{OVERLAY}{entry.source}")
 
 
 def _zone(key: str, entry: OwnZone) -> ZoneIntensity:
@@ -229,10 +223,10 @@ def _zone(key: str, entry: OwnZone) -> ZoneIntensity:
         zone=key,
         name=entry.name or key,
         country=entry.country,
-        intensity=figure.sourced(f"{key} {entry.year}, annual mean, {figure.source}"),
+        intensity=figure.sourced(f"{key} {entry.year}, annual mean", figure.source),
         year=entry.year,
         scope="consumption",
-        source=f"overlay: {entry.source}",
+        source=f"{OVERLAY}{entry.source}",
         licence="of the user's own",
         supply="off-grid" if entry.off_grid else "grid",
         spread_of=None if declared else OTHER,
@@ -243,11 +237,11 @@ def _pue(key: str, entry: OwnPue) -> DeclaredPue:
     value = entry.value
     spread = (max(1.0, value - PUE_SPREAD) / value, (value + PUE_SPREAD) / value)
     figure = _ranged(value, entry, "1", spread)
-    figure = figure.sourced(f"PUE of {key}, {figure.source}").as_input(f"pue:{key.lower()}")
+    figure = figure.sourced(f"PUE of {key}", figure.source).as_input(f"pue:{key.lower()}")
     return DeclaredPue(figure, entry.year)
 
 
 def _lifetime(key: str, entry: OwnLife) -> Quantity:
     figure = _ranged(entry.years, entry, "years", (1.0, 1.0))
     of = "every part" if key == "default" else key
-    return figure.sourced(f"EL of {of}, {figure.source}").as_input(f"life:{key}")
+    return figure.sourced(f"EL of {of}", figure.source).as_input(f"life:{key}")

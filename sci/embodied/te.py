@@ -109,7 +109,7 @@ def _declared_te(part: Hardware, kg: float) -> Embodied:
     low_kg = kg / band if part.embodied_low_kg is None else part.embodied_low_kg
     high_kg = kg * band if part.embodied_high_kg is None else part.embodied_high_kg
     low_g, value_g, high_g = map(g_from_kg, (low_kg, kg, high_kg))
-    figure = Quantity(value_g, low_g, high_g, "gCO2e", "declared", f"overlay: {part.overlay}")
+    figure = of_sources(value_g, low_g, high_g, "gCO2e", "declared", part.own_sources)
     te = figure.as_input(f"te:{part.id}")
     return Embodied(te, part.embodied_tier, DECLARED_STAGES, part.embodied_includes_host)
 
@@ -132,9 +132,9 @@ def _modelled_te(part: Hardware) -> Embodied | None:
     band = parameters()["band_d" if inputs.assumed else "band_c"]
     value_g = g_from_kg(kilograms / part.devices_per_board)
     source = f"{MODEL}, tier {tier}" + (" (assumed inputs)" if inputs.assumed else "")
-    source += f", overlay: {part.overlay}" if part.overlay else ""
-    high_g = value_g * (inputs.high_factor or band)
-    figure = Quantity(value_g, value_g / band, high_g, "gCO2e", "estimated", source)
+    low_g, high_g = value_g / band, value_g * (inputs.high_factor or band)
+    sources = (source, *part.own_sources)
+    figure = of_sources(value_g, low_g, high_g, "gCO2e", "estimated", sources)
     stages = WAFER_STAGES if part.is_system else BOARD_STAGES
     # One model errs alike on all parts that it knows as well.
     figure = figure.as_input(f"te:model:{tier}")
@@ -351,9 +351,10 @@ def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied | None:
     cpu, size = catalog.cpu_of(host), Size(host.vcpu, host.host_memory_gib)
     whole = seen_host_te(usual.scaled(host.count * host.share), size, cpu, server=False)
     figure = whole.te_g.scaled(by_devices)
-    source = f"{by_devices:.4g} of the host {host.cited}, {figure.source}"
+    sources = (f"{by_devices:.4g} of the host {host.id}, {figure.source}", *host.own_sources)
     low, high = whole.te_g.low * min(shares), whole.te_g.high * max(shares)
-    figure = Quantity(figure.value, min(low, figure.low), high, "gCO2e", figure.kind, source)
+    low = min(low, figure.low)
+    figure = of_sources(figure.value, low, high, "gCO2e", figure.kind, sources)
     return replace(whole, te_g=figure.as_input(f"te:host:{host.id}"))
 
 

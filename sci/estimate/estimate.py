@@ -32,14 +32,9 @@ from gramwatt.sci.score.assess import (
     overlay_notices,
     unknown_terms,
 )
+from gramwatt.sci.score.boundary import APPROACH, ENGINE_VERSION, FORMULA, STANDARD
 from gramwatt.sci.score.functional_unit import sci_doc, unit_notices
 from gramwatt.sci.score.location import Place, in_data_centre, locate
-from gramwatt.sci.score.method import (
-    APPROACH,
-    ENGINE_VERSION,
-    FORMULA,
-    STANDARD,
-)
 
 REGION_PROVIDERS = ("aws", "azure", "gcp")
 """Clouds whose regions in the catalog have the same provider as their instances."""
@@ -94,7 +89,7 @@ def estimate(request: EstimateRequest, catalog: Catalog) -> EstimateDoc:
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
     notices = [*_place_notices(request, place), *work.notices, *remarks(work, hours)]
-    notices += [*overlay_notices(inputs.items(), catalog), *unit_notices(units)]
+    notices += [*overlay_notices(inputs.items()), *unit_notices(units)]
     return EstimateDoc(
         device_hours=doc(hours),
         energy_kwh=doc(energy),

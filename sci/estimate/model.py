@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.formatting import all_digits, number, plain
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Quantity, of_sources
 from gramwatt.sci.base.units import (
     HOURS_PER_YEAR,
     S_PER_HOUR,
@@ -101,8 +101,8 @@ class Assumptions:
         if self.instance is None:
             return self.request.count or 1.0
         count = self.instance.devices(self.request.count)
-        source = f"{self.instance.cited}, {self.share:.4g} of each"
-        self.inputs["devices"] = Quantity.exact(count, "1", "catalog", source)
+        sources = (f"{self.instance.id}, {self.share:.4g} of each", *self.instance.own_sources)
+        self.inputs["devices"] = Quantity.exact(count, "1", "catalog", *sources)
         return count
 
     def device_hours(self) -> Quantity | None:
@@ -233,9 +233,9 @@ class Assumptions:
         for name in wanted:
             rate = rates[name]
             if rate:
-                source = f"peak dense {name} of {self.cited}"
-                return Quantity.exact(rate * self.share, "TFLOPS", "catalog", source)
-        what = f"no {' or '.join(wanted)} rate of {self.cited}"
+                sources = self._sources(f"peak dense {name} of {self.named}")
+                return Quantity.exact(rate * self.share, "TFLOPS", "catalog", *sources)
+        what = f"no {' or '.join(wanted)} rate of {self.named}"
         raise ScoreError(f"the catalog has {what}; give hours or device_hours", code="rate-unknown")
 
     def _power(self) -> Quantity | None:
@@ -245,17 +245,17 @@ class Assumptions:
             return Quantity(value, low, high, "W", "declared", DECLARED)
         if self.hardware is None or self.hardware.tdp_w is None:
             return None
-        rated = Quantity.exact(
-            self.hardware.tdp_w * self.share, "W", "catalog", f"rated power of {self.cited}"
-        )
+        sources = self._sources(f"rated power of {self.named}")
+        rated = Quantity.exact(self.hardware.tdp_w * self.share, "W", "catalog", *sources)
         used = self.request.utilisation
         if used is None:
             return rated.times(RATED_SHARE, "W")
         idle = self.hardware.idle.value * self.share if self.hardware.idle else 0.0
         mean = idle + (rated.value - idle) * used
-        source = f"between idle and rated power of {self.cited} by declared utilisation"
+        source = f"between idle and rated power of {self.named} by declared utilisation"
         spread = Quantity.around(mean, UTILISATION_ERROR, "W", "derived", source)
-        return Quantity(mean, spread.low, min(spread.high, rated.value), "W", "derived", source)
+        ends = spread.low, min(spread.high, rated.value)
+        return of_sources(mean, *ends, "W", "derived", self._sources(source))
 
     def _te(self) -> Quantity | None:
         """Return TE of a device with its share of a host [gCO2e]; None where no device is named."""
@@ -290,10 +290,14 @@ class Assumptions:
         return found
 
     @property
-    def cited(self) -> str:
-        """Return the part as cited in a source, with the share that the instance has."""
-        named = self.hardware.cited if self.hardware else "the hardware"
-        return named if self.share == 1.0 else f"{self.share:.4g} of {named}"
+    def named(self) -> str:
+        """Return the part as a source names it, with the share that the instance has."""
+        name = self.hardware.id if self.hardware else "the hardware"
+        return name if self.share == 1.0 else f"{self.share:.4g} of {name}"
+
+    def _sources(self, source: str) -> tuple[str, ...]:
+        """Return a source of the part's figures, with the overlay's where it has one."""
+        return (source, *(self.hardware.own_sources if self.hardware else ()))
 
 
 def remarks(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
@@ -322,7 +326,7 @@ def _rate(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
     times, precision = found
     text = (
         f"6 x N x D in {_text(hours.value)} device hours takes {_text(times)} times the peak "
-        f"{precision} rate of {work.cited}: check hours, count, model_parameters and tokens; of a "
+        f"{precision} rate of {work.named}: check hours, count, model_parameters and tokens; of a "
         "mixture of experts give activated_parameters."
     )
     yield Notice("input-implausible", text, "hours")

@@ -175,7 +175,7 @@ class ZoneIntensity(Struct, frozen=True, kw_only=True):
             effects[f"{annual}{HOURS_OF}{own}"] = low, high
         if usual is not None:
             effects[f"{annual}{HOURS_OF}{USUAL}"] = math.log(usual), math.log(usual)
-        return of_effects(figure.value, effects, UNIT, figure.kind, figure.source)
+        return of_effects(figure.value, effects, UNIT, figure.kind, *figure.sources)
 
     @property
     def input_id(self) -> str:
@@ -373,8 +373,8 @@ def _one_letter_off(code: str, known: Iterable[str]) -> list[str]:
 
 
 def _standing_in(country: ZoneIntensity, zone: str) -> ZoneIntensity:
-    source = f"{country.intensity.source}, the country's value for zone {zone}"
-    intensity = country.intensity.sourced(source)
+    source, *own = country.intensity.sources
+    intensity = country.intensity.sourced(f"{source}, the country's value for zone {zone}", *own)
     return replace(country, zone=zone, intensity=intensity, country_fallback=True)
 
 

@@ -7,7 +7,8 @@ a device are counted elsewhere stands in its record, put there by the store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
+from math import fsum
 
 import msgspec
 
@@ -15,6 +16,9 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.journal.nodes import Span
 from gramwatt.sci.journal.records import Elsewhere, IntervalRecord
 from gramwatt.sci.journal.times import joules_text
+
+Charged = tuple[datetime, datetime, float]
+"""A span, and the part of it for which a device is charged to a job."""
 
 
 def lesser_reporters(reporter: str | None, names: Sequence[str]) -> tuple[str, ...]:
@@ -83,13 +87,27 @@ def _pieces(interval: IntervalRecord, taken: Sequence[Elsewhere]) -> Iterator[In
         yield msgspec.structs.replace(interval, start=at, energy_j=energy_j, kind=kind)
 
 
-def elsewhere_s(reserved: Iterable[Span], taken: Iterable[Elsewhere]) -> float:
-    """Return how much of the reserved time counts elsewhere [s], spans weighted by their part."""
-    spans = list(reserved)
-    return sum(
-        span.part * max(timedelta(), min(end, span.end) - max(start, span.start)).total_seconds()
-        for span in taken
-        for start, end in spans
+def charged(reserved: Iterable[Span], taken: Sequence[Elsewhere]) -> tuple[Charged, ...]:
+    """Return the reserved spans in pieces, each with the part (0 to 1] that counts here."""
+    pieces: list[Charged] = []
+    for start, end in reserved:
+        at = start
+        for span in taken:
+            first, last = max(span.start, at), min(span.end, end)
+            if first < last:
+                pieces += [(at, first, 1.0), (first, last, 1.0 - span.part)]
+                at = last
+        pieces.append((at, end, 1.0))
+    return tuple(piece for piece in pieces if piece[0] < piece[1] and piece[2] > 0)
+
+
+def charged_s(
+    pieces: Iterable[Charged], since: datetime | None = None, until: datetime | None = None
+) -> float:
+    """Return the length of pieces [s], each by its part: all, or those from `since` to `until`."""
+    return fsum(
+        part * max(0.0, (min(end, until or end) - max(start, since or start)).total_seconds())
+        for start, end, part in pieces
     )
 
 

@@ -9,14 +9,16 @@ job. A node that ended before the others was reserved for its own time only.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 from gramwatt.sci.base.document import EmbodiedTermDoc
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import Quantity, total
 from gramwatt.sci.base.units import S_PER_YEAR
-from gramwatt.sci.journal.elsewhere import elsewhere_s
+from gramwatt.sci.journal.elsewhere import Charged, charged, charged_s
 from gramwatt.sci.journal.records import ACCELERATORS
 from gramwatt.sci.score.identify import Component, IdentifiedJob
 
@@ -27,9 +29,13 @@ high end of EL's range. A clock that was set wrong makes such a job."""
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Embodied carbon of one device or host charged to the job; `reserved_s` is TiR [s]."""
+    """Embodied carbon of one device or host charged to the job; `reserved_s` is TiR [s].
+
+    TiR is the length of `times`, which leave out what counts in other jobs.
+    """
 
     of: Component
+    times: tuple[Charged, ...]
     reserved_s: float
     embodied_g: Quantity
 
@@ -62,6 +68,22 @@ class EmbodiedShares:
     def embodied_g(self) -> Quantity | None:
         """M of the job [gCO2e]; None when no hardware is known."""
         return total(share.embodied_g for share in self.shares)
+
+    @cached_property
+    def by_time(self) -> Mapping[tuple[Charged, ...], Quantity]:
+        """M [gCO2e] by the time for which it is charged."""
+        figures: dict[tuple[Charged, ...], list[Quantity]] = defaultdict(list)
+        for share in self.shares:
+            figures[share.times].append(share.embodied_g)
+        sums = {times: total(of_times) for times, of_times in figures.items()}
+        return {times: figure for times, figure in sums.items() if figure}
+
+    def within(self, start: datetime, end: datetime) -> Quantity | None:
+        """Return M of [start, end): of each share the part of its time that lies there [gCO2e]."""
+        return total(
+            figure.scaled(charged_s(times, start, end) / (charged_s(times) or 1.0))
+            for times, figure in self.by_time.items()
+        )
 
     def by_tier(self) -> dict[str, float]:
         """Return grams by data tier: A first party, B independent study, C and D modelled."""
@@ -98,31 +120,31 @@ def allocate(identified: IdentifiedJob) -> EmbodiedShares:
         notices = (*notices, exceeded)
     shares = []
     for component in identified.components:
-        time_s = job.reserved_s(component.nodes)
-        if not time_s and job.ended_at:
+        if not job.reserved_s(component.nodes) and job.ended_at:
             text = f"By its times {component.label} was reserved for no time, so M is not known."
             return _unknown(text)
-        time_s -= _elsewhere_s(identified, component)
-        te_g, life = component.te.te_g, component.life
-        embodied_g = embodied_share_g(te_g, time_s, life, component.fraction)
-        shares.append(Share(component, time_s, embodied_g))
+        times = _times(identified, component)
+        time_s, te_g = charged_s(times), component.te.te_g
+        embodied_g = embodied_share_g(te_g, time_s, component.life, component.fraction)
+        shares.append(Share(component, times, time_s, embodied_g))
     return EmbodiedShares(tuple(shares), notices)
 
 
-def _elsewhere_s(identified: IdentifiedJob, of: Component) -> float:
-    """Return how much of a component's reserved time counts in other jobs [s].
+def _times(identified: IdentifiedJob, of: Component) -> tuple[Charged, ...]:
+    """Return the reserved time of a component that counts in this job.
 
-    That of a host is the least of its accelerators', or of its other devices.
+    Of that of a host there counts as much as of any of its accelerators, or of its other devices.
     """
     job = identified.job
+    spans = job.reserved(of.nodes)
     if job.head.reporter is None:
-        return 0.0
+        return charged(spans, ())
     own = [device.record for device in job.devices if device.key == of.key]
     if not own:
         there = [device.record for device in job.devices if set(device.nodes) & set(of.nodes)]
         own = [record for record in there if record.device_class in ACCELERATORS] or there
-    spans = job.reserved(of.nodes)
-    return min((elsewhere_s(spans, record.elsewhere) for record in own), default=0.0)
+    pieces = [charged(spans, record.elsewhere) for record in own]
+    return max(pieces, key=charged_s, default=charged(spans, ()))
 
 
 def _unknown(text: str) -> EmbodiedShares:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import fsum
 
+from gramwatt.sci.base.csv_data import OVERLAY
 from gramwatt.sci.base.document import InputDoc, QualityDoc
 from gramwatt.sci.base.formatting import duration
 from gramwatt.sci.base.meters import relative_range
 from gramwatt.sci.base.notices import CODES, Notice
 from gramwatt.sci.base.quantity import KINDS, METERED, Quantity
-from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.plausible import remark
 from gramwatt.sci.grid.zones import Supply
 from gramwatt.sci.journal.merge import MergedJob
@@ -115,7 +115,7 @@ def assess(scored: ScoredJob) -> Assessment:
             *scored.job.notices,
             *embodied.notices,
             *_intensity_notices(scored),
-            *overlay_notices([(row.name, row.figure) for row in figures], scored.context.catalog),
+            *overlay_notices((row.name, row.figure) for row in figures),
             *lost,
         )
     )
@@ -322,20 +322,14 @@ def _times_reserved(job: MergedJob) -> Iterator[Input]:
         yield Input("TiR", f"TiR, time reserved{f' on {of}' if of else ''}", figure, of)
 
 
-def overlay_notices(inputs: Iterable[tuple[str, Quantity]], catalog: Catalog) -> list[Notice]:
+def overlay_notices(inputs: Iterable[tuple[str, Quantity]]) -> list[Notice]:
     """Return a notice for every input (its name and figure) out of the user's overlay."""
-    texts = catalog.overlay.sources if catalog.overlay else ()
     return [
-        Notice("overlay-used", f"From the overlay: {what} ({text}).")
+        Notice("overlay-used", f"From the overlay: {what} ({source.removeprefix(OVERLAY)}).")
         for what, figure in inputs
-        for text in texts
-        if any(_cites(source, text) for source in figure.sources)
+        for source in figure.sources
+        if source.startswith(OVERLAY)
     ]
-
-
-def _cites(source: str, text: str) -> bool:
-    """Return whether a source names this text of the overlay whole: one may begin another."""
-    return source.endswith(f"overlay: {text}") or f"(overlay: {text})" in source
 
 
 def shares(amounts: Mapping[str, float]) -> dict[str, float]:

@@ -29,13 +29,11 @@ from gramwatt.sci.journal.merge import MergedDevice, MergedJob
 from gramwatt.sci.journal.records import IntervalRecord, JobRecord, format_time, joined
 from gramwatt.sci.score.allocation import Share, allocate
 from gramwatt.sci.score.assess import Assessment, assess
+from gramwatt.sci.score.boundary import method
 from gramwatt.sci.score.functional_unit import PREFIX, ScoredJob, divide
 from gramwatt.sci.score.identify import ScoreContext, identify
-from gramwatt.sci.score.method import (
-    lifetime_sensitivity,
-    method,
-)
 from gramwatt.sci.score.operational import DeviceEnergy, join
+from gramwatt.sci.score.sensitivity import lifetime_sensitivity
 from gramwatt.sci.score.service import service
 from gramwatt.sci.score.timeseries import days, intensity_used, series, steps
 from gramwatt.sci.score.windows import windows

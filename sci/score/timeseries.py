@@ -6,10 +6,10 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, tzinfo
-from itertools import compress, groupby
+from itertools import compress, groupby, pairwise
 from operator import mul
 
-from gramwatt.sci.base.days import by_day, day_of, shares
+from gramwatt.sci.base.days import DAY, by_day, day_of, midnight, shares
 from gramwatt.sci.base.document import (
     DayDoc,
     DeviceStepsDoc,
@@ -18,11 +18,11 @@ from gramwatt.sci.base.document import (
     StepsDoc,
     doc,
 )
-from gramwatt.sci.base.quantity import KINDS, Quantity, total
+from gramwatt.sci.base.quantity import KINDS, Quantity
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, Run
+from gramwatt.sci.journal.elsewhere import charged, charged_s
 from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.nodes import Span
 from gramwatt.sci.journal.records import format_time
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.operational import JobEnergy
@@ -155,36 +155,22 @@ def days(scored: ScoredJob) -> list[DayDoc]:
     up to the job, and C and R of a day are those of the same hours.
     """
     zone = scored.context.zone
-    embodied = _embodied_by_day(scored)
     counts = _counts_by_day(scored.job, zone)
     calendar = {day_of(left, zone) for left, _ in by_day(*_span(scored.job), zone)}
     rows: list[DayDoc] = []
-    for day in sorted({*calendar, *embodied, *counts}):
+    for day in sorted({*calendar, *counts}):
         energy_kwh, operational_g = _day_terms(scored, day)
+        embodied_g = scored.embodied.within(midnight(day, zone), midnight(day + DAY, zone))
         rows.append(
             DayDoc(
                 day=day.isoformat(),
                 energy_kwh=doc(energy_kwh),
                 operational_g=doc(operational_g),
-                embodied_g=doc(embodied.get(day) or _part(scored.embodied_g, 0.0)),
+                embodied_g=doc(embodied_g),
                 counts=dict(counts.get(day, {})),
             )
         )
     return rows
-
-
-def _embodied_by_day(scored: ScoredJob) -> dict[date, Quantity | None]:
-    """Return M by day [gCO2e], each share over the time its nodes were reserved."""
-    job = scored.job
-    of_spans: dict[tuple[Span, ...], list[Quantity]] = defaultdict(list)
-    for share in scored.embodied.shares:
-        of_spans[job.reserved(share.of.nodes)].append(share.embodied_g)
-    parts: dict[date, list[Quantity]] = defaultdict(list)
-    for spans, whole in ((spans, total(figures)) for spans, figures in of_spans.items()):
-        if whole:
-            for day, part in shares(*spans, zone=scored.context.zone).items():
-                parts[day].append(whole.scaled(part))
-    return {day: total(figures) for day, figures in parts.items()}
 
 
 def _counts_by_day(job: MergedJob, zone: tzinfo) -> dict[date, dict[str, float]]:
@@ -277,9 +263,6 @@ def _device_steps(scored: ScoredJob, groups: Sequence[tuple[int, int]]) -> list[
 
 
 def _reserved_s(job: MergedJob, edges: Sequence[datetime]) -> list[float]:
-    """Return reserved time [s] between the edges."""
-    start, end = job.started_at, job.ended_at or job.last_seen
-    return [
-        max(0.0, (min(end, right) - max(start, left)).total_seconds())
-        for left, right in zip(edges, edges[1:], strict=False)
-    ]
+    """Return the time between the edges in which any node was reserved [s]."""
+    reserved = charged(job.reserved([node.name for node in job.nodes]), ())
+    return [charged_s(reserved, left, right) for left, right in pairwise(edges)]

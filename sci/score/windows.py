@@ -21,7 +21,6 @@ from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.quantity import Kind, Quantity, total
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.nodes import Span, union
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.operational import by_cell, reading, sensor_of, unread_of
@@ -138,7 +137,7 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
 
     A device of a node that was not reserved then, as before a requeue to it, has no part in it.
     O is summed over devices and points of the grid's intensity, as the job's is. Of M a window has
-    the part of the reserved time that lies in it.
+    the part that the job's is charged for in that time.
     """
     job, energy = scored.job, scored.energy
     edges = energy.sites[0][0].edges
@@ -162,25 +161,9 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
     if energy_j is None:
         return None
     operational = energy.emitted_g(sums, first)
-    embodied = _embodied_g(window, scored)
+    embodied = scored.embodied.within(window.start, window.end)
     carbon = operational + embodied if operational and embodied else None
     return energy_j, operational, embodied, carbon
-
-
-def _embodied_g(window: Window, scored: ScoredJob) -> Quantity | None:
-    """Return M of a window [gCO2e], of each share by the time that its nodes were reserved."""
-    of_spans: dict[tuple[Span, ...], list[Quantity]] = defaultdict(list)
-    for share in scored.embodied.shares:
-        of_spans[scored.job.reserved(share.of.nodes)].append(share.embodied_g)
-    figures = []
-    for spans, of_share in of_spans.items():
-        reserved_s = sum((end - start).total_seconds() for start, end in spans)
-        inside = union((max(start, window.start), min(end, window.end)) for start, end in spans)
-        inside_s = sum((end - start).total_seconds() for start, end in inside)
-        whole = total(of_share)
-        if whole is not None:
-            figures.append(whole.scaled(inside_s / reserved_s if reserved_s > 0 else 1.0))
-    return total(figures)
 
 
 def _inside(intervals: Sequence[IntervalRecord], window: Window) -> list[IntervalRecord]:

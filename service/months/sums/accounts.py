@@ -28,7 +28,7 @@ from gramwatt.sci.analysis.month_rows import (
 from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, weakest
 from gramwatt.sci.journal.records import ACCELERATORS
-from gramwatt.sci.score.method import APPROACH, FORMULA, INCLUDED, STANDARD
+from gramwatt.sci.score.boundary import APPROACH, FORMULA, INCLUDED, STANDARD
 from gramwatt.service.months.sums.arrays import Parts, grouped, values
 from gramwatt.service.months.sums.figures import Floats, Ints
 from gramwatt.service.months.sums.totals import Totals, by_job, component_sums, factor

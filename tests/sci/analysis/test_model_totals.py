@@ -2,7 +2,7 @@
 
 import pytest
 
-from gramwatt.sci.analysis.model_totals import model_totals
+from tests.documents import model_totals
 from tests.journals import Writer, at
 from tests.months import month_document
 from tests.sci.score.test_location import scored as placed

@@ -86,7 +86,7 @@ def test_a_country_is_overridden_under_either_code() -> None:
         '[zones.FRA]\nsource = "a study"\ng_per_kwh = 30\nyear = 2026\n'
     )
     assert own.zone("FR").intensity.value == own.zone("fra").intensity.value == 30
-    assert own.zone("FR").intensity.source == "FRA 2026, annual mean, overlay: a study"
+    assert own.zone("FR").intensity.source == "FRA 2026, annual mean; overlay: a study"
     assert own.zone("DE") == load_catalog().zone("DE")
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramwatt.sci.journal.elsewhere import elsewhere_s, parts_taken, without
+from gramwatt.sci.journal.elsewhere import charged, charged_s, parts_taken, without
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import Elsewhere, decode, encode
 from tests.journals import Writer, at
@@ -26,7 +26,10 @@ def test_each_second_is_here_or_elsewhere(pairs, step):
     covered = {second for s, length in pairs for second in range(s, min(s + length, whole_s))}
     assert sum(i.energy_j for i in kept) == pytest.approx(100 * (whole_s - len(covered)))
     assert removed_j == pytest.approx(100 * len(covered))
-    assert elsewhere_s([(at(0), at(whole_s))], taken) == pytest.approx(len(covered))
+    pieces = charged([(at(0), at(whole_s))], taken)
+    assert charged_s(pieces) == pytest.approx(whole_s - len(covered))
+    within = [charged_s(pieces, at(s), at(s + 1)) for s in range(whole_s)]
+    assert [s for s, length in enumerate(within) if length == 0] == sorted(covered)
     assert [kept[0].start, kept[-1].end] == [at(0), at(whole_s)]
     assert all(a.end == b.start for a, b in zip(kept, kept[1:], strict=False))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gramwatt.sci.score.method import meter_energy_j
+from gramwatt.sci.base.meters import meter_energy_j
 from tests.documents import cluster_job
 
 

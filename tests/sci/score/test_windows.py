@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.journal.records import Elsewhere
 from gramwatt.sci.score.score import ScoreContext, score
 from gramwatt.sci.score.windows import WINDOWS_SHOWN, grouped
 from tests.documents import CATALOG, scored
@@ -273,3 +274,28 @@ def test_a_window_has_the_embodied_carbon_of_the_nodes_reserved_in_it():
     alone, both = (row.embodied_g["value"] for row in document.windows)
     assert alone == pytest.approx(own["n-1"] / 2, rel=1e-9)
     assert both == pytest.approx(own["n-1"] / 2 + own["n-2"], rel=1e-9)
+
+
+def test_a_window_of_time_that_counts_in_another_job_has_none_of_the_embodied_carbon():
+    """A meter had the first 200 s: of those this job is charged nothing, in windows and days."""
+    w = Writer()
+    taken = (Elsewhere(at(0), at(200), 1.0),)
+    records = [
+        w.job(zone="DE", pue=1.1, reporter="node"),
+        w.device(elsewhere=taken),
+        *(w.interval(n, n + 10, 1000) for n in range(0, 600, 10)),
+        window(w, "first", 0, 200),
+        window(w, "second", 200, 600),
+        w.end(600),
+    ]
+    document = scored(records)
+    first, second = document.windows
+    assert {term.time_reserved_s for term in document.embodied_terms} == {400}
+    assert first.embodied_g["value"] == 0
+    assert second.embodied_g["value"] == pytest.approx(document.embodied_g["value"], rel=1e-9)
+
+
+def test_no_step_of_a_gap_between_runs_is_reserved():
+    document = scored(requeued())
+    steps = document.steps
+    assert sum(steps.reserved_s) == pytest.approx(900)

@@ -12,12 +12,12 @@ from flask.testing import FlaskClient
 from sqlalchemy import event
 
 from gramwatt.sci.analysis.documents import ModelDoc
-from gramwatt.sci.analysis.model_totals import model_totals
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.lists import model_runs
+from tests.documents import model_totals
 from tests.journals import Writer, journal, lines
 
 MONTH_END = datetime(2026, 5, 31, 22, tzinfo=UTC)
