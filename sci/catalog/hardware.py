@@ -146,8 +146,8 @@ class HardwareRow(OwnRow, frozen=True, kw_only=True):
     market: Annotated[
         Literal["current", "out-of-production", "legacy", "other"],
         column(
-            "out-of-production: current in fleets, no longer sold new; other: not said, or a"
-            " variant for export"
+            "current; out-of-production: current in fleets, no longer sold new; legacy; other: not"
+            " said, or a variant for export"
         ),
     ]
     availability: Annotated[
