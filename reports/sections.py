@@ -42,7 +42,6 @@ from gramwatt.sci.base.formatting import UNKNOWN, count_text, percent, shown, te
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.printable import isolated
 from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
-from gramwatt.sci.catalog.files import SourceRow
 
 Data = TypeVar("Data")
 Row = TypeVar("Row")
@@ -366,6 +365,8 @@ def source_blocks(sources: Sequence[str]) -> list[Block]:
 
 def keys_of(sources: Iterable[str]) -> list[tuple[str, str, str, str]]:
     """Return key, title, licence and link of what sources name by a key."""
+    from gramwatt.sci.catalog.files import SourceRow  # a terminal, which lists no keys, needs none
+
     names = [a or b for source in sources for a, b in _LISTED.findall(source)]
     keys = {key for name in names for key in name.split(", ")}
     return [

@@ -35,12 +35,12 @@ from gramwatt.sci.base.quantity import (
     Quantity,
     QuantityDoc,
     kind_of_sum,
+    per_unit,
     sources_of,
     total,
 )
 from gramwatt.sci.grid.zones import at_equal_grid
 from gramwatt.sci.score.assess import quality, worst_status
-from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.sci_for_ai import persona
 from tests.month_accounts import Accounts, facility
 

@@ -20,9 +20,8 @@ from gramwatt.sci.base.document import (
     figure,
 )
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_change, total
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_change, per_unit, total
 from gramwatt.sci.grid.zones import at_equal_grid
-from gramwatt.sci.score.functional_unit import per_unit
 
 _Term = Literal["energy", "intensity", "pue", "embodied", "units"]
 _Factors = Mapping[_Term, float]

@@ -21,9 +21,8 @@ from msgspec import Struct
 from gramwatt.sci.analysis.documents import ModelDoc, ModelPartDoc
 from gramwatt.sci.base.document import SciDoc, doc
 from gramwatt.sci.base.formatting import all_digits
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, QuantityDoc, per_unit
 from gramwatt.sci.score.assess import worst_status
-from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, PROVIDER, named_unit, persona
 
 PARAMETERS, SWEEP, SWEEP_RUNS = "model_parameters", "sweep", "sweep_runs"

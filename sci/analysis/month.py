@@ -32,12 +32,12 @@ from gramwatt.sci.base.quantity import (
     Quantity,
     QuantityDoc,
     kind_of_sum,
+    per_unit,
     total,
     total_known,
     weakest,
 )
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.score.functional_unit import per_unit
 
 TOP = 10
 TERMS: tuple[Term, ...] = get_args(Term)

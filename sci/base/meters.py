@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
-
-from msgspec.structs import replace
 
 from gramwatt.sci.base.host_model import (
     CPU_MODEL,
@@ -23,7 +22,7 @@ from gramwatt.sci.base.host_model import (
     gave,
     ram_power_w,
 )
-from gramwatt.sci.base.quantity import Kind, Quantity, total
+from gramwatt.sci.base.quantity import Effect, Kind, Quantity, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +105,27 @@ def energy(energy_j: float, kind: Kind, meter: str, sensor: Sensor | None = None
     """
     meter = gave(meter, kind)
     low, high, _ = relative_range(kind, meter)
-    figure = Quantity(energy_j, energy_j * low, energy_j * high, "J", kind, meter)
-    id_ = f"meter:{meter}:{kind}"
+    ends, id_ = (energy_j * low, energy_j * high), f"meter:{meter}:{kind}"
     if sensor is None or kind not in SHARED or energy_j <= 0:
-        return figure.as_input(id_)
-    by_type, by_load = SHARED[kind]
-    fractions = {
-        f"{id_}:{sensor.device}": 1 - by_type - by_load,
-        f"{id_}:type:{sensor.board}": by_type,
-        f"{id_}:load:{sensor.job}": by_load,
-    }
+        return Quantity(energy_j, *ends, "J", kind, meter).as_input(id_)
+    own, by_type, by_load = _gains(kind, meter)
+    effects = {f"{id_}:{sensor.device}": own, f"{id_}:type:{sensor.board}": by_type}
+    if any(by_load):
+        effects[f"{id_}:load:{sensor.job}"] = by_load
+    return Quantity(energy_j, *ends, "J", kind, meter, (), effects)
+
+
+@cache
+def _gains(kind: Kind, meter: str) -> tuple[Effect, Effect, Effect]:
+    """Return the effects of a sensor's own error, of that of its type and of that of its load."""
+    low, high, _ = relative_range(kind, meter)
     down, up = math.log(low), math.log(high)
-    effects = {
-        of: (down * math.sqrt(fraction), up * math.sqrt(fraction))
-        for of, fraction in fractions.items()
-        if fraction
-    }
-    return replace(figure, effects=effects)
+    by_type, by_load = SHARED[kind]
+    of_device, of_type, of_load = (
+        (down * math.sqrt(fraction), up * math.sqrt(fraction))
+        for fraction in (1 - by_type - by_load, by_type, by_load)
+    )
+    return of_device, of_type, of_load
 
 
 def meter_energy_j(

@@ -23,7 +23,7 @@ from typing import Literal, TypedDict, get_args
 import msgspec
 from msgspec.structs import replace
 
-from gramwatt.sci.base.errors import QuantityError
+from gramwatt.sci.base.errors import QuantityError, ScoreError
 
 Kind = Literal[
     "measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"
@@ -391,6 +391,13 @@ def _of_sum(parts: Collection[tuple[float, Mapping[str, Effect]]]) -> dict[str, 
 def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:
     """Return the sum of those figures of documents that are known; None where none is."""
     return total(Quantity.from_doc(figure) for figure in figures if figure is not None)
+
+
+def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
+    """Return C per R [gCO2e/unit]; raises ScoreError for R <= 0, which has no meaning."""
+    if count <= 0:
+        raise ScoreError(f"R must be above zero, not {count} {unit}", code="bad-functional-unit")
+    return total_g.scaled(1 / count, f"gCO2e/{unit}")
 
 
 def is_change(low: float, high: float) -> bool:

@@ -21,9 +21,8 @@ from functools import cached_property
 import msgspec
 
 from gramwatt.sci.base.document import ConversionDoc, SciDoc
-from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Quantity, per_unit
 from gramwatt.sci.base.unit_names import misspelt
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedJob
@@ -207,13 +206,6 @@ def _parsed(unit: str, text: str) -> ConversionDoc:
         date=rest[1],
         counted=0.0,
     )
-
-
-def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:
-    """Return C per R [gCO2e/unit]; raises ScoreError for R <= 0, which has no meaning."""
-    if count <= 0:
-        raise ScoreError(f"R must be above zero, not {count} {unit}", code="bad-functional-unit")
-    return total_g.scaled(1 / count, f"gCO2e/{unit}")
 
 
 def sci_doc(total_g: Quantity | None, count: float, unit: str) -> SciDoc:

@@ -80,7 +80,6 @@ def jobs(
         print_json(page)
         return
     from gramwatt.service.cli.job_list import NO_JOB, job_rows
-    from gramwatt.service.cli.terminal import model_lines
 
     if page.jobs:
         show(*job_rows(page.jobs, short, shutil.get_terminal_size().columns))
@@ -89,6 +88,8 @@ def jobs(
     if page.next_cursor:
         show(f"more jobs: --cursor {page.next_cursor}", err=True)
     if page.model:
+        from gramwatt.service.cli.terminal import model_lines
+
         show("", *model_lines(page.model))
 
 

@@ -22,7 +22,6 @@ from gramwatt.service.common.errors import (
     UnknownRevisionError,
 )
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.scoring import score_job, score_provisionally
 from gramwatt.service.store.documents import read_head, read_job
 from gramwatt.service.store.models import Deletion, Job, Provisional, Score
 from gramwatt.service.store.people import with_names
@@ -215,6 +214,8 @@ def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, boo
     require_intervals(job, "it cannot be scored again")
     if job.state == "running":
         raise StillRunsError(f"job {job_id!r} still runs; it is scored when it ends")
+    from gramwatt.service.jobs.scoring import score_job
+
     score_job(service, job.id, reason, force=True)
     with service.store.read() as session:
         rescored = _by_key(session, key, job_id)
@@ -227,13 +228,16 @@ def _scored_job(service: Service, job_id: str) -> Job:
     """Return the job's row, once its score is up to date."""
     with service.store.read() as session:
         job = find_job(session, job_id)
+    if job.state != "running" and job.scored_version == job.version:
+        return job
+    # What only lists jobs, or shows one, starts without the engine.
+    from gramwatt.service.jobs.scoring import score_job, score_provisionally
+
     whole = service.for_every_project()
     if job.state == "running":
         score_provisionally(whole, job.id)
-    elif job.scored_version != job.version:
-        score_job(whole, job.id, "late-records" if job.revision else "ended")
     else:
-        return job
+        score_job(whole, job.id, "late-records" if job.revision else "ended")
     with whole.store.read() as session:
         return _by_key(session, job.id, job_id)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Session
 
 
@@ -46,8 +45,7 @@ def _statement(
     """Return the statement of an upsert, and the columns of the table's key."""
     table: Any = sa.inspect(model).local_table
     keys = frozenset(column.name for column in table.primary_key)
-    make = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    statement = make(table)
+    statement = _insert(dialect)(table)
     if not newer and not replace:
         return statement.on_conflict_do_nothing(), keys
     newest = None
@@ -56,6 +54,17 @@ def _statement(
         newest = sa.tuple_(*(new for new, _ in pairs)) > sa.tuple_(*(old for _, old in pairs))
     values = {name: statement.excluded[name] for name in columns if name not in keys}
     return statement.on_conflict_do_update(index_elements=keys, set_=values, where=newest), keys
+
+
+def _insert(dialect: str) -> Callable[..., Any]:
+    # A command that only reads starts without the dialect of the other database.
+    if dialect == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert
 
 
 def _comparable(dialect: str, *columns: sa.ColumnElement[Any]) -> list[sa.ColumnElement[Any]]:

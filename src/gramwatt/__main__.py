@@ -64,7 +64,7 @@ def _run() -> None:
     if sys.argv[1:2] in (["--version"], ["-V"]):
         print(f"gramwatt {__version__}")
         return
-    from gramwatt.collectors.cli.app import build_app
+    from gramwatt.collectors.cli.app import build_app, leave_only
     from gramwatt.collectors.common.installation import has_service, install_command, local_store
 
     app = build_app(local_store)
@@ -82,6 +82,7 @@ def _run() -> None:
             _add_engine_commands(app)
         if has_service():
             _add_service_commands(app)
+    leave_only(app, command)
     app()
 
 

@@ -2,13 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Quantity, per_unit
 from gramwatt.sci.base.units import j_from_kwh, s_from_years
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
 from gramwatt.sci.journal.merge import MergedDevice
 from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.allocation import embodied_share_g
-from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.operational import join_sites
 
 START = datetime(2026, 3, 2, tzinfo=UTC)

@@ -1,8 +1,8 @@
 """The embedded store: ingests the journals that closed meters left in this machine's spool.
 
 Several processes may do this at once. Ingesting is idempotent, and a folder is deleted only when it
-is closed and nothing in it is new. What needs the database is imported
-where it is used: with nothing spooled, `gramwatt sync` ends without it.
+is closed and nothing in it is new. What needs the database or the engine is imported where it is
+used: with nothing spooled, `gramwatt sync` ends without both.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ def ingest_local_spool(service: Service, *, fresh: bool = False) -> None:
     for folder in spool.folders(service.config.home):
         if folder.server() is None and folder.unclosed():
             close_dead(folder)  # a sync sets what cannot be read aside, and reports it
-    ingest_spool(service)
-    read_open_journals(service, fresh=fresh)
+    if has_journals(service.config.home):
+        ingest_spool(service)
+        read_open_journals(service, fresh=fresh)
 
 
 def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:

@@ -14,7 +14,6 @@ from gramwatt.service.common.errors import CursorError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import JobSummary, summaries
 from gramwatt.service.jobs.lists.filters import JobFilter
-from gramwatt.service.jobs.lists.model_runs import totals_of_model
 from gramwatt.service.jobs.lists.search import FEW, found_by
 from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.store.people import known_alias
@@ -55,6 +54,9 @@ def jobs_page(
     answer = JobsAnswer(jobs=[job.head for job in jobs], next_cursor=following)
     model_id = only.get("model_id")
     if model_id is not None and cursor is None:
+        # Other lists, also those of a command, start without the engine.
+        from gramwatt.service.jobs.lists.model_runs import totals_of_model
+
         sums = totals_of_model(service, model_id, wait=wait)
         if sums is not None:
             answer.model = sums

@@ -3,12 +3,11 @@
 import pytest
 
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import Quantity, per_unit
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.score.boundary import NOT_JUDGED
-from gramwatt.sci.score.functional_unit import per_unit
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.documents import steady_job
 from tests.journals import H100, FakeGrid, Writer, at
