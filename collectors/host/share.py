@@ -27,6 +27,8 @@ from gramwatt.collectors.host.model import CpuModel, RamModel
 
 PROC = Path("/proc")
 ALONE = 1 - 1e-6
+PAGE_B = 4096
+"""More than a `stat` or `statm` of /proc has."""
 
 
 class Fraction(NamedTuple):
@@ -65,13 +67,25 @@ def read_processes(proc: Path = PROC) -> Table:
         return table
     for name in names:
         try:
-            text = (proc / name / "stat").read_bytes()
+            text = _read(f"{proc}/{name}/stat")
             cells = text[text.rindex(b")") + 2 :].split(None, 20)
             busy = sum(map(int, cells[11:15]))
             table[int(name)] = Process(int(cells[1]), int(cells[19]) / per_s, busy / per_s)
         except (OSError, ValueError, IndexError):
             continue  # it has just ended
     return table
+
+
+def _read(path: str) -> bytes:
+    """Return a short file of /proc; there are as many as processes, so in as few calls as can be.
+
+    Raises OSError.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, PAGE_B)
+    finally:
+        os.close(descriptor)
 
 
 def used_b(pids: Iterable[int], proc: Path = PROC) -> float | None:
@@ -84,7 +98,7 @@ def used_b(pids: Iterable[int], proc: Path = PROC) -> float | None:
     page_b = os.sysconf("SC_PAGE_SIZE")
     for pid in pids:
         try:
-            resident, shared = map(int, (proc / str(pid) / "statm").read_bytes().split()[1:3])
+            resident, shared = map(int, _read(f"{proc}/{pid}/statm").split()[1:3])
         except (OSError, ValueError):
             continue
         own_b.append((resident - shared) * page_b)

@@ -68,7 +68,10 @@ B_PER_MAXRSS = 1024.0
 OPEN_EVERY_NS = 10 * NS_PER_S
 SETTLE_NS = NS_PER_S * 3 // 10
 """How long after a boundary its readings are complete [ns]: the search for a counter's update."""
-LOOK_EVERY_NS = RETRY_EVERY_NS = NS_PER_S
+RETRY_EVERY_NS = NS_PER_S
+LOOK_EVERY_NS, LOOK_EARLY_NS = NS_PER_S * 3 // 2, NS_PER_S * 6 // 10
+"""How often the job's processes are looked at [ns], and how much earlier with a reading: so that
+with one each second every reading has its look, wherever in the second the last look was."""
 SIZE_EVERY_NS = 600 * NS_PER_S
 PENDING_MAX = 256
 """Lines that wait for a disk that does not take them before further ones are made coarser."""
@@ -210,9 +213,9 @@ class JobMeter:
         """Do what is due: look, read, journal; the latter also after something that raises."""
         now_ns = self.timeline.now_ns()
         try:
-            # A look goes along with a reading near it, so that the meter wakes once for both.
+            # A look goes along with a reading, so that the meter wakes once for both.
             reads = self.devices is not None and now_ns >= self.devices.due_ns()
-            if now_ns >= self._look_at_ns - (LOOK_EVERY_NS // 2 if reads else 0):
+            if now_ns >= self._look_at_ns - (LOOK_EARLY_NS if reads else 0):
                 self._look(now_ns)
             if not self.closed:
                 self._read_due(now_ns)

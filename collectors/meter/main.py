@@ -30,7 +30,7 @@ from gramwatt.collectors.tracking.counts import JobFolder, remove_left_over
 from gramwatt.collectors.tracking.processes import Processes
 
 SYNC_EVERY_NS = 300 * NS_PER_S
-LONGEST_WAIT_S = 1.0
+LONGEST_WAIT_S = 1.5
 REST_NS = NS_PER_S
 """After a tick that has raised: what it left undone stays due."""
 IDLE_S = 0.3

@@ -16,16 +16,20 @@ from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 
 @pytest.mark.parametrize("visible", ["0", "7", ""])
-def test_a_meter_wakes_once_a_second_with_and_without_a_gpu(tmp_path: Path, visible: str) -> None:
+@pytest.mark.parametrize("look_s", [0.05, 0.5, 0.925])
+def test_a_meter_wakes_once_a_second_with_and_without_a_gpu(
+    tmp_path: Path, visible: str, look_s: float
+) -> None:
     rig = Rig(tmp_path, gpu(power="mean"))
     meter = rig.start(environ={"CUDA_VISIBLE_DEVICES": visible})
-    rig.run(30, meter)
+    rig.run(30 + look_s, meter)
+    meter.wake()  # a process has written: a look between two readings
     ticks, end_ns = 0, rig.clock.now_ns() + 20 * NS_PER_S
     while rig.clock.now_ns() < end_ns:
         meter.tick()
         ticks += 1
         rig.clock.advance_ns(max(1000, meter.due_ns() - meter.timeline.now_ns()))
-    assert ticks <= 22  # 20 s: readings, and a look at the job's processes, each second
+    assert ticks <= 24  # 20 s: readings with looks at the job's processes, and two saves
 
 
 class Raises(Nvml):
