@@ -19,7 +19,7 @@ from gramwatt.collectors.journal import writer
 from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import AnyRecord, decode
+from gramwatt.sci.journal.records import AnyRecord, JobRecord, decode
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import find_job
@@ -110,10 +110,11 @@ def check_counts(story: Story, job: MergedJob) -> None:
 
 
 def check_uploads(story: Story, job: MergedJob, lines: list[bytes], store: Service) -> None:
-    """Whatever was sent, in any order and often, with what came last: the same job."""
+    """Whatever was sent, after a job line in any order and often, with what came last: the same."""
     draw = Random(story.job_id)
     sent = [line for upload in [*story.uploads, lines, lines[::3]] for line in upload]
     draw.shuffle(sent)
+    sent.sort(key=lambda line: not any(isinstance(r, JobRecord) for r in records([line])))
     assert energies(merge(records(sent))) == pytest.approx(energies(job), abs=1e-6), story.job_id
     place = 0
     while place < len(sent):
