@@ -52,6 +52,11 @@ _MARKET = re.compile(
 """Market-based sources, which are refused: SCI excludes contracts, certificates and offsets."""
 
 
+Grams = Annotated[
+    float, Meta(title="an intensity above 0 and at most 5000 gCO2e/kWh", gt=0, le=5000)
+]
+
+
 class OverlayError(GramwattError, ValueError):
     """An overlay that cannot be used; the message names every entry that is wrong."""
 
@@ -62,11 +67,9 @@ class OwnZone(Struct, frozen=True, kw_only=True):
     """Intensity of a grid of the user's own, or in place of a packaged one."""
 
     source: Line
-    g_per_kwh: Annotated[
-        float, Meta(title="an intensity above 0 and at most 5000 gCO2e/kWh", gt=0, le=5000)
-    ]
-    low: Annotated[float, Meta(gt=0)] | None = None
-    high: Annotated[float, Meta(gt=0)] | None = None
+    g_per_kwh: Grams
+    low: Grams | None = None
+    high: Grams | None = None
     year: Year
     off_grid: bool = False
     name: Line | None = None

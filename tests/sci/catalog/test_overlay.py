@@ -215,6 +215,11 @@ def test_a_zone_without_a_value_says_that_its_countrys_is_used() -> None:
         ),
         ('[zones.X]\nsource = "s"\ng_per_kwh = 10\n', "[zones.X] needs year"),
         ('[zones.X]\nsource = "s"\ng_per_kwh = 0\nyear = 2025\n', "above 0"),
+        (
+            '[zones.X]\nsource = "s"\ng_per_kwh = 432\nhigh = 432200\nyear = 2025\n',
+            "high is 432200, not an intensity above 0 and at most 5000",
+        ),
+        ('[hardware.nvidia-l4]\nsource = "s"\ntdp_w = 72e3\n', "from 0.1 to 50000 W"),
         ('[pue."aws:eu-west-9"]\nsource = "s"\nvalue = 1.1\n', "aws:eu-west-1"),
         ('[pue."aws:eu-west-1"]\nsource = "s"\nvalue = 0.9\n', "a PUE from 1 to 5"),
         ('[regions."lab:x"]\nsource = "s"\nzone = "Atlantis"\ncountry = "FRA"\n', "Atlantis"),
