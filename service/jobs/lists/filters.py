@@ -14,7 +14,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import parse_time
 from gramwatt.service.store.job_labels import HARDWARE, TAG, ZONE, label_text
-from gramwatt.service.store.models import Job, JobLabel
+from gramwatt.service.store.models import Job
 from gramwatt.service.store.people import USER
 from gramwatt.service.store.timestamps import to_us
 
@@ -95,17 +95,12 @@ class JobFilter:
         return self.sort.startswith("-")
 
     def conditions(self) -> Iterator[sa.ColumnElement[bool]]:
-        """Return what the filters ask of a row of jobs, but for `q` (`lists.search`)."""
+        """Return what the filters ask of a row of jobs, but for `q` (`lists.search`) and labels."""
         for name in ("project", "kind", "state", "name", "model_id"):
             value = getattr(self, name)
             if value is not None:
                 yield getattr(Job, name) == value
         yield from self.started(Job.started_us)
-        for label in self.labels():
-            # Asked of each row on the way: SQLite would list all that `in` finds first, and
-            # PostgreSQL, but for the offset, join by its guess of how many share two labels.
-            of_job = (JobLabel.job == Job.id, JobLabel.label == label)
-            yield sa.select(sa.literal(1)).where(*of_job).offset(0).correlate(Job).exists()
 
     def started(self, start_us: InstrumentedAttribute[int]) -> Iterator[sa.ColumnElement[bool]]:
         """Return what `since` and `until` ask of a start."""

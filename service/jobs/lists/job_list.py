@@ -1,8 +1,11 @@
-"""The list of jobs."""
+"""The list of jobs: keys by one keyset query, which walks an index in the list's order, then rows.
+
+The index is that of jobs; of a list by start that asks for labels alone, that of the rarest label.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -14,9 +17,14 @@ from gramwatt.service.common.errors import CursorError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import JobSummary, summaries
 from gramwatt.service.jobs.lists.filters import JobFilter
-from gramwatt.service.jobs.lists.search import FEW, found_by
+from gramwatt.service.jobs.lists.search import found_by
 from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.store.people import known_alias
+
+FEW = 5_000
+"""Up to so many jobs of a label are looked up one by one, whatever the order of the list."""
+Key = sa.Row[Any, int]
+"""A job's place in the order of a list: its value of the column, and its key."""
 
 
 def list_jobs(
@@ -29,17 +37,12 @@ def list_jobs(
     after = _position(cursor, JobFilter(**only)) if cursor else None
     with service.store.read() as session:
         chosen = JobFilter(**only).of_alias(lambda name: known_alias(session, name))
-        # Who sees some projects only walks through their jobs, not through all of a label.
-        by_labels = chosen.is_by_labels and service.store.projects is None
-        if by_labels:
-            rows = _labelled(session, chosen, after, limit + 1)
-        else:
-            searched = () if chosen.q is None else (found_by(service, chosen.q),)
-            rows = _rows(session, chosen, after, limit + 1, *searched)
-        shown, following = cut(
-            rows, limit, lambda job: (chosen.sort, getattr(job, chosen.column.key), job.id)
-        )
-        return summaries(session, shown), following
+        keys = _keys(service, session, chosen, after, limit + 1)
+        shown, following = cut(keys, limit, lambda key: (chosen.sort, *key))
+        wanted = [key for _, key in shown]
+        jobs = {job.id: job for job in session.scalars(sa.select(Job).where(Job.id.in_(wanted)))}
+        # One may have been deleted between the two statements.
+        return summaries(session, [jobs[key] for key in wanted if key in jobs]), following
 
 
 def jobs_page(
@@ -71,95 +74,83 @@ def _position(cursor: str, chosen: JobFilter) -> tuple[Any, int]:
     return value, key
 
 
-def _rows(
+def _keys(
+    service: Service, session: Session, chosen: JobFilter, after: tuple[Any, int] | None, most: int
+) -> Sequence[Key]:
+    """Return the keys of the next jobs, in order."""
+    labels, few = _rarest_first(service, chosen.labels())
+    # Who sees some projects only walks through their jobs, not through all of a label.
+    if chosen.is_by_labels and service.store.projects is None:
+        walked: Any = aliased(JobLabel)
+        column, key = walked.started_us, walked.job
+        conditions = [walked.label == labels.pop(0), *chosen.started(column)]
+    else:
+        walked, column, key = Job, chosen.column, Job.id
+        conditions = list(chosen.conditions())
+        if chosen.q is not None:
+            conditions.append(found_by(service, chosen.q))
+        if few is not None:
+            conditions.append(Job.id.in_(few))
+    conditions += [_has_label(key, label).correlate(walked).exists() for label in labels]
+    return _walk(session, chosen, sa.select(column, key).where(*conditions), after, most)
+
+
+def _walk(
     session: Session,
     chosen: JobFilter,
+    wanted: sa.Select[Any, int],
     after: tuple[Any, int] | None,
     most: int,
-    *searched: sa.ColumnElement[bool],
-) -> Sequence[Job]:
-    """Return the next rows: by the column those that have it, then by key those that do not.
+) -> Sequence[Key]:
+    """Return the next keys: by the column those that have it, then those that do not.
 
-    Two queries, because each of them reads its index in order. `searched` is what `q` asks.
+    Two statements where the column may be unknown: each reads its index in order.
     """
-    column, found = chosen.column, list[Job]()
-    wanted = sa.select(Job).where(*chosen.conditions(), *searched)
-    few = _few_labelled(session, list(chosen.labels()))
-    if few is not None:
-        wanted = wanted.where(Job.id.in_(few))
-    value, key = after or (None, None)
+    column, key = wanted.selected_columns
+    keys = list[Key]()
+    value, last = after or (None, None)
     if after is None or value is not None:
-        known = wanted.where(column.is_not(None)).order_by(*_order(chosen, column, Job.id))
+        known = wanted.where(column.is_not(None)).order_by(*_order(chosen, column, key))
         if after is not None:
-            known = known.where(
-                _after_cursor(chosen, sa.tuple_(column, Job.id), sa.tuple_(value, key))
-            )
-        found += session.scalars(known.limit(most))
-        key = None
-    if len(found) < most and sa.inspect(Job).columns[column.key].nullable:
-        unknown = wanted.where(column.is_(None)).order_by(*_order(chosen, Job.id))
-        if key is not None:
-            unknown = unknown.where(_after_cursor(chosen, Job.id, key))
-        found += session.scalars(unknown.limit(most - len(found)))
-    return found
+            place = sa.tuple_(column, key)
+            known = known.where(_after_cursor(chosen, place, sa.tuple_(value, last)))
+        keys += session.execute(known.limit(most))
+        last = None
+    if len(keys) < most and chosen.column.nullable:
+        unknown = wanted.where(column.is_(None)).order_by(*_order(chosen, key))
+        if last is not None:
+            unknown = unknown.where(_after_cursor(chosen, key, last))
+        keys += session.execute(unknown.limit(most - len(keys)))
+    return keys
 
 
-def _labelled(
-    session: Session, chosen: JobFilter, after: tuple[Any, int] | None, most: int
-) -> Sequence[Job]:
-    """Return the next rows that have the labels, in the order of their start.
+def _has_label(key: Any, label: str) -> sa.Select[int]:
+    """Return a row where a job has a label.
 
-    Each label's part of its index is in that order, and has all that is asked of it.
+    Asked of each row on the way: SQLite would list all that `in` finds first, and PostgreSQL, but
+    for the offset, join by its guess of how many jobs share two labels.
     """
-    labels = list(chosen.labels())
-    lead, *others = [aliased(JobLabel) for _ in labels]
-    if others:
-        _rarest_first(session, labels)
-    wanted = sa.select(lead.job).where(lead.label == labels[0], *chosen.started(lead.started_us))
-    for other, text in zip(others, labels[1:], strict=True):
-        of_job = sa.and_(other.job == lead.job, other.started_us == lead.started_us)
-        wanted = wanted.join(other, of_job).where(other.label == text)
-    if after is not None:
-        place = sa.tuple_(lead.started_us, lead.job)
-        wanted = wanted.where(_after_cursor(chosen, place, sa.tuple_(*after)))
-    ordered = wanted.order_by(*_order(chosen, lead.started_us, lead.job))
-    while True:
-        keys = list(session.scalars(ordered.limit(most)))
-        found = {job.id: job for job in session.scalars(sa.select(Job).where(Job.id.in_(keys)))}
-        if len(found) == len(keys):  # else one was deleted between the two statements
-            return [found[key] for key in keys]
+    other = aliased(JobLabel)
+    return sa.select(sa.literal(1)).where(other.job == key, other.label == label).offset(0)
 
 
-def _rarest_first(session: Session, labels: list[str]) -> None:
-    """Order the labels, one that few jobs have first; of none that few have, read all in step."""
+def _rarest_first(
+    service: Service, labels: Iterable[str]
+) -> tuple[list[str], Sequence[int] | None]:
+    """Return labels, one that few jobs have first, and the keys of its jobs where they are few.
 
-    def jobs(label: str) -> int:
-        some = sa.select(JobLabel.job).where(JobLabel.label == label).limit(FEW + 1)
-        return session.scalar(sa.select(sa.func.count()).select_from(some.subquery())) or 0
-
-    known = {label: jobs(label) for label in labels}
-    labels.sort(key=known.__getitem__)
-    if known[labels[0]] > FEW and session.get_bind().dialect.name == "postgresql":
-        # PostgreSQL expects one job in all to have both, and would read all of both to sort it.
-        session.execute(sa.text("SET LOCAL enable_hashjoin = off"))
-        session.execute(sa.text("SET LOCAL enable_nestloop = off"))
-
-
-def _few_labelled(session: Session, labels: Sequence[str]) -> list[int] | None:
-    """Return the jobs that have all these labels; None where many have, or no label is wanted.
-
-    Of many, a walk through the jobs in order soon has a page. Of few it would read most jobs, and
-    a database that guesses how many share labels, as if one said nothing of another, walks.
+    Of many a walk through the jobs in order soon has a page; of few it would read most jobs.
     """
-    if not labels:
-        return None
-    each = [aliased(JobLabel) for _ in labels]
-    wanted = sa.select(each[0].job).limit(FEW + 1)
-    for other in each[1:]:
-        wanted = wanted.join(other, other.job == each[0].job)
-    wanted = wanted.where(*(one.label == text for one, text in zip(each, labels, strict=True)))
-    found = list(session.scalars(wanted))
-    return found if len(found) <= FEW else None
+    with service.for_every_project().store.read() as session:
+        jobs = {
+            label: session.scalars(
+                sa.select(JobLabel.job).where(JobLabel.label == label).limit(FEW + 1)
+            ).all()
+            for label in labels
+        }
+    ordered = sorted(jobs, key=lambda label: len(jobs[label]))
+    few = jobs[ordered[0]] if ordered else None
+    return ordered, few if few is not None and len(few) <= FEW else None
 
 
 def _order(chosen: JobFilter, *columns: Any) -> list[Any]:
