@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.problems import invalid
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import service
+from gramwatt.service.api.support import Page, service
 from gramwatt.service.tasks.runs import SchedulesAnswer, schedules
 from gramwatt.service.tasks.table import TASKS
 
 routes = Routes("schedules")
 
 
-class SchedulesQuery(Struct, frozen=True, kw_only=True):
+class SchedulesQuery(Page, frozen=True, kw_only=True):
     """Which runs are wanted."""
 
-    limit: Annotated[int, Meta(ge=1, le=500, description="How many runs, at most.")] = 50
-    cursor: Annotated[
-        Annotated[str, Meta(pattern="^[1-9]\\d{0,17}$")] | None,
-        Meta(description="`next_cursor` of the page before."),
-    ] = None
     task: Annotated[
         Annotated[str, Meta(min_length=1, max_length=64, pattern="^[^\\x00]+$")] | None,
         Meta(description="Runs of this task."),
@@ -38,5 +33,4 @@ def list_schedules(query: SchedulesQuery) -> SchedulesAnswer:
     """
     if query.task is not None and query.task not in TASKS:
         raise invalid("query.task", f"no such task; known: {', '.join(TASKS)}", "unknown")
-    before = int(query.cursor) if query.cursor else None
-    return schedules(service(), query.limit, before, query.task)
+    return schedules(service(), query.limit, query.cursor, query.task)

@@ -32,8 +32,7 @@ ACTS_SHOWN = 20
 def schedules() -> Response:
     """Return the periodic tasks and their runs."""
     chosen = query(SchedulesQuery)
-    before = int(chosen.cursor) if chosen.cursor else None
-    found = runs.schedules(service(), PER_PAGE, before, chosen.task)
+    found = runs.schedules(service(), PER_PAGE, chosen.cursor, chosen.task)
     return page("schedules.html", found=found, chosen=chosen)
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Measure
 from gramwatt.service.store.models import TaskRun
@@ -103,24 +104,25 @@ def due_us(service: Service, tasks: Mapping[str, Task]) -> dict[str, int]:
 
 
 def schedules(
-    service: Service, limit: int = 50, before: int | None = None, task: str | None = None
+    service: Service, limit: int = 50, cursor: str | None = None, task: str | None = None
 ) -> SchedulesAnswer:
-    """Return every task, and `limit` runs, newest first: those older than the run `before`."""
-    wanted = sa.select(TaskRun).order_by(TaskRun.id.desc()).limit(limit + 1)
-    if before is not None:
-        wanted = wanted.where(TaskRun.id < before)
+    """Return every task, and a page of the runs, newest first; raises CursorError."""
+    statement = sa.select(TaskRun).order_by(TaskRun.id.desc()).limit(limit + 1)
+    if cursor is not None:
+        statement = statement.where(TaskRun.id < decode_cursor(cursor, int)[0])
     if task is not None:
-        wanted = wanted.where(TaskRun.task == task)
+        statement = statement.where(TaskRun.task == task)
     with service.store.read() as session:
         newest, succeeded = _newest(session), _succeeded(session)
-        found = session.scalars(wanted).all()
+        runs = session.scalars(statement).all()
+    shown, following = cut(runs, limit, lambda run: (run.id,))
     return SchedulesAnswer(
         schedules=[
             _schedule(name, known, newest.get(name), succeeded.get(name), service.now_us())
             for name, known in TASKS.items()
         ],
-        runs=[_run(run) for run in found[:limit]],
-        next_cursor=str(found[limit - 1].id) if len(found) > limit else None,
+        runs=list(map(_run, shown)),
+        next_cursor=following,
     )
 
 

@@ -21,7 +21,7 @@ from gramwatt.service.jobs.lists.search import found_by
 from gramwatt.service.store.models import Job, JobLabel
 from gramwatt.service.store.people import known_alias
 
-FEW = 5_000
+FEW = 2_000
 """Up to so many jobs of a label are looked up one by one, whatever the order of the list."""
 Key = sa.Row[Any, int]
 """A job's place in the order of a list: its value of the column, and its key."""
