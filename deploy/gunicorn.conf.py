@@ -10,7 +10,10 @@ import tempfile
 
 wsgi_app = "gramwatt.service.wsgi:create_app()"
 bind = os.environ.get("GRAMWATT_BIND", "127.0.0.1:8642")
-workers = int(os.environ.get("GRAMWATT_WORKERS", "2"))
+_WORKERS = os.environ.get("GRAMWATT_WORKERS", "2")
+if not _WORKERS.isdecimal() or int(_WORKERS) < 1:
+    raise SystemExit(f"GRAMWATT_WORKERS={_WORKERS!r} is not a number of processes, such as 2")
+workers = int(_WORKERS)
 worker_class = "gthread"
 threads = 12  # as service/server.py says
 timeout = 120

@@ -69,7 +69,7 @@ def create_app(service: Service) -> Flask:
     process. Raises ConfigError for settings that need packages that are not installed.
     """
     if service.config.oidc is not None:
-        oidc.require_packages()
+        oidc.require_usable(service.config.oidc)
     app = Flask(__name__, template_folder="pages/templates", static_folder="pages/static")
     app.config["MAX_CONTENT_LENGTH"] = service.config.max_body_b
     app.extensions[EXTENSION] = service

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from requests import RequestException
 
+from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.http import new_session, reach_directly
 from gramwatt.sci.base.printable import clean
 from gramwatt.service.access.sessions import add
@@ -49,10 +50,17 @@ _exchanges = BoundedSemaphore(EXCHANGES)
 _descriptions: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
 
-def require_packages() -> None:
-    """Raise ConfigError where the packages of the extra `team` are missing."""
+def require_usable(oidc: OidcConfig) -> None:
+    """Raise ConfigError where the packages of the extra `team` are missing, or the secret cannot be
+    read.
+    """
     if any(find_spec(name) is None for name in ("authlib", "joserfc")):
         raise ConfigError("GRAMWATT_OIDC_ISSUER needs more packages: pip install 'gramwatt[team]'")
+    try:
+        oidc.client_secret()
+    except (OSError, ValueError) as error:
+        name = f"GRAMWATT_OIDC_CLIENT_SECRET_FILE={str(oidc.secret_file)!r}"
+        raise ConfigError(f"{name} cannot be read: {why(error)}") from None
 
 
 def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, str]:

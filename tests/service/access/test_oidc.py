@@ -307,6 +307,13 @@ def test_a_server_without_the_packages_of_sign_in_says_what_to_install(light, mo
         create_app(service=Service(replace(light.config, oidc=oidc), light.store))
 
 
+def test_a_secret_that_cannot_be_read_is_said_at_the_start(light, tmp_path):
+    path = tmp_path / "none"
+    oidc = OidcConfig(issuer="https://id.example", client_id="grams", secret_file=path)
+    with pytest.raises(ConfigError, match="GRAMWATT_OIDC_CLIENT_SECRET_FILE=.*No such file"):
+        create_app(service=Service(replace(light.config, oidc=oidc), light.store))
+
+
 def test_a_provider_is_asked_over_tls():
     for env in (
         {"GRAMWATT_OIDC_ISSUER": "http://id.example", "GRAMWATT_OIDC_CLIENT_ID": "c"},
