@@ -13,7 +13,7 @@ from gramwatt.service.budgets.budgets import (
     budgets_of,
 )
 from gramwatt.service.container import Service
-from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage
+from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage, outbox_row
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.store.upserts import upsert
 
@@ -55,15 +55,8 @@ def _record(service: Service, budget: Budget, row: BudgetRow) -> None:
         alerts.append({**key, "made_us": now_us, "doc": doc})
         for channel, target in (("webhook", budget.webhook), ("email", budget.email)):
             if target is not None:
-                name = json.dumps([*key.values(), channel])
-                message = {
-                    "project": budget.project,
-                    "key": name,
-                    "channel": channel,
-                    "target": target,
-                    "doc": doc,
-                }
-                messages.append({**message, "made_us": now_us, "attempts": 0, "next_us": now_us})
+                to = channel, target
+                messages.append(outbox_row([*key.values()], budget.project, to, doc, now_us))
     with service.store.write() as session:
         upsert(session, Alert, alerts)
         upsert(session, OutboxMessage, messages)

@@ -9,12 +9,13 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import groupby
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.base.days import DAY, midnight
 from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import StoredIntensity
@@ -38,7 +39,7 @@ REFRESH_S = 120.0
 """How long one run asks at most [s]; the next goes on."""
 EVERY = timedelta(hours=1)
 """How often the present is asked for: of running jobs, and of zones kept up to date."""
-DAY = timedelta(days=1)
+
 _HOUR_US = 3_600_000_000
 Due = dict[date, datetime]
 """Days about which to ask, and since when that is due."""
@@ -90,7 +91,7 @@ def _add(
         return
     for number in range(span[0].toordinal(), span[1].toordinal() + 1):
         day = date.fromordinal(number)
-        of_day = since or last_stage(_midnight(day) + DAY, now) or present
+        of_day = since or last_stage(midnight(day) + DAY, now) or present
         due[day] = max(of_day, due.get(day, of_day))
 
 
@@ -124,7 +125,7 @@ def _unanswered(service: Service, zone: str, due: Due) -> list[date]:
     with service.store.read() as session:
         asked = {day: asked_us for day, asked_us in session.execute(wanted)}
     open_ = [day for day, since in due.items() if asked.get(day.toordinal(), -1) < to_us(since)]
-    starts = ((day, _midnight(day)) for day in open_)
+    starts = ((day, midnight(day)) for day in open_)
     return sorted(day for day, start in starts if not _is_known(service, zone, start, start + DAY))
 
 
@@ -149,7 +150,7 @@ def _ask(
     that have been. The other series are those of the providers that publish nothing else.
     """
     now, new = service.now(), 0
-    start, end = _midnight(first), min(_midnight(last) + DAY, now)
+    start, end = midnight(first), min(midnight(last) + DAY, now)
     answered, wanted = set[bool](), set[bool]()
     for provider in providers:
         for kind in provider.kinds(zone):
@@ -211,7 +212,3 @@ def _remember(service: Service, zone: str, first: date, last: date) -> None:
             session.merge(IntensityQuestion(zone=zone, day=day, asked_us=now_us))
 
     service.store.transact(store)
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)

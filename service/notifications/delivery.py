@@ -18,7 +18,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import job_table, latest_revision
 from gramwatt.service.rendering.reports import MEDIA, MonthFormat, render_month
-from gramwatt.service.store.budgets import OutboxMessage
+from gramwatt.service.store.budgets import OutboxMessage, outbox_row
 from gramwatt.service.store.documents import read_month
 from gramwatt.service.store.upserts import upsert
 
@@ -50,19 +50,8 @@ def announce(service: Service, month: str, project: str | None = None) -> None:
     doc = json.dumps({"project": project or "", "month": month, "revision": revision})
     # The digest, since a name may be longer than a key.
     of = [hashlib.sha256(project.encode()).hexdigest()] if project else []
-    rows = [
-        {
-            "project": project or "",
-            "key": json.dumps(["report", month, revision, channel, target, *of]),
-            "channel": channel,
-            "target": target,
-            "doc": doc,
-            "made_us": now_us,
-            "attempts": 0,
-            "next_us": now_us,
-        }
-        for channel, target in targets
-    ]
+    key = ["report", month, revision, *of]
+    rows = [outbox_row(key, project or "", to, doc, now_us) for to in targets]
     with service.store.write() as session:
         upsert(session, OutboxMessage, rows)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from typing import Any
+
 from sqlalchemy import BigInteger, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -74,3 +78,19 @@ class OutboxMessage(Base):
     next_us: Mapped[Timestamp | None]
     sent_us: Mapped[Timestamp | None]
     error: Mapped[Label | None]
+
+
+def outbox_row(
+    key: Sequence[object], project: str, to: tuple[str, str], doc: str, now_us: int
+) -> dict[str, Any]:
+    """Return the row of a new message to a channel and a target; with these its `key` is unique."""
+    return {
+        "project": project,
+        "key": json.dumps([*key, *to]),
+        "channel": to[0],
+        "target": to[1],
+        "doc": doc,
+        "made_us": now_us,
+        "attempts": 0,
+        "next_us": now_us,
+    }
