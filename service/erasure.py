@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from gramwatt.service.access import audit
-from gramwatt.service.common.errors import UnknownPersonError, UnknownProjectError
+from gramwatt.service.common.errors import ServiceError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.precedence import outdated
@@ -78,7 +78,7 @@ class ErasedPerson(Struct):
 
 def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
     """Delete the jobs, reports, budgets, messages and own keys of a project; raises
-    UnknownProjectError.
+    ServiceError `unknown-project`.
     """
     service = service.for_every_project()
 
@@ -93,7 +93,8 @@ def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
             gone = session.execute(sa.delete(model).where(column == project))
             rows += gone.rowcount  # type: ignore[attr-defined]
         if not rows:
-            raise UnknownProjectError(project)
+            text = f"there is no project {project[:80]!r}"
+            raise ServiceError(text, "unknown-project")
         session.execute(sa.delete(MonthSum).where(MonthSum.project == ALL))  # they are made again
         _leave(session, project)
         audit.record(session, service, "project-deleted", f"{len(jobs)} jobs", by)
@@ -125,7 +126,8 @@ def _leave(session: Session, project: str) -> None:
 
 
 def erase_person(service: Service, name: str, *, by: str, jobs: bool = False) -> ErasedPerson:
-    """Blank a person's name, for which the alias stands from then on; raises UnknownPersonError.
+    """Blank a person's name, for which the alias stands from then on; raises ServiceError
+    `unknown-person`.
 
     With `jobs`, those whose tag `user` is the name are deleted first.
     """
@@ -146,7 +148,8 @@ def erase_person(service: Service, name: str, *, by: str, jobs: bool = False) ->
         with audit_unlocked(session.connection()):
             rows = [session.execute(change).rowcount for change in changes]  # type: ignore[attr-defined]
         if not (is_known or any(rows)):
-            raise UnknownPersonError(name)
+            text = f"neither a tag `user` of a job nor a record of who did it is {name!r}"
+            raise ServiceError(text, "unknown-person")
         session.execute(sa.update(Person).where(Person.alias == alias).values(name=None))
         own = JobLabel.label == label_text(TAG, f"{USER}:{alias}")
         number = session.scalar(sa.select(sa.func.count()).where(own)) or 0

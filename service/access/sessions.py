@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from gramwatt.collectors.common.keys import home_key
 from gramwatt.service.access import audit
 from gramwatt.service.access.tokens import digest, new_token, projects_of, projects_text
-from gramwatt.service.common.errors import UnknownSessionError
+from gramwatt.service.common.errors import ServiceError
 from gramwatt.service.container import ADMIN, Caller, Service
 from gramwatt.service.store.access import BrowserSession
 from gramwatt.service.store.timestamps import span_us, text_from_us
@@ -111,13 +111,13 @@ def list_sessions(service: Service) -> SessionsAnswer:
 
 
 def end_session(service: Service, identity: str) -> EndedSessions:
-    """End the session of this id; raises UnknownSessionError."""
+    """End the session of this id; raises ServiceError `unknown-session`."""
     return _end(service, identity, sa.func.substr(BrowserSession.digest, 1, ID_LENGTH) == identity)
 
 
 def end_sessions_of(service: Service, person: str) -> EndedSessions:
     """End every session of a person, and links that nobody has used yet; raises
-    UnknownSessionError for somebody who has none.
+    ServiceError for somebody who has none.
     """
     return _end(service, person, BrowserSession.name == person)
 
@@ -128,7 +128,7 @@ def _end(service: Service, what: str, wanted: sa.ColumnElement[bool]) -> EndedSe
     with service.store.write() as session:
         names = session.scalars(gone).all()
         if not names:
-            raise UnknownSessionError(f"there is no session of {what[:80]!r}")
+            raise ServiceError(f"there is no session of {what[:80]!r}", "unknown-session")
         for name in names:
             audit.record(session, service, "session-ended", name)
     return EndedSessions(ended=len(names))

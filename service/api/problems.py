@@ -21,8 +21,8 @@ from gramwatt.service.common.errors import (
     CursorError,
     DeletedJobError,
     ProjectNeededError,
+    ServiceError,
     UnknownJobError,
-    UseCaseError,
 )
 from gramwatt.service.store.database import (
     UNAVAILABLE,
@@ -145,7 +145,7 @@ def to_response(problem: Problem) -> Response:
 def install(app: Flask) -> None:
     """Answer every error of the app with a problem document."""
     app.register_error_handler(Problem, to_response)
-    app.register_error_handler(UseCaseError, _from_use_case)
+    app.register_error_handler(ServiceError, _from_use_case)
     app.register_error_handler(ForeignProjectError, _from_foreign_project)
     app.register_error_handler(GramwattError, _from_engine)
     app.register_error_handler(HTTPException, _from_http)
@@ -154,7 +154,7 @@ def install(app: Flask) -> None:
     app.register_error_handler(Exception, _from_bug)
 
 
-def _from_use_case(error: UseCaseError) -> Response:
+def _from_use_case(error: ServiceError) -> Response:
     if isinstance(error, CursorError):
         return to_response(invalid("query.cursor", str(error), "cursor"))
     if isinstance(error, ProjectNeededError):

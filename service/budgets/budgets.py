@@ -22,7 +22,7 @@ from gramwatt.service.access import audit
 from gramwatt.service.access.projects import require_own
 from gramwatt.service.budgets import forecast
 from gramwatt.service.common.cursors import cut, decode_cursor
-from gramwatt.service.common.errors import CorrectionError, UnknownBudgetError
+from gramwatt.service.common.errors import CorrectionError, ServiceError
 from gramwatt.service.container import Service
 from gramwatt.service.months.by_project import Group, ProjectMonth
 from gramwatt.service.months.spending import (
@@ -172,14 +172,14 @@ def _covers(new: NewBudget) -> str | None:
 def remove_budget(service: Service, project: str, month: str | None, *, by: str) -> None:
     """Remove a budget; its alerts stay on record.
 
-    Raises UnknownBudgetError, or ForeignProjectError for a project of others.
+    Raises ServiceError `unknown-budget`, or ForeignProjectError for a project of others.
     """
     require_own(service, project)
     with service.for_every_project().store.write() as session:
         budget = session.get(Budget, (project, month or EVERY_MONTH))
         if budget is None:
             when = f"in {month}" if month else "for every month"
-            raise UnknownBudgetError(f"project {project!r} has no budget {when}")
+            raise ServiceError(f"project {project!r} has no budget {when}", "unknown-budget")
         session.delete(budget)
         subject = f"{project}, {month or 'every month'}"
         audit.record(session, service, "budget-removed", subject, by)

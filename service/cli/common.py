@@ -83,12 +83,12 @@ def refusals() -> Iterator[None]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from gramwatt.sci.base.errors import StoreError
-    from gramwatt.service.common.errors import UseCaseError
+    from gramwatt.service.common.errors import ServiceError
     from gramwatt.service.store.database import failure_text
 
     try:
         yield
-    except UseCaseError as error:
+    except ServiceError as error:
         stop(error.exit_code, str(error))
     except SQLAlchemyError as error:
         stop(1, failure_text(error))

@@ -33,7 +33,7 @@ from gramwatt.sci.journal.records import (
 )
 from gramwatt.service.codecarbon.machine import NODE, PARTS, Machine, Part, place
 from gramwatt.service.common.answers import Rejected
-from gramwatt.service.common.errors import UseCaseError
+from gramwatt.service.common.errors import ServiceError
 from gramwatt.service.common.tables import TableError, open_table
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
@@ -105,7 +105,7 @@ def import_csv(
             _import_row(service, row, answer)
         except RecordError as error:
             answer.rejected.append(_rejected(row.line, error.code, error.message))
-        except UseCaseError as error:
+        except ServiceError as error:
             answer.rejected.append(_rejected(row.line, error.code, str(error)))
     progress(len(rows), len(rows))
     answer.rejected.sort(key=lambda item: item.line)

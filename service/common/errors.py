@@ -14,14 +14,22 @@ if TYPE_CHECKING:
     from gramwatt.service.common.answers import Rejected
 
 
-class UseCaseError(Exception):
-    """Root of the refusals."""
+class ServiceError(Exception):
+    """A refusal: `code` is one of the table of codes (`api.problems.CODES`) where a route answers.
+
+    It has a class of its own where something is done with it, or it carries more than a sentence.
+    """
 
     code: str
     exit_code = 1
 
+    def __init__(self, detail: str, code: str | None = None) -> None:
+        super().__init__(detail)
+        if code is not None:
+            self.code = code
 
-class UnknownJobError(UseCaseError):
+
+class UnknownJobError(ServiceError):
     """No such job; `close` lists near ids, best first, `rejected` lines that might have made it."""
 
     code = "unknown-job"
@@ -34,7 +42,7 @@ class UnknownJobError(UseCaseError):
         super().__init__(f"unknown job {job_id!r}{hint}")
 
 
-class AmbiguousIdError(UseCaseError):
+class AmbiguousIdError(ServiceError):
     """A text that means several jobs; `choices` lists ids of some, newest first."""
 
     code = "ambiguous-id"
@@ -47,7 +55,7 @@ class AmbiguousIdError(UseCaseError):
         super().__init__(f"{text!r} fits {number} jobs; say which: {named}{more}")
 
 
-class DeletedJobError(UseCaseError):
+class DeletedJobError(ServiceError):
     """The job was deleted; `deleted_at` (RFC 3339) and `deleted_by` say when and by whom."""
 
     code = "deleted-job"
@@ -58,7 +66,7 @@ class DeletedJobError(UseCaseError):
         super().__init__(f"job {job_id!r} was deleted on {when} UTC by {deleted_by}")
 
 
-class CorrectionError(UseCaseError):
+class CorrectionError(ServiceError):
     """A field that cannot be corrected to this value; `close` lists names to use instead."""
 
     code = "invalid"
@@ -69,19 +77,13 @@ class CorrectionError(UseCaseError):
         super().__init__(f"{field}: {message}")
 
 
-class UnknownRevisionError(UseCaseError):
-    """The job has no such revision."""
-
-    code = "unknown-revision"
-
-
-class StillRunsError(UseCaseError):
+class StillRunsError(ServiceError):
     """The job has not ended, so it has no revision to replace."""
 
     code = "conflict"
 
 
-class IntervalsDeletedError(UseCaseError):
+class IntervalsDeletedError(ServiceError):
     """A request needs the intervals of a job, which retention has deleted."""
 
     code = "intervals-deleted"
@@ -94,123 +96,51 @@ class IntervalsDeletedError(UseCaseError):
         )
 
 
-class ChangedError(UseCaseError):
-    """The job is not as the caller has seen it."""
-
-    code = "changed"
-
-    def __init__(self, job_id: str) -> None:
-        super().__init__(f"job {job_id!r} has changed since; get it again and decide anew")
-
-
-class OpenedOtherwiseError(UseCaseError):
-    """The job is there already, and declares something else."""
-
-    code = "conflict"
-
-    def __init__(self, job_id: str, what: str) -> None:
-        super().__init__(f"job {job_id!r} is there already, {what}; change it with PATCH")
-
-
-class KeyReusedError(UseCaseError):
-    """An idempotency key that stands for another request."""
-
-    code = "key-reused"
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"the idempotency key {key[:40]!r} was sent with another request before")
-
-
-class BeingAnsweredError(UseCaseError):
-    """The first request of an idempotency key is still being answered."""
-
-    code = "conflict"
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"the first request of key {key[:40]!r} is being answered; ask again")
-
-
-class UnknownProjectError(UseCaseError):
-    """There is no such project."""
-
-    code = "unknown-project"
-
-    def __init__(self, project: str) -> None:
-        super().__init__(f"there is no project {project[:80]!r}")
-
-
-class UnknownPersonError(UseCaseError):
-    """Nothing names this person."""
-
-    code = "unknown-person"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"neither a tag `user` of a job nor a record of who did it is {name!r}")
-
-
-class UnknownBudgetError(UseCaseError):
-    """The project has no budget of that month."""
-
-    code = "unknown-budget"
-
-
-class NoDataError(UseCaseError):
+class NoDataError(ServiceError):
     """Nothing was measured in that month (of that project)."""
 
     code = "no-data"
 
 
-class TooManyJobsError(UseCaseError):
-    """More jobs than an evidence bundle holds."""
-
-    code = "too-many-jobs"
-
-
-class CursorError(UseCaseError):
+class CursorError(ServiceError):
     """A text that is not a cursor of the list it was given for."""
 
     code = "invalid"
     exit_code = 2
 
 
-class LoginError(UseCaseError):
+class LoginError(ServiceError):
     """A sign-in by an OpenID Connect provider that does not hold."""
 
     code = "unauthorised"
 
 
-class KeyNameError(UseCaseError):
+class KeyNameError(ServiceError):
     """A key's name that is taken, or that cannot be one."""
 
     code = "conflict"
     exit_code = 2
 
 
-class UnknownKeyError(UseCaseError):
+class UnknownKeyError(ServiceError):
     """There is no key of that name."""
 
     code = "unknown-key"
 
 
-class UnknownSessionError(UseCaseError):
-    """There is no session of that id, or of that person."""
-
-    code = "unknown-session"
-
-
-class ProjectNeededError(UseCaseError):
+class ProjectNeededError(ServiceError):
     """The caller's key is bound to several projects, and a sum is over one."""
 
     code = "invalid"
 
 
-class NotReadyError(UseCaseError):
+class NotReadyError(ServiceError):
     """The database cannot be reached, or its tables are not those of this release."""
 
     code = "not-ready"
 
 
-class BusyError(UseCaseError):
+class BusyError(ServiceError):
     """A process has more work of one kind than it does at a time; asking again later helps."""
 
     code = "busy"

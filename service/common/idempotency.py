@@ -9,7 +9,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from gramwatt.service.common.errors import BeingAnsweredError, KeyReusedError
+from gramwatt.service.common.errors import ServiceError
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.models import KeptAnswer
@@ -26,19 +26,20 @@ def answered_once(
 ) -> object:
     """Return what `work` answers; for a known key of the caller, what the first one answered.
 
-    `request` identifies what is asked. A failed request is forgotten. Raises KeyReusedError for
-    another request under the same key, and BeingAnsweredError while the first one is at work.
+    `request` identifies what is asked. A failed request is forgotten. Raises ServiceError
+    `key-reused` for another request under the same key, `conflict` while the first is at work.
     """
     try:
         known = _claim(service, caller, key, request)
     except IntegrityError:  # the first one came in the same moment
-        raise BeingAnsweredError(key) from None
+        raise _being_answered(key) from None
     if known is None:
         return _work(service, (caller, key), work)
     if known.request != request:
-        raise KeyReusedError(key)
+        text = f"the idempotency key {key[:40]!r} was sent with another request before"
+        raise ServiceError(text, "key-reused")
     if known.answer is None:
-        raise BeingAnsweredError(key)
+        raise _being_answered(key)
     return json.loads(known.answer)
 
 
@@ -67,3 +68,8 @@ def _work(service: Service, name: tuple[str, str], work: Callable[[], object]) -
     with service.store.write() as session:
         session.execute(sa.update(KeptAnswer).where(*mine).values(answer=to_text(answer)))
     return answer
+
+
+def _being_answered(key: str) -> ServiceError:
+    text = f"the first request of key {key[:40]!r} is being answered; ask again"
+    return ServiceError(text, "conflict")

@@ -25,8 +25,8 @@ from gramwatt.sci.score.inputs import Recorder, ScoreInputs
 from gramwatt.service.common.errors import (
     BusyError,
     DeletedJobError,
+    ServiceError,
     StillRunsError,
-    TooManyJobsError,
     UnknownJobError,
 )
 from gramwatt.service.container import Service
@@ -80,7 +80,7 @@ def export(
 
     Its files are put together in a temporary file in `folder`, as large as the bundle unpacked. It
     is signed where the home has a key. `progress` passes on the jobs' ids. Raises UnknownJobError,
-    StillRunsError, ScoreError, NoDataError, TooManyJobsError, BusyError, KeyFileError,
+    StillRunsError, ScoreError, NoDataError, ServiceError, BusyError, KeyFileError,
     EvidenceError for files above the bounds of a bundle, and ImportError without the extra.
     """
     key = read_key(service.config.home / KEY_FILE)
@@ -194,7 +194,7 @@ def _month_jobs(service: Service, month: str, project: str | None) -> dict[str, 
         rows = session.execute(statement.order_by(Job.started_us, Job.job_id)).all()
     if len(rows) > JOBS_MOST:
         text = f"month {month} has {len(rows)} jobs; an evidence bundle holds {JOBS_MOST}"
-        raise TooManyJobsError(text)
+        raise ServiceError(text, "too-many-jobs")
     return {row.job_id: row.revision for row in rows}
 
 

@@ -67,7 +67,7 @@ def correct_job(
 
     `changes` may hold `zone`, `region`, `unit`, `counts` (R by unit), `pue`, `name`, `project`,
     `boundary` (a tag), `tags` (an object) and `excluded`, which needs a `reason`; None makes a
-    field undeclared. Raises UnknownJobError, DeletedJobError, ChangedError,
+    field undeclared. Raises UnknownJobError, DeletedJobError,
     ForeignProjectError, IntervalsDeletedError, CorrectionError or ScoreError.
     """
     wanted = _checked(service, changes, reason)

@@ -32,7 +32,8 @@ def delete_job(
 
     What its newest score added to months stays on record, with who deleted it and why.
 
-    Raises UnknownJobError, ChangedError, or DeletedJobError for one that is deleted already.
+    Raises UnknownJobError, ServiceError `changed`, or DeletedJobError for one that is deleted
+    already.
     """
     service, key = own_job(service, job_id)
 

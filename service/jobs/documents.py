@@ -14,12 +14,11 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.base.document import JobDoc, JobHead
 from gramwatt.service.access import audit
 from gramwatt.service.common.errors import (
-    ChangedError,
     DeletedJobError,
     IntervalsDeletedError,
+    ServiceError,
     StillRunsError,
     UnknownJobError,
-    UnknownRevisionError,
 )
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head, read_job
@@ -73,9 +72,10 @@ Expected = Callable[[str], bool] | None
 
 
 def require_expected(job: Job, expected: Expected) -> None:
-    """Raise ChangedError for a job, locked, whose version is not the expected one."""
+    """Raise ServiceError `changed` for a job, locked, whose version is not the expected one."""
     if expected is not None and not expected(version_of(job)):
-        raise ChangedError(job.job_id)
+        text = f"job {job.job_id!r} has changed since; get it again and decide anew"
+        raise ServiceError(text, "changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def job_document(
 
     Without `names` people have their aliases, as it was scored.
 
-    Raises UnknownJobError, UnknownRevisionError or ScoreError.
+    Raises UnknownJobError, ServiceError `unknown-revision` or ScoreError.
     """
     job = _scored_job(service, job_id)
     with service.store.read() as session:
@@ -183,7 +183,8 @@ def _document_row(
     row = session.execute(wanted).one_or_none()
     if row is None:
         there = f"revisions 1 to {job.revision}" if job.revision else "no revision yet"
-        raise UnknownRevisionError(f"job {job.job_id!r} has {there}, not {revision}")
+        text = f"job {job.job_id!r} has {there}, not {revision}"
+        raise ServiceError(text, "unknown-revision")
     return (f"{table.__name__} {job.id} {row[0]} {row[1]}", *row[2:])
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, format_time, readable
-from gramwatt.service.common.errors import CorrectionError, OpenedOtherwiseError
+from gramwatt.service.common.errors import CorrectionError, ServiceError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import check_place
 from gramwatt.service.jobs.documents import JobSummary, find_known_job, summaries
@@ -32,7 +32,7 @@ def open_job(
     """Return the job, and whether this opened it; the same again changes nothing.
 
     `declared` holds fields of a job's record. Raises CorrectionError for a field without meaning,
-    OpenedOtherwiseError for a job that declares something else, UnknownJobError for an id of
+    ServiceError `conflict` for a job that declares something else, UnknownJobError for an id of
     others, or DeletedJobError.
     """
     check_place(service.catalog, declared)
@@ -47,12 +47,17 @@ def open_job(
     assert job is not None  # the line made it; where it was deleted since, that is said
     stored = lines.get((node, writer, FIRST))
     if stored is None:
-        raise OpenedOtherwiseError(job_id, "opened by another writer")
+        raise _opened_otherwise(job_id, "opened by another writer")
     differing = [name for name in declared if getattr(stored, name) != getattr(record, name)]
     if differing:
-        raise OpenedOtherwiseError(job_id, f"with another {differing[0]}")
+        raise _opened_otherwise(job_id, f"with another {differing[0]}")
     with service.store.read() as session:
         return summaries(session, [job])[0], created
+
+
+def _opened_otherwise(job_id: str, what: str) -> ServiceError:
+    text = f"job {job_id!r} is there already, {what}; change it with PATCH"
+    return ServiceError(text, "conflict")
 
 
 def _checked(line: Mapping[str, Any]) -> JobRecord:

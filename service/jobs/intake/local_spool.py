@@ -92,7 +92,7 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> int | N
     Returns the key of its job where that can be scored: its lines are stored, and no meter writes
     on here.
     """
-    from gramwatt.service.common.errors import DeletedJobError, UseCaseError
+    from gramwatt.service.common.errors import DeletedJobError, ServiceError
     from gramwatt.service.jobs.intake.ingest import ingest_unscored
 
     answers: list[tuple[IngestAnswer, int | None]] = []
@@ -110,7 +110,7 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> int | N
             spool.discard(home, folder)
             _report(f"{error}; what its meter had still spooled is dropped")
         return None
-    except UseCaseError as error:  # such as an id that is taken
+    except ServiceError as error:  # such as an id that is taken
         _report(f"{error}; its journal stays spooled")
         return None
     except OSError as error:
@@ -121,13 +121,13 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> int | N
 
 def _ingest_open(service: Service, home: Path, job_id: str) -> None:
     """Ingest what other nodes of a job have journaled so far, since it runs until they end too."""
-    from gramwatt.service.common.errors import UseCaseError
+    from gramwatt.service.common.errors import ServiceError
     from gramwatt.service.jobs.intake.ingest import ingest_unscored
 
     for folder in spool.folders(home, job_id):
         if folder.server() is not None:
             continue
-        with suppress(UseCaseError):  # or its meter has written nothing yet
+        with suppress(ServiceError):  # or its meter has written nothing yet
             if folder.is_live():
                 read_journal(service, folder)
             else:

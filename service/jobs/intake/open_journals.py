@@ -35,14 +35,14 @@ def read_open_journals(service: Service, *, fresh: bool = False) -> list[str]:
     The score of each is brought up to date, with `fresh` however young the last one is.
     """
     from gramwatt.sci.base.errors import GramwattError
-    from gramwatt.service.common.errors import UseCaseError
+    from gramwatt.service.common.errors import ServiceError
     from gramwatt.service.jobs.scoring import score_provisionally
 
     found = {}
     for folder in live_folders(service.config.home):
         try:
             found[folder.job_id] = read_journal(service, folder)
-        except UseCaseError:  # deleted, its id taken, or no whole line of it is there yet
+        except ServiceError:  # deleted, its id taken, or no whole line of it is there yet
             continue
     for key in found.values():
         try:
