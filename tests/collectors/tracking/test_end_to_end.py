@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gramwatt.collectors.common.identity import bound_id
 from gramwatt.collectors.journal import spool
 from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.journal.records import (
@@ -546,9 +547,12 @@ def test_a_run_inside_a_tracked_process_is_part_of_its_job_and_says_what_it_leav
     )
     done = subprocess.run([sys.executable, str(script)], env=environ, capture_output=True)
     assert done.returncode == 0, done.stderr
-    said = b"gramwatt run --project --zone joins job job-1, which this process is part of"
+    said = (
+        b"gramwatt run --project --zone joins job %b, which this process is part of"
+        % bound_id("job-1", "vision").encode()
+    )
     assert done.stderr.count(said) == 1
-    found = records(environ)
+    found = records(environ, bound_id("job-1", "vision"))
     assert covered_once(gpu_intervals(found), 0.9)
     job = merge(found)
     head = job.head
