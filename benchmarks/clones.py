@@ -2,8 +2,7 @@
 
 The jobs to copy went through the product's own ingest and scoring, so every column of every table
 has what those write. A copy has other keys, another id wherever the original's stands, and times
-shifted by minutes in the columns, not within documents. Inputs that are a job's own, such as its
-hours of the grid, have other names in each copy.
+shifted by minutes in the columns, not within documents.
 """
 
 from __future__ import annotations
@@ -12,18 +11,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 
-from gramwatt.service.months.sums.part import SUMMED
 from gramwatt.service.store import models
 from gramwatt.service.store.database import Store
+from gramwatt.service.store.months import OF_JOB
 from gramwatt.service.store.postgres import unlimited
 
 TABLES = ("Job", "JobLabel", "Writer", "Statement", "Device", "Interval", "Count", "Score")
-"""What a scored job has rows in, parents first, beside its months."""
-NAMED = ("head", "line", "doc")
+"""What a scored job has rows in, parents first, beside those of its months."""
+NAMED = ("head", "line", "doc", "input_id")
 """Texts that the id of their job stands in."""
 PORTION = 20_000
 
@@ -35,6 +32,13 @@ class Clone(NamedTuple):
     job_id: str
     original: str
     shift_us: int
+
+
+def tables() -> list[Any]:
+    """The tables with rows of a scored job, parents first."""
+    return [getattr(models, name).__table__ for name in TABLES] + [
+        model.__table__ for model in OF_JOB.values()
+    ]
 
 
 def copy_jobs(store: Store, clones: Iterator[Clone]) -> None:
@@ -53,17 +57,14 @@ def copy_jobs(store: Store, clones: Iterator[Clone]) -> None:
             "CREATE TEMPORARY TABLE clones (id BIGINT PRIMARY KEY, job_id TEXT, original TEXT,"
             " shift_us BIGINT)"
         )
-        for name in TABLES:  # small copies, so that no table is read that grows meanwhile
-            table = getattr(models, name).__tablename__
-            driver.execute(f"CREATE TEMPORARY TABLE few_{table} AS SELECT * FROM {table}")
-        parts = _parts(driver)
+        for table in tables():  # small copies, so that no table is read that grows meanwhile
+            few = f"CREATE TEMPORARY TABLE few_{table.name} AS SELECT * FROM {table.name}"
+            driver.execute(few)
         while portion := list(islice(clones, PORTION)):
             driver.execute("DELETE FROM clones")
             _insert(store, driver, "clones", ("id", "job_id", "original", "shift_us"), portion)
-            for name in TABLES:
-                driver.execute(_copied(getattr(models, name).__table__))
-            columns = [column.name for column in models.JobMonth.__table__.c]
-            _insert(store, driver, "job_months", columns, _months(parts, portion))
+            for table in tables():
+                driver.execute(_copied(table))
         for name in ("Job", "Writer", "Device", "Score"):
             _set_sequence(store, driver, getattr(models, name).__table__.name)
         driver.execute("COMMIT")
@@ -84,7 +85,9 @@ def _copied(table: sa.Table) -> str:
     values = {}
     for column in table.c:
         values[column.name] = f"t.{column.name}"
-        if column.foreign_keys:
+        if column.name == "job":
+            of, values["job"] = "job", "c.id"
+        elif column.foreign_keys:
             (key,) = column.foreign_keys
             owner, of = key.column.table.name, column.name
             values[column.name] = "c.id"
@@ -102,42 +105,6 @@ def _copied(table: sa.Table) -> str:
         f" FROM clones c JOIN originals o ON o.original = c.original"
         f" JOIN few_{table.name} t ON {joined}"
     )
-
-
-class _Part(NamedTuple):
-    """A part of a month of an original; `own` marks the words that are names of its own inputs."""
-
-    row: Sequence[Any]
-    words: NDArray[np.int64]
-    own: NDArray[np.bool_]
-
-
-def _parts(driver: Any) -> dict[str, list[_Part]]:
-    """The parts of each original."""
-    columns = ", ".join(column.name for column in models.JobMonth.__table__.c)
-    found: dict[str, list[_Part]] = {}
-    at = [column.name for column in models.JobMonth.__table__.c]
-    for row in driver.execute(f"SELECT {columns} FROM job_months").fetchall():
-        one = dict(zip(at, row, strict=True))
-        words = np.frombuffer(one["numbers"], dtype=np.int64)
-        effects = int(words.view(np.float64)[2])
-        names = words[len(words) - 2 * effects :].reshape(-1, 2)
-        own = np.zeros(len(words), dtype=bool)
-        own[len(words) - 2 * effects :: 2] = names[:, 0] != names[:, 1]
-        assert one["use"] == SUMMED
-        found.setdefault(one["job_id"], []).append(_Part(row, words, own))
-    return found
-
-
-def _months(parts: dict[str, list[_Part]], clones: Sequence[Clone]) -> Iterator[tuple[Any, ...]]:
-    names = [column.name for column in models.JobMonth.__table__.c]
-    for clone in clones:
-        for part in parts[clone.original]:
-            one = dict(zip(names, part.row, strict=True))
-            one |= {"job": clone.key, "job_id": clone.job_id}
-            one["started_us"] += clone.shift_us
-            one["numbers"] = (part.words + part.own * clone.key).tobytes()
-            yield tuple(one.values())
 
 
 def _insert(store: Store, driver: Any, table: str, columns: Sequence[str], rows: Any) -> None:

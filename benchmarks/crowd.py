@@ -35,7 +35,7 @@ from gramwatt.sci.journal.records import encode
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.months.report import sum_month
+from gramwatt.service.months.cache import keep_sums
 from gramwatt.service.store.migrate import upgrade
 
 READERS = 20
@@ -222,7 +222,7 @@ def main() -> int:
         service = Service.open(ServiceConfig(home=home, database_url=_database(home)))
         upgrade(service.store)
         fill(service, 0, asked.jobs)
-        sum_month(service, MONTH)
+        keep_sums(service, MONTH)
         service.store.close()
         for number, kind in enumerate(asked.server or sorted(COMMANDS, reverse=True), start=1):
             first = number * 100_000_000

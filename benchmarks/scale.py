@@ -45,8 +45,8 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.store import models
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.store.months import MonthSum
 
 FIRST = datetime(2025, 6, 1, tzinfo=UTC)
 MONTH = "2026-06"
@@ -236,9 +236,8 @@ def pages(service: Service, times: int) -> Measured:
 
     def changed(_number: int) -> None:
         with service.store.write() as session:
-            of_month = (models.MonthVersion.month == MONTH, models.MonthVersion.project == "")
-            version = random.getrandbits(62)
-            session.execute(sa.update(models.MonthVersion).where(*of_month).values(version=version))
+            change = sa.update(MonthSum).where(MonthSum.month == MONTH, MonthSum.project == "")
+            session.execute(change.values(changes=MonthSum.changes + 1))
         if f'hx-get="/?month={MONTH}' not in ask(f"/?month={MONTH}"):
             raise RuntimeError("the first page does not say that its sums are not of now")
 
@@ -280,8 +279,8 @@ def cold_month(url: str, home: Path, *, trend: bool) -> None:
     """Make the month anew in this process, and print seconds and peak memory as JSON."""
     service = opened(url, home)
     with service.store.write() as session:
-        every = sa.delete(models.MonthSum)
-        session.execute(every if trend else every.where(models.MonthSum.month == MONTH))
+        every = sa.update(MonthSum).values(document=None, made_of=None)
+        session.execute(every if trend else every.where(MonthSum.month == MONTH))
     ask = asker(service, "scale-cold")
     ask("/v1/jobs?limit=1")
     before, cpu = time.perf_counter(), time.process_time()

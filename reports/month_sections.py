@@ -41,6 +41,7 @@ from gramwatt.sci.analysis.documents import (
     ExcludedDoc,
     LedgerRow,
     ModelRow,
+    MonthDay,
     MonthDoc,
     MonthTotals,
     PendingDoc,
@@ -50,7 +51,6 @@ from gramwatt.sci.analysis.documents import (
 )
 from gramwatt.sci.analysis.month_rows import AdviceRow, FollowedRow
 from gramwatt.sci.analysis.trail import FactorRow
-from gramwatt.sci.base.document import DayDoc
 from gramwatt.sci.base.formatting import (
     NARROW_SPACE,
     UNKNOWN,
@@ -168,7 +168,7 @@ CHARGES: tuple[Field[ChargeRow], ...] = (
     Field("Energy", lambda row: row.energy_kwh, 1.1, "right", unit="kWh"),
     Field("Carbon", lambda row: row.total_g, 1.2, "right", unit="kg CO2e"),
 )
-DAYS: tuple[Field[DayDoc], ...] = (
+DAYS: tuple[Field[MonthDay], ...] = (
     Field("Day", lambda row: row.day),
     Field("Energy", lambda row: row.energy_kwh, align="right", unit="kWh"),
     Field("Operational", lambda row: row.operational_g, align="right", unit="kg CO2e"),
@@ -568,7 +568,7 @@ def top_jobs(document: MonthDoc) -> list[Block]:
         "Top jobs",
         document.top_jobs,
         Field("Job", job_cell, 2.2),
-        Field("Project", lambda job: Pair(job.project, job.tags.get("user", "")), 1.2),
+        Field("Project", lambda job: Pair(job.project, job.owner or ""), 1.2),
         Field("State", lambda job: job.state, 0.9),
         Field("Duration", lambda job: duration(job.duration_s), 0.9, "right"),
         Field("Energy", lambda job: job.energy_kwh, 1.1, "right"),
@@ -714,7 +714,7 @@ def days(document: MonthDoc) -> list[Block]:
     return [Chart(caption, alt, spec, table(caption, rows, *DAYS))]
 
 
-def _grams(day: DayDoc) -> float:
+def _grams(day: MonthDay) -> float:
     return sum(figure["value"] for figure in (day.operational_g, day.embodied_g) if figure)
 
 

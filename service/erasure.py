@@ -21,7 +21,7 @@ from gramwatt.service.common.errors import ServiceError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.precedence import outdated
-from gramwatt.service.months.sums.keeping import ALL, forget_parts
+from gramwatt.service.months.rows import forget_rows
 from gramwatt.service.store.access import (
     ApiKey,
     AuditEntry,
@@ -37,8 +37,8 @@ from gramwatt.service.store.models import (
     JobLabel,
     MonthlyReport,
     MonthlyReportJob,
-    MonthSum,
 )
+from gramwatt.service.store.months import ALL, MonthSum
 from gramwatt.service.store.people import USER, Person, alias_of, known_alias
 from gramwatt.service.store.timestamps import text_from_us
 
@@ -86,7 +86,7 @@ def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
         jobs = session.scalars(sa.select(Job).where(Job.project == project)).all()
         for job in jobs:
             outdated(session, job)  # what was taken out of lesser jobs for it counts there now
-            forget_parts(session, job.id)
+            forget_rows(session, job.id)
         rows = len(jobs)
         for model in (Job, *OWN):
             column: Any = model.project
@@ -95,7 +95,9 @@ def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
         if not rows:
             text = f"there is no project {project[:80]!r}"
             raise ServiceError(text, "unknown-project")
-        session.execute(sa.delete(MonthSum).where(MonthSum.project == ALL))  # they are made again
+        # Those of all projects are made again.
+        of_all = sa.update(MonthSum).where(MonthSum.project == ALL)
+        session.execute(of_all.values(made_of=None, document=None, advice=None))
         _leave(session, project)
         audit.record(session, service, "project-deleted", f"{len(jobs)} jobs", by)
         return len(jobs)

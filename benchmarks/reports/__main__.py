@@ -32,9 +32,10 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.months.report import month_report, months_with_data, sum_month
-from gramwatt.service.store import models
+from gramwatt.service.months.cache import keep_sums
+from gramwatt.service.months.report import month_report, months_with_data
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.store.months import MonthSum
 
 MONTH_S, MONTH_MB, JOB_S, PAGE_MS = 20.0, 500.0, 1.0, 10.0
 TIMES = 20
@@ -51,7 +52,7 @@ def cold(home: Path) -> None:
     """Make the month anew in this process; print seconds and peak memory as JSON."""
     service = opened(sqlite_url(home / "gramwatt.db"), home)
     with service.store.write() as session:
-        session.execute(sa.delete(models.MonthSum))
+        session.execute(sa.update(MonthSum).values(document=None))
     wall = time.perf_counter()
     sums_s, document = took(lambda: month_report(service, MONTH))
     built = month.build(document)
@@ -103,7 +104,7 @@ def page_ms(service: Service) -> float:
     The sums of all months are stored, as a server does every five minutes and at each month's end.
     """
     for month_name in months_with_data(service):
-        sum_month(service, month_name)
+        keep_sums(service, month_name)
     client, key = create_app(service=service).test_client(), create_key(service, "page", "admin")
     headers = {"Authorization": f"Bearer {key.key}"}
     address = f"/v1/reports/monthly/{MONTH}.html"

@@ -20,8 +20,7 @@ from gramwatt.sci.analysis.trail import (
     DeletedRow,
     FactorRow,
 )
-from gramwatt.sci.base.document import DayDoc, JobHead, QualityDoc, SciDoc
-from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.base.document import QualityDoc, SciDoc
 from gramwatt.sci.base.quantity import QuantityDoc
 
 
@@ -304,6 +303,107 @@ class SavingDoc(Struct):
     work: str
 
 
+class TopJob(TermsDoc):
+    """One of the jobs with the most carbon: its part of the month, and how long all of it took."""
+
+    job_id: str
+    name: str
+    project: str
+    owner: str | None
+    state: str
+    duration_s: float | None
+
+
+class MonthDay(Struct):
+    """The terms of one day of a month; a range adds those of its jobs, as if they erred alike."""
+
+    day: str
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+
+
+class WorkDay(Struct):
+    """R, E [kWh], O and M [gCO2e] of a kind of work on one day."""
+
+    day: str
+    amount: float
+    energy_kwh: float
+    operational_g: float
+    embodied_g: float
+
+
+class WorkSums(Struct):
+    """What the change of a month needs of a kind of work: a project and its jobs' first unit.
+
+    The figures have the effects of their inputs. `methods` are the versions, signal and basis of
+    its scores, `intensities` zone, quality and series of each intensity in them.
+    """
+
+    project: str
+    unit: str
+    amount: float
+    energy_kwh: QuantityDoc | None
+    operational_g: QuantityDoc | None
+    embodied_g: QuantityDoc | None
+    methods: list[list[str]]
+    intensities: list[list[str]]
+    days: list[WorkDay]
+
+
+class MonthSums(Struct):
+    """The sums of a month's jobs: all of its document that no other month and no setting is in.
+
+    `terms` and `by_project_g` have the effects of their inputs, for comparisons with other months.
+    """
+
+    month: str
+    project: str | None
+    totals: MonthTotals
+    terms: TermsDoc
+    by_project_g: dict[str, QuantityDoc | None]
+    by_work: list[WorkSums]
+    jobs_by_day: dict[str, list[int]]
+    provisional: MonthTotals
+    components: list[ComponentRow]
+    boundary: BoundaryDoc | None
+    facility_kwh: QuantityDoc | None
+    factors: list[FactorRow]
+    ledger: list[LedgerRow]
+    idle_not_seen_kwh: QuantityDoc | None
+    chargeback: list[ChargeRow]
+    by_project: list[ProjectCharge]
+    work: list[WorkRow]
+    waste: list[AdviceRow]
+    projects: list[ProjectRow]
+    model_units: list[ModelUnitRow]
+    models: list[ModelRow]
+    top_jobs: list[TopJob]
+    days: list[MonthDay]
+    data_quality: QualityDoc
+    grade_limits: list[GradeLimit]
+    conformance: dict[str, int]
+    by_state: dict[str, MonthTotals]
+    notice_counts: dict[str, int]
+    excluded: list[ExcludedDoc]
+    method: MonthMethodDoc | None
+    methods: list[list[str]]
+    intensity_methods: list[list[str]]
+    sources: list[str]
+
+
+class MonthAdvice(Struct):
+    """What a store adds to the sums of a month: suggestions, and publishers of its factors.
+
+    It comes of the documents of the largest jobs, of which there are `examined_jobs`.
+    """
+
+    advice: list[AdviceRow]
+    suggestions: list[SavingDoc]
+    examined_jobs: int
+    factors: list[FactorRow]
+
+
 class MonthDoc(Struct):
     """The data of a monthly report: totals, those of the previous month, tables and sources.
 
@@ -356,21 +456,16 @@ class MonthDoc(Struct):
     projects: list[ProjectRow]
     model_units: list[ModelUnitRow]
     models: list[ModelRow]
-    top_jobs: list[JobHead]
+    top_jobs: list[TopJob]
     suggestions: list[SavingDoc]
-    days: list[DayDoc]
+    days: list[MonthDay]
     data_quality: QualityDoc
     grade_limits: list[GradeLimit]
     conformance: dict[str, int]
-    states: dict[str, int]
     by_state: dict[str, MonthTotals]
-    notices: list[Notice]
     notice_counts: dict[str, int]
     excluded: list[ExcludedDoc]
-    deleted: int
     deletions: list[DeletedRow]
     method: MonthMethodDoc | None
-    methods: list[list[str]]
-    intensity_methods: list[list[str]]
     sources: list[str]
     statement: StatementDoc

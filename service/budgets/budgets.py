@@ -24,10 +24,11 @@ from gramwatt.service.budgets import forecast
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import CorrectionError, ServiceError
 from gramwatt.service.container import Service
-from gramwatt.service.months.by_project import Group, ProjectMonth
 from gramwatt.service.months.spending import (
     EVERY_MONTH,
+    Group,
     MonthSpending,
+    ProjectMonth,
     budget_status,
     month_spending,
     scope_of,

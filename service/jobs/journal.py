@@ -31,6 +31,7 @@ from gramwatt.service.access.projects import require_own
 from gramwatt.service.access.sessions import CLOCKS_APART
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.precedence import counted_elsewhere
+from gramwatt.service.months.rows import forget_rows
 from gramwatt.service.store import models
 from gramwatt.service.store.documents import read_head, to_text
 from gramwatt.service.store.job_labels import update_list_columns
@@ -230,6 +231,8 @@ def refresh_head(session: Session, job: Job) -> None:
     shown.excluded = exclusion(corrections)
     job.head = to_text(shown)
     update_list_columns(session, job, shown)
+    if job.state == "running" and job.revision:
+        forget_rows(session, job.id)
 
 
 def _last_moments_us(session: Session, job: Job) -> dict[str, int]:

@@ -26,8 +26,7 @@ from gramwatt.service.jobs.journal import (
     records_of,
 )
 from gramwatt.service.jobs.precedence import LATE_US, outdated
-from gramwatt.service.months.sums.keeping import keep_parts
-from gramwatt.service.months.sums.part import StoredPart, parts_of
+from gramwatt.service.months.rows import Rows, keep_rows
 from gramwatt.service.store.documents import as_stored, head_text, read_job, split_job
 from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
@@ -242,7 +241,7 @@ def _store_revision(
 
     None when the job has changed since it was read.
     """
-    parts = _parts(document)
+    rows = _rows(document)
 
     def store(session: Session) -> list[int] | None:
         job = session.get(Job, key, with_for_update=True)
@@ -261,18 +260,18 @@ def _store_revision(
         with session.no_autoflush:  # the columns of the job's row in one statement
             if scored is document or job.head != head_text(scored):
                 _store_head(session, job, scored)
-            keep_parts(session, job, scored, parts, is_new=scored is document)
+            keep_rows(session, job, rows, is_new=scored is document)
         return outdated(session, job) if scored is document else []
 
     return service.store.transact(store)
 
 
-def _parts(document: JobDoc) -> dict[str, StoredPart]:
-    """Return the job's part of each of its months; raises ScoreError for figures no month can
-    add.
-    """
+def _rows(document: JobDoc) -> Rows:
+    """Return the rows of a job's months; raises ScoreError for figures that no month can add."""
+    from gramwatt.sci.month.rows import rows_of
+
     try:
-        return parts_of(document)
+        return rows_of(document)
     except QuantityError as error:
         raise _overflow(error) from None
 

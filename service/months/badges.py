@@ -10,10 +10,14 @@ from gramwatt.reports.badge import badge
 from gramwatt.sci.analysis.documents import MonthTotals, ProjectRow
 from gramwatt.sci.base.formatting import plain, text, value_text
 from gramwatt.sci.base.quantity import METERED, QuantityDoc
+from gramwatt.sci.month.document import months_before
+from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
-from gramwatt.service.months.history import BADGE_MONTHS, months_before
-from gramwatt.service.months.stored import stored_months, stored_sums
+from gramwatt.service.months.cache import kept_months
+
+BADGE_MONTHS = 12
+"""Months before the present one in which a badge looks for the newest with a job."""
 
 
 class _Sums(msgspec.Struct):
@@ -31,18 +35,24 @@ def project_badge(service: Service, project: str, unit: str | None) -> str:
     """
     present = service.month_now()
     try:
-        months = stored_months(service, [present, *months_before(present, BADGE_MONTHS)], project)
+        project = one_project(service, project, present) or project
+        months = kept_months(service, [present, *months_before(present, BADGE_MONTHS)], project)
     except NoDataError:
         months = {}
-    if not months:
+    sums = {m: _decoded(kept.document) for m, kept in months.items() if kept.document}
+    with_jobs = [m for m in months if m not in sums or sums[m].totals.jobs]
+    if not with_jobs:
         return badge(project, "no data yet", f"{project}: no data yet", known=False)
-    month = max(months)
-    sums = stored_sums(service, month, project)
-    if sums is None:
+    month = max(with_jobs)
+    if month not in sums:
         return badge(project, "no figure yet", f"{project}: no figure yet", known=False)
     is_over = month < present and months[month].holds
     named = month if is_over else f"{month} so far"
-    return _of_month(msgspec.json.decode(sums, type=_Sums), named, project, unit)
+    return _of_month(sums[month], named, project, unit)
+
+
+def _decoded(document: str) -> _Sums:
+    return msgspec.json.decode(document, type=_Sums)
 
 
 def _of_month(sums: _Sums, month: str, project: str, unit: str | None) -> str:

@@ -6,11 +6,11 @@ shown as stored, or not at all, and `MonthOverview.is_current` is false.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+import sqlalchemy as sa
 
 from gramwatt.sci.analysis.documents import (
     LedgerRow,
@@ -21,16 +21,16 @@ from gramwatt.sci.analysis.documents import (
 )
 from gramwatt.sci.base.document import QualityDoc
 from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.month.document import months_before
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import THIS_MACHINE, Service
-from gramwatt.service.months.history import months_before
+from gramwatt.service.months.cache import Kept, kept_months
 from gramwatt.service.months.report import month_text, months_with_data
-from gramwatt.service.months.stored import StoredMonth, stored_months, stored_sums
-from gramwatt.service.months.summed import parts_of_months
+from gramwatt.service.store.months import JobMonth
 
-PARTS_AT_ONCE = 4_000
-"""Sums over at most so many parts are made anew while a page waits: a tenth of a second."""
+ROWS_AT_ONCE = 4_000
+"""Sums over at most so many jobs are made anew while a page waits: half a second."""
 
 
 class OverviewDoc(msgspec.Struct):
@@ -40,11 +40,11 @@ class OverviewDoc(msgspec.Struct):
     """
 
     totals: MonthTotals
-    previous: MonthTotals | None
-    changes: dict[str, QuantityDoc | None]
     ledger: list[LedgerRow]
     by_project: list[ProjectCharge]
     data_quality: QualityDoc
+    previous: MonthTotals | None = None
+    changes: dict[str, QuantityDoc | None] = msgspec.field(default_factory=dict)
     compared_days: int | None = None
     trend: list[TrendRow] = msgspec.field(default_factory=list)
     jobs_running: PendingDoc | None = None
@@ -101,9 +101,7 @@ def month_overview(
     project = one_project(service, project, month)
     months = [month, *months_before(month)]
     sums, is_current = _sums(service, month, project, months, wait=wait)
-    bars = {
-        one: _stored_bar(one, of) for one, of in stored_months(service, months, project).items()
-    }
+    bars = {of: _kept_bar(of, kept) for of, kept in kept_months(service, months, project).items()}
     for row in sums.trend if sums is not None else ():
         bars[row.month] = Bar(row.month, row.jobs, row.total_g)
     charged = sums.by_project if sums is not None and project is None else []
@@ -140,10 +138,10 @@ def _sums(
     service: Service, month: str, project: str | None, months: Sequence[str], *, wait: bool
 ) -> tuple[OverviewDoc | None, bool]:
     """Return the sums of a month, and whether they and those of the other months hold now."""
-    stored = stored_months(service, months, project)
-    late = [one for one, kept in stored.items() if not kept.holds]
-    if not wait and late and parts_of_months(service, late, project) > PARTS_AT_ONCE:
-        text = stored_sums(service, month, project)
+    kept = kept_months(service, months, project)
+    late = [of for of, row in kept.items() if not row.holds]
+    if not wait and late and _rows(service, late, project) > ROWS_AT_ONCE:
+        text = kept[month].document if month in kept else None
         return (_decoded(text) if text else None), False
     try:
         return _decoded(month_text(service, month, project)), True
@@ -151,11 +149,24 @@ def _sums(
         return None, True
 
 
-def _stored_bar(month: str, kept: StoredMonth) -> Bar:
-    totals = json.loads(kept.brief or "{}").get("totals")
-    if totals is None:
+def _rows(service: Service, months: Collection[str], project: str | None) -> int:
+    """Return how many jobs the sums of these months are made of."""
+    wanted = sa.select(sa.func.count()).where(JobMonth.month.in_(months))
+    if project is not None:
+        wanted = wanted.where(JobMonth.project == project)
+    with service.for_every_project().store.read() as session:
+        return session.scalar(wanted) or 0
+
+
+class _Totals(msgspec.Struct):
+    totals: MonthTotals
+
+
+def _kept_bar(month: str, kept: Kept) -> Bar:
+    if kept.document is None:
         return Bar(month, 0, None, is_known=False)
-    return Bar(month, totals["jobs"], totals["total_g"])
+    totals = msgspec.json.decode(kept.document, type=_Totals).totals
+    return Bar(month, totals.jobs, totals.total_g)
 
 
 def _bars(

@@ -16,7 +16,7 @@ from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head
-from gramwatt.service.store.models import Deletion, Device, Interval, Job, JobMonth, is_pending
+from gramwatt.service.store.models import Deletion, Device, Interval, Job, is_pending
 from gramwatt.service.store.timestamps import text_from_us
 
 DAY_US = 86_400_000_000
@@ -39,22 +39,6 @@ def _portions(keys: Sequence[int]) -> Iterator[Sequence[int]]:
         yield keys[first : first + KEYS_AT_ONCE]
 
 
-def left_out_jobs(
-    session: Session, months: Sequence[str], pending: Sequence[int]
-) -> dict[str, list[int]]:
-    """Keys of the jobs with a part in each month whose newest lines no score has yet."""
-    found: dict[str, list[int]] = {}
-    for keys in _portions(sorted(pending)):
-        wanted = (
-            sa.select(JobMonth.month, JobMonth.job)
-            .where(JobMonth.month.in_(months), JobMonth.job.in_(keys))
-            .order_by(JobMonth.job)
-        )
-        for month, job in session.execute(wanted):
-            found.setdefault(month, []).append(job)
-    return found
-
-
 def pending_jobs(
     service: Service,
     session: Session,
@@ -65,7 +49,8 @@ def pending_jobs(
     """Running and unscored jobs of the month, with the energy that has arrived; and the excluded.
 
     A running job is in every month from its start until now, an unscored one where it has energy
-    or began. Intervals across an edge are divided by time.
+    or began. Intervals across an edge are divided by time. An ended job that was scored before its
+    newest lines is in the sums, and waits to be scored again (`rescoring`).
     """
     now_us, (start_us, end_us) = service.now_us(), service.month_span_us(month)
     jobs: list[Job] = []
@@ -81,6 +66,8 @@ def pending_jobs(
     excluded: list[ExcludedDoc] = []
     for job in jobs:
         head, runs = read_head(job.head), job.state == "running"
+        if job.revision and not runs:
+            continue
         found = Pending(job.job_id, head.name, job.project, joules.get(job.id, {}))
         if not (start_us <= now_us if runs else found.joules or job.started_us >= start_us):
             continue

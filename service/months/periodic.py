@@ -5,15 +5,17 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.month.document import months_before
 from gramwatt.service.config import EACH_PROJECT
 from gramwatt.service.container import Service
-from gramwatt.service.months.history import BADGE_MONTHS, months_before
+from gramwatt.service.months import revisions
+from gramwatt.service.months.badges import BADGE_MONTHS
+from gramwatt.service.months.cache import keep_sums
 from gramwatt.service.months.pending import pending_jobs, pending_keys
-from gramwatt.service.months.report import keep_month, months_with_data, sum_month
+from gramwatt.service.months.report import keep_month, months_with_data
 from gramwatt.service.months.rescoring import jobs_to_rescore
-from gramwatt.service.months.stored import MonthStore
-from gramwatt.service.months.sums.keeping import ALL
-from gramwatt.service.store.models import JobMonth, MonthlyReport, MonthVersion
+from gramwatt.service.store.models import MonthlyReport
+from gramwatt.service.store.months import ALL, JobMonth, MonthSum
 
 LATE_MONTHS = 3
 """Ended months whose newest reports are delivered where they were not."""
@@ -51,18 +53,13 @@ def _changed(
         )
     }
     found = set()
-    for project in dict.fromkeys(project for _, project in wanted):
-        months = [month for month, of in wanted if of == project]
-        states = MonthStore(service, session, months, project, pending)
-        for month in months:
-            if known.get((month, project or ALL)) == states.made_of(month):
-                continue
-            # The months of its trend are looked at where it is kept.
-            rescoring = jobs_to_rescore(service, session, [month], project)
-            if not rescoring and not any(
-                pending_jobs(service, session, month, project, pending)[:2]
-            ):
-                found.add((month, project))
+    for month, project in wanted:
+        if known.get((month, project or ALL)) == revisions.made_of(session, month, project):
+            continue
+        # The months of its trend are looked at where it is kept.
+        rescoring = jobs_to_rescore(service, session, [month], project)
+        if not rescoring and not any(pending_jobs(service, session, month, project, pending)[:2]):
+            found.add((month, project))
     return found
 
 
@@ -84,14 +81,13 @@ def sum_newest_months(service: Service) -> None:
     A project without a job in it has its newest month summed, which its badge shows.
     """
     present = service.month_now()
-    newest = sa.func.max(MonthVersion.month)
-    wanted = sa.select(MonthVersion.project, newest).where(
-        MonthVersion.month.between(months_before(present, BADGE_MONTHS)[-1], present)
+    newest = sa.func.max(MonthSum.month)
+    wanted = sa.select(MonthSum.project, newest).where(
+        MonthSum.month.between(months_before(present, BADGE_MONTHS)[-1], present)
     )
     with service.store.read() as session:
-        rows = session.execute(wanted.group_by(MonthVersion.project))
+        rows = session.execute(wanted.group_by(MonthSum.project))
         months: dict[str, str] = {project: month for project, month in rows}
-    if months.pop(ALL, "") == present:
-        sum_month(service, present)
     for project, month in sorted(months.items()):
-        sum_month(service, month, project)
+        if project != ALL or month == present:
+            keep_sums(service, month, project or None)

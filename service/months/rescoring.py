@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.score.boundary import ENGINE_VERSION
 from gramwatt.service.container import Service
 from gramwatt.service.store.factors import FactorBackfill
-from gramwatt.service.store.models import Job, JobMonth
+from gramwatt.service.store.models import Job, is_pending
+from gramwatt.service.store.months import JobMonth
 
 NEWEST_BACKFILL = sa.select(FactorBackfill).where(FactorBackfill.id == 1)
 """How far scores follow the factors; no row before the first periodic work."""
@@ -33,15 +34,15 @@ def jobs_to_rescore(
 ) -> int:
     """Return how many jobs of these months wait to be scored again.
 
-    With the engine, catalog and settings of now, or with intensity that has arrived since. The
-    months before count with one whose report shows them.
+    With lines that arrived since, with the engine, catalog and settings of now, or with intensity
+    that has arrived since. The months before count with one whose report shows them.
     """
     backfill, today = session.scalars(NEWEST_BACKFILL).one_or_none(), factors_of(service)
-    if backfill is None:  # nobody will score them
-        return 0
-    due = Job.rescore_us.is_not(None), Job.rescore_us <= service.now_us()
-    waiting = [sa.select(Job.id).where(*due, *to_rescore())]
-    if backfill.done != today:
+    waiting = [sa.select(Job.id).where(is_pending(), Job.state != "running", Job.revision > 0)]
+    if backfill is not None:  # else nobody will score them
+        due = Job.rescore_us.is_not(None), Job.rescore_us <= service.now_us()
+        waiting.append(sa.select(Job.id).where(*due, *to_rescore()))
+    if backfill is not None and backfill.done != today:
         last = backfill.job if backfill.until == today else 0
         waiting.append(sa.select(Job.id).where(Job.id > last, *to_rescore()))
     wanted = sa.select(sa.func.count(sa.distinct(JobMonth.job))).where(

@@ -13,24 +13,18 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from gramwatt.sci.analysis.documents import MonthDoc, RevisedDoc
+from gramwatt.sci.analysis.month import previous_month
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
-from gramwatt.service.months.sums.keeping import ALL
-from gramwatt.service.months.sums.part import SUMMED, TERMS_B, terms_of
-from gramwatt.service.store.models import (
-    Deletion,
-    Job,
-    JobMonth,
-    MonthlyReport,
-    MonthlyReportJob,
-    Score,
-    is_pending,
-)
+from gramwatt.service.store.documents import read_month, to_text
+from gramwatt.service.store.models import Deletion, Job, MonthlyReport, MonthlyReportJob, Score
+from gramwatt.service.store.months import ALL, JobMonth, MonthSum
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.store.upserts import upsert
 
@@ -119,24 +113,10 @@ def job_table(
 
 def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:
     """Return the jobs in the sums of a month as they are now, in order of their ids."""
-    terms = sa.func.substr(JobMonth.numbers, 1, TERMS_B)
-    wanted = sa.select(JobMonth.job_id, JobMonth.project, Job.revision, terms)
-    wanted = wanted.join(Job, Job.id == JobMonth.job).where(*_summed(month, project))
+    columns = (getattr(JobMonth, name) for name in JobRow.__struct_fields__)
+    wanted = sa.select(*columns).where(*_summed(month, project))
     ordered = wanted.order_by(JobMonth.job_id, JobMonth.project)
-    found: list[JobRow] = []
-    for job_id, of, score, numbers in session.execute(ordered):
-        energy_kwh, operational_g, embodied_g = terms_of(numbers)
-        found.append(
-            JobRow(
-                job_id=job_id,
-                project=of,
-                revision=score,
-                energy_kwh=energy_kwh,
-                operational_g=operational_g,
-                embodied_g=embodied_g,
-            )
-        )
-    return found
+    return [JobRow(*row) for row in session.execute(ordered)]
 
 
 def kept_jobs(session: Session, month: str, project: str | None, revision: int) -> list[JobRow]:
@@ -190,7 +170,7 @@ def reasons(session: Session, kept: Kept, month: str, project: str | None) -> li
 
 def _summed(month: str, project: str | None) -> list[sa.ColumnElement[bool]]:
     """Return the conditions of the parts that are in the sums of a month."""
-    found = [JobMonth.month == month, JobMonth.use == SUMMED, ~is_pending()]
+    found = [JobMonth.month == month, JobMonth.excluded.is_(None)]
     return found if project is None else [*found, JobMonth.project == project]
 
 
@@ -220,6 +200,36 @@ def keep(
     except IntegrityError:
         return False
     return True
+
+
+def made_of(session: Session, month: str, project: str | None) -> str:
+    """Return a text that changes with the rows of a month and of the one before."""
+    both = sorted((month, previous_month(month)))
+    wanted = sa.select(MonthSum.month, MonthSum.changes).where(
+        MonthSum.month.in_(both), MonthSum.project == (project or ALL)
+    )
+    changes = {of: number for of, number in session.execute(wanted)}
+    return " ".join(f"{changes.get(of, 0)}" for of in both)
+
+
+def against(service: Service, document: MonthDoc, newest: Kept | None) -> tuple[str, bool]:
+    """Return a month's report as compact JSON, and whether no kept revision says the same."""
+    text = to_text(document)
+    if not document.complete or newest is None:
+        return text, True
+    before = read_month(newest.doc)
+    if says_the_same(newest.doc, text):
+        # Another factor of the memo is no other report.
+        if before.market_based == document.market_based:
+            return newest.doc, False
+        return to_text(replace(before, market_based=document.market_based)), False
+    with service.store.read() as session:
+        why = reasons(session, newest, document.month, document.project)
+    totals = before.totals
+    revised = RevisedDoc(
+        revision=newest.revision, jobs=totals.jobs, total_g=totals.total_g, reasons=list(why)
+    )
+    return to_text(replace(document, revised=revised)), True
 
 
 def still_holds(service: Service, kept: Kept, made_of: str) -> None:

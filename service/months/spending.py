@@ -3,30 +3,67 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import BudgetStatus, BudgetUse
+from gramwatt.sci.analysis.documents import BudgetStatus, BudgetUse, MonthDay, MonthTotals
+from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import DayDoc, JobDoc
 from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total_known
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.service.container import Service
-from gramwatt.service.months.by_project import (
-    Group,
-    ProjectMonth,
-    ProjectSums,
-    group_sums,
-    project_sums,
-)
+from gramwatt.service.months.cache import sums_by_name
+from gramwatt.service.months.pending import pending_jobs, pending_keys
+from gramwatt.service.months.rows import from_session
 from gramwatt.service.store.budgets import Budget
 from gramwatt.service.store.documents import read_job
-from gramwatt.service.store.models import Job, Provisional
+from gramwatt.service.store.job_labels import TAG, label_text
+from gramwatt.service.store.models import Job, JobLabel, Provisional, is_pending
+from gramwatt.service.store.months import JobMonth
 
 EVERY_MONTH = ""
 """How the store writes the month of a budget that holds for every month."""
+ProjectMonth = tuple[str, str]
+"""A month (YYYY-MM) and a project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several projects, or the jobs of a cost centre, which is their tag `cost_centre`."""
+
+    projects: tuple[str, ...] = ()
+    cost_centre: str | None = None
+
+    def holds(self, job: Any, project: Any) -> sa.ColumnElement[bool]:
+        """Return whether a row is of a job of the group, by its columns of both."""
+        if self.cost_centre is None:
+            return cast(sa.ColumnElement[bool], project.in_(self.projects))
+        label = label_text(TAG, f"cost_centre:{self.cost_centre}")
+        tagged = sa.select(JobLabel.job).where(JobLabel.label == label)
+        return cast(sa.ColumnElement[bool], job.in_(tagged))
+
+    def scope(self, month: str) -> tuple[str, dict[str, str]]:
+        """Return the condition on rows of a month that they are of the group, and its values."""
+        if self.cost_centre is None:
+            values = {f"project_{n}": project for n, project in enumerate(self.projects)}
+            names = ", ".join(f":{name}" for name in values)
+            return f"month = :month AND project IN ({names})", {"month": month, **values}
+        tagged = "SELECT job FROM job_labels WHERE label = :label"
+        label = label_text(TAG, f"cost_centre:{self.cost_centre}")
+        return f"month = :month AND job IN ({tagged})", {"month": month, "label": label}
+
+
+class _Spent(Struct):
+    """The fields of a month's sums that budgets need."""
+
+    totals: MonthTotals
+    days: list[MonthDay]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +93,54 @@ def month_spending(
     service: Service, keys: Sequence[tuple[str, Scope]]
 ) -> dict[tuple[str, Scope], MonthSpending]:
     """Return what each of these projects and groups emitted in the month beside it."""
+    service = service.for_every_project()
     projects = [(month, scope) for month, scope in keys if isinstance(scope, str)]
-    sums, running = project_sums(service, projects), _running(service, projects)
+    running, sums = _running(service, projects), sums_by_name(service, projects, _Spent)
+    counts = _counts(service, projects)
     found: dict[tuple[str, Scope], MonthSpending] = {}
     for month, scope in keys:
         if isinstance(scope, str):
             key = month, scope
-            found[month, scope] = _month(sums[key], running.get(key, []))
+            found[key] = _month(sums.get(key), running.get(key, []), *counts[key])
         else:
-            found[month, scope] = _month(
-                group_sums(service, month, scope), _running_of_group(service, month, scope)
-            )
+            found[month, scope] = _of_group(service, month, scope)
     return found
+
+
+def _of_group(service: Service, month: str, group: Group) -> MonthSpending:
+    """Return what a group emitted, summed now: inputs that its projects share count once."""
+    from gramwatt.service.months.sums import sum_scope  # loads numpy
+
+    before = JobMonth.month == previous_month(month), group.holds(JobMonth.job, JobMonth.project)
+    with service.store.read() as session:
+        sums = sum_scope(from_session(session), month, None, *group.scope(month))
+        holds = group.holds(Job.id, Job.project)
+        waiting = sa.select(Job.id, Job.started_us).where(is_pending(), holds)
+        pending = {key: started_us for key, started_us in session.execute(waiting)}
+        running, unscored, _ = pending_jobs(service, session, month, None, pending)
+        began_before = session.scalar(sa.select(JobMonth.job).where(*before).limit(1)) is not None
+    spent, days = _Spent(sums.totals, sums.days), _running_of_group(service, month, group)
+    return _month(spent, days, began_before, len(running), len(unscored))
+
+
+def _counts(
+    service: Service, keys: Collection[ProjectMonth]
+) -> dict[ProjectMonth, tuple[bool, int, int]]:
+    """Return whether the month before has jobs, and how many run or have no score in this one."""
+    projects = {project for _, project in keys}
+    before = {previous_month(month) for month, _ in keys}
+    own = JobMonth.month.in_(before), JobMonth.project.in_(projects)
+    running, unscored = Counter[ProjectMonth](), Counter[ProjectMonth]()
+    with service.store.read() as session:
+        began = sa.select(JobMonth.month, JobMonth.project).where(*own).distinct()
+        had_jobs = {(month, project) for month, project in session.execute(began)}
+        pending = pending_keys(session)
+        for month in {month for month, _ in keys}:
+            waiting = pending_jobs(service, session, month, None, pending)
+            for counted, jobs in zip((running, unscored), waiting[:2], strict=True):
+                counted.update((month, job.project) for job in jobs)
+    began_before = {key: (previous_month(key[0]), key[1]) in had_jobs for key in keys}
+    return {key: (began_before[key], running[key], unscored[key]) for key in keys}
 
 
 def budget_status(share: float | None, thresholds: Sequence[float], unknown: int) -> BudgetStatus:
@@ -108,29 +181,35 @@ def _use(budget: Budget, found: MonthSpending) -> BudgetUse:
     )
 
 
-def _month(sums: ProjectSums, running: list[list[DayDoc]]) -> MonthSpending:
+def _month(
+    sums: _Spent | None,
+    running: list[list[DayDoc]],
+    began_before: bool,
+    jobs_running: int,
+    jobs_unscored: int,
+) -> MonthSpending:
     parts = [day for days in running for day in days]
-    totals = sums.totals
+    totals = sums.totals if sums else None
     known = [totals.total_g if totals else None, *(g for day in parts for g in _grams(day))]
     spent = total_known(known)
     by_day: dict[str, float] = {}
-    for day in (*sums.days, *parts):
+    for day in (*(sums.days if sums else ()), *parts):
         grams = sum(g["value"] for g in _grams(day) if g)
         by_day[day.day] = by_day.get(day.day, 0.0) + grams
-    unknown = sums.unscored + (totals.jobs_unknown if totals else 0)
+    unknown = jobs_unscored + (totals.jobs_unknown if totals else 0)
     unknown += sum(any(None in _grams(day) for day in days) for days in running)
-    if spent is None and not (unknown or sums.running):  # all that there are may be excluded
+    if spent is None and not (unknown or jobs_running):  # all that there are may be excluded
         spent = Quantity.exact(0.0, "gCO2e", "declared", "no job in the month")
     return MonthSpending(
         spent=spent,
         days=by_day,
         running=len(running),
         unknown=unknown,
-        began_before=sums.began_before,
+        began_before=began_before,
     )
 
 
-def _grams(day: DayDoc) -> tuple[QuantityDoc | None, QuantityDoc | None]:
+def _grams(day: DayDoc | MonthDay) -> tuple[QuantityDoc | None, QuantityDoc | None]:
     return day.operational_g, day.embodied_g
 
 

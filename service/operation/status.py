@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from typing import Literal
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.analysis.documents import MonthTotals
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.service.common.answers import JOB_STATES
 from gramwatt.service.common.errors import NotReadyError
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Measure
-from gramwatt.service.months.sums.keeping import ALL
 from gramwatt.service.store.migrate import is_current
-from gramwatt.service.store.models import Job, MonthSum, is_pending
+from gramwatt.service.store.models import Job, is_pending
+from gramwatt.service.store.months import ALL, MonthSum
 
+BOUNDS: tuple[Literal["value", "low", "high"], ...] = ("value", "low", "high")
 PROJECTS_MOST = 1000
 """Projects with a metric of their own."""
+
+
+class _Sums(msgspec.Struct):
+    """The fields of a month's sums that metrics show."""
+
+    totals: MonthTotals
 
 
 def require_ready(service: Service) -> None:
@@ -102,12 +111,13 @@ def _projects(session: Session, month: str) -> dict[tuple[str, ...], float]:
     """Return the stored sums of the month by project and end of the range; unknown ones are left
     out.
     """
-    wanted = sa.select(MonthSum.project, MonthSum.brief).where(
-        MonthSum.month == month, MonthSum.project != ALL
+    wanted = sa.select(MonthSum.project, MonthSum.document).where(
+        MonthSum.month == month, MonthSum.project != ALL, MonthSum.document.is_not(None)
     )
     found: dict[tuple[str, ...], float] = {}
     for row in session.execute(wanted.order_by(MonthSum.project).limit(PROJECTS_MOST)):
-        total = json.loads(row.brief).get("totals", {}).get("total_g")
-        for bound in ("value", "low", "high") if total is not None else ():
-            found[row.project, bound] = total[bound]
+        total_g = msgspec.json.decode(row.document, type=_Sums).totals.total_g
+        if total_g is not None:
+            for bound in BOUNDS:
+                found[row.project, bound] = total_g[bound]
     return found

@@ -17,7 +17,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     String,
     Text,
@@ -39,6 +38,7 @@ Label = Annotated[str, mapped_column(String(512))]
 Word = Annotated[str, mapped_column(String(64))]
 Figure = Annotated[float, mapped_column(Double)]
 Document = Annotated[str, mapped_column(Text)]
+Month = Annotated[str, mapped_column(String(7))]
 LABEL_MOST = 400
 """Characters of a label: an index of PostgreSQL holds up to 2704 bytes, and a character takes 4."""
 ONLY = "only"
@@ -269,53 +269,6 @@ class Provisional(Base):
     made_us: Mapped[Timestamp]
     doc: Mapped[Document]
     series: Mapped[Document]
-
-
-class JobMonth(Base):
-    """What a month needs of the newest revision of a job, as numbers (`months/sums/part.py`).
-
-    A job that is excluded, or whose figures no sum can hold, has a row without numbers.
-    """
-
-    __tablename__ = "job_months"
-    __table_args__ = (Index(None, "month", "use", "project"), Index(None, "job"))
-
-    month: Mapped[str] = mapped_column(String(7), primary_key=True)
-    job: Mapped[JobKey] = mapped_column(primary_key=True, autoincrement=False)
-    project: Mapped[Label]
-    job_id: Mapped[Identifier]
-    started_us: Mapped[Timestamp]
-    use: Mapped[Word]
-    texts: Mapped[bytes] = mapped_column(LargeBinary)
-    numbers: Mapped[bytes] = mapped_column(LargeBinary)
-
-
-class MonthVersion(Base):
-    """A random number for the jobs of a month and project, a new one whenever one changes.
-
-    The project is empty for all projects.
-    """
-
-    __tablename__ = "month_versions"
-
-    month: Mapped[str] = mapped_column(String(7), primary_key=True)
-    project: Mapped[Label] = mapped_column(primary_key=True)
-    version: Mapped[int] = mapped_column(BigInteger)
-
-
-class MonthSum(Base):
-    """The sums of a month and project, which hold as long as what they were `made_of` does.
-
-    `brief` is what reports of later months say of this one.
-    """
-
-    __tablename__ = "month_sums"
-
-    month: Mapped[str] = mapped_column(String(7), primary_key=True)
-    project: Mapped[Label] = mapped_column(primary_key=True)
-    made_of: Mapped[Document]
-    doc: Mapped[Document]
-    brief: Mapped[Document] = mapped_column(server_default="{}")
 
 
 class Correction(Base):

@@ -7,10 +7,11 @@ from gramwatt.service.store import (
     budgets,
     factors,
     intensity,
+    months,
     people,
 )
 from gramwatt.service.store.models import Base
 
-MODULES = (access, budgets, factors, intensity, people)
+MODULES = (access, budgets, factors, intensity, months, people)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -21,14 +20,15 @@ from gramwatt.collectors.spool import send
 from gramwatt.service.jobs import journal
 from gramwatt.service.jobs import scoring as score_job
 from gramwatt.service.jobs.intake import ingest, sequences
+from gramwatt.service.months import rows as month_rows
 from gramwatt.service.months import spending
-from gramwatt.service.months.sums import keeping
 from gramwatt.service.notifications import outbox
 from gramwatt.service.operation import backfill, retention, upkeep
 from gramwatt.service.store import database, upserts
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
+from gramwatt.service.store.months import ALL, MonthSum
 from tests.simulation.surroundings import SCENE
 
 Patch = Callable[[], AbstractContextManager[Any]]
@@ -209,7 +209,13 @@ def first_day_only() -> AbstractContextManager[Any]:
 
 def months_stay_as_they_were() -> AbstractContextManager[Any]:
     """A kept report of a month is not made again when a score has changed."""
-    return patch.object(keeping, "secrets", SimpleNamespace(randbits=lambda bits: bits))
+
+    def patched(session: Any, touched: set[tuple[str, str]]) -> None:
+        both = {(month, name) for month, project in touched for name in (project, ALL)}
+        rows = [{"month": month, "project": name, "changes": 1} for month, name in both]
+        upserts.upsert(session, MonthSum, rows)
+
+    return patch.object(month_rows, "_count", patched)
 
 
 def late_lines_are_not_scored() -> AbstractContextManager[Any]:
@@ -231,15 +237,15 @@ def points_arrive_unseen() -> AbstractContextManager[Any]:
     return patch.object(backfill, "_note_arrivals", lambda service: None)
 
 
-def months_keep_old_parts() -> AbstractContextManager[Any]:
-    """A new revision leaves the job's part of the month as it was."""
-    original = score_job.keep_parts
+def months_keep_old_rows() -> AbstractContextManager[Any]:
+    """A new revision leaves the job's rows of the month as they were."""
+    original = score_job.keep_rows
 
-    def patched(session: Any, job: Any, document: Any, parts: Any, *, is_new: bool) -> None:
-        if document.revision == 1:
-            original(session, job, document, parts, is_new=is_new)
+    def patched(session: Any, job: Any, rows: Any, *, is_new: bool) -> None:
+        if job.revision == 1:
+            original(session, job, rows, is_new=is_new)
 
-    return patch.object(score_job, "keep_parts", patched)
+    return patch.object(score_job, "keep_rows", patched)
 
 
 def deleted_jobs_return() -> AbstractContextManager[Any]:
@@ -372,7 +378,7 @@ BUGS = (
     Bug(131, months_stay_as_they_were),
     Bug(5, late_lines_are_not_scored),
     Bug(131, points_arrive_unseen),
-    Bug(5, months_keep_old_parts),
+    Bug(5, months_keep_old_rows),
     Bug(31, deleted_jobs_return),
     Bug(3, corrections_are_lost),
     Bug(12, the_first_end_decides),

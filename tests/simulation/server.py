@@ -30,7 +30,7 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.csv_import import import_csv
 from gramwatt.service.jobs.intake import ingest as ingest_module
-from gramwatt.service.months import summed
+from gramwatt.service.months import advice
 from gramwatt.service.operation.factors import rescore_on_new_factors
 from gramwatt.service.operation.listening import beat, expect
 from gramwatt.service.store import database
@@ -478,7 +478,7 @@ def watched(plant: Plant) -> Iterator[None]:
         stack.enter_context(patch.object(database, "random", Random()))
         stack.enter_context(patch.object(ingest_module, "ingest_unscored", taking))
         for name in ("for_month", "rows_of_own_jobs"):
-            stack.enter_context(patch.object(summed, name, lambda *_: []))
+            stack.enter_context(patch.object(advice, name, lambda *_: []))
         yield
 
 

@@ -1,24 +1,35 @@
-"""The sums over all runs of a model, from what their months keep of each."""
+"""The sums over all runs of a model, from the rows that its runs have in their months."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.analysis.documents import ModelDoc
-from gramwatt.sci.analysis.model_totals import RunHead, Summing, totals_of_runs
+from gramwatt.sci.analysis.model_totals import (
+    OTHER,
+    Method,
+    RunHead,
+    RunTerms,
+    Summing,
+    totals_of_runs,
+)
+from gramwatt.sci.month.columns import JOB_TERMS
+from gramwatt.sci.score.sci_for_ai import persona
 from gramwatt.service.container import Service
-from gramwatt.service.months.sums.part import PORTION, SUMMED, PartRow
-from gramwatt.service.store.models import Job, JobMonth
+from gramwatt.service.months import statements
+from gramwatt.service.months.rows import from_session
+from gramwatt.service.months.statements import selecting
+from gramwatt.service.store.models import Job
 
 RUNS_AT_ONCE = 2_000
-"""The sums of at most so many runs are made while a page of jobs waits: a tenth of a second."""
+"""The sums of at most so many runs are made while a page of jobs waits: half a second."""
 KEPT_MOST = 256
 """Models whose sums a process keeps."""
 _HEARD = 1_000_000_007
@@ -44,7 +55,7 @@ def totals_of_model(service: Service, model_id: str, *, wait: bool = True) -> Mo
         if known is None or known[0] != state:
             if not wait and state[0] > RUNS_AT_ONCE:
                 return None
-            known = state, _summed(session, model_id, unscored=state[0] - state[1])
+            known = state, _summed(service, session, model_id, unscored=state[0] - state[1])
     with _lock:
         _kept[which] = known
         _kept.move_to_end(which)
@@ -66,21 +77,41 @@ def _is_scored() -> sa.ColumnElement[bool]:
     return sa.and_(Job.state != "running", Job.revision > 0)
 
 
-def _summed(session: Session, model_id: str, *, unscored: int) -> ModelDoc:
-    # Lists without a model, also those of a command, start without numpy.
-    from gramwatt.service.months.sums.model import RunSums
+def _summed(service: Service, session: Session, model_id: str, *, unscored: int) -> ModelDoc:
+    from gramwatt.service.months.groups import Groups, Methods  # lists without a model need none
 
-    scored = sa.and_(Job.model_id == model_id, _is_scored())
-    found = session.execute(sa.select(Job.id, Job.head).where(scored))
-    heads = {key: _head.decode(text) for key, text in found}
-    sums = RunSums(_parts(session, scored))
-    summing = Summing(sums.terms, sums.method)
-    return totals_of_runs(model_id, heads.values(), summing, unscored=unscored)
+    scored = sa.select(Job.head).where(Job.model_id == model_id, _is_scored())
+    heads = [_head.decode(text) for text in session.scalars(scored)]
+    values: dict[str, Any] = {"model": model_id}
+    scope = "(month, job) IN (SELECT month, job FROM job_months WHERE model_id = :model)"
+    if service.store.projects is not None:
+        names = {f"project_{n}": name for n, name in enumerate(sorted(service.store.projects))}
+        scope += f" AND project IN ({', '.join(f':{name}' for name in names)})"
+        values |= names
+    with service.for_every_project().store.read() as whole:
+        select = selecting(from_session(whole), scope, values)
+        methods = Methods(select)
+        groups = Groups(f"model:{model_id}", select, methods, _rows_of_cell)
+        of_job = {job_id: of for job_id, of in select(statements.METHOD_OF_JOB)}
+
+    def method(run: RunHead) -> Method:
+        row = methods.rows[of_job[run.job_id]]
+        return row["intensity_signal"], row["intensity_basis"]
+
+    def terms(runs: Sequence[RunHead]) -> RunTerms:
+        kinds = {run.kind for run in runs}
+        if not runs:
+            return RunTerms(None, None, None, None)
+        of_persona = ("persona", (persona(min(kinds)) or OTHER,))
+        table, key = of_persona if len(kinds) > 1 else ("kind", tuple(kinds))
+        group = groups.one(table, key)
+        return RunTerms(*(group.figure(term) for term in (*JOB_TERMS, "total_g")))
+
+    return totals_of_runs(model_id, heads, Summing(terms, method), unscored=unscored)
 
 
-def _parts(session: Session, scored: sa.ColumnElement[bool]) -> Iterator[Sequence[PartRow]]:
-    """Read the parts of the runs that are summed, in portions."""
-    columns = (JobMonth.job, JobMonth.job_id, JobMonth.started_us, JobMonth.texts, JobMonth.numbers)
-    kept = sa.select(*columns).join(Job, Job.id == JobMonth.job)
-    for portion in session.execute(kept.where(scored, JobMonth.use == SUMMED)).partitions(PORTION):
-        yield cast("Sequence[PartRow]", portion)
+def _rows_of_cell(cell: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield where runs count in the sums of a model, but those with a term that is not known."""
+    if not cell["jobs_unknown"]:
+        yield "persona", (cell["persona"],)
+        yield "kind", (cell["kind"],)

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
 from gramwatt.service.erasure import ACTORS, OWN
+from gramwatt.service.store import months
 from gramwatt.service.store.models import Base
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import body, journal
@@ -181,5 +182,5 @@ def test_every_table_and_column_that_names_somebody_is_erased():
     of_aliases.add(("intensity_files", "imported_by"))
     assert named - known == of_aliases
     of_projects = {name for name, table in Base.metadata.tables.items() if "project" in table.c}
-    of_jobs = {"jobs", "job_months", "month_versions"}
+    of_jobs = {"jobs", *months.OF_JOB}
     assert of_projects - of_jobs == {model.__tablename__ for model in OWN}

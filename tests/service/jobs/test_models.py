@@ -79,7 +79,13 @@ def require_same(found: ModelDoc, expected: ModelDoc) -> None:
     one, other = dict(leaves(found)), dict(leaves(expected))
     assert one.keys() == other.keys()
     for at, value in other.items():
-        same = pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
+        if at.endswith("/source"):
+            assert set(one[at].split("; ")) == set(value.split("; ")), at
+        if "/source" in at:  # the first run's come first there, here they are in order
+            continue
+        # What a run's meters err by alone is one input of it here, and several in its document.
+        rel = 1e-3 if at.endswith(("/low", "/high")) else 1e-9
+        same = pytest.approx(value, rel=rel) if isinstance(value, float) else value
         assert one[at] == same, at
 
 

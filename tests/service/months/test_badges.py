@@ -10,7 +10,7 @@ from gramwatt.reports.badge import NOTHING_FILL
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.store.models import MonthSum
+from gramwatt.service.store.months import MonthSum
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
 
@@ -75,7 +75,7 @@ def test_a_badge_makes_no_sum_and_says_so_where_none_is_stored(light, client):
     assert texts(answer) == ["vision", "no figure yet"]
     assert NOTHING_FILL in answer.text
     with light.store.read() as session:
-        assert session.scalars(sa.select(MonthSum)).all() == []
+        assert session.scalars(sa.select(MonthSum.document)).all() == [None, None]
     SUM(light)
     before = public.get("/v1/badges/vision.svg", headers=NO_KEY)
     assert "mg CO2e/image, 2026-05, " in texts(before)[1]

@@ -5,16 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gramwatt.sci.analysis.documents import RevisedDoc, StatementDoc
 from gramwatt.sci.score import method
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import keep_month, month_report
-from gramwatt.service.months.sums.decomposition import _effects
 from gramwatt.service.store.documents import read_month
 from tests.journals import Writer, journal, lines
 
@@ -136,22 +132,6 @@ def test_the_change_of_an_unknown_month_is_not_known(light):
     writer = Writer("w1", "n1", "late", t0=datetime(2026, 3, 10, tzinfo=UTC))
     ingest(light, "late", lines([writer.job(project="vision", zone="FR"), writer.end(60)]))
     assert month_report(light, "2026-04").change_parts is None
-
-
-amounts = st.floats(0.0, 1e9, allow_subnormal=False) | st.just(0.0)
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.lists(st.tuples(*[amounts] * 8), min_size=1, max_size=6), *[st.booleans()] * 3)
-def test_effects_add_up_whatever_the_months_hold(rows, both, changed, other_grid):
-    figures = np.array(rows)
-    flags = [np.full(len(rows), flag) for flag in (both, both and changed, other_grid)]
-    found = _effects(figures, *flags)
-    assert np.isfinite(found).all()
-    change = figures[:, 6] + figures[:, 7] - figures[:, 2] - figures[:, 3]
-    scale = 1e-9 * (1 + figures.max())
-    assert found[:, :5].sum(axis=1) == pytest.approx(change, abs=scale)
-    assert found[:, 5] == pytest.approx(change, abs=scale)
 
 
 def test_late_lines_make_a_revision_that_says_so(service, clock):

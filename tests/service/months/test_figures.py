@@ -256,7 +256,7 @@ def test_idle_time_of_all_jobs_and_runs_without_a_result_are_actions(light):
     jobs = [row for row in document.chargeback if row.project == "lab"]
     electricity = 0.75 * jobs[0].operational_g["value"]
     assert electricity < idle.saved_g["value"] < 0.75 * jobs[0].total_g["value"]
-    used = {state: document.by_state[state].total_g["value"] for state in document.states}
+    used = {state: document.by_state[state].total_g["value"] for state in document.by_state}
     assert found["avoid-failed"].saved_g["value"] == pytest.approx(used["failed"])
     assert found["avoid-killed"].saved_g["value"] == pytest.approx(used["killed"])
     assert found["avoid-failed"].saved_g["low"] == 0.0

@@ -2,24 +2,20 @@
 
 import json
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
-import msgspec
 import pytest
-import sqlalchemy as sa
+from msgspec.structs import replace
 
-from gramwatt.sci.advice.jobs import for_month
-from gramwatt.sci.analysis.documents import MonthDoc, WorkRow
+from gramwatt.sci.analysis.documents import WorkRow
 from gramwatt.sci.analysis.month_rows import AdviceRow
 from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.month.document import followed
 from gramwatt.service.budgets.budgets import NewBudget, set_budget, standing
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.months import stored, summed
-from gramwatt.service.months.history import followed
-from gramwatt.service.months.report import month_report, month_text, sum_month
+from gramwatt.service.months.report import month_report
 from gramwatt.service.months.revisions import says_the_same
+from gramwatt.service.months.sums import sum_month
 from gramwatt.service.operation.upkeep import refresh_running
-from gramwatt.service.store.models import MonthSum
 from tests.journals import Writer, journal, lines
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
@@ -92,21 +88,6 @@ def test_what_owners_of_a_project_share_counts_once_in_its_range(light):
     assert total_g["high"] / total_g["value"] == pytest.approx(each, rel=0.02)
 
 
-def test_sums_that_a_build_with_fewer_fields_kept_are_made_again(light, monkeypatch):
-    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
-    with monkeypatch.context() as before:
-        fields = [name for name in MonthDoc.__struct_fields__ if name != "by_project"]
-        before.setattr(stored, "MonthDoc", SimpleNamespace(__struct_fields__=fields))
-        month_report(light, "2026-05")
-    with light.store.write() as session:
-        for row in session.scalars(sa.select(MonthSum)):
-            fields = json.loads(row.doc)
-            del fields["by_project"]
-            row.doc = json.dumps(fields)
-    set_budget(light, NewBudget(project="vision", limit_kg=1e6), by="u")
-    assert status_of(light)[0] == "within"
-
-
 def test_what_is_not_known_is_not_within_a_budget(light):
     ingest(light, "job-1", lines(journal("job-1", start=MAY)))
     writer = Writer("w1", "n1", "unread", t0=MAY)
@@ -115,10 +96,12 @@ def test_what_is_not_known_is_not_within_a_budget(light):
     assert status_of(light)[0] == "unknown"
 
 
-def fields(jobs, advice=()):
+def sums_of(jobs):
+    """Sums of a month with these jobs by hardware."""
+    sums = sum_month(lambda *_: (), "2026-05")
     nothing = {"energy_kwh": None, "total_g": None}
     work = [WorkRow(name, "training", n, regions={}, **nothing) for name, n in jobs.items()]
-    return {"advice": raw(advice), "work": raw(work)}
+    return replace(sums, work=work)
 
 
 def advised(action, target):
@@ -141,10 +124,6 @@ def advised(action, target):
     )
 
 
-def raw(value):
-    return msgspec.Raw(msgspec.json.encode(value))
-
-
 @pytest.mark.parametrize(
     ("before", "now", "outcome"),
     [
@@ -157,7 +136,7 @@ def raw(value):
 )
 def test_what_became_of_a_swap_is_told_by_the_jobs(before, now, outcome):
     advice = advised("change-hardware", "new")
-    (row,) = followed(fields(before, [advice]), fields(now))
+    (row,) = followed([advice], sums_of(before), sums_of(now))
     assert row.outcome == outcome
     assert (row.jobs_before, row.jobs_now) == (before.get("old", 0), now.get("old", 0))
     assert (row.target_before, row.target_now) == (before.get("new", 0), now.get("new", 0))
@@ -165,9 +144,8 @@ def test_what_became_of_a_swap_is_told_by_the_jobs(before, now, outcome):
 
 def test_what_leaves_no_trace_in_the_jobs_is_not_guessed():
     advice = advised("power-cap", None)
-    (row,) = followed(fields({"old": 5}, [advice]), fields({"old": 5}))
+    (row,) = followed([advice], sums_of({"old": 5}), sums_of({"old": 5}))
     assert row.outcome is None
-    assert followed(None, fields({"old": 5})) == []
 
 
 def test_jobs_that_become_final_make_a_revision_once_none_is_provisional():
@@ -178,18 +156,3 @@ def test_jobs_that_become_final_make_a_revision_once_none_is_provisional():
     assert says_the_same(report(9), report(4))
     assert not says_the_same(report(9), report(0))
     assert not says_the_same(report(9), report(4, total_g=2.0))
-
-
-def test_of_older_months_a_report_reads_only_the_totals(light, monkeypatch):
-    for month in (2, 3, 4, 5):
-        start = MAY.replace(month=month)
-        ingest(light, f"job-{month}", lines(journal(f"job-{month}", start=start)))
-    advised = []
-    monkeypatch.setattr(
-        summed, "for_month", lambda *given: advised.append(given) or for_month(*given)
-    )
-    text = month_text(light, "2026-05")
-    assert len(advised) == 2  # its own, and those of April, which it follows
-    for month in ("2026-02", "2026-03", "2026-04", "2026-05"):
-        sum_month(light, month)
-    assert month_text(light, "2026-05") == text

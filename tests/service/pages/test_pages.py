@@ -14,12 +14,12 @@ from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months import overview
+from gramwatt.service.months.cache import keep_sums, kept_months
 from gramwatt.service.months.overview import month_overview, project_bars
-from gramwatt.service.months.report import month_report, sum_month
-from gramwatt.service.months.stored import stored_months
+from gramwatt.service.months.report import month_report
 from gramwatt.service.operation.settings import effective_settings
 from gramwatt.service.pages.misquoted import misquoted
-from gramwatt.service.store.models import MonthSum
+from gramwatt.service.store.months import MonthSum
 from tests.journals import body, journal, lines
 
 MAY = "2026-05"
@@ -64,27 +64,27 @@ def test_a_glance_is_the_month_and_its_projects(two):
 
 
 def test_sums_that_jobs_have_changed_are_made_anew_where_that_is_quick(two):
-    sum_month(two, MAY)
+    keep_sums(two, MAY)
     add(two, "job-C", project="A")
-    assert stored_months(two, [MAY], None)[MAY].holds is False
+    assert kept_months(two, [MAY], None)[MAY].holds is False
     found = month_overview(two, MAY)
     assert (found.sums.totals.jobs, found.trend[-1].jobs, found.is_current) == (3, 3, True)
-    assert stored_months(two, [MAY], None)[MAY].holds is False  # reading writes nothing
+    assert kept_months(two, [MAY], None)[MAY].holds is True
 
 
 def test_sums_of_many_changed_jobs_are_shown_as_stored_until_asked_for(two, client, monkeypatch):
-    sum_month(two, MAY)
+    keep_sums(two, MAY)
     add(two, "job-C", project="A")
-    monkeypatch.setattr(overview, "PARTS_AT_ONCE", 1)
+    monkeypatch.setattr(overview, "ROWS_AT_ONCE", 1)
     found = month_overview(two, MAY)
     assert (found.sums.totals.jobs, found.is_current) == (2, False)
     assert project_bars(two, MAY, ["A"])[0]["A"].jobs == 1
     assert 'hx-trigger="load"' in page(client, f"/?month={MAY}")
     assert "3 jobs" in page(client, f"/?month={MAY}&wait=true")
-    sum_month(two, MAY)
+    keep_sums(two, MAY)
     assert month_overview(two, MAY).sums.totals.jobs == 3
     with two.store.write() as session:
-        session.execute(sa.delete(MonthSum))
+        session.execute(sa.update(MonthSum).values(document=None, made_of=None))
     never = month_overview(two, MAY)
     assert (never.sums, never.trend[-1].is_known, never.is_current) == (None, False, False)
     text = page(client, f"/?month={MAY}")
@@ -94,9 +94,9 @@ def test_sums_of_many_changed_jobs_are_shown_as_stored_until_asked_for(two, clie
 
 def test_what_is_stored_says_for_each_project_whether_it_holds(two):
     for project in (None, "A", "B"):
-        sum_month(two, MAY, project)
+        keep_sums(two, MAY, project)
     add(two, "job-C", project="A")
-    holds = {p: stored_months(two, [MAY, "2026-04"], p) for p in (None, "A", "B")}
+    holds = {p: kept_months(two, [MAY, "2026-04"], p) for p in (None, "A", "B")}
     assert [found[MAY].holds for found in holds.values()] == [False, False, True]
     assert all("2026-04" not in found for found in holds.values())
 

@@ -22,7 +22,8 @@ from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.store.models import Interval, MonthlyReport, MonthSum
+from gramwatt.service.store.models import Interval, MonthlyReport
+from gramwatt.service.store.months import MonthSum
 from gramwatt.service.store.upserts import upsert
 from tests.journals import journal, lines
 
@@ -278,19 +279,19 @@ def test_rows_of_one_key_in_one_upsert_leave_the_newest(service: Service) -> Non
 
 
 def test_a_row_that_is_replaced_has_the_new_values_and_others_stay(service: Service) -> None:
-    def sums(month: str, made_of: str) -> dict[str, str]:
-        return {"month": month, "project": "", "made_of": made_of, "doc": "{}", "brief": made_of}
+    def sums(month: str, document: str) -> dict[str, Any]:
+        return {"month": month, "project": "", "changes": 1, "document": document}
 
     with service.store.write() as session:
         upsert(session, MonthSum, [sums("2026-04", "first"), sums("2026-05", "first")])
         upsert(session, MonthSum, [sums("2026-06", "then"), sums("2026-05", "then")], replace=True)
         upsert(session, MonthSum, [sums("2026-04", "last")])
     with service.store.read() as session:
-        stored = session.execute(sa.select(MonthSum.month, MonthSum.made_of, MonthSum.brief))
+        stored = session.execute(sa.select(MonthSum.month, MonthSum.document))
         assert sorted(map(tuple, stored)) == [
-            ("2026-04", "first", "first"),
-            ("2026-05", "then", "then"),
-            ("2026-06", "then", "then"),
+            ("2026-04", "first"),
+            ("2026-05", "then"),
+            ("2026-06", "then"),
         ]
 
 

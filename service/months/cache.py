@@ -1,0 +1,129 @@
+"""The sums of months as they are kept: a row a month and project, made again where jobs changed.
+
+A score counts its change in its own transaction (`rows.py`). Who reads sums that were made of fewer
+changes makes them again, one thread at a time, and keeps them for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+
+from gramwatt.sci.analysis.documents import MonthAdvice, MonthSums
+from gramwatt.service.container import Service
+from gramwatt.service.months.rows import from_session
+from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.months import ALL, MonthSum
+
+Sums = TypeVar("Sums", bound=msgspec.Struct)
+Name = tuple[str, str | None]
+"""A month, and a project or None for all."""
+_making: dict[tuple[str, Name], Lock] = {}
+"""A lock for each month and project of a store that this process has summed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of a month, as JSON, None before it is first made; and whether it holds now."""
+
+    document: str | None
+    holds: bool
+
+
+def kept_sums(service: Service, names: Collection[Name]) -> dict[Name, Kept]:
+    """Return what is kept of those of these months that ever had a job; nothing is summed.
+
+    What the caller may see is for the caller of this to check, as for all here.
+    """
+    wanted = sa.select(MonthSum).where(
+        MonthSum.month.in_({month for month, _ in names}),
+        MonthSum.project.in_({project or ALL for _, project in names}),
+    )
+    with service.for_every_project().store.read() as session:
+        rows = session.scalars(wanted).all()
+    kept = {
+        (row.month, row.project or None): Kept(row.document, row.made_of == row.changes)
+        for row in rows
+    }
+    return {name: kept[name] for name in names if name in kept}
+
+
+def kept_months(service: Service, months: Collection[str], project: str | None) -> dict[str, Kept]:
+    """Return the same of months of one project, or of all, by month."""
+    kept = kept_sums(service, [(month, project) for month in months])
+    return {month: of_month for (month, _), of_month in kept.items()}
+
+
+def sums_by_name(service: Service, names: Collection[Name], kind: type[Sums]) -> dict[Name, Sums]:
+    """Return the sums of those of these months that ever had a job.
+
+    `kind` names the fields that are wanted of `MonthSums`.
+    """
+    sums: dict[Name, Sums] = {}
+    for name, kept in kept_sums(service, names).items():
+        if kept.holds and kept.document is not None:
+            try:
+                sums[name] = msgspec.json.decode(kept.document, type=kind)
+                continue
+            except msgspec.ValidationError:  # kept by another release
+                pass
+        sums[name] = msgspec.json.decode(_made(service, name, kept.document), type=kind)
+    return sums
+
+
+def month_sums(
+    service: Service, months: Collection[str], project: str | None, kind: type[Sums]
+) -> dict[str, Sums]:
+    """Return the same of months of one project, or of all, by month."""
+    sums = sums_by_name(service, [(month, project) for month in months], kind)
+    return {month: of_month for (month, _), of_month in sums.items()}
+
+
+def keep_sums(service: Service, month: str, project: str | None = None) -> None:
+    """Bring the kept sums of a month up to date, of a project or of all."""
+    month_sums(service, [month], project, MonthSums)
+
+
+def month_advice(service: Service, sums: MonthSums) -> MonthAdvice:
+    """Return what the store adds to the sums of a month; made again where jobs changed."""
+    from gramwatt.service.months.advice import advised  # the engine is loaded where it is asked
+
+    service, name = service.for_every_project(), (sums.month, sums.project or ALL)
+    with service.store.read() as session:
+        row = session.get(MonthSum, name)
+        if row is not None and row.advice is not None and row.advised_of == row.changes:
+            try:
+                return msgspec.json.decode(row.advice, type=MonthAdvice)
+            except msgspec.ValidationError:  # kept by another release
+                pass
+        advice = advised(service, session, sums)
+    if row is not None:
+        _keep(service, name, advised_of=row.changes, advice=to_text(advice))
+    return advice
+
+
+def _made(service: Service, name: Name, before: str | None) -> str:
+    """Make the sums of a month and keep them, unless another thread has done so meanwhile."""
+    from gramwatt.service.months.sums import sum_month  # numpy is loaded where sums are made
+
+    service, key = service.for_every_project(), (name[0], name[1] or ALL)
+    with _making.setdefault((f"{service.store.url}", name), Lock()):
+        kept = kept_sums(service, [name]).get(name)
+        if kept is not None and kept.holds and kept.document not in (None, before):
+            return str(kept.document)
+        with service.store.read() as session:
+            row = session.get(MonthSum, key)
+            text = to_text(sum_month(from_session(session), *name))
+        _keep(service, key, made_of=row.changes if row else 0, document=text)
+    return text
+
+
+def _keep(service: Service, key: tuple[str, str], **values: Any) -> None:
+    """Keep what was made; what cannot be kept, while another writes, the next reader makes."""
+    change = sa.update(MonthSum).where(MonthSum.month == key[0], MonthSum.project == key[1])
+    service.store.note(lambda session: session.execute(change.values(**values)))

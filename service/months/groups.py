@@ -1,0 +1,298 @@
+"""Groups of a month's jobs: what is added over them, and what each input changes by that.
+
+The jobs come grouped by all their traits; a row of a table adds up some of those groups, and its
+range is that of `sci/base/quantity.py`: an input changes the sum by what it changes in its parts,
+and inputs are independent. What is a job's own adds up by its squares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from gramwatt.sci.analysis.documents import MonthTotals
+from gramwatt.sci.base.document import doc
+from gramwatt.sci.base.quantity import (
+    KINDS,
+    Effect,
+    Kind,
+    Quantity,
+    QuantityDoc,
+    kind_of_sum,
+    of_effects,
+    of_sources,
+    weakest,
+)
+from gramwatt.sci.month.columns import JOB_TERMS, QUALITIES, TERMS, TIERS, TRAITS
+from gramwatt.service.months import statements
+from gramwatt.service.months.statements import ADDED, Select
+
+Cell = dict[str, Any]
+"""The jobs that have all traits alike, as `statements.CELLS` adds them up."""
+Key = tuple[str, ...]
+EFFECT_TERMS = (*TERMS, "total_g")
+METHOD = ("engine_version", "catalog_version", "intensity_signal", "intensity_basis")
+"""What compared scores must share."""
+BLOCKS: dict[str, dict[str, str]] = {
+    "energy": dict(zip(statements.ENERGY_BY_KIND, KINDS, strict=True)),
+    "intensity": dict(zip(statements.INTENSITY_BY_QUALITY, QUALITIES, strict=True)),
+    "embodied": dict(zip(statements.EMBODIED_BY_TIER, TIERS, strict=True)),
+}
+"""The columns of each block of data quality, with what their energy or carbon is known by."""
+ENERGY_KINDS: dict[str, Kind] = dict(zip(statements.ENERGY_BY_KIND, KINDS, strict=True))
+PORTION = 20_000
+"""Effects of inputs that are summed at once."""
+_NUMBERS = {name: number for number, name in enumerate(ADDED)}
+
+
+class Methods:
+    """By what the scores of a scope are made, with the texts of each method."""
+
+    def __init__(self, select: Select) -> None:
+        names = (
+            *("method", *METHOD, "time_zone", "supply", "operational_kind", "embodied_kind"),
+            *("pue_kind", "lifetime_kind", "lifetime_source"),
+            *("lifetime_years", "lifetime_years_low", "lifetime_years_high"),
+        )
+        rows = (dict(zip(names, row, strict=True)) for row in select(statements.METHODS))
+        self.rows = {row["method"]: row for row in rows}
+        self._texts: dict[tuple[int, str], list[str]] = defaultdict(list)
+        for method, what, text in select(statements.METHOD_TEXTS):
+            self._texts[method, what].append(text)
+
+    def texts(self, methods: Iterable[int], what: str) -> list[str]:
+        """Return the distinct texts of these methods."""
+        return sorted({text for method in methods for text in self._texts[method, what]})
+
+    def values(self, name: str) -> list[str]:
+        """Return the distinct values of a column, but empty ones."""
+        return sorted({row[name] for row in self.rows.values()} - {""})
+
+    def kind(self, methods: Iterable[int], name: str) -> Kind:
+        """Return the weakest kind of a figure by these methods."""
+        return weakest({self.rows[method][name] for method in methods} - {""})
+
+
+class Group:
+    """A row of a table: sums over its cells, and what moves them.
+
+    `squares` has, by term of `EFFECT_TERMS`, the shift of its logarithm by certain changes, and the
+    squares of the changes below and above. A group that keeps them knows `effects` by input.
+    """
+
+    def __init__(self, month: str, methods: Methods) -> None:
+        self._month, self._methods = month, methods
+        self.numbers: Sequence[float] = [0.0] * len(ADDED)
+        self.cells: list[Cell] = []
+        self.squares = np.zeros((len(EFFECT_TERMS), 3))
+        self.effects: dict[str, dict[str, Effect]] = {term: {} for term in EFFECT_TERMS}
+
+    def __getitem__(self, name: str) -> float:
+        """Return a sum over the cells, by its name in `statements.ADDED`."""
+        return float(self.numbers[_NUMBERS[name]])
+
+    def inputs(self, term: str) -> dict[str, Effect]:
+        """Return what moves a sum; one input for all where the group does not keep them."""
+        effects, value = dict(self.effects[term]), self.value(term)
+        shift, below, above = map(float, self.squares[EFFECT_TERMS.index(term)])
+        if shift:
+            effects["shift"] = shift, shift
+        if below or above:
+            effects["inputs"] = -math.sqrt(below), math.sqrt(above)
+        for part in ("operational_g", "embodied_g") if term == "total_g" else (term,):
+            low, high = (math.sqrt(self[f"{part}_own_{end}"]) for end in ("low", "high"))
+            if low or high:
+                # The own inputs of a job's energy are those of its carbon, but for the hardware.
+                name = f"own:{self._month}" + (":embodied" if part == "embodied_g" else "")
+                effects[name] = math.log1p(-low / value), math.log1p(high / value)
+        return effects
+
+    def value(self, term: str) -> float:
+        """Return the sum of a term, where it is known."""
+        return self["operational_g"] + self["embodied_g"] if term == "total_g" else self[term]
+
+    def figure(self, term: str) -> Quantity | None:
+        """Return a term of `EFFECT_TERMS` over the jobs; None where none is known."""
+        if term == "total_g":
+            operational, embodied = self.figure("operational_g"), self.figure("embodied_g")
+            if not (operational and embodied):
+                return None
+            summed = operational + embodied
+            if self["operational_g_plain"] or self["embodied_g_plain"] or summed.value <= 0:
+                return summed
+            effects = self.inputs(term)
+            return of_effects(summed.value, effects, summed.unit, summed.kind, *summed.sources)
+        if not self[f"{term}_known"]:
+            return None
+        value, unit = self[term], TERMS[term]
+        kind, sources = self._label(term)
+        if self[f"{term}_plain"] or not (self[f"{term}_low"] or self[f"{term}_high"]):
+            low, high = self[f"{term}_low"], self[f"{term}_high"]
+            return of_sources(value, min(low, value), max(high, value), unit, kind, sources)
+        return of_effects(value, self.inputs(term), unit, kind, *sources)
+
+    def doc(self, term: str) -> QuantityDoc | None:
+        """Return a term as JSON-ready data."""
+        return doc(self.figure(term))
+
+    def kept(self, term: str, rest: str) -> QuantityDoc | None:
+        """Return a term with the effects of its inputs, the small ones as one by the id `rest`."""
+        figure = self.figure(term)
+        return figure.condensed(rest).kept_doc() if figure else None
+
+    def _label(self, term: str) -> tuple[Kind, list[str]]:
+        name, known = term.partition("_")[0], f"{term}_known"
+        methods = {cell["method"] for cell in self.cells if cell[known]}
+        if name in ("operational", "embodied"):
+            kind = self._methods.kind(methods, f"{name}_kind")
+            return kind, self._methods.texts(methods, name)
+        by_kind = {kind: self[column] for column, kind in ENERGY_KINDS.items()}
+        amount = sum(by_kind.values())
+        kind, sources = kind_of_sum(by_kind) if amount > 0 else "declared", ["energy"]
+        if name == "facility":
+            kind = weakest((kind, self._methods.kind(methods, "pue_kind")))
+            sources = ["energy", "pue"]
+        return kind, [text for what in sources for text in self._methods.texts(methods, what)]
+
+    def terms(self) -> dict[str, Any]:
+        """Return E, O, M and their total, as the tables have them."""
+        return {term: self.doc(term) for term in (*JOB_TERMS, "total_g")}
+
+    def totals(self) -> MonthTotals:
+        """Return the sums with the number of jobs."""
+        jobs, ended, unknown = (int(self[n]) for n in ("jobs", "jobs_ended", "jobs_unknown"))
+        terms = self.terms()
+        return MonthTotals(**terms, jobs=jobs, jobs_ended=ended, jobs_unknown=unknown)
+
+    def amounts(self, block: str) -> dict[str, float]:
+        """Return the amounts of a block of data quality, but those of zero."""
+        return {name: self[column] for column, name in BLOCKS[block].items() if self[column]}
+
+
+class Groups:
+    """The groups of each table, by its name and the row's key.
+
+    `rows_of_cell` says in which rows of tables the jobs of a cell count. The groups of the tables
+    in `keeps` keep the effects of inputs.
+    """
+
+    def __init__(
+        self,
+        month: str,
+        select: Select,
+        methods: Methods,
+        rows_of_cell: Callable[[Cell], Iterable[tuple[str, Key]]],
+        keeps: Collection[str] = (),
+    ) -> None:
+        self._groups: dict[str, dict[Key, Group]] = defaultdict(dict)
+        self._empty, self._all = Group(month, methods), list[Group]()
+        self._keeping = set[int]()
+        number: dict[tuple[str, Key], int] = {}
+        self.cells, places = _cells(select), list[list[int]]()
+        for cell in self.cells:
+            rows = list(rows_of_cell(cell))
+            for table, key in rows:
+                if (table, key) not in number:
+                    number[table, key] = len(self._all)
+                    self._all.append(self._groups[table].setdefault(key, Group(month, methods)))
+                    if table in keeps:
+                        self._keeping.add(number[table, key])
+            places.append([number[row] for row in rows])
+            for place in places[-1]:
+                self._all[place].cells.append(cell)
+        if self.cells:
+            self._add(places)
+            self._move(select, places)
+
+    def table(self, name: str) -> dict[Key, Group]:
+        """Return the groups of a table in the order of their keys."""
+        return dict(sorted(self._groups[name].items()))
+
+    def one(self, name: str, key: Key = ()) -> Group:
+        """Return a group; an empty one where no job is in it."""
+        return self._groups[name].get(key, self._empty)
+
+    def _add(self, places: Sequence[Sequence[int]]) -> None:
+        """Add up the numbers of the cells of each group."""
+        numbers = np.array([cell["numbers"] for cell in self.cells])
+        sums = np.zeros((len(self._all), len(ADDED)))
+        np.add.at(sums, _flat(places), np.repeat(numbers, [len(of) for of in places], axis=0))
+        for group, of_group in zip(self._all, sums.tolist(), strict=True):
+            group.numbers = of_group
+        columns = [_NUMBERS[term] for term in TERMS]
+        values = sums[:, columns]
+        self._values = np.column_stack((values, values[:, 2] + values[:, 3]))
+
+    def _move(self, select: Select, places: Sequence[Sequence[int]]) -> None:
+        """Take in what each input changes, portion by portion in the order of inputs."""
+        place_of = {cell["traits"]: place for place, cell in enumerate(self.cells)}
+        squares = np.zeros((len(self._all), len(EFFECT_TERMS), 3))
+        for rows in _portions(select(statements.EFFECTS)):
+            rows = [row for row in rows if row[1] in place_of]  # others are scored meanwhile
+            names = list(dict.fromkeys(row[0] for row in rows))
+            number = {name: n for n, name in enumerate(names)}
+            of_rows = [places[place_of[row[1]]] for row in rows]
+            sizes = [len(of) for of in of_rows]
+            inputs = np.repeat([number[row[0]] for row in rows], sizes)
+            pairs, place = np.unique(inputs * len(self._all) + _flat(of_rows), return_inverse=True)
+            changes = np.zeros((len(pairs), 2 * len(TERMS)))
+            np.add.at(changes, place, np.repeat([row[2:] for row in rows], sizes, axis=0))
+            # The total is O and M, the last two of the terms.
+            changes = np.column_stack((changes, changes[:, 4:6] + changes[:, 6:8]))
+            self._take(names, pairs, changes.reshape(len(pairs), len(EFFECT_TERMS), 2), squares)
+        for group, of_group in zip(self._all, squares, strict=True):
+            group.squares = of_group
+
+    def _take(self, names: Sequence[str], pairs: Any, changes: Any, squares: Any) -> None:
+        """Add the effects of inputs to the squares of groups, or to what they keep.
+
+        `pairs` are numbers of inputs times the number of groups, and of groups.
+        """
+        groups = pairs % len(self._all)
+        values = self._values[groups][:, :, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            effects = np.where(values > 0, np.log1p(changes / values), 0.0)
+        keeps = np.isin(groups, list(self._keeping))
+        for n in np.flatnonzero(keeps):
+            kept, name = self._all[groups[n]].effects, names[pairs[n] // len(self._all)]
+            for term, (low, high) in zip(EFFECT_TERMS, effects[n].tolist(), strict=True):
+                if low or high:
+                    kept[term][name] = low, high
+        groups, low, high = groups[~keeps], effects[~keeps, :, 0], effects[~keeps, :, 1]
+        certain = low == high
+        np.add.at(squares[:, :, 0], groups, np.where(certain, low, 0.0))
+        below, above = np.minimum(low, high).clip(max=0.0), np.maximum(low, high).clip(min=0.0)
+        np.add.at(squares[:, :, 1], groups, np.where(certain, 0.0, below**2))
+        np.add.at(squares[:, :, 2], groups, np.where(certain, 0.0, above**2))
+
+
+def _flat(places: Iterable[Iterable[int]]) -> Any:
+    return np.array([place for of_cell in places for place in of_cell], dtype=np.int64)
+
+
+def _portions(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
+    """Yield rows in portions, each with all rows of its inputs."""
+    portion: list[Sequence[Any]] = []
+    for _, of_input in groupby(rows, key=itemgetter(0)):
+        portion += of_input
+        if len(portion) >= PORTION:
+            yield portion
+            portion = []
+    if portion:
+        yield portion
+
+
+def _cells(select: Select) -> list[Cell]:
+    """Return the jobs of a scope by all their traits."""
+    cells = []
+    for traits, *values in select(statements.CELLS):
+        texts, numbers = values[: len(TRAITS)], [float(v) for v in values[len(TRAITS) :]]
+        names = zip(TRAITS, texts, strict=True), zip(ADDED, numbers, strict=True)
+        cells.append({"traits": traits, "numbers": numbers, **dict(names[0]), **dict(names[1])})
+    return cells

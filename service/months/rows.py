@@ -1,0 +1,99 @@
+"""Keep the rows of a job's months, in the transaction that stores its score or deletes it.
+
+Whoever changes rows of a month counts that in `month_sums`, for all projects and for the job's own:
+sums that were made of fewer changes do not hold any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from gramwatt.service.months.statements import Execute
+from gramwatt.service.store.models import Job
+from gramwatt.service.store.months import ALL, MODELS, OF_JOB, JobMonth, MonthSum
+from gramwatt.service.store.restriction import RestrictedSession
+from gramwatt.service.store.upserts import upsert
+
+PORTION = 2_000
+"""Rows that are read at once."""
+Rows = Mapping[str, Sequence[dict[str, Any]]]
+"""The rows of a job by table, as `sci.month.rows.rows_of` makes them."""
+_TABLES = {name: cast(sa.Table, model.__table__) for name, model in OF_JOB.items()}
+_JOB_MONTHS = _TABLES["job_months"]
+
+
+def from_session(session: Session) -> Execute:
+    """Return how statements run on the store; a session that sees some projects only is refused."""
+    if isinstance(session, RestrictedSession):
+        raise TypeError("statements in SQL cannot be restricted; name the projects in their scope")
+
+    def execute(statement: str, values: Mapping[str, Any]) -> Any:
+        rows = session.execute(sa.text(statement), dict(values)).yield_per(PORTION)
+        return chain.from_iterable(rows.partitions())
+
+    return execute
+
+
+def keep_rows(session: Session, job: Job, rows: Rows, *, is_new: bool) -> None:
+    """Replace the rows of a job by those of its newest document.
+
+    A document that is no new revision and has the same figures of the same traits changes nothing.
+    """
+    keyed = {table: [{**row, "job": job.id} for row in rows[table]] for table in OF_JOB}
+    for row in keyed["job_months"]:
+        row["revision"] = job.revision  # a score that is alike has no revision of its own
+    stored = sa.select(_JOB_MONTHS).where(_JOB_MONTHS.c.job == job.id)
+    if not is_new:
+        before = [dict(row) for row in session.connection().execute(stored).mappings()]
+        if sorted(before, key=_month) == sorted(keyed["job_months"], key=_month):
+            return
+    touched = _remove(session, job.id) | {
+        (row["month"], row["project"]) for row in rows["job_months"]
+    }
+    for table in ("month_methods", "month_method_texts"):
+        upsert(session, MODELS[table], rows[table])
+    for table, of_table in keyed.items():
+        if of_table:
+            session.connection().execute(sa.insert(_TABLES[table]), of_table)
+    _count(session, touched)
+
+
+def forget_rows(session: Session, key: int) -> None:
+    """Remove the rows of a job that is deleted, or that runs again."""
+    _count(session, _remove(session, key))
+
+
+def _month(row: Mapping[str, Any]) -> str:
+    return str(row["month"])
+
+
+def _remove(session: Session, key: int) -> set[tuple[str, str]]:
+    """Remove the rows of a job; return the months and projects that they were in."""
+    own = sa.select(JobMonth.month, JobMonth.project).where(JobMonth.job == key)
+    touched = {(month, project) for month, project in session.execute(own)}
+    for table in _TABLES.values():
+        for month in sorted({month for month, _ in touched}):
+            gone = sa.delete(table).where(table.c.month == month, table.c.job == key)
+            session.connection().execute(gone)
+    return touched
+
+
+def _count(session: Session, touched: set[tuple[str, str]]) -> None:
+    """Count a change of months and projects, in one order, so that transactions wait in turn."""
+    if not touched:
+        return
+    connection = session.connection()
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = insert(MonthSum).values(changes=1)
+    again = statement.on_conflict_do_update(
+        index_elements=("month", "project"), set_={"changes": MonthSum.changes + 1}
+    )
+    both = {(month, name) for month, project in touched for name in (project, ALL)}
+    rows = [{"month": month, "project": project, "changes": 1} for month, project in sorted(both)]
+    connection.execute(again, rows)

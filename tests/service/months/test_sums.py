@@ -1,0 +1,313 @@
+"""Sums by statements equal plain arithmetic, on every database, whatever happens to the jobs."""
+
+import math
+import random
+import threading
+from contextlib import closing
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gramwatt.sci.analysis.documents import MonthSums
+from gramwatt.sci.month.change import WorkMonth, change_effects
+from gramwatt.service.jobs import deletion, scoring
+from gramwatt.service.jobs.corrections import correct_job
+from gramwatt.service.jobs.deletion import delete_job
+from gramwatt.service.jobs.documents import rescore
+from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.months import cache, sums
+from gramwatt.service.months.report import month_report, read_now
+from gramwatt.service.months.sums import sum_month
+from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.models import Job, Score
+from gramwatt.service.store.months import JobMonth, MonthSum
+from tests.documents import DAILY, scored
+from tests.journals import Writer, journal, lines
+from tests.months import TERMS, Tables, alike, by, month_document, plain_totals
+from tests.random_jobs import random_job
+from tests.service.conftest import create_database
+
+MONTHS = ("2026-04", "2026-05", "2026-06")
+EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    draw = random.Random(39)
+    return [scored(random_job(draw, n)[1], DAILY if n % 3 else None) for n in range(60)]
+
+
+@pytest.fixture(scope="module", params=["sqlite://", "duckdb", "postgresql"])
+def execute(request, jobs):
+    url = request.param
+    if url == "postgresql":
+        url = create_database(request.getfixturevalue("postgres_server"))
+    with closing(Tables(jobs, url)) as tables:
+        yield tables
+
+
+def same(row, jobs, month, terms=TERMS):
+    """A row has the figures of these jobs, added one by one."""
+    for term, figure in plain_totals(jobs, month).items():
+        if term in terms:
+            found = getattr(row, term)
+            assert (found is None) is (figure is None), term
+            if figure is not None:
+                ends = [found[end] for end in ("value", "low", "high")]
+                assert ends == pytest.approx([figure.value, figure.low, figure.high], rel=1e-9)
+
+
+@pytest.mark.parametrize("month", MONTHS)
+def test_every_table_is_the_plain_sum_of_its_jobs(execute, jobs, month):
+    sums = sum_month(execute, month)
+    members = [job for job in jobs if any(day.day.startswith(month) for day in job.days)]
+    same(sums.totals, members, month)
+    tables = [
+        (sums.by_project, ("project",), lambda job: (job.project,)),
+        (sums.chargeback, ("project", "owner"), lambda job: (job.project, job.tags.get("user"))),
+    ]
+    for rows, names, key in tables:
+        groups = by(members, key)
+        assert {tuple(getattr(row, n) for n in names) for row in rows} == set(groups)
+        for row in rows:
+            same(row, groups[tuple(getattr(row, name) for name in names)], month)
+    for state, of_state in by(members, lambda job: job.state).items():
+        same(sums.by_state[state], of_state, month)
+        assert sums.by_state[state].jobs == len(of_state)
+    for row in sums.projects:
+        of_unit = [job for job in members if (row.project, row.unit) in units(job)]
+        same(row, of_unit, month, ["energy_kwh"])
+        same(row, [job for job in of_unit if job.total_g], month, ["total_g"])
+    for row in sums.models:
+        of_model = [j for j in members if (j.model_id, persona(j)) == (row.model_id, row.persona)]
+        same(row, of_model, month, ["energy_kwh", "total_g"])
+
+
+def units(job):
+    return {(job.project, row.unit) for row in job.sci}
+
+
+def persona(job):
+    return {"training": "provider", "inference": "consumer"}.get(job.kind, "other")
+
+
+@pytest.mark.parametrize("month", MONTHS)
+def test_tables_add_up_to_the_totals(execute, month):
+    sums = sum_month(execute, month)
+    parts = {
+        "energy_kwh": [
+            sums.ledger,
+            sums.chargeback,
+            sums.by_project,
+            sums.work,
+            sums.days,
+            sums.factors,
+        ],
+        "total_g": [sums.ledger, sums.chargeback, sums.by_project, sums.work],
+        "operational_g": [sums.days, sums.factors],
+        "embodied_g": [sums.days],
+    }
+    for term, tables in parts.items():
+        whole = getattr(sums.totals, term)
+        for rows in tables:
+            figures = [getattr(row, term) for row in rows]
+            added = math.fsum(figure["value"] for figure in figures if figure)
+            if rows is sums.factors and term == "energy_kwh":
+                assert added <= whole["value"] * (1 + 1e-9)  # O of a job may be unknown
+            elif term != "total_g" or all(figures):
+                assert added == pytest.approx(whole["value"], rel=1e-9)
+    for row in sums.factors:
+        kwh, pue, factor, grams = (
+            getattr(row, name)["value"]
+            for name in ("energy_kwh", "pue", "factor_g_per_kwh", "operational_g")
+        )
+        assert kwh * pue * factor == pytest.approx(grams)
+    assert sum(sums.conformance.values()) == sums.totals.jobs
+
+
+def test_databases_agree_to_the_last_field(execute, jobs):
+    for month in MONTHS:
+        for project in (None, "vision"):
+            alike(sum_month(execute, month, project), sum_month(Tables(jobs), month, project))
+
+
+@pytest.mark.parametrize("days", [None, 28])
+def test_the_change_is_made_of_its_effects(jobs, days):
+    document = month_document("2026-05", jobs, jobs, days=days)
+    parts, now = document.change_parts, document.compared if days else document.totals
+    change = now.total_g["value"] - document.previous.total_g["value"]
+    assert parts.change_g["value"] == pytest.approx(change, rel=1e-9)
+    added = math.fsum(getattr(parts, name)["value"] for name in EFFECTS)
+    assert added == pytest.approx(change, rel=1e-9)
+
+
+amounts = st.floats(0.0, 1e9, allow_subnormal=False) | st.just(0.0)
+flags = st.sampled_from([frozenset(), frozenset([("1",)]), frozenset([("2",)])])
+grids = st.sampled_from([frozenset([("DE", "annual", "a")]), frozenset([("DE", "hourly", "b")])])
+works = st.builds(
+    lambda amounts, methods, intensities: WorkMonth(
+        amounts,
+        ({"meter": (-0.1, 0.1)}, {"grid": (-0.2, 0.3)}, {}),
+        ("measured",),
+        methods,
+        intensities,
+    ),
+    st.tuples(*[amounts] * 4),
+    flags,
+    grids,
+)
+months = st.dictionaries(st.tuples(st.sampled_from("ab"), st.sampled_from("xy")), works, min_size=1)
+
+
+@settings(max_examples=80)
+@given(months, months)
+def test_effects_add_up_whatever_the_months_hold(before, now):
+    parts = change_effects(now, before)
+    figures = [getattr(parts, name) for name in EFFECTS]
+    assert all(math.isfinite(figure[end]) for figure in figures for end in ("low", "high"))
+    grams = [[sum(work.amounts[2:]) for work in of.values()] for of in (now, before)]
+    scale = 1e-9 * (1 + sum(map(sum, grams)))
+    change = sum(grams[0]) - sum(grams[1])
+    assert sum(figure["value"] for figure in figures) == pytest.approx(change, abs=scale)
+    assert parts.change_g["value"] == pytest.approx(change, abs=scale)
+
+
+def check(service):
+    """The store's sums are those of rows made anew of the newest documents."""
+    newest = sa.and_(Job.id == Score.job, Job.revision == Score.revision)
+    wanted = sa.select(Score.doc, Score.series).join(Job, newest).where(Job.state != "running")
+    with service.store.read() as session:
+        jobs = [read_job(*texts) for texts in session.execute(wanted)]
+    anew = Tables(jobs)
+    for month in MONTHS:
+        for project in (None, "vision", "speech"):
+            of_month = cache.month_sums(service, [month], project, MonthSums)
+            expected = sum_month(anew, month, project)
+            if month not in of_month:
+                assert not expected.totals.jobs
+                continue
+            sums = of_month[month]
+            for name in set(MonthSums.__struct_fields__) - {
+                "factors",
+                "advice",
+                "suggestions",
+                "examined_jobs",
+            }:
+                alike(getattr(sums, name), getattr(expected, name), f"{month} {project} {name}")
+
+
+@pytest.mark.parametrize(("seed", "count"), [(0, 3), pytest.param(1, 12, marks=pytest.mark.long)])
+def test_sums_follow_whatever_happens_to_jobs(light, seed, count):
+    draw = random.Random(seed)
+    jobs = dict(random_job(draw, number) for number in range(count))
+    names = list(jobs)
+    for name, records in jobs.items():
+        ingest(light, name, lines(records))
+    ingest(light, "running", lines(journal("running", end_state=None)))
+    ingest(light, "unscored", lines(journal("unscored")), score=False)
+    check(light)
+    correct_job(light, names[0], {"zone": "FR", "project": "speech"}, by="u")
+    correct_job(light, names[1], {"excluded": True}, by="u", reason="a test")
+    delete_job(light, names[2], by="u")
+    check(light)
+    rescore(light, names[0], "test")
+    correct_job(light, names[1], {"excluded": False, "pue": 1.5}, by="u")
+    late = Writer("late", job=names[0], t0=jobs[names[0]][0].started_at)
+    ingest(light, names[0], lines([late.device("GPU-late"), late.interval(0, 600, 60_000)]))
+    check(light)
+
+
+def test_sums_are_made_again_only_when_a_job_changed(service, monkeypatch):
+    ingest(service, "job-1", lines(journal("job-1")))
+    first = month_report(service, "2026-05")
+    with monkeypatch.context() as patched:
+        patched.setattr(cache, "_made", lambda *_: pytest.fail("the month was summed again"))
+        assert month_report(service, "2026-05") == first
+    # 3 minutes at 600 W are 0.03 kWh, at 1 200 W 0.06 kWh.
+    assert first.totals.energy_kwh["value"] == pytest.approx(0.03)
+    ingest(service, "job-2", lines(journal("job-2", power_w=1200.0)))
+    assert month_report(service, "2026-05").totals.energy_kwh["value"] == pytest.approx(0.09)
+    # Later lines without a score leave what was scored, and say so.
+    writer = Writer("late", "n1", "job-2", t0=journal("job-2")[0].started_at)
+    ingest(service, "job-2", lines([writer.interval(0, 60, 60.0, "GPU-x")]), score=False)
+    document = month_report(service, "2026-05")
+    assert document.totals.energy_kwh["value"] == pytest.approx(0.09)
+    assert (document.jobs_to_rescore, document.jobs_unscored.jobs) == (1, 0)
+    assert not document.complete
+
+
+def test_a_job_that_runs_again_leaves_the_sums(service):
+    ingest(service, "job-1", lines(journal("job-1")))
+    ingest(service, "job-2", lines(journal("job-2")))
+    again = Writer("again", "n2", "job-2", t0=journal("job-2")[0].started_at)
+    ingest(service, "job-2", lines([again.job()]))
+    document = month_report(service, "2026-05")
+    assert (document.totals.jobs, document.jobs_running.jobs) == (1, 1)
+
+
+def test_a_month_that_changes_while_it_is_summed_is_summed_again(service, monkeypatch):
+    ingest(service, "job-1", lines(journal("job-1")))
+    summed = sums.sum_month
+
+    def meanwhile(*arguments):
+        monkeypatch.undo()
+        ingest(service, "job-2", lines(journal("job-2")))
+        return summed(*arguments)
+
+    monkeypatch.setattr(sums, "sum_month", meanwhile)
+    month_report(service, "2026-05")  # of one job or of two, as the database has it
+    assert month_report(service, "2026-05").totals.jobs == 2
+
+
+def test_a_change_in_the_month_before_changes_what_is_compared_with(light):
+    for month in (4, 5):
+        for name in ("a", "b"):
+            start = journal("x")[0].started_at.replace(month=month)
+            ingest(light, f"{name}-{month}", lines(journal(f"{name}-{month}", start=start)))
+    assert month_report(light, "2026-05").previous.jobs == 2
+    correct_job(light, "a-4", {"excluded": True}, by="ada", reason="a test")
+    document = month_report(light, "2026-05")
+    assert document.previous.jobs == 1
+    assert document.changes["total_g"]["value"] == pytest.approx(2.0)
+
+
+def test_sums_of_another_release_are_made_again(light):
+    ingest(light, "job-1", lines(journal("job-1")))
+    first = read_now(light, "2026-05")
+    with light.store.write() as session:
+        session.execute(sa.update(MonthSum).values(document='{"month": "2026-05"}'))
+    assert read_now(light, "2026-05") == first
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(scoring, "keep_rows"), (deletion, "forget_rows")], ids=["first", "last"]
+)
+def test_a_job_scored_while_the_only_other_is_deleted_keeps_its_month(
+    service, monkeypatch, module, name
+):
+    """Whichever comes first waits with its changes made and not committed."""
+    ingest(service, "job-1", lines(journal("job-1")))
+    changed, goes_on = threading.Event(), threading.Event()
+    change = getattr(module, name)
+
+    def changed_and_waiting(*arguments, **more):
+        change(*arguments, **more)
+        changed.set()
+        assert goes_on.wait(60)
+
+    monkeypatch.setattr(module, name, changed_and_waiting)
+    score = threading.Thread(target=ingest, args=(service, "job-2", lines(journal("job-2"))))
+    delete = threading.Thread(target=delete_job, args=(service, "job-1"), kwargs={"by": "ada"})
+    both = [score, delete] if module is scoring else [delete, score]
+    both[0].start()
+    assert changed.wait(60)
+    both[1].start()
+    both[1].join(0.5)
+    goes_on.set()
+    for thread in both:
+        thread.join()
+    assert month_report(service, "2026-05").totals.jobs == 1
+    with service.store.read() as session:
+        assert session.scalars(sa.select(JobMonth.job_id)).all() == ["job-2"]
