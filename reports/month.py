@@ -18,6 +18,7 @@ from gramwatt.reports.model import (
     Figures,
     Heading,
     Links,
+    Listing,
     NoticeBlock,
     Pair,
     Table,
@@ -46,6 +47,7 @@ from gramwatt.reports.sections import (
 from gramwatt.sci.analysis.documents import MonthDoc, TrendRow
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.analysis.month_rows import ProjectChange
+from gramwatt.sci.analysis.revised import change_lines
 from gramwatt.sci.base.formatting import (
     jobs_text,
     marked,
@@ -65,16 +67,6 @@ FIRST_CAUSES = 2
 """Effects that the sentence names."""
 FEWEST_MONTHS = 6
 """Months on the axis of the trend where fewer have jobs."""
-REASONS = {
-    "late-records": "jobs or lines that arrived late",
-    "corrected": "corrections",
-    "deleted": "deleted jobs",
-    "intensity": "intensity of the grid",
-    "method": "engine, catalog or settings",
-    "not-known": "scores made again, why is not known",
-}
-"""Why jobs of a month changed since a revision of its report, in words."""
-OTHER_REASON = "months before it, budgets, suggestions or settings"
 EFFECTS = {
     "volume_g": ("Volume", "more work", "less work"),
     "efficiency_g": ("Efficiency", "more energy per unit", "less energy per unit"),
@@ -170,21 +162,16 @@ def _nil(document: MonthDoc) -> list[Block]:
 
 
 def _replaced(document: MonthDoc) -> list[Block]:
-    """Return what the report says in place of its revision before."""
+    """Return which revision the report replaces, and what changed as a line each."""
     before = document.revised
     if before is None:
         return []
     old, new = before.total_g, document.totals.total_g
-    reasons = ", ".join(REASONS[reason] for reason in before.reasons) or OTHER_REASON
-    replaces = f"This report replaces revision {before.revision}"
-    if old == new and before.jobs == document.totals.jobs:
-        sentence = f"{replaces}. The month's total is the same. What changed: {reasons}."
-        return [NoticeBlock("info", "", sentence)]
-    total = ""
+    had = f"which had {jobs_text(before.jobs)} and {text(old)}."
     if old and new and old["value"] > 0:
-        total = marked(f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %") + "."
-    had = f"which had {jobs_text(before.jobs)} and {text(old)}"
-    return [NoticeBlock("info", "", f"{replaces}, {had}. What changed: {reasons}.{total}")]
+        had += marked(f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %") + "."
+    notice = NoticeBlock("info", "", f"This report replaces revision {before.revision}, {had}")
+    return [notice, Listing(tuple(change_lines(before.changes)))]
 
 
 def _story(document: MonthDoc) -> list[Block]:

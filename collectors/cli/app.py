@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ORDER = (
     *("run", "top", "jobs", "job", "compare", "assert", "rm"),
-    *("report", "export", "evidence", "import", "card"),
+    *("month", "report", "export", "evidence", "import", "card"),
     *(
         "estimate",
         "suggest",

@@ -16,6 +16,7 @@ from gramwatt.sci.analysis.month_rows import (
     MonthMethodDoc,
     ProjectChange,
 )
+from gramwatt.sci.analysis.revised import ChangeRow
 from gramwatt.sci.analysis.trail import (
     DeletedRow,
     FactorRow,
@@ -256,14 +257,13 @@ class StatementDoc(Struct):
 class RevisedDoc(Struct):
     """The revision of the report before this one: its total [gCO2e] and number of jobs.
 
-    `reasons` are those for this one: late-records, corrected, deleted, intensity, method (engine,
-    catalog or settings), not-known; none where no job of the month changed.
+    `changes` are the jobs that this one adds, no longer has, or has with another score, by cause.
     """
 
     revision: int
     jobs: int
     total_g: QuantityDoc | None
-    reasons: list[str]
+    changes: list[ChangeRow]
 
 
 class ModelRow(Struct):

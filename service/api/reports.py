@@ -29,7 +29,7 @@ from gramwatt.service.api.support import (
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import document_version, job_document
 from gramwatt.service.months.report import keep_month, month_text
-from gramwatt.service.months.revisions import JobTable, job_table
+from gramwatt.service.months.revisions import JobTable, MonthDifference, compare, job_table
 from gramwatt.service.months.year import YEAR, year_report
 from gramwatt.service.rendering import reports as rendering
 from gramwatt.service.rendering.reports import (
@@ -75,6 +75,12 @@ class MonthFile(MonthPath, frozen=True, kw_only=True):
     """A month's report as a file."""
 
     form: Annotated[MonthFormat, Meta(description="The format.")]
+
+
+class ChangesQuery(MonthQuery, frozen=True, kw_only=True):
+    """Which reports of a month are compared."""
+
+    against: Annotated[int, Meta(ge=1, le=1000000, description="The kept revision before.")]
 
 
 class ReportQuery(RevisionQuery, frozen=True, kw_only=True):
@@ -126,10 +132,17 @@ def keep_monthly_report(path: MonthPath, query: ProjectQuery) -> MonthDoc:
 def monthly_jobs(path: MonthPath, query: MonthQuery) -> JobTable:
     """Return the jobs in the sums of a month: by which score, and their part of the month.
 
-    With `revision`, those of a kept report. What changed between two is a join of their jobs.
+    With `revision`, those of a kept report.
     """
     with heavy():
         return job_table(service(), path.month, query.project, query.revision)
+
+
+@routes.get("/v1/reports/monthly/<month>/changes", *SUMMED, access=Access.READ)
+def monthly_changes(path: MonthPath, query: ChangesQuery) -> MonthDifference:
+    """Return what a report of a month differs by from a kept one: jobs added, removed, changed."""
+    with heavy():
+        return compare(service(), path.month, query.project, query.revision, query.against)
 
 
 @routes.get("/v1/reports/monthly/<month>.<form>", *SUMMED, access=Access.READ, media=MONTH_MEDIA)

@@ -19,6 +19,7 @@ from gramwatt.service.cli import (
     imports,
     jobs,
     keys,
+    month,
     planning,
     report,
     schedules,
@@ -39,6 +40,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command()(planning.intensity)
     app.command()(jobs.jobs)
     app.command()(jobs.job)
+    app.command()(month.month)
     app.command()(compare.compare)
     app.command("assert")(compare.assert_)
     app.command()(corrections.rm)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.common.files import whole_file, why
-from gramwatt.collectors.common.progress import each
+from gramwatt.collectors.common.progress import bar
 from gramwatt.service.cli.common import (
     AsJson,
     Project,
@@ -24,7 +23,7 @@ from gramwatt.service.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from gramwatt.service.evidence.verify import Verdict
+    from gramwatt.service.evidence import Verdict
 
 BundleFile = Annotated[
     Path | None, typer.Option("-o", "--output", help="File to write (default: ID.zip).")
@@ -51,8 +50,7 @@ def evidence_export(
     from gramwatt.reports.printable import file_name
     from gramwatt.service.access import audit
     from gramwatt.service.container import Caller
-    from gramwatt.service.evidence.export import export, kind_of
-    from gramwatt.service.evidence.verify import NEEDS, EvidenceError, KeyFileError
+    from gramwatt.service.evidence import NEEDS, EvidenceError, KeyFileError, export, kind_of
 
     with current_service() as service:
         kind = kind_of(service, text)
@@ -63,8 +61,8 @@ def evidence_export(
             f"{'-'.join(file_name(text) for text in (name, project) if text)}.zip"
         )
         try:
-            with job_errors(text), whole_file(path) as stream:
-                export(service, stream, kind, name, project, folder=path.parent, progress=_exported)
+            with job_errors(text), whole_file(path) as stream, bar("exporting") as progress:
+                export(service, stream, kind, name, project, folder=path.parent, progress=progress)
         except KeyFileError as error:
             stop(1, str(error))
         except EvidenceError as error:
@@ -79,13 +77,9 @@ def evidence_export(
     print(path)
 
 
-def _exported(job_ids: Sequence[str]) -> Iterable[str]:
-    return each(job_ids, "exporting")
-
-
 def key_signing() -> None:
     """Make the key pair that signs evidence, unless there is one; prints the public key's file."""
-    from gramwatt.service.evidence.verify import NEEDS, KeyFileError, make_key
+    from gramwatt.service.evidence import NEEDS, KeyFileError, make_key
 
     home = service_config().home
     try:
@@ -109,7 +103,7 @@ def evidence_verify(
 
     0: proven, 1: altered, 3: proven in part, where something could not be compared.
     """
-    from gramwatt.service.evidence.verify import (
+    from gramwatt.service.evidence import (
         NEEDS,
         EvidenceError,
         KeyFileError,
@@ -119,8 +113,8 @@ def evidence_verify(
 
     try:
         trusted = read_public_key(key) if key is not None else None
-        with file.open("rb") as stream:
-            verdict = verify(stream, trusted, progress=lambda ids: each(ids, "verifying"))
+        with file.open("rb") as stream, bar("verifying") as progress:
+            verdict = verify(stream, trusted, progress)
     except OSError as error:
         stop(1, f"cannot read {file}: {why(error)}")
     except KeyFileError as error:

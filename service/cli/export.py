@@ -87,27 +87,26 @@ def export_journals(
 
 
 def export_parquet(
-    folder: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder of the files.")],
+    place: Annotated[
+        str, typer.Option("--to", metavar="PLACE", help="A folder, or s3://bucket/prefix.")
+    ],
     month: Annotated[str | None, typer.Option(help="This month alone, YYYY-MM.")] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Write jobs and intervals as Parquet files by month, for DuckDB, pandas and Spark."""
+    """Write jobs, the rows of months and intervals as Parquet files, for DuckDB, Spark, pandas."""
+    from gramwatt.service import lake
     from gramwatt.service.access import audit
     from gramwatt.service.container import Caller
-    from gramwatt.service.export_parquet import ParquetError
-    from gramwatt.service.export_parquet import export_parquet as export
 
     require_month(month)
     with open_service(database_url) as service:
         try:
-            number = export(service, folder, month)
-        except ParquetError as error:
+            number = lake.write(service, place, month)
+        except lake.LakeError as error:
             stop(1, error.message)
-        except OSError as error:
-            stop(1, f"cannot write to {folder}: {why(error)}")
-        done = f"Parquet of {month or 'all months'}, to {folder}"
+        done = f"Parquet of {month or 'all months'}, to {place}"
         audit.log(service.for_caller(Caller(author())), "exported", done)
-    show(f"{number} month{'' if number == 1 else 's'} written to {folder}")
+    show(f"{number} month{'' if number == 1 else 's'} written to {place}")
 
 
 def _write(job_id: str, export: Callable[[JobDoc], str], output: Path | None) -> None:

@@ -44,23 +44,19 @@ def _changed(
 ) -> set[tuple[str, str | None]]:
     """Return those whose newest report was made of another state, and whose jobs are scored."""
     pending = pending_keys(session)
-    known = {
-        (month, project): made_of
-        for month, project, made_of in session.execute(
-            sa.select(MonthlyReport.month, MonthlyReport.project, MonthlyReport.made_of).order_by(
-                MonthlyReport.revision
-            )
-        )
-    }
-    found = set()
+    columns = (MonthlyReport.month, MonthlyReport.project, MonthlyReport.changes)
+    ordered = sa.select(*columns).order_by(MonthlyReport.revision)
+    kept = {(month, project): changes for month, project, changes in session.execute(ordered)}
+    changed = set()
     for month, project in wanted:
-        if known.get((month, project or ALL)) == revisions.made_of(session, month, project):
+        changes = revisions.changes_of(session, month, project)
+        if kept.get((month, project or ALL)) == changes:
             continue
         # The months of its trend are looked at where it is kept.
         rescoring = jobs_to_rescore(service, session, [month], project)
         if not rescoring and not any(pending_jobs(service, session, month, project, pending)[:2]):
-            found.add((month, project))
-    return found
+            changed.add((month, project))
+    return changed
 
 
 def _reported(service: Service, session: Session, month: str) -> list[str | None]:

@@ -28,7 +28,7 @@ from gramwatt.service.store.documents import read_month, to_text
 from gramwatt.service.store.models import Job, is_pending
 from gramwatt.service.store.months import JobMonth
 from gramwatt.service.store.people import with_names
-from gramwatt.service.store.timestamps import from_us, text_from_us
+from gramwatt.service.store.timestamps import from_us
 
 RUNNING_MONTHS = 36
 """Months before now that a running job may be in: one that says it began long ago adds no more."""
@@ -69,52 +69,56 @@ def month_text(
     """
     project = one_project(service, project, month)
     service = service.for_every_project()
-    if revision is not None:
-        text = revisions.kept(service, month, project, revision)
-    else:
-        with service.store.read() as session:
-            newest = revisions.newest(session, month, project)
-        document = read_now(service, month, project, nil=nil, known=newest is not None)
-        text, _ = revisions.against(service, document, newest)
+    with service.store.read() as session:
+        if revision is not None:
+            report = revisions.kept(session, month, project, revision)
+            return with_names(session, report.doc) if names else report.doc
+        newest = revisions.newest(session, month, project)
+        changes = revisions.changes_of(session, month, project)
+    document = read_now(service, month, project, nil=nil, known=newest is not None)
+    text = to_text(document)
+    if newest is not None and document.complete and newest.changes == changes:
+        text = _as_kept(newest.doc, document)
     with service.store.read() as session:
         return with_names(session, text) if names else text
+
+
+def _as_kept(text: str, document: MonthDoc) -> str:
+    """Return a kept report with the memo of now: another factor in it is no other report."""
+    before = read_month(text)
+    if before.market_based == document.market_based:
+        return text
+    memo = {"market_based": document.market_based}
+    return to_text(msgspec.structs.replace(before, **memo))
 
 
 def keep_month(service: Service, month: str, project: str | None = None) -> str:
     """Return the report of a month like `month_text`; that of a complete month is kept.
 
-    It becomes the next revision where it says something else than the newest one. Of processes
+    It becomes the next revision where its jobs differ from those of the newest one. Of processes
     that keep the same report at once one does. Of a month without a job the report is nil; raises
     NoDataError for one that has not begun, and for an unknown project.
     """
     project = one_project(service, project, month)
     service = service.for_every_project()
-    text = _kept(service, month, project)
-    with service.store.read() as session:
-        return with_names(session, text)
-
-
-def _kept(service: Service, month: str, project: str | None) -> str:
+    text: str | None = None
     for _ in range(TRIES):
         with service.store.read() as session:
             newest = revisions.newest(session, month, project)
-            made_of = revisions.made_of(session, month, project)
-            jobs = revisions.job_rows(session, month, project)
+            changes = revisions.changes_of(session, month, project)
         document = read_now(service, month, project, nil=True, known=newest is not None)
-        text, is_new = revisions.against(service, document, newest)
         if not document.complete:
-            return text
-        if not is_new:
-            assert newest is not None  # what is not new was kept
-            revisions.still_holds(service, newest, made_of)
-            return text
-        number = newest.revision + 1 if newest else 1
-        issued_at = text_from_us(service.now_us())
-        issued = {"revision": number, "issued_at": issued_at}
-        text = to_text(msgspec.structs.replace(read_month(text), **issued))
-        if revisions.keep(service, month, project, number, text, made_of, jobs):
-            return text
-    raise BusyError(f"the report of {month} is being kept by others; ask again")
+            text = to_text(document)
+        elif newest is not None and newest.changes == changes:
+            text = _as_kept(newest.doc, document)
+        else:
+            text = revisions.keep(service, document, newest, changes)
+        if text is not None:
+            break
+    if text is None:
+        raise BusyError(f"the report of {month} is being kept by others; ask again")
+    with service.store.read() as session:
+        return with_names(session, text)
 
 
 def read_now(

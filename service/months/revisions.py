@@ -1,86 +1,52 @@
-"""Reports of complete months as they were kept: each that differs from the last is a revision.
+"""Reports of complete months as they were kept: numbered revisions that never change.
 
-A revision has its document, the reasons for it, and a table of the jobs in its sums. So what
-changed between two is a join of their tables.
+A revision has its document and the table of the jobs in its sums, so what changed between two is a
+join of their tables (`sci/analysis/revised.py`). The next is made where a job came, went or was
+scored again; reading makes none.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import Session
 
 from gramwatt.sci.analysis.documents import MonthDoc, RevisedDoc
-from gramwatt.sci.analysis.month import previous_month
+from gramwatt.sci.analysis.revised import (
+    CAUSES,
+    Cause,
+    ChangeRow,
+    JobChange,
+    JobRow,
+    by_cause,
+    job_changes,
+)
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_month, to_text
 from gramwatt.service.store.models import Deletion, Job, MonthlyReport, MonthlyReportJob, Score
-from gramwatt.service.store.months import ALL, JobMonth, MonthSum
+from gramwatt.service.store.months import ALL, MODELS, JobMonth, MonthSum
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.store.upserts import upsert
 
-T = TypeVar("T")
-
-ROUNDING = 1e-12
-"""Relative difference of figures that were added in another order."""
-
-
-MEMO = "market_based"
-NOT_COMPARED = frozenset(("revision", "issued_at", "revised", MEMO))
-"""Fields of a report that say what became of it, not of its month, and the memo of settings."""
-
-
-Reason = Literal["late-records", "corrected", "deleted", "intensity", "method", "not-known"]
-REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Why a revision differs from the one before, in the order in which a report names them."""
-MADE_FOR: dict[str, Reason] = {
+MADE_FOR: dict[str, Cause] = {
     "ended": "late-records",
     "late-records": "late-records",
     "corrected": "corrected",
     "intensity": "intensity",
     "factors": "method",
 }
-"""The reason by why a score was made; a score that a person asked for is not known."""
-
-
-class Kept(NamedTuple):
-    """The newest revision of a report, and the state of the month that it is known to hold for."""
-
-    id: int
-    revision: int
-    doc: str
-    made_of: str
-
-
-def newest(session: Session, month: str, project: str | None) -> Kept | None:
-    """Return the revision of the month's report that was kept last; None for none."""
-    columns = (MonthlyReport.id, MonthlyReport.revision, MonthlyReport.doc, MonthlyReport.made_of)
-    wanted = sa.select(*columns).where(*_of(month, project))
-    row = session.execute(wanted.order_by(MonthlyReport.revision.desc()).limit(1)).first()
-    return Kept(*row) if row else None
-
-
-class JobRow(Struct):
-    """A job in the sums of a month: by which of its scores, and its part of the month.
-
-    E in kWh, O and M in gCO2e; null where a term is not known.
-    """
-
-    job_id: str
-    project: str
-    revision: int
-    energy_kwh: float | None
-    operational_g: float | None
-    embodied_g: float | None
+"""What changed a job, by why its score was made; of one that a person asked for it is not known."""
+_Key = tuple[str, str]
+"""Id and project of a job."""
+_Scores = dict[_Key, list[tuple[int, str, str, str]]]
+"""Revision, reason, engine and catalog of each score of a job, the oldest first."""
 
 
 class JobTable(Struct):
@@ -94,6 +60,88 @@ class JobTable(Struct):
     jobs: list[JobRow]
 
 
+class MonthDifference(Struct):
+    """What differs between two revisions of a month; `revision` is null for the month as it is."""
+
+    month: str
+    project: str | None
+    revision: int | None
+    against: int
+    changes: list[ChangeRow]
+    jobs: list[JobChange]
+
+
+def changes_of(session: Session, month: str, project: str | None) -> int:
+    """Return how often the rows of a month have changed."""
+    row = session.get(MonthSum, (month, project or ALL))
+    return row.changes if row is not None else 0
+
+
+def newest(session: Session, month: str, project: str | None) -> MonthlyReport | None:
+    """Return the revision of the month's report that was kept last; None for none."""
+    statement = sa.select(MonthlyReport).where(*_of(month, project))
+    return session.scalar(statement.order_by(MonthlyReport.revision.desc()).limit(1))
+
+
+def kept(session: Session, month: str, project: str | None, revision: int) -> MonthlyReport:
+    """Return a revision of the month's report; raises NoDataError."""
+    statement = sa.select(MonthlyReport).where(*_of(month, project))
+    row = session.scalar(statement.where(MonthlyReport.revision == revision))
+    if row is None:
+        of = f" of project {project!r}" if project else ""
+        raise NoDataError(f"no report of {month}{of} was kept as revision {revision}")
+    return row
+
+
+def _of(month: str, project: str | None) -> tuple[sa.ColumnElement[bool], ...]:
+    return MonthlyReport.month == month, MonthlyReport.project == (project or ALL)
+
+
+def latest_revision(service: Service, month: str, project: str | None) -> int:
+    """Return the number of the newest kept revision; 0 for none."""
+    with service.for_every_project().store.read() as session:
+        report = newest(session, month, project)
+    return report.revision if report else 0
+
+
+def kept_reports(service: Service, project: str | None) -> dict[str, list[str]]:
+    """Return when the reports of each month were kept (RFC 3339), newest first."""
+    statement = sa.select(MonthlyReport.month, MonthlyReport.made_us)
+    statement = statement.where(MonthlyReport.project == (project or ALL))
+    months: dict[str, list[str]] = defaultdict(list)
+    with service.store.read() as session:
+        for month, made_us in session.execute(statement.order_by(MonthlyReport.revision.desc())):
+            months[month].append(text_from_us(made_us))
+    return months
+
+
+# Tables of jobs
+
+
+def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:
+    """Return the jobs in the sums of a month as they are now, in order of their ids.
+
+    Why a score changed is said as far as the newest revision has it.
+    """
+    names = ("job_id", "project", "revision", "energy_kwh", "operational_g", "embodied_g")
+    columns = (getattr(JobMonth, name) for name in names)
+    statement = sa.select(*columns).where(*_summed(month, project))
+    ordered = statement.order_by(JobMonth.job_id, JobMonth.project)
+    rows = [JobRow(*row) for row in session.execute(ordered)]
+    report = newest(session, month, project)
+    if report is None:
+        return rows
+    return _with_causes(session, month, project, kept_jobs(session, report), rows)
+
+
+def kept_jobs(session: Session, report: MonthlyReport) -> list[JobRow]:
+    """Return the jobs in the sums of a kept report, in order of their ids."""
+    columns = (getattr(MonthlyReportJob, name) for name in JobRow.__struct_fields__)
+    statement = sa.select(*columns).where(MonthlyReportJob.report == report.id)
+    ordered = statement.order_by(MonthlyReportJob.job_id, MonthlyReportJob.project)
+    return [JobRow(*row) for row in session.execute(ordered)]
+
+
 def job_table(
     service: Service, month: str, project: str | None = None, revision: int | None = None
 ) -> JobTable:
@@ -102,212 +150,145 @@ def job_table(
     Raises NoDataError for a report that was not kept.
     """
     project = one_project(service, project, month)
-    service = service.for_every_project()
-    with service.store.read() as session:
-        if revision is None:
-            jobs = job_rows(session, month, project)
-        else:
-            jobs = kept_jobs(session, month, project, revision)
+    with service.for_every_project().store.read() as session:
+        jobs = _jobs(session, month, project, revision)
     return JobTable(month=month, project=project, revision=revision, jobs=jobs)
 
 
-def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:
-    """Return the jobs in the sums of a month as they are now, in order of their ids."""
-    columns = (getattr(JobMonth, name) for name in JobRow.__struct_fields__)
-    wanted = sa.select(*columns).where(*_summed(month, project))
-    ordered = wanted.order_by(JobMonth.job_id, JobMonth.project)
-    return [JobRow(*row) for row in session.execute(ordered)]
+def compare(
+    service: Service, month: str, project: str | None, revision: int | None, against: int
+) -> MonthDifference:
+    """Return what a revision, or the month as it is, differs by from another revision.
 
-
-def kept_jobs(session: Session, month: str, project: str | None, revision: int) -> list[JobRow]:
-    """Return the jobs in the sums of a kept report; raises NoDataError."""
-    report = _kept(session, MonthlyReport.id, month, project, revision)
-    columns = (getattr(MonthlyReportJob, name) for name in JobRow.__struct_fields__)
-    wanted = sa.select(*columns).where(MonthlyReportJob.report == report)
-    ordered = wanted.order_by(MonthlyReportJob.job_id, MonthlyReportJob.project)
-    return [JobRow(*row) for row in session.execute(ordered)]
-
-
-def reasons(session: Session, kept: Kept, month: str, project: str | None) -> list[Reason]:
-    """Return why the month differs from a kept report, by the scores of its jobs.
-
-    Empty where no job changed: then other months, budgets, suggestions or settings did.
+    Raises NoDataError for a report that was not kept.
     """
-    own = MonthlyReportJob.report == kept.id
-    same_job = sa.and_(
-        MonthlyReportJob.job_id == Job.job_id, MonthlyReportJob.project == Job.project
-    )
-    again = (
-        sa.select(Score.reason)
-        .join(Job, Job.id == Score.job)
-        .join(MonthlyReportJob, same_job)
-        .where(own, Score.revision > MonthlyReportJob.revision)
-    )
-    found = {MADE_FOR.get(reason, "not-known") for reason in session.scalars(again.distinct())}
-    new = (
-        sa.select(Score.reason)
-        .join(Job, sa.and_(Job.id == Score.job, Job.revision == Score.revision))
-        .join(JobMonth, JobMonth.job == Job.id)
-        .outerjoin(MonthlyReportJob, sa.and_(same_job, own))
-        .where(*_summed(month, project), MonthlyReportJob.job_id.is_(None))
-    )
-    # A job that is not new to the store was moved here, or counts again.
-    for reason in session.scalars(new.distinct()):
-        found.add("corrected" if MADE_FOR.get(reason) == "corrected" else "late-records")
-    of_deleted = sa.and_(
-        Deletion.job_id == MonthlyReportJob.job_id, Deletion.project == MonthlyReportJob.project
-    )
-    gone = (
-        sa.select(Deletion.job_id.is_(None))
-        .select_from(MonthlyReportJob)
-        .outerjoin(Job, same_job)
-        .outerjoin(Deletion, of_deleted)
-        .where(own, Job.id.is_(None))
-    )
-    found |= {"corrected" if moved else "deleted" for moved in session.scalars(gone.distinct())}
-    return [reason for reason in REASONS if reason in found]
+    project = one_project(service, project, month)
+    with service.for_every_project().store.read() as session:
+        before, after = (_jobs(session, month, project, of) for of in (against, revision))
+        jobs = job_changes(before, after, _deleted(session, before))
+    return MonthDifference(month, project, revision, against, by_cause(jobs), jobs)
+
+
+def _jobs(session: Session, month: str, project: str | None, revision: int | None) -> list[JobRow]:
+    if revision is None:
+        return job_rows(session, month, project)
+    return kept_jobs(session, kept(session, month, project, revision))
 
 
 def _summed(month: str, project: str | None) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions of the parts that are in the sums of a month."""
-    found = [JobMonth.month == month, JobMonth.excluded.is_(None)]
-    return found if project is None else [*found, JobMonth.project == project]
+    """Return the conditions of the rows that are in the sums of a month."""
+    conditions = [JobMonth.month == month, JobMonth.excluded.is_(None)]
+    return conditions if project is None else [*conditions, JobMonth.project == project]
+
+
+def _deleted(session: Session, rows: Iterable[JobRow]) -> set[_Key]:
+    """Return which of these jobs were deleted."""
+    ids = {(row.job_id, row.project) for row in rows}
+    return ids & {
+        (job, of) for job, of in session.execute(sa.select(Deletion.job_id, Deletion.project))
+    }
+
+
+def _with_causes(
+    session: Session, month: str, project: str | None, before: Iterable[JobRow], rows: list[JobRow]
+) -> list[JobRow]:
+    """Return rows of jobs with why the score of each changed since a kept table had it."""
+    old = {(row.job_id, row.project): row for row in before}
+    again: list[JobRow] = []
+    for row in rows:
+        was = old.get((row.job_id, row.project))
+        if was is None or was.revision != row.revision:
+            again.append(row)
+        else:
+            row.cause, row.detail = was.cause, was.detail
+    if not again:
+        return rows
+    scores: _Scores = defaultdict(list)
+    columns = (Job.job_id, Job.project, Score.revision, Score.reason)
+    statement = sa.select(*columns, Score.engine_version, Score.catalog_version)
+    statement = statement.join(Job, Job.id == Score.job).join(JobMonth, JobMonth.job == Job.id)
+    ordered = statement.where(*_summed(month, project)).order_by(Score.revision)
+    for job_id, of, revision, reason, engine, catalog in session.execute(ordered):
+        scores[job_id, of].append((revision, reason, engine, catalog))
+    zones = _zones(session, month)
+    for row in again:
+        key = row.job_id, row.project
+        was = old.get(key)
+        if was is None:  # one that is not new to the store was moved here, or counts again
+            moved = bool(scores[key]) and scores[key][-1][1] == "corrected"
+            row.cause = "corrected" if moved else "late-records"
+            continue
+        made_for = {MADE_FOR.get(s[1], "not-known") for s in scores[key] if s[0] > was.revision}
+        row.cause = min(made_for, key=CAUSES.index, default="not-known")
+        if row.cause == "intensity":
+            row.detail = f"{', '.join(sorted(zones[key]))} {month[:4]}"
+        elif row.cause == "method":
+            row.detail = _method_text([s for s in scores[key] if s[0] >= was.revision])
+    return rows
+
+
+def _zones(session: Session, month: str) -> dict[_Key, set[str]]:
+    """Return the zones of the grid of each job of a month."""
+    factors = MODELS["month_factors"].__table__.c
+    statement = sa.select(factors.job_id, factors.project, factors.zone).distinct()
+    zones: dict[_Key, set[str]] = defaultdict(set)
+    for job_id, project, zone in session.execute(statement.where(factors.month == month)):
+        zones[job_id, project].add(zone)
+    return zones
+
+
+def _method_text(scores: Sequence[tuple[int, str, str, str]]) -> str | None:
+    """Return what the last of these scores was made with other than the first."""
+    (_, _, engine, catalog), (_, _, new_engine, new_catalog) = scores[0], scores[-1]
+    if new_engine != engine:
+        return f"method {new_engine}"
+    return f"catalog {new_catalog}" if new_catalog != catalog else None
+
+
+# Keeping
 
 
 def keep(
-    service: Service,
-    month: str,
-    project: str | None,
-    revision: int,
-    text: str,
-    made_of: str,
-    jobs: Sequence[JobRow],
-) -> bool:
-    """Keep a report and its jobs under a number; return False where another process has used it."""
-    row = MonthlyReport(
-        month=month,
-        project=project or ALL,
-        revision=revision,
-        made_us=service.now_us(),
-        made_of=made_of,
-        doc=text,
-    )
+    service: Service, document: MonthDoc, report: MonthlyReport | None, changes: int
+) -> str | None:
+    """Keep the document of a complete month as the revision after `report`, the newest; its text.
+
+    Where no job differs, and none has become final as the last, `report` still holds and is what is
+    returned. None where the month has
+    changed since its rows had seen so many `changes`, or where another process keeps one: then
+    nothing is kept.
+    """
+    month, project = document.month, document.project
+    now_us = service.now_us()
     try:
         with service.store.write() as session:
+            if changes_of(session, month, project) != changes:
+                return None
+            rows = job_rows(session, month, project)
+            number, revised = 1, None
+            if report is not None:
+                before, old = kept_jobs(session, report), read_month(report.doc)
+                jobs = job_changes(before, rows, _deleted(session, before))
+                is_final_now = bool(old.provisional.jobs) and not document.provisional.jobs
+                if not (jobs or is_final_now):
+                    held = sa.update(MonthlyReport).where(MonthlyReport.id == report.id)
+                    session.execute(held.values(changes=changes))
+                    return report.doc
+                number, totals = report.revision + 1, old.totals
+                revised = RevisedDoc(report.revision, totals.jobs, totals.total_g, by_cause(jobs))
+            issued_at = text_from_us(now_us)
+            text = to_text(replace(document, revision=number, issued_at=issued_at, revised=revised))
+            row = MonthlyReport(
+                month=month,
+                project=project or ALL,
+                revision=number,
+                made_us=now_us,
+                changes=changes,
+                doc=text,
+            )
             session.add(row)
             session.flush()
-            upsert(session, MonthlyReportJob, [{"report": row.id, **asdict(job)} for job in jobs])
+            upsert(session, MonthlyReportJob, [{"report": row.id, **asdict(job)} for job in rows])
     except IntegrityError:
-        return False
-    return True
-
-
-def made_of(session: Session, month: str, project: str | None) -> str:
-    """Return a text that changes with the rows of a month and of the one before."""
-    both = sorted((month, previous_month(month)))
-    wanted = sa.select(MonthSum.month, MonthSum.changes).where(
-        MonthSum.month.in_(both), MonthSum.project == (project or ALL)
-    )
-    changes = {of: number for of, number in session.execute(wanted)}
-    return " ".join(f"{changes.get(of, 0)}" for of in both)
-
-
-def against(service: Service, document: MonthDoc, newest: Kept | None) -> tuple[str, bool]:
-    """Return a month's report as compact JSON, and whether no kept revision says the same."""
-    text = to_text(document)
-    if not document.complete or newest is None:
-        return text, True
-    before = read_month(newest.doc)
-    if says_the_same(newest.doc, text):
-        # Another factor of the memo is no other report.
-        if before.market_based == document.market_based:
-            return newest.doc, False
-        return to_text(replace(before, market_based=document.market_based)), False
-    with service.store.read() as session:
-        why = reasons(session, newest, document.month, document.project)
-    totals = before.totals
-    revised = RevisedDoc(
-        revision=newest.revision, jobs=totals.jobs, total_g=totals.total_g, reasons=list(why)
-    )
-    return to_text(replace(document, revised=revised)), True
-
-
-def still_holds(service: Service, kept: Kept, made_of: str) -> None:
-    """Note that a kept report says what the month's present state does too."""
-    if kept.made_of == made_of:
-        return
-    change = sa.update(MonthlyReport).where(MonthlyReport.id == kept.id).values(made_of=made_of)
-    service.store.note(lambda session: session.execute(change))
-
-
-def says_the_same(kept: str, text: str) -> bool:
-    """Return True where a report has the figures of the kept one, but for rounding.
-
-    That fewer jobs are provisional is no other report, unless none is any more: they become final
-    one after another. Fields that only one of them has are of another release.
-    """
-    before, now = json.loads(kept), json.loads(text)
-    both = (before.keys() & now.keys()) - NOT_COMPARED
-    if "provisional" in both and _is_provisional(before) == _is_provisional(now):
-        both.discard("provisional")
-    return all(_same(before[name], now[name]) for name in both)
-
-
-def _is_provisional(document: Any) -> bool:
-    return bool(document["provisional"]["jobs"])
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=ROUNDING)
-    return bool(one == other)
-
-
-def latest_revision(service: Service, month: str, project: str | None) -> int:
-    """Return the number of the newest kept revision; 0 for none."""
-    with service.for_every_project().store.read() as session:
-        found = newest(session, month, project)
-    return found.revision if found else 0
-
-
-def kept(service: Service, month: str, project: str | None, revision: int) -> str:
-    """Return the report that was kept as this revision; raises NoDataError."""
-    with service.store.read() as session:
-        return _kept(session, MonthlyReport.doc, month, project, revision)
-
-
-def _kept(
-    session: Session,
-    column: InstrumentedAttribute[T],
-    month: str,
-    project: str | None,
-    revision: int,
-) -> T:
-    wanted = sa.select(column).where(*_of(month, project), MonthlyReport.revision == revision)
-    found = session.scalar(wanted)
-    if found is None:
-        of = f" of project {project!r}" if project else ""
-        raise NoDataError(f"no report of {month}{of} was kept as revision {revision}")
-    return found
-
-
-def kept_reports(service: Service, project: str | None) -> dict[str, list[str]]:
-    """Return when the reports of each month were kept (RFC 3339), newest first."""
-    wanted = (
-        sa.select(MonthlyReport.month, MonthlyReport.made_us)
-        .where(MonthlyReport.project == (project or ALL))
-        .order_by(MonthlyReport.revision.desc())
-    )
-    found: dict[str, list[str]] = {}
-    with service.store.read() as session:
-        for month, made_us in session.execute(wanted):
-            found.setdefault(month, []).append(text_from_us(made_us))
-    return found
-
-
-def _of(month: str, project: str | None) -> tuple[sa.ColumnElement[bool], ...]:
-    return MonthlyReport.month == month, MonthlyReport.project == (project or ALL)
+        return None
+    return text

@@ -342,7 +342,8 @@ class OpenJournal(Base):
 class MonthlyReport(Base):
     """A kept report of a month; the project is empty for the report over all projects.
 
-    `made_of` is the state of the month (`months/stored.py`) that it is known to hold for.
+    It never changes, but for `changes`: how often the rows of the month had changed when it was
+    last known to hold (`MonthSum`).
     """
 
     __tablename__ = "monthly_reports"
@@ -353,15 +354,15 @@ class MonthlyReport(Base):
     project: Mapped[Label]
     revision: Mapped[int]
     made_us: Mapped[Timestamp]
-    made_of: Mapped[Document]
+    changes: Mapped[int] = mapped_column(BigInteger)
     doc: Mapped[Document]
 
 
 class MonthlyReportJob(Base):
     """A job in the sums of a kept report: by which of its scores, and its part of the month.
 
-    E is in kWh, O and M are in gCO2e; null where a term is not known. Rows never change, and stay
-    when the job is deleted.
+    The columns are those of `sci.analysis.revised.JobRow`. Rows never change, and stay when the job
+    is deleted.
     """
 
     __tablename__ = "monthly_report_jobs"
@@ -375,6 +376,8 @@ class MonthlyReportJob(Base):
     energy_kwh: Mapped[float | None]
     operational_g: Mapped[float | None]
     embodied_g: Mapped[float | None]
+    cause: Mapped[Word | None]
+    detail: Mapped[Label | None]
 
 
 class TaskRun(Base):

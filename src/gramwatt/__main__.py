@@ -18,6 +18,7 @@ SERVICE_COMMANDS = frozenset(
             "compare",
             "assert",
             "rm",
+            "month",
             "report",
             "export",
             "import",

@@ -21,8 +21,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.codecarbon import emissions_csv
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.evidence.export import export
-from gramwatt.service.evidence.verify import EvidenceError
+from gramwatt.service.evidence import EvidenceError, export
 from gramwatt.service.intensity import csv_import
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest

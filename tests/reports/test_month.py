@@ -81,7 +81,7 @@ def test_what_to_do_is_on_page_one_also_below_warnings_and_no_page_is_left_empty
     total_g = full.totals.total_g
     document = changed(
         full,
-        revised={"revision": 1, "jobs": 1, "total_g": total_g, "reasons": ["corrected"]},
+        revised={"revision": 1, "jobs": 1, "total_g": total_g, "changes": []},
         totals=changed(full.totals, jobs_unknown=1),
         excluded=[{"job_id": "j", "name": "n", "project": "p", "reason": "r"}],
         budgets=[{**budget, "project": f"project {n}"} for n in range(4)],
@@ -93,18 +93,20 @@ def test_what_to_do_is_on_page_one_also_below_warnings_and_no_page_is_left_empty
     assert len(pages[1].extract_text()) > 1000
 
 
-def test_a_revision_with_the_same_total_says_so(full):
+def test_a_revision_says_what_changed_in_a_line_each(full):
     totals = full.totals
-    revised = {"revision": 3, "jobs": totals.jobs, "total_g": totals.total_g, "reasons": []}
-    said = month.build(changed(full, revised=revised)).blocks[1].text
-    assert said.startswith("This report replaces revision 3. The month's total is the same. What ")
-    assert said.endswith(" changed: months before it, budgets, suggestions or settings.")
-    revised["reasons"] = ["late-records", "not-known"]
-    revised["total_g"] = {**totals.total_g, "value": totals.total_g["value"] / 2}
-    said = month.build(changed(full, revised=revised)).blocks[1].text
-    assert said.endswith(
-        ". What changed: jobs or lines that arrived late, scores made again, why is not known. "
-        "Total: +100.0 %."
+    rows = [("added", "late-records", 2, 1200.0), ("changed", "intensity", 5, -300.0)]
+    changes = [
+        {"change": change, "cause": cause, "detail": "DE 2025" if "int" in cause else None}
+        | {"jobs": jobs, "energy_kwh": 1.0, "total_g": grams}
+        for change, cause, jobs, grams in rows
+    ]
+    revised = {"revision": 3, "jobs": totals.jobs, "total_g": totals.total_g, "changes": changes}
+    notice, listing = month.build(changed(full, revised=revised)).blocks[1:3]
+    assert notice.text.startswith("This report replaces revision 3, which had ")
+    assert listing.items == (
+        "2 jobs added, +1.20 kg\xa0CO2e: arrived late",
+        "5 jobs changed, -300 g\xa0CO2e: factors of DE 2025",
     )
 
 
@@ -168,7 +170,7 @@ def test_the_statement_names_who_answers_or_that_nobody_does(full):
     rows = dict(blocks(month.build(full), Facts)[-1].rows)
     assert rows["Accountable"] == "nobody named: set GRAMWATT_ACCOUNTABLE"
     said = {"organisation": "Example GmbH", "accountable": "Dana", "contact": "dana@example.com"}
-    revised = {"revision": 1, "jobs": 23, "total_g": full.totals.total_g, "reasons": []}
+    revised = {"revision": 1, "jobs": 23, "total_g": full.totals.total_g, "changes": []}
     named = changed(full, statement=said, revision=2, revised=revised)
     rows = dict(blocks(month.build(named), Facts)[-1].rows)
     assert (rows["Organisation"], rows["Accountable"]) == ("Example GmbH", "Dana")

@@ -59,6 +59,7 @@ GET /v1/outbox
 GET /v1/projects
 GET /v1/reports/monthly/<month>
 GET /v1/reports/monthly/<month>.<form>
+GET /v1/reports/monthly/<month>/changes
 GET /v1/reports/monthly/<month>/jobs
 GET /v1/reports/yearly/<year>
 GET /v1/reports/yearly/<year>.<form>

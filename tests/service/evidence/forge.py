@@ -9,8 +9,8 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
-from gramwatt.service.evidence import verify as evidence
-from gramwatt.service.evidence.verify import SUMS, Verdict
+from gramwatt.service import evidence
+from gramwatt.service.evidence import SUMS, Verdict
 
 
 def verify(content: bytes) -> Verdict:
@@ -43,12 +43,17 @@ def sealed(files: dict[str, bytes], level: int | None = None) -> bytes:
     return zipped({**rest, SUMS: "".join(lines).encode()}, level)
 
 
-def with_json(content: bytes, name: str, change: Callable[[Any], None]) -> bytes:
-    """The bundle with a change of one JSON file, and fitting sums."""
+def with_json(
+    content: bytes, name: str, change: Callable[[Any], None], job_id: str = "job-1"
+) -> bytes:
+    """The bundle with a change of a JSON file, or of a job's line of one, and fitting sums."""
     files = members(content)
-    document = json.loads(files[name])
-    change(document)
-    files[name] = json.dumps(document).encode()
+    texts = files[name].splitlines() if name.endswith(".ndjson") else [files[name]]
+    documents = [json.loads(text) for text in texts]
+    for document in documents:
+        if len(documents) == 1 or document["job_id"] == job_id:
+            change(document)
+    files[name] = b"".join(json.dumps(document).encode() + b"\n" for document in documents)
     return sealed(files)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from msgspec import structs
 
+from gramwatt.service import evidence
 from gramwatt.service.common.errors import StillRunsError
-from gramwatt.service.evidence import export as evidence
-from gramwatt.service.evidence.export import export
-from gramwatt.service.evidence.verify import EvidenceError
+from gramwatt.service.evidence import OF_JOBS, EvidenceError, export
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
 from gramwatt.service.store.models import Job
@@ -70,47 +69,58 @@ def test_a_changed_figure_or_row_is_named(month: bytes, figure: str) -> None:
     assert [text for text in wrong if text.startswith(f"month.json: {place}")]
 
 
-def removed(name: str) -> Callable[[dict[str, bytes]], None]:
-    """A change that takes a run out of a bundle, and out of its list of jobs."""
-
-    def change(files: dict[str, bytes]) -> None:
-        about = json.loads(files["evidence.json"])
-        del about["jobs"][name]
-        files["evidence.json"] = json.dumps(about).encode()
-        for file in [file for file in files if file.startswith(f"jobs/{name}/")]:
-            del files[file]
-
-    return change
+def without(files: dict[str, bytes], job_id: str) -> dict[str, bytes]:
+    """The files of a bundle without a run, and without it in its number of jobs."""
+    about = json.loads(files["evidence.json"])
+    about["jobs"] -= 1
+    found = {**files, "evidence.json": json.dumps(about).encode()}
+    for name in OF_JOBS:
+        lines_ = files[name].splitlines(keepends=True)
+        found[name] = b"".join(x for x in lines_ if json.loads(x)["job_id"] != job_id)
+    return found
 
 
 def test_a_run_that_was_taken_out_is_missed_in_the_sums(month: bytes) -> None:
-    files = members(month)
-    removed("run-2")(files)
-    wrong = verify(sealed(files)).wrong
+    wrong = verify(sealed(without(members(month), "run-2"))).wrong
     assert [text for text in wrong if text.startswith("month.json: ") and "energy_kwh" in text]
 
 
-def test_the_month_before_is_compared_by_its_parts(month: bytes) -> None:
-    files = members(month)
-    files["month-before.ndjson"] = b""
-    wrong = verify(sealed(files)).wrong
-    assert any(text.startswith("month.json: previous is ") for text in wrong)
-    del files["month-before.ndjson"]
-    found = verify(sealed(files))
-    assert (found.outcome, len(found.not_compared)) == ("proven-in-part", 1)
-    for hostile in (b"{}", b"[" * 100_000, b'{"job_id": 1}'):
-        files["month-before.ndjson"] = hostile
-        try:
-            wrong = verify(sealed(files)).wrong
-        except EvidenceError as error:
-            wrong = [error.message]
-        assert wrong
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("totals", "days", "components", "ledger", "chargeback", "by_project", "work"),
+        *("projects", "model_units", "models", "by_state", "method", "boundary", "provisional"),
+        *("changes", "previous", "trend", "project_changes", "top_jobs", "conformance", "sources"),
+    ],
+)
+def test_a_table_that_is_taken_out_is_named(month: bytes, row: str) -> None:
+    def change(whole: Any) -> None:
+        whole[row] = type(whole[row])() if whole[row] is not None else {"a": 1}
+
+    try:
+        wrong = verify(with_json(month, "month.json", change)).wrong
+    except EvidenceError as error:
+        wrong = [error.message]
+    assert [text for text in wrong if text.startswith("month.json: ")], row
+
+
+def test_what_the_month_is_compared_with_is_the_sums_of_the_months_before(month: bytes) -> None:
+    def change(sums: Any) -> None:
+        sums["2026-04"]["totals"]["energy_kwh"]["value"] *= 2
+
+    found = verify(month)
+    assert "the sums in months-before.json" in found.trusted[2]
+    wrong = verify(with_json(month, "months-before.json", change)).wrong
+    assert any(text.startswith("month.json: previous.energy_kwh.value is ") for text in wrong)
+    for hostile in (b"[]", b'{"2026-04": 1}', b'{"2026-04": {}}'):
+        with pytest.raises(EvidenceError):
+            verify(sealed({**members(month), "months-before.json": hostile}))
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"a": []}'])
 def test_documents_that_are_none_are_named_and_never_crash(month: bytes, content: bytes) -> None:
     files = members(month)
-    for name in [name for name in files if name.endswith("json")]:
+    for name in [name for name in files if name.endswith("json") or name in OF_JOBS]:
         try:
             wrong = verify(sealed({**files, name: content})).wrong
         except EvidenceError as error:
@@ -129,11 +139,11 @@ def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world: Pat
     service.store.close()
     assert gramwatt("evidence", "export", "2026-09", "--project", "old", "-o", "old.zip")[0] == 0
     content = (world / "old.zip").read_bytes()
-    assert not any(n.startswith("jobs/bare/j") for n in members(content))
+    assert b'"bare"' not in members(content)["journals.ndjson"] + members(content)["inputs.ndjson"]
     found = verify(content)
     assert (found.outcome, found.wrong) == ("proven-in-part", [])
     assert "every figure of the score, scored again" in found.equal
-    text = "jobs/bare/score.json: its intervals were deleted, so it cannot be scored again"
+    text = "scores.ndjson: bare: its intervals were deleted: not scored again"
     assert text in found.not_compared
     assert "the scores of 1 job without intervals, as stated" in found.trusted[0]
     code, out, err = gramwatt("evidence", "verify", "old.zip")
@@ -141,11 +151,13 @@ def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world: Pat
     assert out.startswith(
         f"proven in part: nothing differs, and this was not compared:\nnot compared {text}"
     )
-    name = "jobs/bare/score.json"
-    other = with_json(content, name, lambda d: d["energy_kwh"].update(value=1.0))
-    assert verify(other).wrong == [f"{name}: is malformed: it cannot be summed"]
-    other = with_json(content, name, lambda d: d["energy_kwh"].update(value=0.03 * (1 + 1e-6)))
-    assert any("energy_kwh" in text for text in verify(other).wrong)
+    for value in (1.0, 0.03 * (1 + 1e-6)):
+
+        def change(score: Any, value: float = value) -> None:
+            score["energy_kwh"].update(value=value)
+
+        wrong = verify(with_json(content, "scores.ndjson", change, "bare")).wrong
+        assert any("energy_kwh" in text or "malformed" in text for text in wrong)
     code, _, err = gramwatt("evidence", "export", "bare")
     assert (code, err.count("\n")) == (1, 1)
     assert "intervals" in err
@@ -172,6 +184,23 @@ def test_sums_that_another_order_rounds_otherwise_are_equal(world: Path) -> None
     assert wrong[0].startswith("month.json: days.0.energy_kwh.value is ")
 
 
+def test_a_kept_month_verifies_though_the_month_before_it_changed_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_home(monkeypatch, tmp_path)
+    service = open_store(tmp_path / "home")
+    for month in (4, 5):
+        records = journal(f"job-{month}", start=START.replace(month=month))
+        ingest(service, f"job-{month}", lines(records))
+    service.store.close()
+    assert gramwatt("report", "month", "2026-05", "--format", "json")[0] == 0
+    assert gramwatt("job", "job-4", "--set", "pue=2")[0] == 0
+    assert gramwatt("evidence", "export", "2026-05", "-o", "may.zip")[0] == 0
+    content = (tmp_path / "may.zip").read_bytes()
+    assert json.loads(members(content)["month.json"])["revision"] == 1
+    assert verify(content).wrong == []
+
+
 def test_what_an_id_names(world: Path, month: bytes) -> None:
     code, _, err = gramwatt("evidence", "export", "2031-01")
     assert (code, err) == (1, "gramwatt: no job in 2031-01\n")
@@ -185,15 +214,6 @@ def test_what_an_id_names(world: Path, month: bytes) -> None:
     assert verify((world / "2026-05-vision.zip").read_bytes()).wrong == []
 
 
-def test_more_jobs_than_a_bundle_holds_are_one_line(
-    world: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evidence, "JOBS_MOST", 2)
-    code, _, err = gramwatt("evidence", "export", "2026-05", "-o", "most.zip")
-    said = "gramwatt: month 2026-05 has 4 jobs; an evidence bundle holds 2\n"
-    assert (code, err, (world / "most.zip").exists()) == (1, said, False)
-
-
 def test_a_months_bundle_holds_though_its_jobs_change_while_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,32 +225,28 @@ def test_a_months_bundle_holds_though_its_jobs_change_while_it_is_made(
         ingest(service, f"job-{n}", lines(records))
     before = journal("earlier", start=START - timedelta(days=30), minutes=10)
     ingest(service, "earlier", lines(before))
-    added: list[str] = []
+    steps: list[tuple[int, int]] = []
 
-    def meanwhile(ids: Sequence[str]) -> Iterator[str]:
-        first = not added
-        for job_id in ids:
-            yield job_id
-            added.append(job_id)
-            if first and job_id == "job-2":
-                late = journal("late", start=START + timedelta(hours=9), minutes=20)
-                ingest(service, "late", lines(late))
-                assert gramwatt("job", "job-0", "--set", "pue=2")[0] == 0
-                assert (
-                    gramwatt("job", "job-1", "--set", "excluded=true", "--set", "reason=twice")[0]
-                    == 0
-                )
-                assert gramwatt("job", "earlier", "--set", "pue=2")[0] == 0
-                assert gramwatt("rm", "job-3", "--yes")[0] == 0
+    def meanwhile(done: int, of: int) -> None:
+        steps.append((done, of))
+        if len(steps) == 4:  # job-0, job-1 and job-2 were added
+            late = journal("late", start=START + timedelta(hours=9), minutes=20)
+            ingest(service, "late", lines(late))
+            assert gramwatt("job", "job-0", "--set", "pue=2")[0] == 0
+            assert (
+                gramwatt("job", "job-1", "--set", "excluded=true", "--set", "reason=twice")[0] == 0
+            )
+            assert gramwatt("job", "earlier", "--set", "pue=2")[0] == 0
+            assert gramwatt("rm", "job-3", "--yes")[0] == 0
 
     stream = BytesIO()
     export(service, stream, "month", "2026-05", progress=meanwhile)
     service.store.close()
     # What did not change is added once: job-0 again, and the late one.
-    assert added == ["job-0", "job-1", "job-2", "job-3", "job-4", "job-0", "late"]
+    assert steps == [(0, 5), (1, 5), (2, 5), (3, 5), (4, 5), (0, 2), (1, 2)]
     files = members(stream.getvalue())
-    assert list(json.loads(files["evidence.json"])["jobs"]) == ["job-0", "job-2", "job-4", "late"]
-    assert not [name for name in files if name.startswith(("jobs/job-1/", "jobs/job-3/"))]
+    scores = [json.loads(line)["job_id"] for line in files["scores.ndjson"].splitlines()]
+    assert scores == ["job-0", "job-2", "job-4", "late"]
     month = json.loads(files["month.json"])
     # 600 W for 10, 10, 10 and 20 minutes are 0.1, 0.1, 0.1 and 0.2 kWh, those of job-0 at PUE 2.
     assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.5, rel=1e-12)
@@ -243,19 +259,19 @@ def test_a_job_of_a_month_that_runs_for_a_moment_and_ends_as_before_is_added(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []
-    usual = evidence._add_job
+    usual = evidence.scored_inputs
 
-    def add(service: Any, files: Any, job_id: str, **how: bool) -> Any:
+    def once(service: Any, job_id: str) -> Any:
         if not refused:
             refused.append(job_id)
             raise StillRunsError(job_id)
-        return usual(service, files, job_id, **how)
+        return usual(service, job_id)
 
-    monkeypatch.setattr(evidence, "_add_job", add)
+    monkeypatch.setattr(evidence, "scored_inputs", once)
     assert gramwatt("evidence", "export", "2026-05", "-o", "moment.zip")[0] == 0
     content = (world / "moment.zip").read_bytes()
     (world / "moment.zip").unlink()
-    assert refused[0] in json.loads(members(content)["evidence.json"])["jobs"]
+    assert refused[0].encode() in members(content)["scores.ndjson"]
     assert verify(content).wrong == []
 
 
@@ -263,8 +279,12 @@ def test_a_job_of_a_month_that_runs_for_a_moment_and_ends_as_before_is_added(
 def test_a_month_whose_jobs_never_rest_is_refused(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers = iter(range(100))
-    monkeypatch.setattr(evidence, "month_made_of", lambda *_: str(next(numbers)))
+    usual, numbers = evidence.job_rows, iter(range(1, 100))
+
+    def changing(*of: Any) -> Any:
+        return [structs.replace(row, revision=next(numbers)) for row in usual(*of)]
+
+    monkeypatch.setattr(evidence, "job_rows", changing)
     code, out, err = gramwatt("evidence", "export", "2026-05", "-o", "busy.zip")
     assert (code, out) == (1, "")
     assert err == "gramwatt: the jobs of 2026-05 change all the time; try again later\n"
@@ -286,7 +306,7 @@ def test_provisional_scores_are_exported_and_the_month_says_which_share_they_are
     service.store.close()
     assert gramwatt("evidence", "export", "GB", "-o", "job.zip")[0] == 0
     files = members((tmp_path / "job.zip").read_bytes())
-    assert json.loads(files["jobs/GB/score.json"])["provisional"] is True
+    assert json.loads(files["scores.ndjson"])["provisional"] is True
     assert verify((tmp_path / "job.zip").read_bytes()).wrong == []
 
     assert gramwatt("evidence", "export", month, "-o", "month.zip")[0] == 0
@@ -296,8 +316,8 @@ def test_provisional_scores_are_exported_and_the_month_says_which_share_they_are
     # 600 W for three minutes: 0.03 kWh.
     assert (found["jobs"], found["energy_kwh"]["value"]) == (1, pytest.approx(0.03, rel=1e-12))
     assert verify(content).wrong == []
-    final = with_json(content, "jobs/GB/score.json", lambda d: d.update(provisional=False))
-    named = "jobs/GB/score.json: provisional is false, computed again true"
+    final = with_json(content, "scores.ndjson", lambda d: d.update(provisional=False), "GB")
+    named = "scores.ndjson: GB: provisional is false, computed again true"
     assert named in verify(final).wrong
     assert gramwatt("report", "month", month, "--format", "html")[0] == 0
     page = (tmp_path / f"{month}.html").read_text("utf-8")

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from gramwatt.service.evidence.verify import SIGNATURE, SUMS
+from gramwatt.service.evidence import SIGNATURE, SUMS
 from tests.service.cli.command import gramwatt
 from tests.service.evidence.forge import members, sealed, verify
 

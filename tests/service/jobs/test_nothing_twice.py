@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from gramwatt.service.app import create_app
-from gramwatt.service.evidence.export import scored_inputs
+from gramwatt.service.evidence import scored_inputs
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest

@@ -1,15 +1,19 @@
 """Revisions of months: who keeps one, once, and that reading keeps none."""
 
+import itertools
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
+from msgspec import to_builtins
 
-from gramwatt.reports.month import REASONS as WORDS
+from gramwatt.sci.analysis.revised import CAUSE_TEXTS, CAUSES, change_lines
+from gramwatt.sci.score import method
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import SeriesName, keep
@@ -17,12 +21,18 @@ from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.months import report as report_room
+from gramwatt.service.months import rescoring
+from gramwatt.service.months import revisions as revisions_room
 from gramwatt.service.months.periodic import keep_ended_months
 from gramwatt.service.months.report import keep_month, month_text
-from gramwatt.service.months.revisions import REASONS
-from gramwatt.service.store.models import Base, MonthlyReport
+from gramwatt.service.months.revisions import compare, job_table
+from gramwatt.service.store.models import Base, Job, MonthlyReport
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
+from tests.service.cli.command import gramwatt
+from tests.service.evidence.conftest import at_home
 from tests.tables import tables_of
 
 MAY = "2026-05"
@@ -67,7 +77,7 @@ def test_reading_a_month_writes_nothing_but_its_sums(light, address):
 
     @sa.event.listens_for(light.store.engine, "before_cursor_execute")
     def note(_connection, _cursor, statement, *_):
-        # When the caller's key was last used is noted.
+        # When the caller's key was last used is noted, and sums that had to be made again.
         changes = statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE"))
         if changes and not re.match(r"UPDATE (api_keys|month_sums)\b", statement):
             written.append(statement)
@@ -116,12 +126,8 @@ def test_the_task_keeps_every_ended_month_whose_jobs_changed_whatever_its_age(se
     assert announced == [(f"2026-{month:02}", None) for month in (5, 4, 3)]
     correct_job(service, "job-1", {"pue": 1.5}, by="u")
     assert ("2026-01", None) in keep_ended_months(service)
-    # February is compared with January: what it says of January has changed too.
-    assert [revisions(service, f"2026-{month:02}") for month in range(1, 4)] == [
-        [1, 2],
-        [1, 2],
-        [1],
-    ]
+    # What February says of January is made when it is read: its own jobs are as they were.
+    assert [revisions(service, f"2026-{month:02}") for month in range(1, 4)] == [[1, 2], [1], [1]]
 
 
 def test_a_score_that_leaves_the_figures_makes_no_revision(service):
@@ -187,12 +193,12 @@ def jobs_of(client, revision=None, **of):
     return {row.pop("job_id"): row for row in found.json["jobs"] if row.pop("project")}
 
 
-def kept_reasons(client):
-    """Keep the next revision, and return the reasons for it."""
+def kept_causes(client):
+    """Keep the next revision, and return what changed and why, with how many jobs."""
     before = client.get(ADDRESS).json["revision"]
     after = client.post(ADDRESS).json
     assert before is None  # it is not yet kept
-    return after["revised"]["reasons"]
+    return [(row["change"], row["cause"], row["jobs"]) for row in after["revised"]["changes"]]
 
 
 def test_each_revision_has_its_jobs_and_reasons_and_stays(service, clock):
@@ -209,7 +215,8 @@ def test_each_revision_has_its_jobs_and_reasons_and_stays(service, clock):
 
     job(service, "late", pue=1.25)
     job(service, "job-0", writer="w2", node="n2", pue=1.25)
-    assert kept_reasons(client) == ["late-records"]
+    late = [("added", "late-records", 1), ("changed", "late-records", 1)]
+    assert kept_causes(client) == late
     second = jobs_of(client, 2)
     assert sorted(second.keys() - first.keys()) == ["late"]
     assert [name for name in first if first[name] != second[name]] == ["job-0"]
@@ -218,7 +225,12 @@ def test_each_revision_has_its_jobs_and_reasons_and_stays(service, clock):
     correct_job(service, "job-1", {"pue": 1.5}, by="u")
     correct_job(service, "job-2", {"excluded": True}, by="u", reason="a test")
     delete_job(service, "job-3", by="u", reason="was a test")
-    assert kept_reasons(client) == ["corrected", "deleted"]
+    corrected = [
+        ("removed", "corrected", 1),
+        ("removed", "deleted", 1),
+        ("changed", "corrected", 1),
+    ]
+    assert kept_causes(client) == corrected
     third = jobs_of(client, 3)
     assert sorted(second.keys() - third.keys()) == ["job-2", "job-3"]
     assert third["job-1"]["revision"] == 2
@@ -232,16 +244,116 @@ def test_each_revision_has_its_jobs_and_reasons_and_stays(service, clock):
     older = Service(replace(service.config, lifetime_years=8.0), service.store)
     TASKS["rescore-factors"].action(older)
     client = create_app(service=older).test_client()
-    assert kept_reasons(client) == ["method"]
+    assert kept_causes(client) == [("changed", "method", 4)]
     # What was kept is as it was, and says so in each form.
     assert [jobs_of(client, n) for n in (1, 2, 3)] == [first, second, third]
     assert client.get(f"{ADDRESS}/jobs?revision=9").json["code"] == "no-data"
     page = client.get(f"{ADDRESS}.html").text
-    assert "What changed: engine, catalog or settings." in page
+    assert "4 jobs changed, " in page
+    assert "engine, catalog or settings" in page
+    # Two tables join over any two revisions, and their differences are those of the totals.
+    reports = [client.get(f"{ADDRESS}?revision={n}").json for n in (1, 2, 3, 4)]
+    grams = [of["totals"]["total_g"]["value"] for of in reports]
+    for number, other in itertools.permutations((1, 2, 3, 4), 2):
+        difference = compare(older, MAY, None, number, other)
+        changed = sum(row.total_g for row in difference.changes)
+        assert changed == pytest.approx(grams[number - 1] - grams[other - 1])
+    first_to_third = compare(older, MAY, None, 3, 1)
+    assert {row.job_id: (row.change, row.cause) for row in first_to_third.jobs} == {
+        "job-0": ("changed", "late-records"),
+        "job-1": ("changed", "corrected"),
+        "job-2": ("removed", "corrected"),
+        "job-3": ("removed", "deleted"),
+        "late": ("added", "late-records"),
+    }
+    assert compare(older, MAY, None, None, 4).jobs == []
+    answer = client.get(f"{ADDRESS}/changes?revision=3&against=1").json
+    assert answer == to_builtins(first_to_third)
 
 
-def test_every_reason_has_words_in_the_report():
-    assert tuple(WORDS) == REASONS
+def test_every_cause_has_words():
+    assert tuple(CAUSE_TEXTS) == CAUSES
+
+
+def test_new_factors_and_a_new_method_say_of_what(light, monkeypatch):
+    TASKS["rescore-factors"].action(light)
+    job(light)
+    keep_ended_months(light)
+    series = SeriesName("FR", "average", "lifecycle", "imported")
+    keep(light, series, 3600, "hourly", datetime(2026, 5, 10, tzinfo=UTC), [99.0] * 24)
+    rescore(light, "job-1", "intensity")
+    keep_month(light, MAY)
+    other = replace(light.config, lifetime_years=8.0)
+    service = Service(other, light.store)
+    for module in (method, rescoring):
+        monkeypatch.setattr(module, "ENGINE_VERSION", "99")
+    TASKS["rescore-factors"].action(service)
+    keep_month(service, MAY)
+    factors, engine = (change_lines(compare(service, MAY, None, n, n - 1).changes) for n in (2, 3))
+    assert [line.split(": ")[1] for line in (*factors, *engine)] == [
+        "factors of FR 2026",
+        "method 99",
+    ]
+
+
+def test_two_revisions_are_three_lines_in_the_terminal(tmp_path, monkeypatch):
+    at_home(monkeypatch, tmp_path)
+    service = open_store(tmp_path / "home")
+    for name in ("job-1", "job-2", "job-3"):
+        job(service, name)
+    assert gramwatt("report", "month", MAY, "--format", "json")[0] == 0
+    job(service, "late")
+    correct_job(service, "job-1", {"pue": 2}, by="u")
+    delete_job(service, "job-2", by="u", reason="a test")
+    service.store.close()
+    assert gramwatt("report", "month", MAY, "--format", "json")[0] == 0
+    code, out, err = gramwatt("month", MAY, "--revision", "2", "--against", "1")
+    head, *rest = out.splitlines()
+    assert (code, err, head) == (0, "", f"{MAY}, revision 2 against revision 1:")
+    assert [line.split(",")[0] for line in rest] == [
+        "1 job added",
+        "1 job removed",
+        "1 job changed",
+    ]
+    assert [line.split(": ")[1] for line in rest] == ["arrived late", "deleted", "corrections"]
+    found = json.loads(gramwatt("month", MAY, "--revision", "2", "--against", "1", "--json")[1])
+    assert [row["job_id"] for row in found["jobs"]] == ["job-1", "job-2", "late"]
+    code, _, err = gramwatt("month", MAY, "--against", "9")
+    assert (code, err) == (1, f"gramwatt: no report of {MAY} was kept as revision 9\n")
+
+
+def test_killed_while_a_revision_is_kept_it_is_whole_or_not_there(light, monkeypatch):
+    job(light)
+    usual = revisions_room.upsert
+
+    def killed(*of):
+        usual(*of)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(revisions_room, "upsert", killed)
+    with pytest.raises(KeyboardInterrupt):
+        keep_month(light, MAY)
+    assert (revisions(light), rows(light)["monthly_report_jobs"]) == ([], 0)
+    monkeypatch.setattr(revisions_room, "upsert", usual)
+    keep_month(light, MAY)
+    keep_month(light, MAY)
+    assert (revisions(light), rows(light)["monthly_report_jobs"]) == ([1], 1)
+
+
+def test_a_month_that_changes_while_its_report_is_made_is_kept_as_it_is_then(light, monkeypatch):
+    job(light)
+    usual, late = report_room.read_now, []
+
+    def slow(*of, **how):
+        document = usual(*of, **how)
+        if not late:
+            late.append(job(light, "late"))
+        return document
+
+    monkeypatch.setattr(report_room, "read_now", slow)
+    document = json.loads(keep_month(light, MAY))
+    assert (document["revision"], document["totals"]["jobs"]) == (1, 2)
+    assert rows(light)["monthly_report_jobs"] == 2
 
 
 def test_a_score_made_again_for_a_reason_of_its_own_is_not_known(service):
@@ -252,7 +364,7 @@ def test_a_score_made_again_for_a_reason_of_its_own_is_not_known(service):
     hours = [99.0] * 24
     keep(service, series, 3600, "hourly", datetime(2026, 5, 10, tzinfo=UTC), hours)
     rescore(service, "job-1", "the hours are there")
-    assert kept_reasons(client) == ["not-known"]
+    assert kept_causes(client) == [("changed", "not-known", 1)]
 
 
 def test_a_job_that_moves_to_another_project_is_a_correction_of_both(service):
@@ -267,6 +379,39 @@ def test_a_job_that_moves_to_another_project_is_a_correction_of_both(service):
     keep_ended_months(service)
     for project, jobs in (("vision", ["job-1"]), ("speech", ["job-2", "job-3"])):
         found = client.get(ADDRESS, query_string={"project": project}).json
-        assert found["revised"]["reasons"] == ["corrected"]
+        assert {row["cause"] for row in found["revised"]["changes"]} == {"corrected"}
         assert list(jobs_of(client, 2, project=project)) == jobs
-    assert client.get(ADDRESS).json["revised"]["reasons"] == ["corrected"]
+    changes = client.get(ADDRESS).json["revised"]["changes"]
+    assert {row["cause"] for row in changes} == {"corrected"}
+
+
+def test_killed_at_any_statement_of_scoring_a_job_is_in_its_month_as_its_score_says(light):
+    job(light)
+    more = journal("job-1", start=datetime(2026, 5, 10, 8, tzinfo=UTC), writer="w2", node="n2")
+    ingest(light, "job-1", lines(more), score=False)
+    left, states = 0, set()
+
+    @sa.event.listens_for(light.store.engine, "before_cursor_execute")
+    def die(*_):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+
+    for fatal in itertools.count(1):
+        left = fatal
+        with suppress(KeyboardInterrupt):
+            rescore(light, "job-1", "late-records")
+        done, left = left > 0, 0
+        (row,) = job_table(light, MAY).jobs
+        with light.store.read() as session:
+            scored = session.scalar(sa.select(Job.revision))
+        effects = rows(light)["month_effects"], rows(light)["month_days"]
+        states.add((scored, row.revision, *effects))
+        states.add((row.revision, round(row.energy_kwh, 6)))
+        if done:
+            break
+    assert fatal > 10
+    assert {state for state in states if len(state) == 2} == {(1, 0.03), (2, 0.06)}
+    assert {state[:2] for state in states if len(state) > 2} == {(1, 1), (2, 2)}
+    assert len(states) == 4

@@ -1,0 +1,86 @@
+"""The command `gramwatt month`: a month in the terminal, of the store or out of a lake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.common.progress import busy
+from gramwatt.service.cli.common import (
+    AsJson,
+    Project,
+    current_service,
+    print_json,
+    refusals,
+    require_month,
+    stop,
+)
+
+if TYPE_CHECKING:
+    from gramwatt.sci.analysis.documents import MonthDoc
+
+Revision = Annotated[int | None, typer.Option(min=1, help="A kept revision; else as it is.")]
+
+
+def month(
+    month: Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month.")],
+    project: Project = None,
+    revision: Revision = None,
+    against: Annotated[
+        int | None, typer.Option(min=1, help="What differs from this kept revision, and why.")
+    ] = None,
+    place: Annotated[
+        str | None,
+        typer.Option("--from", metavar="PLACE", help="What gramwatt export parquet wrote there."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="duckdb, or spark by Spark Connect (SPARK_REMOTE); with --from.")
+    ] = "duckdb",
+    as_json: AsJson = False,
+) -> None:
+    """A month in a sentence, or what a revision of its report changed."""
+    from gramwatt.sci.analysis.revised import change_lines
+    from gramwatt.service import lake
+    from gramwatt.service.months.report import month_report
+    from gramwatt.service.months.revisions import compare
+
+    require_month(month)
+    if engine not in ("duckdb", "spark"):
+        stop(2, f"no engine {engine!r}; known: duckdb, spark")
+    if place is not None:
+        chosen: Literal["duckdb", "spark"] = "spark" if engine == "spark" else "duckdb"
+        if revision is not None or against is not None:
+            stop(2, "a lake has no revisions; leave out --revision and --against")
+        try:
+            with refusals(), busy("summing the month"):
+                document = lake.month_from(place, month, project, chosen)
+        except lake.LakeError as error:
+            stop(1, error.message)
+        _show(document, as_json)
+        return
+    with current_service() as service:
+        if against is None:
+            with busy("summing the month"):
+                document = month_report(service, month, project, revision=revision)
+            _show(document, as_json)
+            return
+        difference = compare(service, month, project, revision, against)
+    if as_json:
+        print_json(difference)
+        return
+    name = f"revision {revision}" if revision else "now"
+    show(f"{month}, {name} against revision {against}:", *change_lines(difference.changes))
+
+
+def _show(document: MonthDoc, as_json: bool) -> None:
+    from gramwatt.sci.base.formatting import jobs_text, plain, text
+
+    if as_json:
+        print_json(document)
+        return
+    totals = document.totals
+    of = f" of project {document.project}" if document.project else ""
+    show(plain(f"{document.month}{of}: {text(totals.total_g)}, {jobs_text(totals.jobs)}"))
+    show(plain(f"electricity {text(totals.energy_kwh)}"))
