@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from msgspec import Struct
@@ -48,7 +49,7 @@ class Tables:
                 self(f"INSERT INTO {table} VALUES ({marks})", row)
 
     def __call__(self, statement: str, values: Mapping[str, Any]) -> Any:
-        used = {name: value for name, value in values.items() if f":{name}" in statement}
+        used = {name: _stored(value) for name, value in values.items() if f":{name}" in statement}
         if isinstance(self._connection, sa.Connection):
             return self._connection.execute(sa.text(statement), used)
         text = re.sub(r":(\w+)", r"$\1", statement)
@@ -58,6 +59,11 @@ class Tables:
     def close(self) -> None:
         """Leave the database."""
         self._connection.close()
+
+
+def _stored(value: Any) -> Any:
+    """A value as databases take it: half a character is no text."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _all_rows(rows: Sequence[dict[str, list[Row]]]) -> dict[str, list[Row]]:
@@ -85,13 +91,15 @@ def month_document(
     sums = sum_month(Tables(jobs), month, project)
     advice = None
     if advise is not None:
-        savings = advise([job for job in jobs if job.excluded is None and month in months_of(job)])
+        members = [job for job in jobs if job.excluded is None and month in months_of(job)]
+        savings = msgspec.convert(msgspec.to_builtins(advise(members)), list[SavingDoc])
         counts = {(row.hardware, row.work): row.jobs for row in sums.work}
         rows, examined = grouped(savings, {}, counts), len({s.job_id for s in savings})
         advice = MonthAdvice(rows, savings, examined, sums.factors)
     before = sum_month(Tables(previous), previous_month(month), project) if previous else None
     trend = {before.month: before} if before is not None else {}
-    return document_of(sums, before, trend, Beside(complete=ended, advice=advice, **beside))
+    known = {"complete": ended, "open_months": [] if ended else [month], "advice": advice}
+    return document_of(sums, before, trend, Beside(**{**known, **beside}))
 
 
 def folded(figure: Quantity, job_id: str) -> tuple[Quantity, Effect]:

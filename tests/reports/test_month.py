@@ -20,6 +20,7 @@ SECTIONS = [
     "Against the previous month",
     "Boundary",
     "Components of the score",
+    "Emission factors",
     "SCI by project",
     "Jobs with the most carbon",
     "Waste ledger",
