@@ -75,6 +75,8 @@ def expression(table: str, column: str, kind: str) -> str:
     """How a column is made."""
     if column in OWN:
         return OWN[column]
+    if column == "wasted_g":
+        return f"CASE WHEN i % 10 = 0 THEN {VALUE} ELSE 0.0 END"
     if not kind.startswith("float"):
         return "0" if kind == "int" else "NULL" if kind.endswith("?") else "''"
     if table == "month_effects":
@@ -124,8 +126,7 @@ def make(folder: Path, jobs: int) -> None:
 
 def bare(folder: Path) -> None:
     """Group each table once by its keys, and add up every figure of it."""
-    with duckdb.connect() as con:
-        con.execute(f"SET memory_limit = '{MEMORY}'")
+    with duckdb.connect(config={"temp_directory": "/tmp", "memory_limit": MEMORY}) as con:
         for table, keys in GROUPS.items():
             figures = [name for name, kind in TABLES[table].items() if kind.startswith("float")]
             sums = ", ".join(f"SUM({name})" for name in figures if name not in keys)

@@ -303,7 +303,7 @@ def month_from(
         elif engine == "duckdb":
             root = folder
             _fetch(store, files, months, Path(folder))
-        with _run_by(engine) as run:
+        with _run_by(engine, folder) as run:
             for table in MONTH_TABLES:
                 rows = _rows_in(table, root, files, engine)
                 run(f"CREATE OR REPLACE TEMP VIEW {table} AS {rows}", {})
@@ -341,13 +341,12 @@ def _fetch(store: ObjectStore, files: set[str], months: Sequence[str], to: Path)
 
 
 @contextmanager
-def _run_by(engine: Engine) -> Iterator[Execute]:
-    """Give what runs statements on an engine."""
+def _run_by(engine: Engine, folder: str) -> Iterator[Execute]:
+    """Give what runs statements on an engine; DuckDB keeps in the folder what memory does not."""
     if engine == "duckdb":
         import duckdb
 
-        with duckdb.connect() as con:
-            con.execute(f"SET memory_limit = '{MEMORY}'")
+        with duckdb.connect(config={"temp_directory": folder, "memory_limit": MEMORY}) as con:
             yield lambda sql, values: con.execute(*_named(sql, values, "$")).fetchall()
         return
     try:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from msgspec import to_builtins
 
 from gramwatt.sci.analysis.revised import CAUSE_TEXTS, CAUSES, change_lines
-from gramwatt.sci.score import method
+from gramwatt.sci.score import boundary
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import SeriesName, keep
@@ -285,7 +285,7 @@ def test_new_factors_and_a_new_method_say_of_what(light, monkeypatch):
     keep_month(light, MAY)
     other = replace(light.config, lifetime_years=8.0)
     service = Service(other, light.store)
-    for module in (method, rescoring):
+    for module in (boundary, rescoring):
         monkeypatch.setattr(module, "ENGINE_VERSION", "99")
     TASKS["rescore-factors"].action(service)
     keep_month(service, MAY)
