@@ -65,7 +65,7 @@ def test_the_first_page_tells_the_story(full):
     built = month.build(full)
     first = built.blocks[: built.blocks.index(Heading("Against the previous month"))]
     names = [type(block).__name__ for block in first]
-    said = ["Heading", "Text", "Figures", "Chart", "Table", "Table", "Text"]
+    said = ["Heading", "Text", "Figures", "Chart", "Table", "Table", "Table"]
     assert names == said
     assert first[1].text.startswith("Carbon against April 2026: 34 times as much.")
     assert " More work added " in first[1].text
