@@ -7,6 +7,7 @@ from functools import cache
 from html.parser import HTMLParser
 from io import BytesIO
 
+import msgspec
 import pytest
 import typst
 from hypothesis import given
@@ -63,7 +64,8 @@ def odd_month():
     )
     first, *others = made.projects
     first.count, first.total_g = 9e29, {**first.total_g, "value": 234e3}
-    return changed(made, top_jobs=jobs, projects=[first, *others])
+    top = [{**msgspec.to_builtins(job), "owner": None} for job in jobs]
+    return changed(made, top_jobs=top, projects=[first, *others])
 
 
 class Elements(HTMLParser):

@@ -1,6 +1,5 @@
 """Budgets, and what became of suggestions, beside a month's own sums."""
 
-import json
 from datetime import UTC, datetime
 
 import pytest
@@ -13,7 +12,6 @@ from gramwatt.sci.month.document import followed
 from gramwatt.service.budgets.budgets import NewBudget, set_budget, standing
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
-from gramwatt.service.months.revisions import says_the_same
 from gramwatt.service.months.sums import sum_month
 from gramwatt.service.operation.upkeep import refresh_running
 from tests.journals import Writer, journal, lines
@@ -146,13 +144,3 @@ def test_what_leaves_no_trace_in_the_jobs_is_not_guessed():
     advice = advised("power-cap", None)
     (row,) = followed([advice], sums_of({"old": 5}), sums_of({"old": 5}))
     assert row.outcome is None
-
-
-def test_jobs_that_become_final_make_a_revision_once_none_is_provisional():
-    def report(jobs, total_g=1.0):
-        provisional = {"jobs": jobs, "energy_kwh": {"value": 0.1 * jobs}}
-        return json.dumps({"totals": {"total_g": total_g}, "provisional": provisional})
-
-    assert says_the_same(report(9), report(4))
-    assert not says_the_same(report(9), report(0))
-    assert not says_the_same(report(9), report(4, total_g=2.0))
