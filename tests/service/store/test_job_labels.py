@@ -23,5 +23,5 @@ def test_no_order_sorts_the_whole_table(light, sort):
     list_jobs(light, 50, None, sort=sort)
     assert plans
     for plan in plans:
-        assert "USING INDEX ix_jobs_" in plan
+        assert "USING COVERING INDEX ix_jobs_" in plan
         assert "TEMP B-TREE" not in plan
