@@ -548,7 +548,8 @@ def models(document: MonthDoc) -> list[Block]:
         Field("Carbon", lambda row: row.total_g, 1.3, "right"),
         Field("Of it not finished", _unfinished, 1.3, "right"),
         note="Runs that failed, were killed or got lost count in full. Making a model (provider) "
-        "and using it (consumer) are never added. All months of a model: gramwatt jobs --model ID.",
+        "and using it (consumer) are never added. All months of a model: "
+        "gramwatt jobs --model-id ID.",
     )
     return [runs]
 

@@ -48,12 +48,12 @@ from gramwatt.service.common.errors import (
     StillRunsError,
     UnknownJobError,
 )
+from gramwatt.service.common.requests import MONTH as MONTH_PATTERN
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import StoredIntensity
 from gramwatt.service.jobs.documents import find_job, job_document, rescore
 from gramwatt.service.jobs.journal import corrections_of, journal_of
 from gramwatt.service.months.cache import month_sums
-from gramwatt.service.months.report import MONTH as MONTH_PATTERN
 from gramwatt.service.months.report import month_report, read_now
 from gramwatt.service.months.revisions import job_rows
 from gramwatt.service.store.documents import as_stored, to_text

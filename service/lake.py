@@ -25,8 +25,8 @@ from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.month.columns import TABLES as MONTH_TABLES
 from gramwatt.sci.month.document import month_document, months_before
 from gramwatt.service.common.errors import NoDataError
+from gramwatt.service.common.requests import MONTH
 from gramwatt.service.container import Service
-from gramwatt.service.months.report import MONTH
 from gramwatt.service.months.statements import Execute
 from gramwatt.service.store.documents import read_head
 from gramwatt.service.store.models import Base, Device, Interval, Job

@@ -6,8 +6,10 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from types import NoneType
 from typing import (
@@ -23,9 +25,11 @@ from typing import (
 )
 
 import typer
-from msgspec import Struct, to_builtins
+from msgspec import NODEFAULT, Struct, to_builtins
+from msgspec.structs import FieldInfo
 
 from gramwatt.collectors.common.files import why
+from gramwatt.sci.base.checks import checked, fields_of, items_of
 from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.base.printable import on_terminal
 
@@ -54,11 +58,6 @@ def read_document(source: str | None) -> dict[str, Any]:
     if not isinstance(document, dict):
         refuse(f"--input {source}: a request is a JSON object")
     return document
-
-
-def with_flags(document: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with every flag that was given; a flag wins over the document."""
-    return {**document, **{name: value for name, value in flags.items() if value is not None}}
 
 
 def request_command(
@@ -98,6 +97,98 @@ def request_command(
     command.__doc__ = answer.__doc__
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     return command
+
+
+def grouped(command: Callable[..., None], **helps: str) -> Callable[..., None]:
+    """Return a command with an option for each field of its parameters that are groups of options.
+
+    A group is a dataclass, whose fields say in typer's words how they are written, or a struct,
+    whose types say what is allowed: any other value ends the command with exit 2, and the sentence
+    that an API with that struct answers with. `helps` win over what the struct says of its fields.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, list[Parameter]] = {}
+    parameters: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        hint = hints[parameter.name]
+        if is_dataclass(hint):
+            types = get_type_hints(hint, include_extras=True)
+            groups[parameter.name] = [
+                Parameter(field.name, KEYWORD, default=field.default, annotation=types[field.name])
+                for field in dataclass_fields(hint)
+            ]
+        elif isinstance(hint, type) and issubclass(hint, Struct):
+            groups[parameter.name] = [
+                _of_field(field, helps.get(field.name)) for field in fields_of(hint).values()
+            ]
+        parameters += groups.get(parameter.name) or [
+            parameter.replace(annotation=hint, kind=KEYWORD)
+        ]
+
+    def with_groups(**values: Any) -> None:
+        for name, options in groups.items():
+            group = {option.name: values.pop(option.name) for option in options}
+            if issubclass(hints[name], Struct):
+                group = _checked_fields(hints[name], group)
+            values[name] = hints[name](**group)
+        command(**values)
+
+    with_groups.__name__, with_groups.__doc__ = command.__name__, command.__doc__
+    with_groups.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return with_groups
+
+
+def _of_field(field: FieldInfo, text: str | None) -> Parameter:
+    """Return the option of a struct's field; `text` says what it is, if not the field's type."""
+    text = text or _description(field.type)
+    if words := _words(field.type):
+        text = f"{text} One of {words}."
+    option = typer.Option(_flag(field.encode_name), help=text.strip())
+    default = None if field.default in (None, NODEFAULT) else str(field.default)
+    kind = list[str] if items_of(field.type) else str
+    return Parameter(
+        field.name,
+        KEYWORD,
+        default=Parameter.empty if field.required else default,
+        annotation=Annotated[kind | None, option],
+    )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _checked_fields(kind: type[Struct], texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the options that were given; exit 2 for one that is not of its type."""
+    return {
+        field.name: checked_text(_flag(field.encode_name), field.type, texts[field.name])
+        for field in fields_of(kind).values()
+        if texts[field.name] not in (None, [])
+    }
+
+
+def _description(kind: Any) -> str:
+    """Return what a type says that it is; that of an alternative where it says nothing."""
+    texts = [meta.description for meta in getattr(kind, "__metadata__", ()) if meta.description]
+    parts = get_args(kind)[:1] if get_origin(kind) is Annotated else get_args(kind)
+    return texts[0] if texts else next(filter(None, map(_description, parts)), "")
+
+
+def _words(kind: Any) -> str:
+    """Return the words that a type allows."""
+    parts = get_args(kind)
+    if get_origin(kind) is Literal:
+        return ", ".join(parts)
+    parts = parts[:1] if get_origin(kind) is Annotated else parts
+    return "".join(map(_words, parts))
+
+
+def checked_text(what: str, kind: Any, value: Any) -> Any:
+    """Return the value of an option or argument as its type has it; exit 2 with what it is not."""
+    try:
+        return checked(kind, value, strict=False)
+    except ValueError as error:
+        refuse(f"{what} {error}")
 
 
 class _Option(NamedTuple):

@@ -135,6 +135,9 @@ def _checked(kind: Any, value: Any, name: str, *, strict: bool) -> Any:
     except (msgspec.ValidationError, ValueError) as error:
         match = _PLACE.fullmatch(str(error))
         inner = (match[2] or "") if match else ""
+        if (item := re.fullmatch(r"\[(\d+)\]", inner)) and (kind_of_items := items_of(kind)):
+            n = int(item[1])
+            return _checked(kind_of_items, original[n], f"{name}.{n}", strict=strict)
         if inner and match:
             place = ".".join([name, *re.findall(r"\w+", inner)])
             return Problem(place, "bad-field", f"is wrong: {match[1]}")
@@ -142,6 +145,15 @@ def _checked(kind: Any, value: Any, name: str, *, strict: bool) -> Any:
         if isinstance(value, datetime) and value.tzinfo is None:
             hint = f"; write {value.isoformat(timespec='minutes')}Z"
         return Problem(name, "bad-field", f"is {shown(original)}, not {meaning(kind)}{hint}")
+
+
+def items_of(kind: Any) -> Any:
+    """Return the type of what a list holds; None for what is not a list."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (list, tuple):
+        return parts[0]
+    parts = parts if origin in (Union, UnionType) else parts[:1] if origin is Annotated else ()
+    return next(filter(None, map(items_of, parts)), None)
 
 
 def in_utc(when: datetime) -> datetime:

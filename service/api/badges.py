@@ -11,7 +11,8 @@ from gramwatt.sci.journal.records import UNIT_PATTERN
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import tag_of, with_tag
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import exactly, service
+from gramwatt.service.api.support import service
+from gramwatt.service.common.requests import exactly
 from gramwatt.service.months.badges import project_badge
 
 routes = Routes("badges")

@@ -9,14 +9,14 @@ from msgspec import Meta, Struct
 
 from gramwatt.sci.analysis.repeated import RUNS_MOST, RunsComparisonDoc
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.journal.records import UNIT_PATTERN
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import tag_of
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.reports import by_accept, with_etag
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import ABSENT, Identifier, exactly, service
+from gramwatt.service.api.support import ABSENT, service
+from gramwatt.service.common.requests import Identifier, UnitQuery
 from gramwatt.service.jobs.comparison import comparison
 from gramwatt.service.rendering.reports import JOB_FORMATS, MEDIA, JobFormat, render_comparison
 from gramwatt.service.store.documents import to_text
@@ -28,7 +28,7 @@ COMPARISON_MEDIA = {
 }
 
 
-class ComparisonQuery(Struct, frozen=True, kw_only=True):
+class ComparisonQuery(UnitQuery, frozen=True, kw_only=True):
     """The runs of each side, and the unit."""
 
     before: Annotated[
@@ -39,10 +39,6 @@ class ComparisonQuery(Struct, frozen=True, kw_only=True):
         list[Identifier],
         Meta(min_length=1, max_length=RUNS_MOST, description="A run; may be repeated."),
     ]
-    unit: Annotated[
-        Annotated[str, Meta(pattern=exactly(UNIT_PATTERN.pattern))] | None,
-        Meta(description="The functional unit; the first of the first run by default."),
-    ] = None
 
 
 class ComparisonFile(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,8 @@ from msgspec import Meta, Struct
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import Text, caller, service
+from gramwatt.service.api.support import caller, service
+from gramwatt.service.common.requests import Text
 from gramwatt.service.erasure import DeletedProject, ErasedPerson, erase_person, erase_project
 
 routes = Routes("erasures")

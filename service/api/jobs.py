@@ -7,7 +7,7 @@ from threading import BoundedSemaphore
 from typing import Annotated, Any, Literal
 
 from flask import Response, current_app
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from gramwatt.collectors.common.config import TAGS_MAX
@@ -19,28 +19,24 @@ from gramwatt.service.api.conditional import IF_MATCH, if_match, tag_of, with_ta
 from gramwatt.service.api.idempotency import IDEMPOTENCY_KEY, once
 from gramwatt.service.api.line_stream import body_lines
 from gramwatt.service.api.routing import JSON, NDJSON, Routes, json_response
-from gramwatt.service.api.support import (
-    ABSENT,
-    AnyText,
-    Identifier,
-    JobPath,
-    Moment,
-    Page,
-    ProjectPage,
-    Text,
-    caller,
-    exactly,
-    service,
-)
+from gramwatt.service.api.support import ABSENT, JobPath, caller, service
 from gramwatt.service.common.answers import (
     DeletedJob,
     IngestAnswer,
     IntervalsAnswer,
     JobsAnswer,
-    JobState,
     ProjectsAnswer,
     ProjectSummary,
     RevisionsAnswer,
+)
+from gramwatt.service.common.requests import (
+    CLOCK,
+    AnyText,
+    Identifier,
+    JobList,
+    Page,
+    Text,
+    exactly,
 )
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import TAG_KEY_MOST, correct_job
@@ -58,7 +54,6 @@ from gramwatt.service.jobs.lists import (
     projects_page,
     revisions_page,
 )
-from gramwatt.service.jobs.lists.filters import CLOCK, NEWEST_FIRST, Sort
 from gramwatt.service.jobs.lists.projects import declare_project
 from gramwatt.service.jobs.opening import open_job
 from gramwatt.service.metrics import EXTENSION as METRICS
@@ -74,7 +69,6 @@ COUNTS_MAX = 64
 """Units in which one request may declare R."""
 _waiters = BoundedSemaphore(WAITERS)
 
-TagFilter = Annotated[str, Meta(max_length=1024, pattern=r"^[^:=\x00]+[:=][^\x00]*$")]
 TagName = Annotated[str, Meta(min_length=1, max_length=TAG_KEY_MOST, pattern=r"^[^\x00]+$")]
 Unit = Annotated[str, Meta(pattern=exactly(UNIT_PATTERN.pattern))]
 Clock = Annotated[str, Meta(pattern=f"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{CLOCK}$")]
@@ -84,37 +78,9 @@ CorrectedCounts = Annotated[dict[Text, float | None], Meta(max_length=COUNTS_MAX
 CorrectedTags = Annotated[dict[TagName, AnyText | None], Meta(max_length=TAGS_MAX)]
 
 
-class JobsQuery(ProjectPage, frozen=True, kw_only=True):
-    """Filters, order and page of the list of jobs."""
+class JobsQuery(JobList, frozen=True, kw_only=True):
+    """Filters, order and page of the list of jobs, and whether to wait for sums."""
 
-    kind: Annotated[JobKind | None, Meta(description="Only jobs of this kind.")] = None
-    state: Annotated[JobState | None, Meta(description="Only jobs in this state.")] = None
-    since: Annotated[Moment | None, Meta(description="Only jobs that started then or later.")] = (
-        None
-    )
-    until: Annotated[Moment | None, Meta(description="Only jobs that started before.")] = None
-    tag: Annotated[
-        list[TagFilter],
-        Meta(
-            max_length=16,
-            description="Only jobs with this tag, `key=value` or `key:value`; of several, "
-            "with all of them.",
-        ),
-    ] = field(default_factory=list)
-    hardware: Annotated[
-        Text | None, Meta(description="Only jobs with a device of this catalog id.")
-    ] = None
-    zone: Annotated[Text | None, Meta(description="Only jobs with a node in this grid zone.")] = (
-        None
-    )
-    user: Annotated[
-        Text | None, Meta(description="Only jobs with this text as their tag `user`.")
-    ] = None
-    name: Annotated[Text | None, Meta(description="Only jobs of exactly this name.")] = None
-    model_id: Annotated[
-        Text | None,
-        Meta(description="Only runs of this model; the first page then has their sums too."),
-    ] = None
     wait: Annotated[
         Literal["sums"] | None,
         Meta(
@@ -123,28 +89,6 @@ class JobsQuery(ProjectPage, frozen=True, kw_only=True):
             "has more than 2 000 runs, of which one changed."
         ),
     ] = None
-    q: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^\\x00]+$")] | None,
-        Meta(
-            description="Only jobs with this text, whatever its case, as part of their name, model "
-            "or a tag `key:value` (such as `user:`), or at the start of their id."
-        ),
-    ] = None
-    sort: Annotated[
-        Sort,
-        Meta(
-            description="The order; with `-` the largest first. Jobs whose figure is not known "
-            "come last in both directions."
-        ),
-    ] = NEWEST_FIRST
-
-    def filters(self) -> dict[str, Any]:
-        """Return what the list is filtered and sorted by."""
-        fields = asdict(self)
-        tags = tuple(fields.pop("tag"))
-        for name in ("limit", "cursor", "wait"):
-            del fields[name]
-        return {**fields, "tags": tags}
 
 
 class RescoreBody(Struct, frozen=True, kw_only=True):

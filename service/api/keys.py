@@ -28,7 +28,8 @@ from gramwatt.service.access.sessions import (
 )
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import Page, Text, exactly, service
+from gramwatt.service.api.support import service
+from gramwatt.service.common.requests import Page, Text, exactly
 from gramwatt.service.container import Scope
 
 routes = Routes("keys")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
 from gramwatt.sci.base.checks import Moment, checked
 from gramwatt.sci.base.document import IntensityDoc
@@ -19,7 +19,8 @@ from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import Text, service
+from gramwatt.service.api.support import service
+from gramwatt.service.common.requests import SpanQuery, Text
 from gramwatt.service.intensity.csv_import import (
     IntensityAdded,
     IntensityFileError,
@@ -58,19 +59,6 @@ class IntensityBody(Struct, frozen=True, kw_only=True):
     points: Annotated[list[PointBody], Meta(min_length=1)]
     basis: Basis = "lifecycle"
     signal: Signal = "average"
-
-
-class SpanQuery(Struct, frozen=True, kw_only=True):
-    """The wanted span, at most 31 days, the last day by default; and which intensity."""
-
-    start: Annotated[
-        Annotated[str, Meta(max_length=64)] | None, Meta(description="2026-05-01T00:00Z")
-    ] = field(name="from", default=None)
-    end: Annotated[
-        Annotated[str, Meta(max_length=64)] | None, Meta(description="2026-05-02T00:00Z")
-    ] = field(name="to", default=None)
-    signal: Annotated[Signal, Meta(description="average is what scores use")] = "average"
-    basis: Annotated[Basis, Meta(description="lifecycle is what scores use")] = "lifecycle"
 
 
 @routes.post("/v1/plans", "unanswerable", "busy", access=Access.INGEST_OR_READ)

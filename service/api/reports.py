@@ -17,20 +17,13 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import (
-    ABSENT,
-    JobPath,
-    MonthPath,
-    ProjectQuery,
-    RevisionQuery,
-    exactly,
-    service,
-)
+from gramwatt.service.api.support import ABSENT, JobPath, MonthPath, RevisionQuery, service
+from gramwatt.service.common.requests import MonthQuery, ProjectQuery, Year
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import document_version, job_document
 from gramwatt.service.months.report import keep_month, month_text
 from gramwatt.service.months.revisions import JobTable, MonthDifference, compare, job_table
-from gramwatt.service.months.year import YEAR, year_report
+from gramwatt.service.months.year import year_report
 from gramwatt.service.rendering import reports as rendering
 from gramwatt.service.rendering.reports import (
     JOB_FORMATS,
@@ -60,15 +53,6 @@ class JobFile(JobPath, frozen=True, kw_only=True):
     """A job's report as a file."""
 
     form: Annotated[JobFormat, Meta(description="The format.")]
-
-
-class MonthQuery(ProjectQuery, frozen=True, kw_only=True):
-    """Which report of a month is wanted."""
-
-    revision: Annotated[
-        Annotated[int, Meta(ge=1, le=1000000)] | None,
-        Meta(description="A kept revision; without it, the month as it is."),
-    ] = None
 
 
 class MonthFile(MonthPath, frozen=True, kw_only=True):
@@ -154,7 +138,7 @@ def monthly_report_file(path: MonthFile, query: MonthQuery) -> Response:
 class YearPath(Struct, frozen=True, kw_only=True):
     """The year in an address."""
 
-    year: Annotated[str, Meta(pattern=exactly(YEAR), description="YYYY.")]
+    year: Year
 
 
 class YearFile(YearPath, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from msgspec import Meta
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.problems import invalid
 from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import Page, service
+from gramwatt.service.api.support import service
+from gramwatt.service.common.requests import Page
 from gramwatt.service.tasks.runs import SchedulesAnswer, schedules
 from gramwatt.service.tasks.table import TASKS
 

@@ -6,7 +6,6 @@ import json
 import math
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 import sqlalchemy as sa
@@ -23,6 +22,7 @@ from gramwatt.service.access.projects import require_own
 from gramwatt.service.budgets import forecast
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import CorrectionError, ServiceError
+from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.container import Service
 from gramwatt.service.months.spending import (
     EVERY_MONTH,
@@ -38,7 +38,6 @@ from gramwatt.service.store.budgets import Alert, Budget
 from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.store.timestamps import text_from_us
 
-THRESHOLDS = (50.0, 80.0, 100.0)
 KG = 1e-3
 _ALERTED = ("covers", "limit_g", "webhook", "email")
 """What an alert is about and to whom: where one of these changes, alerts begin anew."""
@@ -108,23 +107,6 @@ class CheckAnswer(Struct):
     """The budget that holds for a project this month; null where none does."""
 
     budget: CheckedBudget | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewBudget:
-    """A budget to set: kgCO2e per month, in one month or in every one.
-
-    With `projects`, or with the `cost_centre` that tags jobs, `project` is the budget's name.
-    """
-
-    project: str
-    limit_kg: float
-    month: str | None = None
-    thresholds: Sequence[float] = THRESHOLDS
-    webhook: str | None = None
-    email: str | None = None
-    projects: Sequence[str] | None = None
-    cost_centre: str | None = None
 
 
 def set_budget(service: Service, new: NewBudget, *, by: str) -> BudgetRow:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import grouped, show
+from gramwatt.sci.base.checks import InputError, parse
 from gramwatt.service.cli.common import (
     AsJson,
     author,
@@ -16,6 +19,7 @@ from gramwatt.service.cli.common import (
     stop,
     upgraded_service,
 )
+from gramwatt.service.common.requests import BudgetsQuery, NewBudget
 
 if TYPE_CHECKING:
     from gramwatt.service.budgets.budgets import BudgetRow
@@ -39,69 +43,65 @@ def budget_app() -> typer.Typer:
     return app
 
 
-def budget_set(
-    project: ProjectName,
-    kg: Annotated[float, typer.Argument(metavar="KG", help="kgCO2e in a month.")],
-    month: Month = None,
-    threshold: Annotated[
+@dataclass(frozen=True, slots=True)
+class BudgetOptions:
+    """What a budget is for, and whom its alerts reach."""
+
+    month: Month = None
+    thresholds: Annotated[
         list[float] | None,
-        typer.Option(help="Percent at which to alert, may be repeated (default: 50, 80, 100)."),
-    ] = None,
-    webhook: Annotated[str | None, typer.Option(help="https://... to POST alerts to.")] = None,
-    email: Annotated[str | None, typer.Option(help="Address to send alerts to.")] = None,
+        typer.Option(
+            "--threshold", help="Percent at which to alert, may be repeated (default: 50, 80, 100)."
+        ),
+    ] = None
+    webhook: Annotated[str | None, typer.Option(help="https://... to POST alerts to.")] = None
+    email: Annotated[str | None, typer.Option(help="Address to send alerts to.")] = None
     projects: Annotated[
         list[str] | None,
         typer.Option(help="A project of this budget, may be repeated; PROJECT is then its name."),
-    ] = None,
+    ] = None
     cost_centre: Annotated[
         str | None,
         typer.Option(help="Of jobs with this tag cost_centre; PROJECT is then the budget's name."),
-    ] = None,
+    ] = None
+
+
+@grouped
+def budget_set(
+    project: ProjectName,
+    kg: Annotated[float, typer.Argument(metavar="KG", help="kgCO2e in a month.")],
+    options: BudgetOptions,
     as_json: AsJson = False,
 ) -> None:
     """Set the budget of a project, in place of its budget for the same month."""
-    from gramwatt.service.budgets.budgets import THRESHOLDS, NewBudget, set_budget
+    from gramwatt.service.budgets.budgets import set_budget
 
-    require_month(month)
-    new = NewBudget(
-        project=project,
-        limit_kg=kg,
-        month=month,
-        thresholds=threshold or THRESHOLDS,
-        webhook=webhook,
-        email=email,
-        projects=projects,
-        cost_centre=cost_centre,
-    )
+    document = {"project": project, "limit_kg": kg, **asdict(options)}
+    try:
+        new = parse(NewBudget, {name: value for name, value in document.items() if value != []})
+    except InputError as error:
+        stop(2, error.message)
     with upgraded_service() as service:
         row = set_budget(service, new, by=author())
     _print(row, as_json)
 
 
-def budget_list(
-    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
-    month: Annotated[
-        str | None, typer.Option(help="As they stand in this month, YYYY-MM (default: now).")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@partial(grouped, month="As they stand in this month, YYYY-MM (default: now).")
+def budget_list(query: BudgetsQuery, as_json: AsJson = False) -> None:
     """List the budgets: what is spent of each, and where the month will end."""
     from gramwatt.service.budgets.budgets import budgets_page
 
-    require_month(month)
     with upgraded_service() as service:
-        page = budgets_page(service, PAGE, None, project, month)
-        rows = page.budgets
-        while page.next_cursor:
-            page = budgets_page(service, PAGE, page.next_cursor, project, month)
-            rows += page.budgets
+        page = budgets_page(service, query.limit, query.cursor, query.project, query.month)
     if as_json:
-        print_json({"budgets": rows, "next_cursor": None})
-    elif rows:
-        for n, row in enumerate(rows):
+        print_json(page)
+    elif page.budgets:
+        for n, row in enumerate(page.budgets):
             show(*([""] if n else []), *_lines(row))
     else:
         show("no budget; set one: gramwatt budget set PROJECT KG")
+    if page.next_cursor and not as_json:
+        show(f"more budgets: --cursor {page.next_cursor}", err=True)
 
 
 def budget_rm(project: ProjectName, month: Month = None) -> None:

@@ -14,7 +14,7 @@ import typer
 from msgspec import to_builtins
 
 from gramwatt.collectors.cli.options import AsJson as AsJson
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import checked_text, show
 from gramwatt.collectors.common.files import folder, whole_file, why
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ JobId = Annotated[
 DatabaseUrl = Annotated[
     str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... (default: home)")
 ]
-Project = Annotated[str | None, typer.Option(help="Only this project.")]
 
 
 def stop(code: int, message: str) -> NoReturn:
@@ -136,13 +135,11 @@ def current_service() -> Iterator[Service]:
 
 
 def require_month(text: str | None) -> None:
-    """Exit with 2 for a text that is no month."""
-    import re
+    """Exit with 2 for a text that is not a month."""
+    from gramwatt.service.common.requests import Month
 
-    from gramwatt.service.months.report import MONTH
-
-    if text is not None and not re.fullmatch(MONTH, text):
-        stop(2, f"{text!r} is not a month; write YYYY-MM, such as 2026-05")
+    if text is not None:
+        checked_text("month", Month, text)
 
 
 def job_document(service: Service, text: str) -> JobDoc:

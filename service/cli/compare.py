@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import grouped, show
 from gramwatt.service.cli.common import (
     AsJson,
     current_service,
@@ -15,6 +16,7 @@ from gramwatt.service.cli.common import (
     print_json,
     stop,
 )
+from gramwatt.service.common.requests import UnitQuery
 
 if TYPE_CHECKING:
     from gramwatt.sci.analysis.repeated import RunsComparisonDoc
@@ -22,13 +24,14 @@ if TYPE_CHECKING:
 RUNS = "A job, or several runs of one, as ID,ID,..."
 Before = Annotated[str, typer.Argument(metavar="BEFORE", help=RUNS)]
 After = Annotated[str, typer.Argument(metavar="AFTER", help=RUNS)]
-Unit = Annotated[str | None, typer.Option(help="Functional unit (default: the first of BEFORE).")]
+HELP = "Functional unit (default: the first of BEFORE)."
 
 
+@partial(grouped, unit=HELP)
 def compare(
     before: Before,
     after: After,
-    unit: Unit = None,
+    query: UnitQuery,
     as_json: AsJson = False,
 ) -> None:
     """Compare AFTER with BEFORE: the change per unit, what moved, and whether it is reliable.
@@ -39,20 +42,21 @@ def compare(
     """
     from gramwatt.service.cli.terminal import runs_lines
 
-    found, _ = compared(before, after, unit)
+    found, _ = compared(before, after, query.unit)
     if as_json:
         print_json(found)
     else:
         show(*runs_lines(found))
 
 
+@partial(grouped, unit=HELP)
 def assert_(
+    query: UnitQuery,
     runs: Annotated[str, typer.Argument(metavar="ID", help=RUNS)] = "last",
     against: Annotated[str, typer.Option(metavar="REF", help=RUNS)] = "",
     max_increase: Annotated[
         str, typer.Option(metavar="PERCENT", help="Allowed increase per unit, such as 5%.")
     ] = "0%",
-    unit: Unit = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail too where one run a side leaves it unknown.")
     ] = False,
@@ -70,7 +74,7 @@ def assert_(
     limit = _share(max_increase)
     if not against:
         stop(2, "say against which job: --against REF")
-    found, _ = compared(against, runs, unit)
+    found, _ = compared(against, runs, query.unit)
     ratio = found.ratio
     unknown = found.verdict == "unknown"
     failed = (found.verdict == "higher" and ratio["value"] > 1 + limit) or (strict and unknown)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import grouped, show
 from gramwatt.collectors.common.files import whole_file, why
 from gramwatt.collectors.common.progress import bar
 from gramwatt.service.cli.common import (
     AsJson,
-    Project,
     author,
     current_service,
     job_errors,
@@ -21,6 +21,7 @@ from gramwatt.service.cli.common import (
     service_config,
     stop,
 )
+from gramwatt.service.common.requests import ProjectQuery
 
 if TYPE_CHECKING:
     from gramwatt.service.evidence import Verdict
@@ -41,9 +42,10 @@ def evidence_app() -> typer.Typer:
     return app
 
 
+@partial(grouped, project="Only this project of a month.")
 def evidence_export(
     text: Annotated[str, typer.Argument(metavar="ID", help="A job, or a month such as 2026-05.")],
-    project: Project = None,
+    query: ProjectQuery,
     output: BundleFile = None,
 ) -> None:
     """Write everything that a score or a month is computed from to one file."""
@@ -52,6 +54,7 @@ def evidence_export(
     from gramwatt.service.container import Caller
     from gramwatt.service.evidence import NEEDS, EvidenceError, KeyFileError, export, kind_of
 
+    project = query.project
     with current_service() as service:
         kind = kind_of(service, text)
         if kind == "job" and project is not None:

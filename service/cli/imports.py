@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Meta, Struct
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import grouped, show
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import bar
+from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,
@@ -18,6 +20,7 @@ from gramwatt.service.cli.common import (
     stop,
     upgraded_service,
 )
+from gramwatt.service.common.requests import Text
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -95,14 +98,21 @@ def import_journals(
         raise typer.Exit(1)
 
 
+class IntensityFile(Struct, frozen=True, kw_only=True):
+    """Which intensity a file has, and where it is from."""
+
+    zone: Annotated[Text, Meta(description="Grid zone: DE, US-CAL-CISO, ...")]
+    basis: Annotated[Basis, Meta(description="Direct is from the stack only.")]
+    signal: Annotated[Signal, Meta(description="Average is what scores use.")]
+    publisher: Annotated[Text | None, Meta(description="Who published it; for reports.")] = None
+    licence: Annotated[Text | None, Meta(description="Its licence; for reports.")] = None
+    link: Annotated[Text | None, Meta(description="Where it is published; for reports.")] = None
+
+
+@grouped
 def import_intensity(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="start_utc,g_per_kwh")],
-    zone: Annotated[str, typer.Option(help="Grid zone: DE, US-CAL-CISO, ...")],
-    basis: Annotated[str, typer.Option(help="lifecycle, or direct: from the stack only.")],
-    signal: Annotated[str, typer.Option(help="average, or marginal.")],
-    publisher: Annotated[str | None, typer.Option(help="Who published it; for reports.")] = None,
-    licence: Annotated[str | None, typer.Option(help="Its licence; for reports.")] = None,
-    link: Annotated[str | None, typer.Option(help="Where it is published; for reports.")] = None,
+    options: IntensityFile,
     as_json: AsJson = False,
 ) -> None:
     """Import a zone's grid intensity over time, for scores and plans.
@@ -112,31 +122,26 @@ def import_intensity(
     Importing again changes nothing; other values count from then on. Scores and plans use average
     lifecycle values; others are stored beside them (gramwatt intensity ZONE --basis direct).
     """
-    from typing import get_args
-
     from gramwatt.sci.base.errors import LookupFailed
-    from gramwatt.sci.grid.intensity import Basis, Signal
     from gramwatt.service.access import audit
+    from gramwatt.service.container import Caller
     from gramwatt.service.intensity.csv_import import IntensityFileError, Origin, import_csv
     from gramwatt.service.intensity.over_time import unused_text
 
-    for name, value, kind in (("basis", basis, Basis), ("signal", signal, Signal)):
-        if value not in get_args(kind):
-            stop(2, f"--{name} {value!r}: write {' or '.join(get_args(kind))}")
+    series = f"{options.signal} {options.basis}"
     with upgraded_service() as service, bar("importing") as progress:
         try:
             size = file.stat().st_size
             answer = import_csv(
-                service,
+                service.for_caller(Caller(author())),
                 file,
-                zone,
-                basis,  # type: ignore[arg-type]
-                signal,  # type: ignore[arg-type]
+                options.zone,
+                options.basis,
+                options.signal,
                 lambda done: progress(done, size),
-                Origin(publisher, licence, link),
-                author(),
+                Origin(options.publisher, options.licence, options.link),
             )
-            subject = f"{answer.zone} {signal} {basis}: {file.name}, sha256 {answer.sha256}"
+            subject = f"{answer.zone} {series}: {file.name}, sha256 {answer.sha256}"
             with service.store.write() as session:
                 audit.record(session, service, "intensity-imported", subject, author())
         except IntensityFileError as error:
@@ -148,7 +153,7 @@ def import_intensity(
     for notice in answer.notices:
         show(f"gramwatt: {notice.message}", err=True)
     if not answer.used:
-        show(f"gramwatt: {unused_text(answer.zone, f'{signal} {basis}')}", err=True)
+        show(f"gramwatt: {unused_text(answer.zone, series)}", err=True)
     if as_json:
         print_json(answer)
     else:

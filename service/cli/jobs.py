@@ -2,77 +2,39 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import grouped, show
 from gramwatt.service.cli.common import (
     AsJson,
     JobId,
-    Project,
     current_service,
     job_document,
     print_json,
     stop,
 )
 from gramwatt.service.cli.corrections import correct
+from gramwatt.service.common.requests import JobList
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gramwatt.sci.base.document import JobDoc
     from gramwatt.service.container import Service
 
 
-def jobs(
-    as_json: AsJson = False,
-    project: Project = None,
-    kind: Annotated[str | None, typer.Option(help="Only jobs of this kind.")] = None,
-    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Started then or later: 2026-05-01.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Started before.")] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Only with this tag; may be repeated."),
-    ] = None,
-    hardware: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only with a device of this catalog id.")
-    ] = None,
-    zone: Annotated[str | None, typer.Option(help="Only in this grid zone.")] = None,
-    user: Annotated[str | None, typer.Option(help="Only with this tag `user`.")] = None,
-    name: Annotated[str | None, typer.Option(help="Only of exactly this name.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Only runs of this model, and their sums.")
-    ] = None,
-    sort: Annotated[
-        str,
-        typer.Option(help="started_at, ended_at, duration, energy, total; -energy: largest first."),
-    ] = "-started_at",
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many, at most.")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
-) -> None:
+@grouped
+def jobs(query: JobList, as_json: AsJson = False) -> None:
     """List jobs, filtered and sorted; the newest first."""
     from gramwatt.service.common.errors import CursorError
     from gramwatt.service.common.identifiers import short_ids
     from gramwatt.service.jobs.lists import jobs_page
 
-    only: dict[str, Any] = {"project": project, "kind": kind, "state": state, "name": name}
-    only |= {"hardware": hardware, "zone": zone, "user": user, "model_id": model}
-    only |= {"since": _moment("since", since), "until": _moment("until", until)}
-    only["tags"] = tuple(tag or ())
-    _check_choices(state=state, kind=kind, sort=sort)
-    for text in only["tags"]:
-        if not re.match("[^:=]+[:=]", text):
-            stop(2, f"--tag {text!r}: write key=value, such as team=vision")
     with current_service() as service:
         try:
-            page = jobs_page(service, limit, cursor, sort=sort, **only)
+            page = jobs_page(service, query.limit, query.cursor, **query.filters())
         except CursorError as error:
             stop(2, f"--cursor: {error}")
         short = short_ids(service, [head.job_id for head in page.jobs])
@@ -84,41 +46,13 @@ def jobs(
     if page.jobs:
         show(*job_rows(page.jobs, short, shutil.get_terminal_size().columns))
     else:
-        show("no job matches" if cursor or any(only.values()) else NO_JOB)
+        show("no job matches" if query.cursor or query.is_filtered else NO_JOB)
     if page.next_cursor:
         show(f"more jobs: --cursor {page.next_cursor}", err=True)
     if page.model:
         from gramwatt.service.cli.terminal import model_lines
 
         show("", *model_lines(page.model))
-
-
-def _check_choices(**given: str | None) -> None:
-    """Exits with 2 for a word that an option does not know."""
-    from gramwatt.sci.journal.records import JOB_KINDS
-    from gramwatt.service.common.answers import JOB_STATES
-    from gramwatt.service.jobs.lists.filters import SORTS
-
-    known = {"state": JOB_STATES, "kind": JOB_KINDS, "sort": SORTS}
-    for name, text in given.items():
-        if text is not None and text not in known[name]:
-            what = "order" if name == "sort" else name
-            stop(2, f"no {what} {text!r}; known: {', '.join(known[name])}")
-
-
-def _moment(option: str, text: str | None) -> datetime | None:
-    """Return the time in an option, a date for its first moment in UTC; exits with 2 for
-    neither.
-    """
-    from gramwatt.sci.base.errors import RecordError
-    from gramwatt.service.jobs.lists.filters import parse_moment
-
-    if text is None:
-        return None
-    try:
-        return parse_moment(text)
-    except RecordError as error:
-        stop(2, f"--{option}: {error.message}")
 
 
 def job(

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import (
+    Source,
+    grouped,
+    moment,
+    read_document,
+    refuse,
+    refuse_error,
+    show,
+)
 from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
 from gramwatt.service.cli.common import job_id as job_id_of
+from gramwatt.service.common.requests import SpanQuery
 
 if TYPE_CHECKING:
     from gramwatt.sci.base.document import IntensityDoc, IntensityPointDoc
-    from gramwatt.sci.grid.intensity import Basis, Signal
     from gramwatt.sci.planning.plan import PlanDoc
 
 SLURM, SECONDS = "slurm", "seconds"
@@ -21,43 +31,54 @@ SHOWN = timedelta(days=1)
 """What `gramwatt intensity` shows on each side of now if no span is given."""
 
 
-def plan(
-    source: Annotated[
-        str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
-    ] = None,
-    hours: Annotated[float | None, typer.Option(help="Wall time of the job (h).")] = None,
-    zone: Annotated[str | None, typer.Option(help="Where it would run at once: DE.")] = None,
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """The fields of a request for a plan, as options."""
+
+    hours: Annotated[float | None, typer.Option(help="Wall time of the job (h).")] = None
+    zone: Annotated[str | None, typer.Option(help="Where it would run at once: DE.")] = None
     zones: Annotated[
         list[str] | None, typer.Option("--in", help="Where it may run; may be repeated.")
-    ] = None,
+    ] = None
     earliest: Annotated[
         str | None, typer.Option(help="2h, or 2026-05-01T08:00Z (default: now).")
-    ] = None,
+    ] = None
     deadline: Annotated[
         str | None, typer.Option(help="Done by: 12h, 2026-05-02T08:00Z (default: a day of slack).")
-    ] = None,
+    ] = None
     interruptible: Annotated[
         bool, typer.Option("--interruptible", help="It may run in several parts.")
-    ] = False,
-    power_w: Annotated[float | None, typer.Option(help="Its mean power (W).")] = None,
+    ] = False
+    power_w: Annotated[float | None, typer.Option(help="Its mean power (W).")] = None
     idle_power_w: Annotated[
         float | None, typer.Option(help="Of what stays reserved while it waits (W).")
-    ] = None,
+    ] = None
     restart_kwh: Annotated[
         float | None, typer.Option(help="Energy of each start after an interruption (kWh).")
-    ] = None,
+    ] = None
     now: Annotated[
         str | None, typer.Option(help="Plan as of this time; later data are not used.")
-    ] = None,
+    ] = None
     job_id: Annotated[
         str | None, typer.Option(help="Decides between windows that are as good.")
-    ] = None,
+    ] = None
+    like: Annotated[
+        str | None, typer.Option(help="As long as this job was, with its power over time.")
+    ] = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return what was given, by the names of the request."""
+        times = {name: moment(getattr(self, name), self.now) for name in ("earliest", "deadline")}
+        return {name: value for name, value in {**asdict(self), **times}.items() if value}
+
+
+@grouped
+def plan(
+    options: PlanOptions,
+    source: Source = None,
     shape: Annotated[
         str | None,
         typer.Option("--format", help="slurm: the time for sbatch --begin; seconds: until then."),
-    ] = None,
-    like: Annotated[
-        str | None, typer.Option(help="As long as this job was, with its power over time.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -65,32 +86,18 @@ def plan(
 
     Example: gramwatt plan --hours 4 --zone DE --deadline 2026-05-02T08:00Z
     """
-    from gramwatt.collectors.cli.options import (
-        moment,
-        read_document,
-        refuse,
-        refuse_error,
-        show,
-        with_flags,
-    )
     from gramwatt.sci.base.errors import GramwattError
     from gramwatt.sci.planning.plan_request import parse_plan_request
     from gramwatt.service.jobs.advice import plan as planned
 
-    flags = {
-        "hours": hours, "zone": zone, "zones": zones or None, "earliest": moment(earliest, now),
-        "deadline": moment(deadline, now), "interruptible": interruptible or None,
-        "power_w": power_w, "idle_power_w": idle_power_w, "restart_kwh": restart_kwh, "now": now,
-        "job_id": job_id,
-    }  # fmt: skip
     if shape not in (None, SLURM, SECONDS):
         refuse(f"--format {shape}: slurm and seconds are known")
-    document = with_flags(read_document(source), flags)
+    document = {**read_document(source), **options.fields()}
     try:
-        parse_plan_request({**document, **({"like": like} if like else {})})
+        parse_plan_request(document)
         with upgraded_service() as service:
-            if like:
-                document["like"] = job_id_of(service, like)
+            if options.like:
+                document["like"] = job_id_of(service, options.like)
             answer = planned(service, parse_plan_request(document))
     except GramwattError as error:
         refuse_error(error, as_json=as_json)
@@ -130,16 +137,16 @@ def _time(text: str) -> str:
     return text[:16].replace("T", " ")
 
 
+@partial(
+    grouped,
+    start="2026-05-01T08:00Z (default: a day ago).",
+    end="6h, or a time (default: in a day).",
+    signal="Scores use the average.",
+    basis="Scores use lifecycle.",
+)
 def intensity(
     zone: Annotated[str, typer.Argument(metavar="ZONE", help="DE, US-CAL-CISO, ...")],
-    start: Annotated[
-        str | None, typer.Option("--from", help="2026-05-01T08:00Z (default: a day ago).")
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", help="6h, or a time (default: in a day).")
-    ] = None,
-    signal: Annotated[str, typer.Option(help="average, or marginal.")] = "average",
-    basis: Annotated[str, typer.Option(help="lifecycle, or direct.")] = "lifecycle",
+    query: SpanQuery,
     as_json: AsJson = False,
 ) -> None:
     """Show a zone's intensity over time, and what plans expect of the hours from now on.
@@ -148,12 +155,11 @@ def intensity(
 
     Example: gramwatt intensity DE --to 12h
     """
-    from gramwatt.collectors.cli.options import moment
     from gramwatt.sci.base.checks import Moment, checked
     from gramwatt.sci.base.errors import LookupFailed
     from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 
-    kind = _kind(signal, basis)
+    start, end = query.start, query.end
     now = datetime.now(UTC).replace(microsecond=0)
     try:
         until = checked(Moment, moment(end)) if end else now + SHOWN
@@ -164,24 +170,13 @@ def intensity(
         stop(2, "--to: after --from, and at most 31 days later")
     with upgraded_service() as service:
         try:
-            answer = intensity_over(service, zone, since, until, *kind)
+            answer = intensity_over(service, zone, since, until, query.signal, query.basis)
         except LookupFailed as error:
             stop(2, error.message)
     if as_json:
         print_json(answer)
     else:
         show(*_intensity_lines(answer))
-
-
-def _kind(signal: str, basis: str) -> tuple[Signal, Basis]:
-    from typing import cast, get_args
-
-    from gramwatt.sci.grid.intensity import Basis, Signal
-
-    for name, value, kind in (("signal", signal, Signal), ("basis", basis, Basis)):
-        if value not in get_args(kind):
-            stop(2, f"--{name} {value!r}: write {' or '.join(get_args(kind))}")
-    return cast(Signal, signal), cast(Basis, basis)
 
 
 def _intensity_lines(answer: IntensityDoc) -> list[str]:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import checked_text, grouped, show
 from gramwatt.collectors.common.files import why
 from gramwatt.collectors.common.progress import busy
 from gramwatt.service.cli.common import (
     JobId,
-    Project,
     current_service,
     job_document,
     require_month,
     stop,
     write_file,
 )
-from gramwatt.service.cli.compare import After, Before, Unit, compared
+from gramwatt.service.cli.compare import After, Before, compared
+from gramwatt.service.common.requests import MonthQuery, ProjectQuery, UnitQuery, Year
 
 Format = TypeVar("Format", bound=str)
 Formats = Annotated[
@@ -56,10 +55,11 @@ def report_job(
         _write(output / name, content)
 
 
+@grouped
 def report_comparison(
     before: Before,
     after: After,
-    unit: Unit = None,
+    query: UnitQuery,
     formats: Formats = "html,pdf",
     output: Folder = Path(),
 ) -> None:
@@ -68,24 +68,22 @@ def report_comparison(
     from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
-    found, date = compared(before, after, unit)
+    found, date = compared(before, after, query.unit)
     mark = from_environment().reports.decimal_mark
     for form in chosen:
         content = rendering.render_comparison(found, form, date, mark)
         _write(output / f"comparison.{form}", content)
 
 
+@grouped
 def report_month(
     month: Annotated[
         str,
         typer.Argument(metavar="YYYY-MM", help="The month."),
     ],
-    project: Project = None,
+    query: MonthQuery,
     formats: Formats = "html,pdf",
     output: Folder = Path(),
-    revision: Annotated[
-        int | None, typer.Option(min=1, help="A kept revision; without it, the month as it is.")
-    ] = None,
 ) -> None:
     """Write the report of a month, kept if it is complete; prints the files' names."""
     from gramwatt.reports.month_sections import incomplete
@@ -98,43 +96,43 @@ def report_month(
     require_month(month)
     chosen = _chosen(formats, rendering.MONTH_FORMATS)
     with current_service() as service, busy("summing the month"):
-        if revision is None:
-            text = keep_month(service, month, project)
+        if query.revision is None:
+            text = keep_month(service, month, query.project)
         else:
-            text = month_text(service, month, project, revision=revision)
+            text = month_text(service, month, query.project, revision=query.revision)
         document = read_month(text)
         mark = service.config.reports.decimal_mark
         kept = document.project, document.revision
         jobs = job_table(service, month, *kept).jobs if {"xlsx", "zip"} & {*chosen} else []
     for sentence in incomplete(document):
         show(f"gramwatt: {month} is not complete. {sentence}", err=True)
-    stem = f"{month}-{file_name(project)}" if project else month
+    stem = f"{month}-{file_name(query.project)}" if query.project else month
     for form in chosen:
         with busy(f"writing {form}"):
             content = rendering.render_month(document, form, lambda: jobs, mark=mark)
         _write(output / f"{stem}.{form}", content)
 
 
+@grouped
 def report_year(
     year: Annotated[str, typer.Argument(metavar="YYYY", help="The year.")],
-    project: Project = None,
+    query: ProjectQuery,
     formats: Formats = "html,pdf",
     output: Folder = Path(),
 ) -> None:
     """Write the report of a year, out of those of its months; prints the files' names."""
     from gramwatt.reports.printable import file_name
-    from gramwatt.service.months.year import YEAR, year_report
+    from gramwatt.service.months.year import year_report
     from gramwatt.service.rendering import reports as rendering
 
-    if not re.fullmatch(YEAR, year):
-        stop(2, f"{year!r} is not a year; write YYYY, such as 2026")
+    checked_text("year", Year, year)
     chosen = _chosen(formats, rendering.JOB_FORMATS)
     with current_service() as service, busy("summing the year"):
-        document = year_report(service, year, project)
+        document = year_report(service, year, query.project)
         mark = service.config.reports.decimal_mark
     if not document.complete:
         show(f"gramwatt: {year} is not complete: its figures may change", err=True)
-    stem = f"{year}-{file_name(project)}" if project else year
+    stem = f"{year}-{file_name(query.project)}" if query.project else year
     for form in chosen:
         with busy(f"writing {form}"):
             content = rendering.render_year(document, form, mark)

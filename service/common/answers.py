@@ -5,17 +5,12 @@ Command and API print these shapes as they are.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 from msgspec import UNSET, Struct, UnsetType
 
 from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.revisions import RevisionChangeDoc
 from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.quantity import QuantityDoc
-
-JobState = Literal["running", "completed", "failed", "killed", "lost"]
-JOB_STATES: tuple[str, ...] = get_args(JobState)
 
 
 class Rejected(Struct):

@@ -90,11 +90,10 @@ def import_csv(
     signal: Signal,
     progress: Callable[[int], None] = lambda _bytes: None,
     origin: Origin | None = None,
-    by: str | None = None,
 ) -> IntensityImport:
     """Store a file's points; importing it again changes nothing. `progress` is told bytes read.
 
-    The file's digest stays on record, with its origin, who imported it and when.
+    The file's digest stays on record, with its origin, the caller and when.
 
     Raises IntensityFileError, LookupFailed for an unknown zone, or OSError. Nothing is stored then.
     """
@@ -104,7 +103,7 @@ def import_csv(
     row = {"zone": key, "signal": signal, "basis": basis, **(origin or Origin())._asdict()}
     last = start + step * len(values) - timedelta(seconds=1)
     row |= {"first_day": start.toordinal(), "last_day": last.toordinal()}
-    digest = _note(service, file, row, by or service.caller.name)
+    digest = _note(service, file, row, service.caller.name)
     return IntensityImport(**asdict(added), sha256=digest)
 
 

@@ -32,8 +32,6 @@ from gramwatt.service.store.timestamps import from_us
 
 RUNNING_MONTHS = 36
 """Months before now that a running job may be in: one that says it began long ago adds no more."""
-MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
-"""A month as it is written, YYYY-MM."""
 TRIES = 5
 """How often a report is made again because another process kept one meanwhile."""
 

@@ -14,9 +14,6 @@ from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_report
 
-YEAR = r"(19|20|21)\d\d"
-"""A year as it is written, YYYY."""
-
 
 def year_report(service: Service, year: str, project: str | None = None) -> YearDoc:
     """Return the report of a year; nothing is written. Raises NoDataError."""

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.analysis.documents import MonthTotals
 from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.service.common.answers import JOB_STATES
 from gramwatt.service.common.errors import NotReadyError
+from gramwatt.service.common.requests import JOB_STATES
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Measure
 from gramwatt.service.store.migrate import is_current

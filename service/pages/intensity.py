@@ -15,10 +15,11 @@ from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.heavy import heavy
-from gramwatt.service.api.planning import SpanQuery, ZonePath
+from gramwatt.service.api.planning import ZonePath
 from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import service
+from gramwatt.service.common.requests import SpanQuery
 from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 from gramwatt.service.intensity.plans import plan
 from gramwatt.service.pages.frame import route

@@ -23,7 +23,7 @@ from gramwatt.service.api.jobs import JobsQuery
 from gramwatt.service.api.reports import job_response
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import JobPath, service
-from gramwatt.service.common.answers import JOB_STATES
+from gramwatt.service.common.requests import JOB_STATES
 from gramwatt.service.jobs.comparison import earlier_runs
 from gramwatt.service.jobs.documents import job_document, job_summary
 from gramwatt.service.jobs.lists import list_jobs, project_names

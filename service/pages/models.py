@@ -8,7 +8,8 @@ from flask import Response
 from msgspec import Meta
 
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.support import Page, service
+from gramwatt.service.api.support import service
+from gramwatt.service.common.requests import Page
 from gramwatt.service.jobs.lists import jobs_page
 from gramwatt.service.jobs.lists.models import models_page
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route

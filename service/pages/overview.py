@@ -16,13 +16,13 @@ from gramwatt.sci.base.quantity import is_estimate
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
-from gramwatt.service.api.support import Page, ProjectQuery, caller, exactly, service
+from gramwatt.service.api.support import caller, service
 from gramwatt.service.budgets.budgets import limits_kg, standing
+from gramwatt.service.common.requests import MONTH, Page, ProjectQuery, exactly
 from gramwatt.service.jobs.lists import list_jobs, projects_page
 from gramwatt.service.jobs.lists.projects import project_names
 from gramwatt.service.months.overview import Bar, month_overview, project_bars
 from gramwatt.service.months.pending import energy_so_far
-from gramwatt.service.months.report import MONTH
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
 OUTCOMES = {

@@ -9,7 +9,8 @@ from flask import Response
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.reports import month_response
 from gramwatt.service.api.routing import from_strings
-from gramwatt.service.api.support import MonthPath, ProjectQuery, caller, service
+from gramwatt.service.api.support import MonthPath, caller, service
+from gramwatt.service.common.requests import ProjectQuery
 from gramwatt.service.jobs.lists import project_names
 from gramwatt.service.months.report import months_with_data
 from gramwatt.service.months.revisions import kept_reports

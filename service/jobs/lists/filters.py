@@ -6,32 +6,17 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute
 
-from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.journal.records import parse_time
+from gramwatt.service.common.requests import NEWEST_FIRST, Sort
 from gramwatt.service.store.job_labels import HARDWARE, TAG, ZONE, label_text
 from gramwatt.service.store.models import Job
 from gramwatt.service.store.people import USER
 from gramwatt.service.store.timestamps import to_us
 
-Sort = Literal[
-    "started_at",
-    "-started_at",
-    "ended_at",
-    "-ended_at",
-    "duration",
-    "-duration",
-    "energy",
-    "-energy",
-    "total",
-    "-total",
-]
-SORTS: tuple[str, ...] = get_args(Sort)
-NEWEST_FIRST: Sort = "-started_at"
 _COLUMNS: dict[str, InstrumentedAttribute[Any]] = {
     "started_at": Job.started_us,
     "ended_at": Job.ended_us,
@@ -39,21 +24,6 @@ _COLUMNS: dict[str, InstrumentedAttribute[Any]] = {
     "energy": Job.energy_kwh,
     "total": Job.total_g,
 }
-
-
-CLOCK = r"T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+\-][0-9]{2}:[0-9]{2})"
-MOMENT = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}({CLOCK})?"
-"""A time as RFC 3339, or a date."""
-
-
-def parse_moment(text: str) -> datetime:
-    """Return the time in an RFC 3339 text, of a date its first moment in UTC; raises
-    RecordError.
-    """
-    if not re.fullmatch(MOMENT, text):
-        examples = "2026-05-01 or 2026-05-01T08:00:00Z"
-        raise RecordError(f"{text[:40]!r} is no time with its zone; write {examples}")
-    return parse_time(text if "T" in text else f"{text}T00:00Z")
 
 
 TAG_SEPARATOR = re.compile("[:=]")

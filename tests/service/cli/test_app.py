@@ -189,7 +189,7 @@ def test_a_month_is_the_same_to_the_byte_whatever_python_hashes(home, two_jobs, 
         (("serve", "--host", "example.org"), 2, "there are no API keys yet"),
         (("serve", "--database-url", "mysql://x/y"), 2, "use SQLite or PostgreSQL"),
         (("db", "check"), 1, "gramwatt db upgrade"),
-        (("jobs", "--state", "zzz"), 2, "known: running, completed, failed, killed, lost"),
+        (("jobs", "--state", "zzz"), 2, "--state is 'zzz', not one of running, completed, failed"),
     ],
 )
 def test_wrong_usage_says_what_to_do(home, arguments, code, words):
@@ -202,7 +202,7 @@ def test_wrong_usage_says_what_to_do(home, arguments, code, words):
 def test_a_filter_without_a_match_is_not_an_empty_store(two_jobs):
     assert gramwatt("jobs", "--state", "lost") == (0, "no job matches\n", "")
     assert gramwatt("jobs", "--project", "other") == (0, "no job matches\n", "")
-    assert gramwatt("jobs", "--model", "none")[1].startswith("no job matches\n")
+    assert gramwatt("jobs", "--model-id", "none")[1].startswith("no job matches\n")
 
 
 @pytest.mark.parametrize("kind", [("job", "job-1"), ("month", "2026-05")])

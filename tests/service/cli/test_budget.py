@@ -70,7 +70,7 @@ def test_wrong_budgets_are_wrong_usage():
         (("vision", "1", "--month", "2026-13"), "YYYY-MM"),
         (("vision", "1", "--webhook", "http://10.0.0.1/"), "https"),
         (("vision", "1", "--email", "lead"), "name@host"),
-        (("vision", "1", "--threshold", "0"), "percents"),
+        (("vision", "1", "--threshold", "0"), "percentage"),
     ):
         code, out, err = gramwatt("budget", "set", *options)
         assert (code, out, named in err, err.count("\n")) == (2, "", True, 1)

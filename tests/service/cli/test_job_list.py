@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gramwatt.sci.base.document import JobHead
+from gramwatt.service.app import create_app
 from gramwatt.service.cli.job_list import job_rows
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
@@ -35,6 +36,7 @@ def every_sort(home):
         job_id = ID.format(day=10 + n, n=n)
         ingest(service, job_id, lines(journal(job_id, start=START + timedelta(days=n), **more)))
     service.store.close()
+    return home
 
 
 def test_one_line_a_job_with_its_length_energy_and_score_at_80_columns(every_sort, monkeypatch):
@@ -150,13 +152,37 @@ def test_the_same_filters_and_orders_as_the_api(every_sort):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--sort", "colour"), "no order 'colour'; known: started_at, -started_at, ended_at"),
-        (("--kind", "x"), "no kind 'x'; known: training"),
-        (("--since", "yesterday"), "--since: 'yesterday' is no time with its zone; write 2026"),
-        (("--tag", "team"), "--tag 'team': write key=value, such as team=vision"),
+        (("--sort", "colour"), "--sort is 'colour', not one of started_at, -started_at, ended_at"),
+        (("--kind", "x"), "--kind is 'x', not one of training"),
+        (("--since", "yesterday"), "--since is 'yesterday', not a time like 2026-05-01T08:00:00Z"),
+        (("--tag", "team"), "--tag is 'team', not a tag; write key=value, such as team=vision"),
     ],
 )
 def test_a_filter_without_meaning_is_named(every_sort, options, said):
     code, out, err = gramwatt("jobs", *options)
     assert (code, out) == (2, "")
     assert said in err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("limit", "0"),
+        ("limit", "many"),
+        ("since", "yesterday"),
+        ("state", "asleep"),
+        ("tag", "team"),
+        ("name", ""),
+        ("sort", "colour"),
+    ],
+)
+def test_an_option_and_a_parameter_of_one_name_refuse_with_one_sentence(every_sort, name, value):
+    service = open_store(every_sort)
+    answer = create_app(service=service).test_client().get("/v1/jobs", query_string={name: value})
+    service.store.close()
+    (problem,) = answer.json["errors"]
+    assert gramwatt("jobs", f"--{name}", value) == (
+        2,
+        "",
+        f"gramwatt: --{name} {problem['message']}\n",
+    )

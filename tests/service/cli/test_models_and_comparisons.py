@@ -35,7 +35,7 @@ def jobs(home):
 
 
 def test_the_runs_of_a_model_and_their_sums(jobs):
-    code, out, err = gramwatt("jobs", "--model", "m-1", "--json")
+    code, out, err = gramwatt("jobs", "--model-id", "m-1", "--json")
     page = json.loads(out)
     assert (code, err) == (0, "")
     assert {job["job_id"] for job in page["jobs"]} == {"job-a", "job-b", "job-c", "job-f"}
@@ -47,7 +47,7 @@ def test_the_runs_of_a_model_and_their_sums(jobs):
     assert made["sci"][0]["g_per_unit"]["value"] == pytest.approx(one / 30)
     assert (used["persona"], used["jobs"]) == ("consumer", 1)
     assert page["model"]["missing"] == ["runs without a score yet, or not ended: 1"]
-    text = gramwatt("jobs", "--model", "m-1")[1]
+    text = gramwatt("jobs", "--model-id", "m-1")[1]
     assert "2 runs (1 completed, 1 killed)" in text
     assert "runs without a score yet, or not ended: 1" in text
 
@@ -64,7 +64,7 @@ def test_the_route_answers_the_same(jobs):
     )
     assert asked.status_code == 200
     assert len(asked.json["jobs"]) == 1
-    out = gramwatt("jobs", "--model", "m-1", "--json")[1]
+    out = gramwatt("jobs", "--model-id", "m-1", "--json")[1]
     assert asked.json["model"] == json.loads(out)["model"]
     nobody = (
         create_app(Service.open(from_environment())).test_client().get("/v1/jobs?model_id=m-2").json

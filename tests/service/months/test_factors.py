@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gramwatt.service.app import create_app
+from gramwatt.service.container import Caller
 from gramwatt.service.intensity.csv_import import Origin, import_csv
 from gramwatt.service.jobs.intake.ingest import ingest
 from tests.journals import journal, lines
@@ -34,7 +35,8 @@ def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(service, tmp_path):
     rows = [f"{START + timedelta(days=5, minutes=n * 60):%Y-%m-%dT%H:%MZ},120" for n in range(6)]
     file.write_text("start_utc,g_per_kwh\n" + "\n".join(rows))
     origin = Origin("Netz GmbH", "CC0-1.0", "https://netz.example/de")
-    import_csv(service, file, "DE", "lifecycle", "average", origin=origin, by="ada")
+    ada = service.for_caller(Caller("ada"))
+    import_csv(ada, file, "DE", "lifecycle", "average", origin=origin)
     job(service, 5, hours=1, zone="DE", pue=1.0)
     found = months(service)
     table = {(row["zone"], row["pue"]["value"], row["quality"]): row for row in found["factors"]}

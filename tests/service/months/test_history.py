@@ -9,7 +9,8 @@ from gramwatt.sci.analysis.documents import WorkRow
 from gramwatt.sci.analysis.month_rows import AdviceRow
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.month.document import followed
-from gramwatt.service.budgets.budgets import NewBudget, set_budget, standing
+from gramwatt.service.budgets.budgets import set_budget, standing
+from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.months.sums import sum_month

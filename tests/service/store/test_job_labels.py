@@ -3,9 +3,9 @@
 import pytest
 import sqlalchemy as sa
 
+from gramwatt.service.common.requests import SORTS
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.lists import list_jobs
-from gramwatt.service.jobs.lists.filters import SORTS
 from tests.journals import journal, lines
 
 
