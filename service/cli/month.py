@@ -6,28 +6,26 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import grouped, show
 from gramwatt.collectors.common.progress import busy
 from gramwatt.service.cli.common import (
     AsJson,
-    Project,
     current_service,
     print_json,
     refusals,
     require_month,
     stop,
 )
+from gramwatt.service.common.requests import MonthQuery
 
 if TYPE_CHECKING:
     from gramwatt.sci.analysis.documents import MonthDoc
 
-Revision = Annotated[int | None, typer.Option(min=1, help="A kept revision; else as it is.")]
 
-
+@grouped
 def month(
     month: Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month.")],
-    project: Project = None,
-    revision: Revision = None,
+    query: MonthQuery,
     against: Annotated[
         int | None, typer.Option(min=1, help="What differs from this kept revision, and why.")
     ] = None,
@@ -46,6 +44,7 @@ def month(
     from gramwatt.service.months.report import month_report
     from gramwatt.service.months.revisions import compare
 
+    project, revision = query.project, query.revision
     require_month(month)
     if engine not in ("duckdb", "spark"):
         stop(2, f"no engine {engine!r}; known: duckdb, spark")
