@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
 
 from gramwatt.sci.analysis.documents import MonthSums
 from gramwatt.sci.base.document import JobDoc
@@ -184,7 +183,7 @@ def main() -> None:
         urls = [f"sqlite:///{folder / 'store.db'}", *filter(None, [options.postgres])]
         results = []
         for url in urls:
-            store = Store(sa.make_url(url))
+            store = Store(url)
             upgrade(store)
             name = "SQLite" if store.is_sqlite else "PostgreSQL"
             took(f"{name}: rows inserted", lambda store=store: into_store(store, folder))
