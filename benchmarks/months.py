@@ -193,7 +193,7 @@ def main() -> None:
         size = (folder / "store.db").stat().st_size / 1e6
         print(f"{size:.0f} MB on SQLite")
         results.append(measure("DuckDB", duck(folder)))
-        totals = [sums.totals.total_g["value"] for sums in results if sums.totals.total_g]
+        totals = [sums.totals.total_g.value for sums in results if sums.totals.total_g]
         print("totals differ by at most", max(totals) / min(totals) - 1)
 
 

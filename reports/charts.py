@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any
 
 from gramwatt.sci.base.formatting import NARROW_SPACE, span_text, value_text
-from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
+from gramwatt.sci.base.quantity import Quantity, is_estimate
 
 PALETTE = ("#0b5c46", "#d0643f", "#6fb89a", "#efb54a", "#8d6a9f", "#c9d1cb")
 FONT = "Open Sans"
@@ -105,10 +105,10 @@ def _pattern(number: int, colour: str) -> str:
     )
 
 
-def tip(name: str, figure: QuantityDoc) -> list[str]:
+def tip(name: str, figure: Quantity) -> list[str]:
     """Return what a pointer on a mark shows of a figure: name, value, range and kind, by lines."""
     span = span_text(figure)
-    return [name, value_text(figure), f"range {span}" if span else "exact", figure["kind"]]
+    return [name, value_text(figure), f"range {span}" if span else "exact", figure.kind]
 
 
 def _config(mark: str) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _config(mark: str) -> dict[str, Any]:
 
 
 def stack(
-    name: str, title: str, figures: Mapping[str, QuantityDoc | None], size: float, **more: Any
+    name: str, title: str, figures: Mapping[str, Quantity | None], size: float, **more: Any
 ) -> list[Spec]:
     """Return the bars of a column: a figure for each part, in units of `size`."""
     return [
@@ -147,7 +147,7 @@ def stack(
             "name": name,
             "part": part,
             "rank": rank,
-            "value": figure["value"] / size,
+            "value": figure.value / size,
             "tip": tip(f"{title}, {part}", figure),
             "estimated": is_estimate(figure),
             **more,

@@ -66,11 +66,11 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
     """
     before, after = document.before.g_per_unit, document.after.g_per_unit
     per = f"gCO2e/{document.unit}"
-    size, unit = prefix(max(before["value"], after["value"]), per)
+    size, unit = prefix(max(before.value, after.value), per)
     light = is_estimate(before) or is_estimate(after)
-    rows = [_row(BEFORE, before["low"], before["high"], size, text(before))]
-    bars = [bar(BEFORE, 0.0, before["value"], size, tip(BEFORE, before), estimated=light)]
-    at = at_least = before["value"]
+    rows = [_row(BEFORE, before.low, before.high, size, text(before))]
+    bars = [bar(BEFORE, 0.0, before.value, size, tip(BEFORE, before), estimated=light)]
+    at = at_least = before.value
     for term, effect in document.effects_g_per_unit.items():
         ends = sorted((at, at + effect))
         label = f"{'+' if effect > 0 else ''}{number(effect / size, 2)}"
@@ -79,8 +79,8 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
         rows.append(_row(TERMS[term], ends[1], ends[1], size, label))
         at += effect
         at_least = min(at_least, at)
-    bars.append(bar(AFTER, 0.0, after["value"], size, tip(AFTER, after), estimated=light))
-    rows.append(_row(AFTER, after["low"], after["high"], size, text(after)))
+    bars.append(bar(AFTER, 0.0, after.value, size, tip(AFTER, after), estimated=light))
+    rows.append(_row(AFTER, after.low, after.high, size, text(after)))
     striped = ", striped: estimated" if light else ""
     caption = f"From before to after, in {unit}; lines are ranges{striped}"
     steps = [(str(row["name"]), str(row["label"])) for row in rows]

@@ -84,7 +84,7 @@ def _notices(answer: IntensityDoc) -> list[NoticeBlock]:
 def _step(point: IntensityPointDoc) -> Step:
     figure = point.intensity_g_per_kwh
     start, end = (datetime.fromisoformat(text) for text in (point.start, point.end))
-    return Step(start, end, figure["value"], figure["low"], figure["high"], point.quality)
+    return Step(start, end, figure.value, figure.low, figure.high, point.quality)
 
 
 def _joined(steps: Sequence[Step]) -> list[Step]:
@@ -157,7 +157,7 @@ def _plan_blocks(plan: PlanDoc) -> list[Block]:
     )
     saving, gain = plan.saving_ratio, "it starts at once: waiting saves nothing reliable"
     if plan.reliable and saving is not None:
-        low, value, high = (round(100 * saving[end]) for end in ("low", "value", "high"))
+        low, value, high = (round(100 * end) for end in (saving.low, saving.value, saving.high))
         gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
     blocks: list[Block] = [Text(f"The plan, shaded: {slots}; {gain}.")]
     return [*blocks, *(NoticeBlock("info", n.code, n.message) for n in plan.notices)]

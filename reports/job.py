@@ -61,9 +61,7 @@ from gramwatt.sci.base.printable import isolated
 from gramwatt.sci.base.quantity import (
     METERED,
     Quantity,
-    QuantityDoc,
     is_estimate,
-    sources_of,
     total,
 )
 from gramwatt.sci.base.units import J_PER_KWH
@@ -226,16 +224,16 @@ def _halves(document: JobDoc) -> str:
     if whole is None or operational is None:
         missing = [name for name, term in TERMS_OF_TOTAL[:2] if getattr(document, term) is None]
         return f"The total is not known, because a term is not: {', '.join(missing)}."
-    if not whole["value"]:
+    if not whole.value:
         return "No carbon was emitted, as far as is known."
-    share = operational["value"] / whole["value"]
+    share = operational.value / whole.value
     hardware = "making the hardware that it used"
     return f"{percent(share)} comes from electricity, {percent(1 - share)} from {hardware}."
 
 
 def _has_total(data: JobData) -> bool:
     figures = [getattr(data.document, term) for _, term in TERMS_OF_TOTAL]
-    return all(figures) and bool(figures[-1]["value"])
+    return all(figures) and bool(figures[-1].value)
 
 
 def _why(data: JobData) -> list[Block]:
@@ -243,9 +241,9 @@ def _why(data: JobData) -> list[Block]:
     document = data.document
     figures = [(name, getattr(document, term)) for name, term in TERMS_OF_TOTAL]
     (electricity, operational), (hardware, embodied), (both, whole) = figures
-    size, unit = prefix(whole["value"], "gCO2e")
+    size, unit = prefix(whole.value, "gCO2e")
     metered = sum(document.data_quality.energy.get(kind, 0.0) for kind in METERED)
-    read_g, end_g, total_g = operational["value"] * metered, operational["value"], whole["value"]
+    read_g, end_g, total_g = operational.value * metered, operational.value, whole.value
     words = [*tip(electricity, operational), f"{percent(metered)} of the energy metered"]
     bars = [
         bar(electricity, 0.0, read_g, size, words, estimated=False),
@@ -262,7 +260,7 @@ def _why(data: JobData) -> list[Block]:
         "are estimated, not metered."
     )
     lines = [
-        (name, Pair(value_text(doc), "", is_estimate(doc)), shown(doc).span, doc["kind"])
+        (name, Pair(value_text(doc), "", is_estimate(doc)), shown(doc).span, doc.kind)
         for name, doc in figures
     ]
     data_behind = data_table(caption, ("Term", "Value", "Range", "Kind"), lines)
@@ -271,9 +269,9 @@ def _why(data: JobData) -> list[Block]:
     return [Chart(caption, f"Waterfall: {alt}.", waterfall(drawn, rows), data_behind)]
 
 
-def _total(name: str, figure: QuantityDoc, before_g: float, size: float) -> dict[str, object]:
+def _total(name: str, figure: Quantity, before_g: float, size: float) -> dict[str, object]:
     """Return a row of the waterfall: the range where its bar ends, and the figure as text."""
-    low, high = ((before_g + figure[end]) / size for end in ("low", "high"))
+    low, high = ((before_g + end) / size for end in (figure.low, figure.high))
     words = shown(figure)
     span = f" ({words.span})" if words.span else ""
     label = f"{words.with_unit(words.value)}{span}"
@@ -338,10 +336,10 @@ def _action(action: str, target: str | None) -> str:
     return _sentence(f"{name} to {target}" if target else name)
 
 
-def _ratio(figure: QuantityDoc | None) -> Cell:
+def _ratio(figure: Quantity | None) -> Cell:
     if figure is None:
         return UNKNOWN
-    value, low, high = (marked(f"{figure[end]:.2f}") for end in ("value", "low", "high"))
+    value, low, high = (marked(f"{end:.2f}") for end in (figure.value, figure.low, figure.high))
     return Pair(value, f"{low} to {high}")
 
 
@@ -434,18 +432,18 @@ def _alike(devices: Sequence[DeviceDoc]) -> Pair:
     return Pair(f"{n} × {first.name}" if n > 1 else first.name, f"on {where}")
 
 
-def _kwh(devices: Sequence[DeviceDoc]) -> QuantityDoc | None:
+def _kwh(devices: Sequence[DeviceDoc]) -> Quantity | None:
     """Return the sum [kWh]; the errors of meters are each one's own."""
     figures = [device.energy_j for device in devices if device.device_class != "host"]
-    read = [Quantity.from_doc(figure) for figure in figures if figure is not None]
+    read = [figure for figure in figures if figure is not None]
     whole = total(figure.as_input(f"meter {n}") for n, figure in enumerate(read))
     if whole is None or len(read) < len(figures):
         return None
-    return whole.scaled(1 / J_PER_KWH, "kWh").to_doc()
+    return whole.scaled(1 / J_PER_KWH, "kWh").bare()
 
 
 def _joules(devices: Iterable[DeviceDoc]) -> float:
-    return sum(device.energy_j["value"] for device in devices if device.energy_j)
+    return sum(device.energy_j.value for device in devices if device.energy_j)
 
 
 def _main_kind(devices: Sequence[DeviceDoc]) -> str:
@@ -462,13 +460,13 @@ def _mean_use(devices: Sequence[DeviceDoc]) -> str:
     return percent(sum(used) / len(used)) if used else ""
 
 
-def _embodied(devices: Sequence[DeviceDoc]) -> QuantityDoc | str | None:
+def _embodied(devices: Sequence[DeviceDoc]) -> Quantity | str | None:
     """Return the sum; None where one is not known, and "" of what is in the row of the host."""
     if devices[0].device_class in ("cpu", "ram"):
         return ""
     figures = [row.embodied_g for row in devices if row.embodied_g is not None]
-    whole = total(map(Quantity.from_doc, figures)) if len(figures) == len(devices) else None
-    return whole.to_doc() if whole else None
+    whole = total(figures) if len(figures) == len(devices) else None
+    return whole.bare() if whole else None
 
 
 def _by_window(windows: Sequence[WindowDoc], most: int) -> list[Block]:
@@ -492,7 +490,7 @@ def _lasted(window: WindowDoc) -> str:
     return duration((parse_time(window.end) - parse_time(window.start)).total_seconds())
 
 
-def _window_energy(window: WindowDoc) -> QuantityDoc | str:
+def _window_energy(window: WindowDoc) -> Quantity | str:
     if window.energy_j is None:
         return SHORT if window.below_resolution else UNKNOWN
     return window.energy_kwh or window.energy_j
@@ -502,7 +500,7 @@ def _counts(window: WindowDoc) -> str:
     return ", ".join(f"{count_text(n)} {isolated(unit)}" for unit, n in window.counts.items())
 
 
-def _per_unit(window: WindowDoc) -> QuantityDoc | str:
+def _per_unit(window: WindowDoc) -> Quantity | str:
     if window.energy_j is None:
         return ""
     return next((figure for figure in window.energy_j_per_unit.values() if figure), "")
@@ -517,7 +515,7 @@ def _obtained(document: JobDoc) -> Table:
         ("M, embodied carbon", document.embodied_g),
     )
     rows = [
-        (name, figure["kind"] if figure else UNKNOWN, _sources(figure)) for name, figure in figures
+        (name, figure.kind if figure else UNKNOWN, _sources(figure)) for name, figure in figures
     ]
     stated = declared_counts((row.field, row.value) for row in document.corrections)
     for row in document.sci:
@@ -533,10 +531,10 @@ def _obtained(document: JobDoc) -> Table:
     )
 
 
-def _sources(figure: QuantityDoc | None) -> str:
+def _sources(figure: Quantity | None) -> str:
     if figure is None:
         return "not known: the notices say why"
-    parts = sources_of(figure)
+    parts = figure.sources
     more = len(parts) - MAX_SOURCES
     return "; ".join(parts[:MAX_SOURCES]) + (f"; and {more} more" if more > 0 else "")
 

@@ -46,7 +46,7 @@ from gramwatt.sci.base.formatting import (
     value_text,
 )
 from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_estimate, total
+from gramwatt.sci.base.quantity import Quantity, is_estimate, total
 from gramwatt.sci.base.units import J_PER_KWH, gib_from_bytes, mib_from_bytes
 from gramwatt.sci.journal.records import parse_time
 
@@ -134,7 +134,7 @@ def _parts(parts: Sequence[ServicePartDoc]) -> Table:
 
 def _known_by(part: ServicePartDoc) -> str:
     energy = part.energy_j
-    return f"{energy['kind']}: {energy['source']}" if energy else UNKNOWN
+    return f"{energy.kind}: {energy.source}" if energy else UNKNOWN
 
 
 def _over_time(caption: str, first: str, rows: Sequence[ServiceRowDoc], of: int) -> Table:
@@ -162,12 +162,12 @@ def _when(row: ServiceRowDoc) -> str:
 def _idle(row: ServiceRowDoc) -> str:
     idle = next((part.energy_j for part in row.parts if part.part == "idle"), None)
     whole = row.energy_j
-    return percent(idle["value"] / whole["value"]) if idle and whole and whole["value"] else ""
+    return percent(idle.value / whole.value) if idle and whole and whole.value else ""
 
 
-def kwh(joules: QuantityDoc | None) -> QuantityDoc | None:
+def kwh(joules: Quantity | None) -> Quantity | None:
     """Return a figure in joules in kWh."""
-    return Quantity.from_doc(joules).scaled(1 / J_PER_KWH, "kWh").to_doc() if joules else None
+    return joules.scaled(1 / J_PER_KWH, "kWh").bare() if joules else None
 
 
 # The job and its score
@@ -236,7 +236,7 @@ def _in_numbers(document: JobDoc, row: SciDoc) -> list[str]:
 
 def _terms(document: JobDoc) -> Table:
     method = document.method
-    rows: list[tuple[str, str, QuantityDoc | str | None]] = [
+    rows: list[tuple[str, str, Quantity | str | None]] = [
         ("E", "energy of the IT equipment", document.energy_kwh),
         ("I", "grid intensity, the mean weighted by energy", method.intensity_g_per_kwh),
         ("PUE", "facility over IT energy, applied once", method.pue),
@@ -258,13 +258,13 @@ def _terms(document: JobDoc) -> Table:
     )
 
 
-def _value(figure: QuantityDoc | str | None) -> Cell:
+def _value(figure: Quantity | str | None) -> Cell:
     if isinstance(figure, str):
         return figure
     return Pair(value_text(figure), "", is_estimate(figure))
 
 
-def _range(figure: QuantityDoc | str | None) -> str:
+def _range(figure: Quantity | str | None) -> str:
     if isinstance(figure, str):
         return "exact"
     return "" if figure is None else shown(figure).span or "exact"
@@ -295,7 +295,7 @@ def _embodied(rows: Sequence[EmbodiedTermDoc]) -> list[Block]:
     for row in rows:
         te = row.te_g
         likeness = (
-            *(row.label, row.tier, te["value"], te["source"], row.time_reserved_s),
+            *(row.label, row.tier, te.value, te.source, row.time_reserved_s),
             *(row.lifetime_years, row.resources_reserved, row.resources_total),
         )
         groups.setdefault(likeness, []).append(row)
@@ -331,9 +331,9 @@ def _resource_share(alike: Sequence[EmbodiedTermDoc]) -> str:
     return f"{number(first.resources_reserved, 4)} / {number(first.resources_total, 4)}"
 
 
-def _together(alike: Sequence[EmbodiedTermDoc]) -> QuantityDoc | None:
-    whole = total(Quantity.from_doc(row.embodied_g) for row in alike)
-    return whole.to_doc() if whole else None
+def _together(alike: Sequence[EmbodiedTermDoc]) -> Quantity | None:
+    whole = total(row.embodied_g for row in alike)
+    return whole.bare() if whole else None
 
 
 def _sensitivity(rows: Sequence[SensitivityDoc]) -> list[Block]:
@@ -370,7 +370,7 @@ def _grams(grams: float | None, per: str = "") -> str:
 
 def devices(rows: Sequence[DeviceDoc]) -> list[Block]:
     """Return tables of the devices, and of how they ran."""
-    whole_j = sum(device.energy_j["value"] for device in rows if device.energy_j)
+    whole_j = sum(device.energy_j.value for device in rows if device.energy_j)
     energy = table(
         "Energy and embodied carbon by device",
         rows,
@@ -415,7 +415,7 @@ def devices(rows: Sequence[DeviceDoc]) -> list[Block]:
 
 def _of_total(device: DeviceDoc, whole_j: float) -> str:
     energy = device.energy_j
-    return percent(energy["value"] / whole_j) if energy and whole_j else ""
+    return percent(energy.value / whole_j) if energy and whole_j else ""
 
 
 def _kinds(device: DeviceDoc) -> Cell:
@@ -515,8 +515,8 @@ def sources(document: JobDoc) -> list[Block]:
             1.3,
             "right",
         ),
-        Field("Kind", lambda row: row.figure["kind"], 0.9),
-        Field("Source", lambda row: row.figure["source"], 2.6),
+        Field("Kind", lambda row: row.figure.kind, 0.9),
+        Field("Source", lambda row: row.figure.source, 2.6),
     )
     return [inputs]
 

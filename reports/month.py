@@ -59,7 +59,7 @@ from gramwatt.sci.base.formatting import (
     value_text,
 )
 from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 FIRST_BUDGETS, FIRST_PROJECTS, FIRST_ADVICE = 4, 3, 3
 """Rows of the tables on the first page."""
@@ -168,8 +168,8 @@ def _replaced(document: MonthDoc) -> list[Block]:
         return []
     old, new = before.total_g, document.totals.total_g
     had = f"which had {jobs_text(before.jobs)} and {text(old)}."
-    if old and new and old["value"] > 0:
-        had += marked(f" Total: {100 * (new['value'] / old['value'] - 1):+.1f} %") + "."
+    if old and new and old.value > 0:
+        had += marked(f" Total: {100 * (new.value / old.value - 1):+.1f} %") + "."
     notice = NoticeBlock("info", "", f"This report replaces revision {before.revision}, {had}")
     return [notice, Listing(tuple(change_lines(before.changes)))]
 
@@ -188,9 +188,9 @@ def _story(document: MonthDoc) -> list[Block]:
         ]
         projects = f" in the sum; by project: {', '.join(moved)}" if moved else ""
         return [Text(f"No reliable difference from {then}{projects}.", strong=True)]
-    figures: Mapping[str, QuantityDoc] = asdict(parts)
-    sure = [name for name in EFFECTS if figures[name]["low"] > 0 or figures[name]["high"] < 0]
-    sure.sort(key=lambda name: -abs(figures[name]["value"]))
+    figures: Mapping[str, Quantity] = asdict(parts)
+    sure = [name for name in EFFECTS if figures[name].low > 0 or figures[name].high < 0]
+    sure.sort(key=lambda name: -abs(figures[name].value))
     causes = "; ".join(_cause(name, figures[name]) for name in sure[:FIRST_CAUSES])
     sentence = f"Carbon against {then}: {total.text}."
     if causes:
@@ -198,13 +198,11 @@ def _story(document: MonthDoc) -> list[Block]:
     return [Text(sentence, strong=True)]
 
 
-def _cause(name: str, figure: QuantityDoc) -> str:
+def _cause(name: str, figure: Quantity) -> str:
     _, more, less = EFFECTS[name]
-    if figure["value"] > 0:
+    if figure.value > 0:
         return f"{more} added {value_text(figure)}"
-    taken: QuantityDoc = {**figure, "value": -figure["value"]}
-    taken["low"], taken["high"] = -figure["high"], -figure["low"]
-    return f"{less} took off {value_text(taken)}"
+    return f"{less} took off {value_text(figure.scaled(-1.0))}"
 
 
 def _figures(document: MonthDoc) -> tuple[Figure, ...]:
@@ -228,19 +226,19 @@ def _figures(document: MonthDoc) -> tuple[Figure, ...]:
 def _provisional(document: MonthDoc) -> str:
     """Return the share of the month's energy that is in no sum yet, or whose carbon may change."""
     early, energy = document.provisional, document.totals.energy_kwh
-    summed = energy["value"] if energy else 0.0
+    summed = energy.value if energy else 0.0
     parts = []
     pending = document.jobs_running, document.jobs_unscored
     jobs = sum(row.jobs for row in pending)
     if jobs:
-        waiting = sum(row.energy_kwh["value"] for row in pending if row.energy_kwh)
+        waiting = sum(row.energy_kwh.value for row in pending if row.energy_kwh)
         whole = waiting + summed
         share = f"{percent(waiting / whole)} of energy" if whole else jobs_text(jobs)
         parts.append(f"{share} provisional, in no sum")
     if early.jobs:
         share = jobs_text(early.jobs)
         if early.energy_kwh and summed > 0:
-            share = f"{percent(early.energy_kwh['value'] / summed)} of energy"
+            share = f"{percent(early.energy_kwh.value / summed)} of energy"
         parts.append(f"{share} provisional: its grid intensity is not final")
     nothing = "nothing provisional" if document.complete else "the month is not over"
     return "; ".join(parts) or nothing
@@ -263,7 +261,7 @@ def _trend(document: MonthDoc) -> list[Block]:
     rows = [(row, row.total_g) for row in document.trend if row.total_g is not None]
     if not rows:
         return []
-    size, unit = prefix(max(total_g["high"] for _, total_g in rows), "gCO2e")
+    size, unit = prefix(max(total_g.high for _, total_g in rows), "gCO2e")
     bars = [
         bar
         for row, _ in rows
@@ -295,8 +293,8 @@ def _trend(document: MonthDoc) -> list[Block]:
     return [Chart(caption, f"Columns of carbon by month: {months}.", spec, data)]
 
 
-def _total(row: TrendRow, total_g: QuantityDoc, size: float) -> dict[str, object]:
-    value, low, high = (total_g[end] / size for end in ("value", "low", "high"))
+def _total(row: TrendRow, total_g: Quantity, size: float) -> dict[str, object]:
+    value, low, high = (end / size for end in (total_g.value, total_g.low, total_g.high))
     label = number(value, significant_digits(value, low, high))
     ends = {"value": value, "low": low, "high": high}
     return {"name": _short_name(row.month), **ends, "label": label}
@@ -320,7 +318,7 @@ def _change(document: MonthDoc) -> list[Block]:
         return [Text(nothing_compared(document))]
     if document.change_parts is None:
         return [Text("What changed is not known: a term of one of the months is not.")]
-    figures: Mapping[str, QuantityDoc] = asdict(document.change_parts)
+    figures: Mapping[str, Quantity] = asdict(document.change_parts)
     blocks: list[Block] = [_effects(figures)]
     certain = _certain(document)[:FIRST_PROJECTS]
     if len(document.project_changes) > 1 and certain:
@@ -346,11 +344,11 @@ def _moved(row: ProjectChange) -> Pair:
     return change(row.total_g, row.previous_g, row.change)
 
 
-def _effects(figures: Mapping[str, QuantityDoc]) -> Table:
+def _effects(figures: Mapping[str, Quantity]) -> Table:
     """Return the effects side by side, in one unit, printed so that they add up to the change."""
-    size, unit = prefix(max(abs(figure["value"]) for figure in figures.values()), "gCO2e")
-    values = [figures[name]["value"] / size for name in EFFECTS]
-    whole = figures["change_g"]["value"] / size
+    size, unit = prefix(max(abs(figure.value) for figure in figures.values()), "gCO2e")
+    values = [figures[name].value / size for name in EFFECTS]
+    whole = figures["change_g"].value / size
     places = details.decimals(values)
     amounts = [*details.adding_up(values, whole, places), whole]
     cells = tuple(
@@ -362,9 +360,9 @@ def _effects(figures: Mapping[str, QuantityDoc]) -> Table:
     return Table(f"What the change is made of, in {unit}", columns, (cells,))
 
 
-def _span(figure: QuantityDoc, size: float, places: int) -> str:
-    low, high = (signed(figure[end] / size, places) for end in ("low", "high"))
-    return f"{low} to {high}" if figure["low"] != figure["high"] else ""
+def _span(figure: Quantity, size: float, places: int) -> str:
+    low, high = (signed(end / size, places) for end in (figure.low, figure.high))
+    return f"{low} to {high}" if figure.low != figure.high else ""
 
 
 def _sections(document: MonthDoc) -> tuple[Section[MonthDoc], ...]:

@@ -68,7 +68,7 @@ from gramwatt.sci.base.formatting import (
 )
 from gramwatt.sci.base.notices import CODES
 from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import QuantityDoc, is_change, is_estimate
+from gramwatt.sci.base.quantity import Quantity, is_change, is_estimate
 
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
 
@@ -241,29 +241,29 @@ def nothing_compared(document: MonthDoc) -> str:
     return f"There is no previous month to compare with{days}."
 
 
-def change(new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc | None) -> Pair:
+def change(new: Quantity | None, old: Quantity | None, ratio: Quantity | None) -> Pair:
     """Return the change in percent with its range; `NO_DIFFERENCE` if that holds no change."""
     if new is None or old is None:
         return Pair(UNKNOWN, "")
     if ratio is None:
-        return Pair("from nothing", "") if new["value"] > 0 else Pair(NO_DIFFERENCE, "")
+        return Pair("from nothing", "") if new.value > 0 else Pair(NO_DIFFERENCE, "")
     # The words once, where both ends are many times as much.
-    low = ratio["low"]
+    low = ratio.low
     first = number(low, 2) if low >= MANY_TIMES else _percent(low)
-    span = f"{first} to {_percent(ratio['high'])}"
-    if not is_change(ratio["low"], ratio["high"]):
-        return Pair(NO_DIFFERENCE, span if ratio["low"] < ratio["high"] else "")
-    return Pair(_percent(ratio["value"]), span)
+    span = f"{first} to {_percent(ratio.high)}"
+    if not is_change(ratio.low, ratio.high):
+        return Pair(NO_DIFFERENCE, span if ratio.low < ratio.high else "")
+    return Pair(_percent(ratio.value), span)
 
 
 def against(
-    new: QuantityDoc | None, old: QuantityDoc | None, ratio: QuantityDoc | None, days: str = ""
+    new: Quantity | None, old: Quantity | None, ratio: Quantity | None, days: str = ""
 ) -> str:
     """Return the change as a phrase; `days` are those of both months that are compared."""
     if new is None or old is None:
         return f"change against the previous month{days} not known"
     words = change(new, old, ratio).text
-    many = ratio is not None and ratio["value"] >= MANY_TIMES and words != NO_DIFFERENCE
+    many = ratio is not None and ratio.value >= MANY_TIMES and words != NO_DIFFERENCE
     return f"{words} {'as in' if many else 'against'} the previous month{days}"
 
 
@@ -446,11 +446,13 @@ def components(document: MonthDoc) -> list[Block]:
         return []
     caption = "Carbon by component; the thin lines are ranges"
     caption += ", striped bars are estimated" if any(is_estimate(row.g) for row in rows) else ""
-    size, unit = prefix(max(row.g["high"] for row in rows), "gCO2e")
+    size, unit = prefix(max(row.g.high for row in rows), "gCO2e")
     bars = [
         {
             "name": component_name(row),
-            **{end: row.g[end] / size for end in ("value", "low", "high")},
+            "value": row.g.value / size,
+            "low": row.g.low / size,
+            "high": row.g.high / size,
             "label": value_text(row.g),
             "tip": tip(component_name(row), row.g),
             "estimated": is_estimate(row.g),
@@ -487,7 +489,7 @@ def factors(document: MonthDoc) -> list[Block]:
     last = [("embodied", "", "", "", embodied, ""), ("total", energy, "", "", carbon, "")]
     memo = "; ".join(
         f"{row.zone} {text(row.energy_kwh)} x {value_text(row.factor_g_per_kwh)} "
-        f"({row.factor_g_per_kwh['source']}) = {text(row.market_g)}"
+        f"({row.factor_g_per_kwh.source}) = {text(row.market_g)}"
         for row in document.market_based
     )
     rows = table(
@@ -495,7 +497,7 @@ def factors(document: MonthDoc) -> list[Block]:
         document.factors,
         Field("Zone", lambda row: row.zone, 0.8),
         Field("Energy", lambda row: row.energy_kwh, 1.0, "right"),
-        Field("PUE", lambda row: number(row.pue["value"], DIGITS), 0.5, "right"),
+        Field("PUE", lambda row: number(row.pue.value, DIGITS), 0.5, "right"),
         Field("Factor, g/kWh", _factor, 1.0, "right"),
         Field("Carbon", lambda row: row.operational_g, 1.2, "right"),
         Field("Factor by", lambda row: Pair(row.publisher or row.source, _published(row)), 2.0),
@@ -510,9 +512,8 @@ def factors(document: MonthDoc) -> list[Block]:
 
 
 def _factor(row: FactorRow) -> Pair:
-    value, low, high = (
-        number(row.factor_g_per_kwh[end], DIGITS) for end in ("value", "low", "high")
-    )
+    factor = row.factor_g_per_kwh
+    value, low, high = (number(end, DIGITS) for end in (factor.value, factor.low, factor.high))
     return Pair(value, f"{low} to {high}")
 
 
@@ -625,10 +626,10 @@ def _total(document: MonthDoc) -> tuple[Cell, ...]:
     return str(totals.jobs), printed(totals.energy_kwh), printed(totals.total_g), share
 
 
-def _share(figure: QuantityDoc | None, whole: QuantityDoc | None) -> str:
-    if figure is None or whole is None or whole["value"] <= 0:
+def _share(figure: Quantity | None, whole: Quantity | None) -> str:
+    if figure is None or whole is None or whole.value <= 0:
         return ""
-    return percent(figure["value"] / whole["value"])
+    return percent(figure.value / whole.value)
 
 
 def outcomes(document: MonthDoc) -> list[Block]:
@@ -716,7 +717,7 @@ def days(document: MonthDoc) -> list[Block]:
 
 
 def _grams(day: MonthDay) -> float:
-    return sum(figure["value"] for figure in (day.operational_g, day.embodied_g) if figure)
+    return sum(figure.value for figure in (day.operational_g, day.embodied_g) if figure)
 
 
 # Budgets and suggestions
@@ -835,10 +836,10 @@ def _on_target(row: FollowedRow) -> str:
     return f"{row.target_before}, {row.target_now}" if swap else "no target"
 
 
-def _ratio(figure: QuantityDoc | None) -> str:
+def _ratio(figure: Quantity | None) -> str:
     if figure is None:
         return ""
-    least, most = 1 - figure["high"], 1 - figure["low"]
+    least, most = 1 - figure.high, 1 - figure.low
     return f"{100 * least:.0f} to {100 * most:.0f} % less carbon"
 
 

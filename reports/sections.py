@@ -41,7 +41,7 @@ from gramwatt.sci.base.document import JobHead, MethodDoc, QualityDoc
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, percent, shown, text, value_text
 from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import QuantityDoc, is_estimate
+from gramwatt.sci.base.quantity import Quantity, is_estimate
 
 Data = TypeVar("Data")
 Row = TypeVar("Row")
@@ -140,7 +140,7 @@ class Amount:
     unit: str
 
 
-Value = Cell | QuantityDoc | Amount | float | None
+Value = Cell | Quantity | Amount | float | None
 """What a field reads: a text, a figure with its range, a count; None for what is not known."""
 
 
@@ -201,16 +201,14 @@ def data_table(caption: str, titles: Sequence[str], rows: Iterable[Sequence[Valu
     return Table(caption, heads, tuple(tuple(map(printed, row)) for row in rows))
 
 
-def headline(
-    label: str, figure: QuantityDoc | None, note: str = "", *, lead: bool = False
-) -> Figure:
+def headline(label: str, figure: Quantity | None, note: str = "", *, lead: bool = False) -> Figure:
     """Return a headline figure: value, unit, range, and `note` or the kind; `UNKNOWN` for None."""
     if figure is None:
         return Figure(label, UNKNOWN, note=note, lead=lead)
     words = shown(figure)
     unit = words.unit.replace("/", " per ", 1)
     span = f"range {words.span}" if words.span else "exact"
-    return Figure(label, words.value, unit, span, note or figure["kind"], lead, is_estimate(figure))
+    return Figure(label, words.value, unit, span, note or figure.kind, lead, is_estimate(figure))
 
 
 def terms(document: JobHead | TermsDoc) -> dict[str, Figure]:
@@ -336,7 +334,7 @@ def method_blocks(method: MethodDoc | MonthMethodDoc) -> list[Block]:
         ("Signal and basis", f"{method.intensity_signal}, {method.intensity_basis}"),
         ("Approach", method.intensity_approach),
         ("Supply", "; ".join(SUPPLIES[name] for name in method.supplies)),
-        ("PUE", f"{text(pue)}: {pue['source']}" if pue else UNKNOWN),
+        ("PUE", f"{text(pue)}: {pue.source}" if pue else UNKNOWN),
         ("Hardware lifetime", text(life) if life else "several: each job's report has its own"),
         ("Engine", f"gramwatt {__version__}, method version {method.engine_version}"),
         ("Catalog", method.catalog_version),

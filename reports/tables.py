@@ -21,7 +21,7 @@ from gramwatt.reports.sections import Amount, Field, Value, keys_of
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.analysis.trail import FactorRow
 from gramwatt.sci.base.printable import clean
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import kg_from_g
 
 Row = TypeVar("Row")
@@ -57,8 +57,8 @@ class _Outside(NamedTuple):
     project: str
     why: str
     reason: str | None = None
-    energy_kwh: QuantityDoc | None = None
-    total_g: QuantityDoc | None = None
+    energy_kwh: Quantity | None = None
+    total_g: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +230,9 @@ def _cells(field: Field[Row], value: Value) -> tuple[Plain, ...]:
         case str() | int() | float():
             return (value,)
         case _:
-            ends = value["value"], value["low"], value["high"]
+            ends = value.value, value.low, value.high
             in_kg = field.unit.startswith("kg")
-            return *(kg_from_g(end) if in_kg else end for end in ends), value["kind"]
+            return *(kg_from_g(end) if in_kg else end for end in ends), value.kind
 
 
 def _both(operational_g: float | None, embodied_g: float | None) -> float | None:

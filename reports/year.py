@@ -19,7 +19,7 @@ from gramwatt.sci.analysis.documents import ModelUnitRow, ProjectRow, UnitRow
 from gramwatt.sci.analysis.yearly import TargetRow, YearDoc, YearMonthRow
 from gramwatt.sci.base.formatting import UNKNOWN, marked, number, percent, text
 from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 PER_UNIT: tuple[Field[UnitRow], ...] = (
     Field("Unit", lambda row: row.unit, 0.8),
@@ -81,7 +81,7 @@ def _months(document: YearDoc) -> list[Block]:
     return [months]
 
 
-def _known(row: YearMonthRow, figure: QuantityDoc | None) -> QuantityDoc | str | None:
+def _known(row: YearMonthRow, figure: Quantity | None) -> Quantity | str | None:
     return figure if row.jobs else ""
 
 

@@ -230,7 +230,7 @@ def _job_row(row: sa.Row[Any]) -> tuple[Any, ...]:
         *(row.job_id, row.project, head.name, row.model_id, head.kind, head.zone, head.region),
         *(row.grade, head.excluded, head.state, row.started_us, row.ended_us, row.revision),
         int(head.provisional),
-        *(of[end] if of else None for of in figures for end in ("value", "low", "high")),
+        *(end for f in figures for end in ((f.value, f.low, f.high) if f else (None,) * 3)),
     )
 
 

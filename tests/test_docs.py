@@ -22,7 +22,7 @@ from gramwatt import __main__ as command
 from gramwatt.sci.analysis import documents
 from gramwatt.sci.base import document
 from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from tests.packages import PACKAGES, ROOT, sources
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -84,7 +84,7 @@ def test_every_notice_code_has_its_heading_and_nothing_else_has() -> None:
 def test_every_field_of_the_documents_is_in_the_glossary() -> None:
     known = {**vars(document), **vars(documents)}
     shapes = [shape for name, shape in known.items() if name.endswith(("Doc", "Head"))]
-    shapes = [shape for shape in shapes if shape is not QuantityDoc]  # a TypedDict
+    shapes = [shape for shape in shapes if shape is not Quantity]  # a TypedDict
     shapes += [documents.MonthTotals, documents.ProjectRow, document.SeriesPoint]
     fields = {name for shape in shapes for name in shape.__struct_encode_fields__}
     assert len(fields) > 70

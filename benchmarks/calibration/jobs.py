@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
 from gramwatt.sci.base.meters import SHARED, energy
-from gramwatt.sci.base.quantity import Effect, QuantityDoc
+from gramwatt.sci.base.quantity import Effect, Quantity
 from gramwatt.sci.base.units import J_PER_KWH, S_PER_YEAR
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -159,7 +159,7 @@ def _truths(
     """
     drawn: dict[str, Values] = {}
 
-    def one(name: str, figure: QuantityDoc) -> Values:
+    def one(name: str, figure: Quantity) -> Values:
         """The input of this name, the same wherever it stands, as a factor of its value."""
         if name not in drawn:
             drawn[name] = _draw(figure, source, draws)
@@ -168,7 +168,7 @@ def _truths(
     energy_kwh = np.zeros(draws)
     for device in document.devices:
         for kind, joules in device.kinds.items():
-            figure = energy(joules, kind, device.meter).to_doc()  # type: ignore[arg-type]
+            figure = energy(joules, kind, device.meter)  # type: ignore[arg-type]
             factor = np.ones(draws)
             for of, share in _sharing(device, kind):
                 factor *= one(f"{device.meter} {kind} {of}", figure) ** math.sqrt(share)
@@ -176,13 +176,13 @@ def _truths(
     method = document.method
     grid, pue, life = method.intensity_g_per_kwh, method.pue, method.lifetime_years
     of_hours = _product(hours, source, draws)
-    operational = energy_kwh * grid["value"] * of_hours * pue["value"] * one("PUE", pue)
+    operational = energy_kwh * grid.value * of_hours * pue.value * one("PUE", pue)
     embodied = np.zeros(draws)
     for share in document.embodied_terms:
         te_g, years = share.te_g, share.lifetime_years * one("life", life)
         part = share.resources_reserved / share.resources_total
         reserved_years = share.time_reserved_s / S_PER_YEAR
-        embodied += te_g["value"] * one(te_g["source"], te_g) * part * reserved_years / years
+        embodied += te_g.value * one(te_g.source, te_g) * part * reserved_years / years
     total = operational + embodied
     count = document.sci[0].count
     return dict(zip(TERMS, (energy_kwh, operational, embodied, total, total / count), strict=True))
@@ -197,10 +197,10 @@ def _sharing(device: DeviceDoc, kind: str) -> list[tuple[str, float]]:
     return [(device.device_id, own), (device.name, by_type), ("load", by_load)]
 
 
-def _draw(figure: QuantityDoc, source: np.random.Generator, draws: int) -> Values:
+def _draw(figure: Quantity, source: np.random.Generator, draws: int) -> Values:
     """Factors of a figure's value whose logarithm is half normal below 0 and half normal above."""
-    below = math.log(figure["value"] / figure["low"])
-    above = math.log(figure["high"] / figure["value"])
+    below = math.log(figure.value / figure.low)
+    above = math.log(figure.high / figure.value)
     return _half_normals(below, above, source, draws)
 
 
@@ -221,10 +221,10 @@ def _half_normals(below: float, above: float, source: np.random.Generator, draws
     return np.asarray(np.exp(np.where(down, -below * z, above * z)))
 
 
-def _covered(figure: QuantityDoc | None, truths: Values) -> float | None:
+def _covered(figure: Quantity | None, truths: Values) -> float | None:
     if figure is None:
         return None
-    return float(((truths >= figure["low"]) & (truths <= figure["high"])).mean())
+    return float(((truths >= figure.low) & (truths <= figure.high)).mean())
 
 
 def outside(

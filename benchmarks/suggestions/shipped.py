@@ -171,9 +171,9 @@ def _verdict(pair: Pair, catalog: Catalog) -> Verdict:
     measured = math.exp(pair.log_energy or 0.0)
     whole = _with_hosts(pair, catalog) if board else measured
     ratio = answer.energy_ratio
-    inside = ratio["low"] <= whole <= ratio["high"] if ratio else None
+    inside = ratio.low <= whole <= ratio.high if ratio else None
     lower = answer.verdict == "lower"
-    error = abs(ratio["value"] / whole - 1) if ratio else None
+    error = abs(ratio.value / whole - 1) if ratio else None
     return Verdict(now.source, now.workload_class, measured, error, lower, answer.likely, inside)
 
 

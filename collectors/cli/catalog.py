@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 from rich.console import Console
 from rich.table import Table
 
@@ -72,6 +73,7 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
     except LookupFailed as error:
         _print_failure(kind, error, as_json=as_json)
         raise typer.Exit(1) from None
+    matches = to_builtins(list(matches))
     if reason and not as_json:
         options.show(reason, err=True)
     if as_json:
@@ -183,7 +185,7 @@ def _zone_doc(catalog: Catalog, name: str) -> Doc:
 
 def _region_doc(catalog: Catalog, name: str) -> Doc:
     region = catalog.region(name)
-    intensity = catalog.zone(region.zone).intensity.to_doc()
+    intensity = catalog.zone(region.zone).intensity.bare()
     return region.to_doc() | {"intensity_g_per_kwh": intensity}
 
 

@@ -48,7 +48,7 @@ def lines(answer: EstimateDoc) -> list[str]:
     """Return the answer as aligned lines for a terminal."""
     hours = answer.device_hours
     rows = [
-        ("Device hours", f"{significant(hours['value'], 3)} h" if hours else "unknown"),
+        ("Device hours", f"{significant(hours.value, 3)} h" if hours else "unknown"),
         ("Energy", quantity_text(answer.energy_kwh)),
         ("Operational O", quantity_text(answer.operational_g)),
         ("Embodied M", quantity_text(answer.embodied_g)),
@@ -65,9 +65,9 @@ def lines(answer: EstimateDoc) -> list[str]:
 
 def _input(row: SourceDoc) -> str:
     figure = row.figure
-    unit = "" if figure["unit"] == "1" else f" {figure['unit']}"
-    text = f"{row.what}: {significant(figure['value'], 4)}{unit}"
-    return f"{text}, {figure['source']}" if figure["unit"] == "gCO2e/kWh" else text
+    unit = "" if figure.unit == "1" else f" {figure.unit}"
+    text = f"{row.what}: {significant(figure.value, 4)}{unit}"
+    return f"{text}, {figure.source}" if figure.unit == "gCO2e/kWh" else text
 
 
 command = request_command(EstimateRequest, HELPS, answer, lines)

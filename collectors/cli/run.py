@@ -276,11 +276,12 @@ def _budget_allows(questions: Questions, *, strict: bool) -> bool:
 
 def _budget_text(row: dict[str, Any]) -> str:
     from gramwatt.sci.base import formatting
+    from gramwatt.sci.base.quantity import figure_of
 
     if "spent_kg" not in row:  # a server tells a key of a job no more than the status
         limit = f"{formatting.all_digits(row['limit_kg'])} kg CO2e in {row['for_month']}"
         return f"project {row['project']!r} has a budget of {limit}: {row['status']}"
-    spent = formatting.text(formatting.grams(row["spent_kg"]))
+    spent = formatting.text(formatting.grams(figure_of(row, "spent_kg")))
     share = f", {row['spent_share']:.0%}" if row["spent_share"] is not None else ""
     limit = f"of {formatting.all_digits(row['limit_kg'])} kg CO2e in {row['for_month']}"
     unknown = (

@@ -13,7 +13,7 @@ from gramwatt.collectors.common.config import resolve
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.suggest_request import SuggestRequest, parse_suggest_request
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG
 
 HELPS = {
@@ -84,8 +84,8 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
     if suggestion.saved_g is not None and suggestion.verdict == "lower":
         figures.append(f"saves {quantity_text(suggestion.saved_g)}")
         if suggestion.yearly_kg is not None:
-            yearly = Quantity.from_doc(suggestion.yearly_kg).scaled(G_PER_KG, "gCO2e")
-            figures.append(f"{quantity_text(yearly.to_doc())} a year")
+            yearly = suggestion.yearly_kg.scaled(G_PER_KG, "gCO2e")
+            figures.append(f"{quantity_text(yearly.bare())} a year")
     if figures:
         shown.append(f"    {'; '.join(figures)} [{suggestion.basis}]")
     effort = suggestion.effort
@@ -102,9 +102,9 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
     return shown + [f"    - {reason}" for reason in reasons]
 
 
-def _ratio(figure: QuantityDoc) -> str:
-    low, high = (_end(figure[end]) for end in ("low", "high"))
-    return f"{significant(figure['value'], 2)} ({low} to {high})"
+def _ratio(figure: Quantity) -> str:
+    low, high = (_end(end) for end in (figure.low, figure.high))
+    return f"{significant(figure.value, 2)} ({low} to {high})"
 
 
 def _end(ratio: float) -> str:

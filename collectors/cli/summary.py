@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gramwatt.sci.base import formatting
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, figure_of
 
 WORLD_LINE = "No grid zone was given: the world average intensity is used (say --zone or --region)."
 SYNTHETIC_LINE = "A synthetic meter was read, not hardware: this is not an SCI score."
@@ -16,14 +16,16 @@ CODES_MAX = 4
 def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     """Return the summary of a job document, aligned; `where` says how to see its report."""
     rows: list[tuple[str, str]] = [
-        ("Energy", quantity_text(document.get("energy_kwh")) + _measured(document)),
-        ("Operational O", quantity_text(document.get("operational_g"))),
-        ("Embodied M", quantity_text(document.get("embodied_g"))),
-        ("Total O + M", quantity_text(document.get("total_g"))),
+        ("Energy", quantity_text(figure_of(document, "energy_kwh")) + _measured(document)),
+        ("Operational O", quantity_text(figure_of(document, "operational_g"))),
+        ("Embodied M", quantity_text(figure_of(document, "embodied_g"))),
+        ("Total O + M", quantity_text(figure_of(document, "total_g"))),
     ]
     for item in document.get("sci") or []:
         counted = f", {formatting.count_text(item['count'])} counted"
-        rows.append((f"SCI per {item['unit']}", quantity_text(item.get("g_per_unit")) + counted))
+        rows.append(
+            (f"SCI per {item['unit']}", quantity_text(figure_of(item, "g_per_unit")) + counted)
+        )
     rows += [
         ("Data quality", _grade(document)),
         ("Conformance", _conformance(document)),
@@ -35,9 +37,9 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     return [formatting.ascii_units(line) for line in lines]
 
 
-def quantity_text(doc: QuantityDoc | None) -> str:
+def quantity_text(figure: Quantity | None) -> str:
     """Return a quantity with its range for a terminal: "1.23 Wh (1.22 to 1.25)"."""
-    return formatting.ascii_units(formatting.text(doc))
+    return formatting.ascii_units(formatting.text(figure))
 
 
 def significant(value: float, digits: int) -> str:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from msgspec import convert
+from msgspec import convert, to_builtins
 
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.cli.options import AsJson
@@ -75,7 +75,7 @@ def top(
 def _top(interval_s: float, server: str | None, *, once: bool, as_json: bool) -> None:
     if as_json:
         jobs = [_document(job) for job in _jobs(server)]
-        print(json.dumps({"jobs": jobs}, indent=2, allow_nan=False))
+        print(json.dumps(to_builtins({"jobs": jobs}), indent=2, allow_nan=False))
         return
     with suppress(KeyboardInterrupt):
         if once or not sys.stdout.isatty():
@@ -213,7 +213,7 @@ def _cells(job: LiveJob) -> list[str]:
     return [
         f"{name or job.job_id}{'' if job.sci else '*'}",
         _length(job.duration_s),
-        ascii_units(value_text(job.power_w.to_doc())) if job.power_w else "-",
+        ascii_units(value_text(job.power_w.bare())) if job.power_w else "-",
         _carbon(job),
         rate,
         ascii_units(percent(job.utilisation)) if job.utilisation is not None else "-",
@@ -226,7 +226,7 @@ def _carbon(job: LiveJob) -> str:
 
     if job.g_per_h is None:
         return "-"
-    return ascii_units(text(job.g_per_h.to_doc())).replace(" CO2e/h", "")
+    return ascii_units(text(job.g_per_h.bare())).replace(" CO2e/h", "")
 
 
 def _sums(jobs: Sequence[LiveJob]) -> list[str]:
@@ -241,8 +241,8 @@ def _sums(jobs: Sequence[LiveJob]) -> list[str]:
     return [
         f"all {len(jobs)}",
         "",
-        ascii_units(value_text(power.to_doc())) if power else "-",
-        ascii_units(text(grams.to_doc())).replace(" CO2e/h", "") if grams else "-",
+        ascii_units(value_text(power.bare())) if power else "-",
+        ascii_units(text(grams.bare())).replace(" CO2e/h", "") if grams else "-",
         "",
         "",
     ]
@@ -268,5 +268,5 @@ def _length(seconds: float) -> str:
 def _document(job: LiveJob) -> dict[str, Any]:
     document = job._asdict()
     for name in ("power_w", "g_per_h"):
-        document[name] = document[name].to_doc() if document[name] else None
+        document[name] = document[name].bare() if document[name] else None
     return document

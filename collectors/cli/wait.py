@@ -273,6 +273,7 @@ def _limit_s(ends: float) -> float:
 def _read(plan: Mapping[str, Any], latest: datetime) -> tuple[datetime, str]:
     """Return the start and the words of a plan's window; raises StartNow."""
     from gramwatt.sci.base import formatting
+    from gramwatt.sci.base.quantity import figure_of
 
     slot, saving = plan["plan"][0], plan["saving_ratio"]
     start, end = (datetime.fromisoformat(slot[name]) for name in ("start", "end"))
@@ -283,7 +284,7 @@ def _read(plan: Mapping[str, Any], latest: datetime) -> tuple[datetime, str]:
         raise StartNow(f"waiting saves nothing reliable: {str(messages[0])[:300]}")
     low, value, high = (round(100 * saving[name]) for name in ("low", "value", "high"))
     there, here = (
-        formatting.plain(formatting.value_text(plan[name]))
+        formatting.plain(formatting.value_text(figure_of(plan, name)))
         for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")
     )
     until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}"

@@ -13,7 +13,7 @@ from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.journal import spool
 from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.spool.score import scored_here
-from gramwatt.sci.base.document import JobDoc, SeriesPoint, figure
+from gramwatt.sci.base.document import JobDoc, SeriesPoint
 from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import h_from_s
 from gramwatt.sci.journal.merge import DeviceKey, MergedJob
@@ -106,21 +106,21 @@ def _mean_watts(intervals: Sequence[IntervalRecord]) -> float | None:
 def power_now(document: JobDoc, watts: float) -> Quantity | None:
     """Return this power [W], as uncertain as the job's energy; None where that is not known."""
     energy = document.energy_kwh
-    if energy is None or not energy["value"]:
+    if energy is None or not energy.value:
         return None
-    whole = Quantity(watts, watts, watts, "W", energy["kind"], energy["source"])
-    return whole.ranged(energy["low"] / energy["value"], energy["high"] / energy["value"])
+    whole = Quantity(watts, watts, watts, "W", energy.kind, energy.source)
+    return whole.ranged(energy.low / energy.value, energy.high / energy.value)
 
 
 def carbon_now(document: JobDoc, power_w: Quantity | None) -> Quantity | None:
     """Return the power now times I and PUE, and the embodied carbon of an hour [gCO2e/h]."""
-    embodied, duration_s = figure(document, "embodied_g"), document.duration_s
+    embodied, duration_s = document.embodied_g, document.duration_s
     if power_w is None or embodied is None or not duration_s:
         return None
     method = document.method
     per_h = "gCO2e/h"
-    intensity = Quantity.from_doc(method.intensity_g_per_kwh)
-    pue = Quantity.from_doc(method.pue)
+    intensity = method.intensity_g_per_kwh
+    pue = method.pue
     used = power_w.scaled(1 / WATTS_PER_KW, "kW").times(intensity, per_h).times(pue, per_h)
     return used + embodied.scaled(1 / h_from_s(duration_s), per_h)
 

@@ -286,13 +286,14 @@ def _remedies(ended: Ended, document: Document) -> list[str]:
 def result_line(document: Document, see: str, remark: str = "") -> str:
     """Return a job document in one line for a terminal; `see` says where there is more."""
     from gramwatt.sci.base import formatting
+    from gramwatt.sci.base.quantity import figure_of
 
     parts = []
     if document["state"] != "completed":
         duration_s = document.get("duration_s")
         after = "" if duration_s is None else f" after {formatting.duration(float(duration_s))}"
         parts.append(f"{document['state']}{after}")
-    figure = document.get("energy_kwh")
+    figure = figure_of(document, "energy_kwh")
     parts.append(formatting.text(figure) if figure else f"energy {formatting.UNKNOWN}")
     parts += _scores(document)
     grade = (document.get("data_quality") or {}).get("grade") or formatting.UNKNOWN
@@ -301,9 +302,11 @@ def result_line(document: Document, see: str, remark: str = "") -> str:
 
 def _scores(document: Document) -> list[str]:
     from gramwatt.sci.base import formatting
+    from gramwatt.sci.base.quantity import figure_of
 
     codes = {notice.get("code") for notice in document.get("notices") or ()}
-    scores = [item["g_per_unit"] for item in document.get("sci") or () if item.get("g_per_unit")]
+    figures = [figure_of(item, "g_per_unit") for item in document.get("sci") or ()]
+    scores = [figure for figure in figures if figure]
     others = f" and {len(scores) - 1} more" if len(scores) > 1 else ""
     first = [f"{formatting.text(scores[0])}{others}"] if scores else []
     if document.get("conformance") != "not-sci":

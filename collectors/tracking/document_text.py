@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from gramwatt.sci.base import formatting
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, figure_of
 
 ROWS = {
     "energy_kwh": "Energy",
@@ -24,7 +24,7 @@ def document_html(document: Mapping[str, Any]) -> str:
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(label)}</th>"
         f"<td style='text-align:left'>{escape(formatting.text(figure))}</td>"
-        f"<td style='text-align:left'>{escape(figure['kind'] if figure else '')}</td></tr>"
+        f"<td style='text-align:left'>{escape(figure.kind if figure else '')}</td></tr>"
         for label, figure in _figures(document)
     )
     return (
@@ -39,9 +39,10 @@ def document_text(document: Mapping[str, Any]) -> str:
     return "\n".join((_head(document), *figures, f"  {_foot(document)}"))
 
 
-def _figures(document: Mapping[str, Any]) -> list[tuple[str, QuantityDoc | None]]:
-    rows = [(label, document.get(name)) for name, label in ROWS.items()]
-    return rows + [(f"per {item['unit']}", item["g_per_unit"]) for item in document["sci"]]
+def _figures(document: Mapping[str, Any]) -> list[tuple[str, Quantity | None]]:
+    rows = [(label, figure_of(document, name)) for name, label in ROWS.items()]
+    units = [(f"per {item['unit']}", figure_of(item, "g_per_unit")) for item in document["sci"]]
+    return rows + units
 
 
 def _head(document: Mapping[str, Any]) -> str:
@@ -54,16 +55,17 @@ def _foot(document: Mapping[str, Any]) -> str:
 
 def _chart(windows: list[Mapping[str, Any]]) -> str:
     """Return bars of the windows' energy; empty where none is known."""
-    shown = [item for item in windows if item.get("energy_kwh")][:WINDOWS_MAX]
-    most = max((item["energy_kwh"]["value"] for item in shown), default=0.0)
+    figures = [(str(item["name"]), figure_of(item, "energy_kwh")) for item in windows]
+    shown = [(name, figure) for name, figure in figures if figure][:WINDOWS_MAX]
+    most = max((figure.value for _, figure in shown), default=0.0)
     if most <= 0:
         return ""
     bars = "".join(
-        f"<tr><td style='text-align:left'>{escape(str(item['name']))}</td>"
+        f"<tr><td style='text-align:left'>{escape(name)}</td>"
         f"<td style='text-align:left'><div style='background:#2a7f62;height:0.8em;"
-        f"width:{max(1, round(BAR_PX * item['energy_kwh']['value'] / most))}px'></div></td>"
-        f"<td style='text-align:left'>{escape(formatting.text(item['energy_kwh']))}</td></tr>"
-        for item in shown
+        f"width:{max(1, round(BAR_PX * figure.value / most))}px'></div></td>"
+        f"<td style='text-align:left'>{escape(formatting.text(figure))}</td></tr>"
+        for name, figure in shown
     )
     left_out = len(windows) - len(shown)
     more = (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec import to_builtins
+
 from gramwatt.reports.delimited import delimited
 from gramwatt.sci.base.document import DeviceDoc, JobDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 COLUMNS = (
     "job_id",
@@ -99,5 +101,5 @@ def _identity(device: DeviceDoc) -> Row:
     }
 
 
-def _figure(name: str, figure: QuantityDoc | None) -> Row:
-    return {"figure": name, **(figure or {})}
+def _figure(name: str, figure: Quantity | None) -> Row:
+    return {"figure": name, **(to_builtins(figure) if figure else {})}

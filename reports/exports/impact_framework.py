@@ -21,7 +21,7 @@ from gramwatt.sci.base.document import (
     EmbodiedTermDoc,
     JobDoc,
 )
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import kwh_from_j, s_from_years
 from gramwatt.sci.journal.records import parse_time
 
@@ -197,10 +197,10 @@ def _tree(document: JobDoc) -> dict[str, Data]:
 def _defaults(
     document: JobDoc, term: EmbodiedTermDoc | None, steps: DeviceStepsDoc | None
 ) -> dict[str, Data]:
-    years = term.lifetime_years if term else document.method.lifetime_years["value"]
+    years = term.lifetime_years if term else document.method.lifetime_years.value
     return {
-        "facility/pue": steps.pue if steps else document.method.pue["value"],
-        "device/emissions-embodied": term.te_g["value"] if term else 0.0,
+        "facility/pue": steps.pue if steps else document.method.pue.value,
+        "device/emissions-embodied": term.te_g.value if term else 0.0,
         "device/expected-lifespan": s_from_years(years),
         "resources-reserved": term.resources_reserved if term else 1.0,
         "resources-total": term.resources_total if term else 1.0,
@@ -238,7 +238,7 @@ def _row_energy(
 ) -> tuple[float, float]:
     """Energy [J] of a row and its intensity [gCO2e/kWh]; a host has embodied carbon only."""
     if steps is None:
-        return 0.0, document.method.intensity_g_per_kwh["value"]
+        return 0.0, document.method.intensity_g_per_kwh.value
     energy, grams = steps.energy_j, steps.intensity_g_per_kwh
     joules = math.fsum(energy[n] for n in members)
     if not joules:
@@ -278,5 +278,5 @@ def _round(when: datetime) -> datetime:
     return _floor(when + timedelta(microseconds=500_000))
 
 
-def _value(figure: QuantityDoc | None) -> float:
-    return figure["value"] if figure else math.nan
+def _value(figure: Quantity | None) -> float:
+    return figure.value if figure else math.nan

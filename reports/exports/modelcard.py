@@ -24,11 +24,11 @@ def block(document: JobDoc) -> str:
         raise ExportError(f"job {document.job_id!r} has no total to put into a model card")
     source = (
         f"gramwatt, SCI (ISO/IEC 21031): operational and embodied emissions of job "
-        f"{document.job_id}, {total['low']:.4g} to {total['high']:.4g} g"
+        f"{document.job_id}, {total.low:.4g} to {total.high:.4g} g"
     )
     fields: dict[str, Data] = {
         # Six significant digits, more than any range here justifies.
-        "emissions": float(f"{total['value']:.6g}"),
+        "emissions": float(f"{total.value:.6g}"),
         "source": " ".join(filter(None, (f"{source}.", caution(document)))),
     }
     optional = {

@@ -11,9 +11,8 @@ from typing import Literal
 from msgspec import Struct
 
 from gramwatt.sci.advice.suggest_request import OWNERSHIPS, Ownership
-from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, bare
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import Slice
 from gramwatt.sci.estimate.estimate import EstimateDoc
@@ -64,13 +63,13 @@ class SuggestionDoc(Struct):
     target: str | None
     count: int
     verdict: str
-    time_ratio: QuantityDoc | None
-    energy_ratio: QuantityDoc | None
-    carbon_ratio: QuantityDoc | None
-    saved_g: QuantityDoc | None
-    yearly_kg: QuantityDoc | None
+    time_ratio: Quantity | None
+    energy_ratio: Quantity | None
+    carbon_ratio: Quantity | None
+    saved_g: Quantity | None
+    yearly_kg: Quantity | None
     effort: EffortDoc | None
-    break_even_hours: QuantityDoc | None
+    break_even_hours: Quantity | None
     likely: bool
     by_ownership: dict[Ownership, Verdict]
     basis: str
@@ -126,13 +125,13 @@ class Suggestion:
             target=self.target,
             count=int(self.count),
             verdict=self.verdict,
-            time_ratio=doc(self.time_ratio),
-            energy_ratio=doc(self.energy_ratio),
-            carbon_ratio=doc(self.carbon_ratio),
-            saved_g=doc(self.saved_g),
-            yearly_kg=doc(self.yearly_kg),
+            time_ratio=bare(self.time_ratio),
+            energy_ratio=bare(self.energy_ratio),
+            carbon_ratio=bare(self.carbon_ratio),
+            saved_g=bare(self.saved_g),
+            yearly_kg=bare(self.yearly_kg),
             effort=self.effort,
-            break_even_hours=doc(self.break_even_hours),
+            break_even_hours=bare(self.break_even_hours),
             likely=self.verdict not in UNJUDGED and is_likely(self.carbon_ratio),
             by_ownership=dict(self.by_ownership or dict.fromkeys(OWNERSHIPS, self.verdict)),
             basis=self.basis,

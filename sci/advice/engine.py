@@ -88,7 +88,7 @@ def suggest(
         found.append(Notice("estimate-unavailable", error.message, "estimate"))
     found += _implausible(score)
     if work.hours is None and score is not None and score.device_hours is not None:
-        work = replace(work, hours=score.device_hours["value"] / work.count)
+        work = replace(work, hours=score.device_hours.value / work.count)
     if work.emitted is None and score is not None:
         work = replace(work, emitted=Emitted.of(score))
     compared = [compare(work, one) for one in _candidates(work)]

@@ -38,7 +38,7 @@ from gramwatt.sci.base.checks import TEXT_MOST
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
+from gramwatt.sci.base.quantity import Quantity, total
 from gramwatt.sci.base.units import gib_from_bytes, h_from_s
 from gramwatt.sci.catalog.catalog import Catalog
 
@@ -185,7 +185,7 @@ def for_month(
     rows = [(_grams(job), job.job_id, " on ".join(work_of(job))) for job in real]
     best = (_saving(real[place], catalog, own) for place in examined(rows, JOBS_EXAMINED))
     savings = [saving for saving in best if saving is not None]
-    savings.sort(key=lambda saving: (-saving.saved_g["value"], saving.job_id))
+    savings.sort(key=lambda saving: (-saving.saved_g.value, saving.job_id))
     return savings
 
 
@@ -202,16 +202,14 @@ def grouped(
         key = (saving.hardware, saving.work, saving.action, saving.target)
         groups[key].append(saving)
     rows = [_advice_row(members, parts, jobs_of_work) for members in groups.values()]
-    return sorted(rows, key=lambda row: (-row.saved_g["value"], row.hardware, row.work))
+    return sorted(rows, key=lambda row: (-row.saved_g.value, row.hardware, row.work))
 
 
 def _advice_row(
     members: Sequence[SavingDoc], parts: Mapping[str, float], jobs_of_work: Mapping[Work, int]
 ) -> AdviceRow:
     first = members[0]
-    saved = total(
-        Quantity.from_doc(one.saved_g).scaled(parts.get(one.job_id, 1.0)) for one in members
-    )
+    saved = total(one.saved_g.scaled(parts.get(one.job_id, 1.0)) for one in members)
     assert saved is not None  # a group has members
     ratios = [one.carbon_ratio for one in members if one.carbon_ratio is not None]
     return AdviceRow(
@@ -221,7 +219,7 @@ def _advice_row(
         target=first.target,
         jobs=len(members),
         jobs_of_work=jobs_of_work.get((first.hardware, first.work), len(members)),
-        saved_g=saved.to_doc(),
+        saved_g=saved.bare(),
         carbon_ratio=_spanning(ratios),
         confidence=max((CONFIDENCE[one.basis] for one in members), key=LEVELS.index),
         reason=first.reason,
@@ -234,17 +232,17 @@ def _advice_row(
     )
 
 
-def _spanning(ratios: Sequence[QuantityDoc]) -> QuantityDoc | None:
+def _spanning(ratios: Sequence[Quantity]) -> Quantity | None:
     """Return the middle ratio, with a range that holds those of all."""
     if not ratios:
         return None
-    middle = sorted(ratios, key=lambda ratio: ratio["value"])[len(ratios) // 2]
-    low, high = min(r["low"] for r in ratios), max(r["high"] for r in ratios)
-    return {**middle, "low": low, "high": high}
+    middle = sorted(ratios, key=lambda ratio: ratio.value)[len(ratios) // 2]
+    low, high = min(r.low for r in ratios), max(r.high for r in ratios)
+    return middle.between(low, high)
 
 
 def _grams(document: JobDoc) -> float:
-    return document.total_g["value"] if document.total_g else 0.0
+    return document.total_g.value if document.total_g else 0.0
 
 
 def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> SavingDoc | None:
@@ -317,7 +315,7 @@ def _host_power_w(document: JobDoc) -> float | None:
     """Return the mean power of processors and memory of all hosts [W]; None unless all is known."""
     hosts = [device for device in document.devices if device.device_class in ("cpu", "ram")]
     energies = [device.energy_j for device in hosts]
-    known = [energy["value"] for energy in energies if energy is not None]
+    known = [energy.value for energy in energies if energy is not None]
     seconds = document.duration_s
     if not known or not seconds or len(known) != len(energies):
         return None
@@ -327,7 +325,7 @@ def _host_power_w(document: JobDoc) -> float | None:
 def _pue(document: JobDoc) -> float | None:
     """Return the PUE of the score; None where it was assumed, so that its range stays."""
     pue = document.method.pue
-    return None if pue["kind"] == "estimated" else pue["value"]
+    return None if pue.kind == "estimated" else pue.value
 
 
 def _lifetime_years(document: JobDoc) -> float | None:

@@ -53,9 +53,9 @@ class Emitted:
     def of(document: JobDoc | EstimateDoc) -> Emitted | None:
         """Return the terms of a score or an estimate; None if one is unknown or nothing ran."""
         found = document.operational_g, document.embodied_g, document.total_g
-        if any(figure is None or figure["low"] <= 0 for figure in found):
+        if any(figure is None or figure.low <= 0 for figure in found):
             return None
-        return Emitted(*(Quantity.from_doc(figure) for figure in found if figure))
+        return Emitted(*(figure for figure in found if figure))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,6 @@ from gramwatt.sci.base.document import (
     JobDoc,
     SeriesPoint,
     Term,
-    figure,
 )
 from gramwatt.sci.base.meters import Sensor, energy
 from gramwatt.sci.base.quantity import Kind, Quantity, total
@@ -55,7 +54,7 @@ def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
     `not seen`; with `time` the shares of all times in which accelerators had none.
     """
     found: dict[Breakdown, dict[str, float]] = {}
-    energy, pue = _by_class(job.devices, "energy_j"), job.method.pue["value"]
+    energy, pue = _by_class(job.devices, "energy_j"), job.method.pue.value
     joules = sum(energy.values())
     if joules > 0:
         by_class = {name: share / pue for name, share in shares(energy).items()}
@@ -81,15 +80,15 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
     building as E, the intensity and what PUE is above 1. Inputs have the names that the terms have.
     """
     found: dict[tuple[Component, str], Quantity] = {}
-    grams = figure(job, "operational_g")
+    grams = job.operational_g
     by_class: dict[str, list[Quantity]] = defaultdict(list)
     for device in job.devices:
         by_class[device.device_class] += _readings(job.job_id, device)
     sums = {name: total(parts) for name, parts in by_class.items()}
     whole = total(joules for joules in sums.values() if joules is not None)
     if grams and whole and grams.value > 0 and whole.value > 0 and grams.relative:
-        pue = Quantity.from_doc(job.method.pue)
-        intensity = Quantity.from_doc(job.method.intensity_g_per_kwh)
+        pue = job.method.pue
+        intensity = job.method.intensity_g_per_kwh
         per_joule = grams.value / whole.value / pue.value / intensity.value
         ends = max(0.0, pue.low - 1), pue.high - 1
         over = Quantity(pue.value - 1, *ends, pue.unit, pue.kind, pue.source)
@@ -102,7 +101,7 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
     made: dict[str, list[Quantity]] = defaultdict(list)
     for device in job.devices:
         if device.embodied_g:
-            made[device.device_class].append(Quantity.from_doc(device.embodied_g))
+            made[device.device_class].append(device.embodied_g)
     for name, parts in made.items():
         known = total(parts)
         if known is not None and known.value > 0:
@@ -122,8 +121,8 @@ def _readings(job_id: str, device: DeviceDoc) -> list[Quantity]:
 
 def pue_of(job: JobDoc) -> tuple[Kind, list[str], list[str]]:
     """Return the kind of the job's PUE, its sources, and the ids of what it depends on."""
-    pue, inputs = Quantity.from_doc(job.method.pue), job.method.inputs
-    sources = {row.figure["source"] for row in inputs if row.symbol == "PUE"}
+    pue, inputs = job.method.pue, job.method.inputs
+    sources = {row.figure.source for row in inputs if row.symbol == "PUE"}
     return pue.kind, sorted(sources), sorted(pue.inputs)
 
 
@@ -209,4 +208,4 @@ def _by_class(
 
 def _summed(devices: Iterable[DeviceDoc], term: Literal["energy_j", "embodied_g"]) -> float:
     figures = (getattr(device, term) for device in devices)
-    return sum((figure["value"] for figure in figures if figure), 0.0)
+    return sum((figure.value for figure in figures if figure), 0.0)

@@ -17,10 +17,9 @@ from msgspec import Struct
 from gramwatt.sci.base.document import (
     ConversionDoc,
     JobDoc,
-    figure,
 )
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, is_change, per_unit, total
+from gramwatt.sci.base.quantity import Quantity, is_change, per_unit, total
 from gramwatt.sci.grid.zones import at_equal_grid
 
 _Term = Literal["energy", "intensity", "pue", "embodied", "units"]
@@ -49,7 +48,7 @@ class ComparedDoc(Struct):
     job_id: str
     revision: int
     count: float
-    g_per_unit: QuantityDoc
+    g_per_unit: Quantity
 
 
 class ScoreChangeDoc(Struct):
@@ -63,9 +62,9 @@ class ScoreChangeDoc(Struct):
 
     unit: str
     compares: Compared
-    ratio_by_hour: QuantityDoc | None
+    ratio_by_hour: Quantity | None
     change_g_per_unit: float
-    ratio: QuantityDoc
+    ratio: Quantity
     verdict: str
     effects_g_per_unit: dict[str, float]
     moved: str | None
@@ -98,7 +97,7 @@ def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> Compariso
         before=sides[0].to_doc(),
         after=sides[1].to_doc(),
         change_g_per_unit=second.value - first.value,
-        ratio=ratio.to_doc(),
+        ratio=ratio.bare(),
         verdict=verdict(ratio),
         effects_g_per_unit={term: effects[term] for term in TERMS},
         moved=moved_most(effects),
@@ -122,9 +121,7 @@ def ratios(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity]:
     return second.over(first, "1"), after.over(before, "1")
 
 
-def compared_as(
-    ratio: Quantity, by_hour: Quantity
-) -> tuple[Compared, Quantity, QuantityDoc | None]:
+def compared_as(ratio: Quantity, by_hour: Quantity) -> tuple[Compared, Quantity, Quantity | None]:
     """Return what is compared, its ratio, and the ratio by hour where it says less.
 
     It is carbon, whose range is that by hour, where this says the same or is the ratio's own.
@@ -133,7 +130,7 @@ def compared_as(
     alike = all(math.isclose(*pair, rel_tol=1e-4) for pair in ends)
     if alike or verdict(ratio) == verdict(by_hour) != "no-reliable-difference":
         return "carbon", ratio if alike else by_hour, None
-    return "equal-intensity", ratio, by_hour.to_doc()
+    return "equal-intensity", ratio, by_hour.bare()
 
 
 def verdict(ratio: Quantity) -> str:
@@ -153,13 +150,13 @@ def _differences(before: JobDoc, after: JobDoc) -> list[str]:
     for name in ("boundary_included", "boundary_excluded"):
         if set(getattr(one, name)) != set(getattr(other, name)):
             found.append("the boundary")
-    if one.lifetime_years["value"] != other.lifetime_years["value"]:
+    if one.lifetime_years.value != other.lifetime_years.value:
         found.append("the expected lifetime")
     if {_factor(row) for row in one.conversions} != {_factor(r) for r in other.conversions}:
         found.append("the factors that convert units")
     if is_synthetic(before) != is_synthetic(after):
         found.append("the meters (one is synthetic)")
-    if one.pue["kind"] != other.pue["kind"]:
+    if one.pue.kind != other.pue.kind:
         found.append("the way PUE is known")
     return list(dict.fromkeys(found))
 
@@ -189,7 +186,7 @@ class Side:
             job_id=self.job_id,
             revision=self.revision,
             count=self.count,
-            g_per_unit=self.g_per_unit.to_doc(),
+            g_per_unit=self.g_per_unit.bare(),
         )
 
 
@@ -207,10 +204,10 @@ def side_of(document: JobDoc, unit: str) -> Side:
     assert energy is not None  # a score has both terms
     assert embodied is not None
     factors: _Factors = {
-        "energy": energy["value"],
-        "intensity": document.method.intensity_g_per_kwh["value"],
-        "pue": document.method.pue["value"],
-        "embodied": embodied["value"],
+        "energy": energy.value,
+        "intensity": document.method.intensity_g_per_kwh.value,
+        "pue": document.method.pue.value,
+        "embodied": embodied.value,
         "units": row.count,
     }
     score = _score(document, row.count, unit)
@@ -243,7 +240,7 @@ def together(runs: Sequence[Side]) -> Side:
 
 def _score(document: JobDoc, count: float, unit: str) -> Quantity:
     """Return C per R, with its uncertainty by inputs."""
-    operational, embodied = figure(document, "operational_g"), figure(document, "embodied_g")
+    operational, embodied = document.operational_g, document.embodied_g
     assert operational is not None  # a score has both terms
     assert embodied is not None
     return per_unit(operational + embodied, count, unit)
@@ -273,7 +270,8 @@ def _half(before: _Factors, after: _Factors, terms: tuple[_Term, ...]) -> dict[s
     if zero is not None:
         effects[zero] = other - one
         return effects
-    weight = one if one == other else (other - one) / math.log(other / one)
+    close = math.isclose(one, other, rel_tol=1e-7)  # their difference would be only rounding
+    weight = (one + other) / 2 if close else (other - one) / math.log(other / one)
     for term in terms:
         effects[term] = weight * math.log(after[term] / before[term])
     effects["units"] = -weight * math.log(after["units"] / before["units"])

@@ -22,16 +22,16 @@ from gramwatt.sci.analysis.trail import (
     FactorRow,
 )
 from gramwatt.sci.base.document import QualityDoc, SciDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 
 class TermsDoc(Struct):
     """E [kWh], O, M and their total [gCO2e] of something; None where not known."""
 
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
+    total_g: Quantity | None
 
 
 class MonthTotals(TermsDoc):
@@ -52,9 +52,9 @@ class UnitRow(Struct):
     unit: str
     jobs: int
     count: float
-    energy_kwh: QuantityDoc | None
-    total_g: QuantityDoc | None
-    g_per_unit: QuantityDoc | None
+    energy_kwh: Quantity | None
+    total_g: Quantity | None
+    g_per_unit: Quantity | None
     conformance: str
 
 
@@ -77,7 +77,7 @@ class ModelPartDoc(TermsDoc):
     jobs: int
     jobs_unknown: int
     states: dict[str, int]
-    by_kind: dict[str, QuantityDoc | None]
+    by_kind: dict[str, Quantity | None]
     sci: list[SciDoc]
     conformance: str
 
@@ -98,7 +98,7 @@ class PendingJobRow(Struct):
     job_id: str
     name: str
     project: str
-    energy_kwh: QuantityDoc | None
+    energy_kwh: Quantity | None
 
 
 class PendingDoc(Struct):
@@ -108,7 +108,7 @@ class PendingDoc(Struct):
     """
 
     jobs: int
-    energy_kwh: QuantityDoc | None
+    energy_kwh: Quantity | None
     named: list[PendingJobRow]
 
 
@@ -128,12 +128,12 @@ class ChangeDoc(Struct):
     unit, and of another method sum to the change.
     """
 
-    change_g: QuantityDoc
-    volume_g: QuantityDoc
-    efficiency_g: QuantityDoc
-    grid_g: QuantityDoc
-    hardware_g: QuantityDoc
-    method_g: QuantityDoc
+    change_g: Quantity
+    volume_g: Quantity
+    efficiency_g: Quantity
+    grid_g: Quantity
+    hardware_g: Quantity
+    method_g: Quantity
 
 
 class TrendRow(TermsDoc):
@@ -156,7 +156,7 @@ class ComponentRow(Struct):
 
     part: str
     component: str
-    g: QuantityDoc
+    g: Quantity
 
 
 class BoundaryDoc(Struct):
@@ -165,10 +165,10 @@ class BoundaryDoc(Struct):
     The narrow one has neither PUE nor embodied carbon; `full_kwh` is the energy of the facility.
     """
 
-    narrow_kwh: QuantityDoc
-    narrow_g: QuantityDoc
-    full_kwh: QuantityDoc
-    full_g: QuantityDoc | None
+    narrow_kwh: Quantity
+    narrow_g: Quantity
+    full_kwh: Quantity
+    full_g: Quantity | None
 
 
 class LedgerRow(Struct):
@@ -179,8 +179,8 @@ class LedgerRow(Struct):
 
     outcome: str
     jobs: int
-    energy_kwh: QuantityDoc | None
-    total_g: QuantityDoc | None
+    energy_kwh: Quantity | None
+    total_g: Quantity | None
 
 
 class ChargeRow(TermsDoc):
@@ -205,8 +205,8 @@ class WorkRow(Struct):
     work: str
     jobs: int
     regions: dict[str, int]
-    energy_kwh: QuantityDoc | None
-    total_g: QuantityDoc | None
+    energy_kwh: Quantity | None
+    total_g: Quantity | None
 
 
 class MarketFactor(NamedTuple):
@@ -223,9 +223,9 @@ class MarketRow(Struct):
     """
 
     zone: str
-    energy_kwh: QuantityDoc
-    factor_g_per_kwh: QuantityDoc
-    market_g: QuantityDoc
+    energy_kwh: Quantity
+    factor_g_per_kwh: Quantity
+    market_g: Quantity
 
 
 BudgetStatus = Literal["within", "threshold-reached", "spent", "unknown"]
@@ -240,7 +240,7 @@ class BudgetUse(Struct):
 
     project: str
     limit_kg: float
-    spent_kg: QuantityDoc | None
+    spent_kg: Quantity | None
     spent_share: float | None
     status: BudgetStatus
     range_holds_limit: bool
@@ -262,7 +262,7 @@ class RevisedDoc(Struct):
 
     revision: int
     jobs: int
-    total_g: QuantityDoc | None
+    total_g: Quantity | None
     changes: list[ChangeRow]
 
 
@@ -277,10 +277,10 @@ class ModelRow(Struct):
     persona: str
     jobs: int
     unfinished: int
-    energy_kwh: QuantityDoc | None
-    facility_kwh: QuantityDoc | None
-    total_g: QuantityDoc | None
-    unfinished_g: QuantityDoc | None
+    energy_kwh: Quantity | None
+    facility_kwh: Quantity | None
+    total_g: Quantity | None
+    unfinished_g: Quantity | None
 
 
 class SavingDoc(Struct):
@@ -295,8 +295,8 @@ class SavingDoc(Struct):
     project: str
     action: str
     target: str | None
-    saved_g: QuantityDoc
-    carbon_ratio: QuantityDoc | None
+    saved_g: Quantity
+    carbon_ratio: Quantity | None
     reason: str
     basis: str
     hardware: str
@@ -318,9 +318,9 @@ class MonthDay(Struct):
     """The terms of one day of a month; a range adds those of its jobs, as if they erred alike."""
 
     day: str
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
 
 
 class WorkDay(Struct):
@@ -343,9 +343,9 @@ class WorkSums(Struct):
     project: str
     unit: str
     amount: float
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
     methods: list[list[str]]
     intensities: list[list[str]]
     days: list[WorkDay]
@@ -361,16 +361,16 @@ class MonthSums(Struct):
     project: str | None
     totals: MonthTotals
     terms: TermsDoc
-    by_project_g: dict[str, QuantityDoc | None]
+    by_project_g: dict[str, Quantity | None]
     by_work: list[WorkSums]
     jobs_by_day: dict[str, list[int]]
     provisional: MonthTotals
     components: list[ComponentRow]
     boundary: BoundaryDoc | None
-    facility_kwh: QuantityDoc | None
+    facility_kwh: Quantity | None
     factors: list[FactorRow]
     ledger: list[LedgerRow]
-    idle_not_seen_kwh: QuantityDoc | None
+    idle_not_seen_kwh: Quantity | None
     chargeback: list[ChargeRow]
     by_project: list[ProjectCharge]
     work: list[WorkRow]
@@ -436,7 +436,7 @@ class MonthDoc(Struct):
     previous: MonthTotals | None
     compared_days: int | None
     compared: MonthTotals | None
-    changes: dict[str, QuantityDoc | None]
+    changes: dict[str, Quantity | None]
     change_parts: ChangeDoc | None
     project_changes: list[ProjectChange]
     trend: list[TrendRow]
@@ -446,7 +446,7 @@ class MonthDoc(Struct):
     market_based: list[MarketRow]
     factors: list[FactorRow]
     ledger: list[LedgerRow]
-    idle_not_seen_kwh: QuantityDoc | None
+    idle_not_seen_kwh: Quantity | None
     chargeback: list[ChargeRow]
     by_project: list[ProjectCharge]
     work: list[WorkRow]

@@ -19,9 +19,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gramwatt.sci.analysis.documents import ModelDoc, ModelPartDoc
-from gramwatt.sci.base.document import SciDoc, doc
+from gramwatt.sci.base.document import SciDoc
 from gramwatt.sci.base.formatting import all_digits
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, per_unit
+from gramwatt.sci.base.quantity import Quantity, bare, per_unit
 from gramwatt.sci.score.assess import worst_status
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, PROVIDER, named_unit, persona
 
@@ -40,7 +40,7 @@ class RunHead(Struct):
     kind: str
     state: str
     started_at: str
-    total_g: QuantityDoc | None
+    total_g: Quantity | None
     sci: list[SciDoc]
     conformance: str
     tags: dict[str, str]
@@ -103,12 +103,12 @@ def _part(name: str, runs: Sequence[RunHead], summing: Summing) -> ModelPartDoc:
         jobs=len(runs),
         jobs_unknown=len(runs) - len(known),
         states=dict(Counter(job.state for job in runs)),
-        energy_kwh=doc(sums.energy_kwh),
-        operational_g=doc(sums.operational_g),
-        embodied_g=doc(sums.embodied_g),
-        total_g=doc(sums.total_g),
+        energy_kwh=bare(sums.energy_kwh),
+        operational_g=bare(sums.operational_g),
+        embodied_g=bare(sums.embodied_g),
+        total_g=bare(sums.total_g),
         by_kind={
-            kind: doc((sums if len(by_kind) == 1 else summing.terms(members)).total_g)
+            kind: bare((sums if len(by_kind) == 1 else summing.terms(members)).total_g)
             for kind, members in sorted(by_kind.items())
         },
         sci=_scores(name, known, sums.total_g),
@@ -131,7 +131,7 @@ def _scores(name: str, known: Sequence[RunHead], emitted: Quantity | None) -> li
         SciDoc(
             unit=unit,
             count=count,
-            g_per_unit=doc(per_unit(emitted, count, unit)) if emitted else None,
+            g_per_unit=bare(per_unit(emitted, count, unit)) if emitted else None,
         )
         for unit, count in sorted(counts.items())
     ]

@@ -16,21 +16,13 @@ from math import fsum
 from typing import get_args
 
 from gramwatt.sci.analysis.documents import ExcludedDoc, PendingDoc, PendingJobRow
-from gramwatt.sci.base.document import (
-    DayDoc,
-    JobDoc,
-    JobHead,
-    SciDoc,
-    Term,
-    doc,
-    figure,
-)
+from gramwatt.sci.base.document import DayDoc, JobDoc, JobHead, SciDoc, Term
 from gramwatt.sci.base.meters import energy
 from gramwatt.sci.base.quantity import (
     KINDS,
     Kind,
     Quantity,
-    QuantityDoc,
+    bare,
     kind_of_sum,
     per_unit,
     total,
@@ -116,10 +108,10 @@ class Part:
         return JobHead(
             **head
             | {
-                "energy_kwh": doc(sums.energy_kwh),
-                "operational_g": doc(sums.operational_g),
-                "embodied_g": doc(sums.embodied_g),
-                "total_g": doc(sums.total_g),
+                "energy_kwh": bare(sums.energy_kwh),
+                "operational_g": bare(sums.operational_g),
+                "embodied_g": bare(sums.embodied_g),
+                "total_g": bare(sums.total_g),
                 "sci": [
                     sci_row(row.unit, self.count(row.unit), sums.total_g) for row in self.job.sci
                 ],
@@ -133,20 +125,20 @@ class Part:
         inputs' effects fitted to it, so that a part of the job is as certain as its days are. Its
         kind is theirs too: of energy the one that nine tenths of it reach, else the weakest.
         """
-        known = [
+        known: list[Quantity] = [
             of_day for of_day in (getattr(day, term) for day in self.days) if of_day is not None
         ]
-        whole = figure(self.job, term)
+        whole: Quantity | None = getattr(self.job, term)
         if not known or whole is None or whole.value <= 0:
             return total_known(known)
         if len(self.days) == len(self.job.days) or not whole.relative:
-            return whole.scaled(fsum(of_day["value"] for of_day in known) / whole.value)
+            return whole.scaled(fsum(of_day.value for of_day in known) / whole.value)
         values: dict[tuple[float, float] | None, list[float]] = defaultdict(list)
         kinds: dict[Kind, float] = defaultdict(float)
         for of_day in known:
-            values[_own_range(of_day, whole)].append(of_day["value"])
-            if of_day["value"] > 0:
-                kinds[of_day["kind"]] += of_day["value"]
+            values[_own_range(of_day, whole)].append(of_day.value)
+            if of_day.value > 0:
+                kinds[of_day.kind] += of_day.value
         found = total(
             (whole.fitted(*ends) if ends else whole).scaled(fsum(of_ends) / whole.value)
             for ends, of_ends in values.items()
@@ -157,9 +149,9 @@ class Part:
         return found.of_kind(kind)
 
 
-def _own_range(of_day: QuantityDoc, whole: Quantity) -> tuple[float, float] | None:
+def _own_range(of_day: Quantity, whole: Quantity) -> tuple[float, float] | None:
     """Return the range of a day as multiples of its value; None where it is about the job's."""
-    value, low, high = of_day["value"], of_day["low"], of_day["high"]
+    value, low, high = of_day.value, of_day.low, of_day.high
     if not low > 0 or not whole.low > 0:
         return None
     ends = round(low / value, 3), round(high / value, 3)
@@ -180,7 +172,7 @@ def months_of(job: JobDoc) -> dict[str, Part]:
 def sci_row(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
     """Return R and C / R; no score where nothing was counted or the total is not known."""
     score = per_unit(total_g, count, unit) if total_g and count > 0 else None
-    return SciDoc(unit=unit, count=count, g_per_unit=doc(score))
+    return SciDoc(unit=unit, count=count, g_per_unit=bare(score))
 
 
 def excluded_row(job: JobHead) -> ExcludedDoc:
@@ -202,7 +194,7 @@ def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
             job_id=job.job_id,
             name=job.name,
             project=job.project,
-            energy_kwh=doc(energy_kwh),
+            energy_kwh=bare(energy_kwh),
         )
         for job, energy_kwh in known[:NAMED_MOST]
     ]
@@ -210,4 +202,4 @@ def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
     amounts = {kind: fsum(job.joules.get(kind, 0.0) for job in jobs) for kind in KINDS}
     if whole and sum(amounts.values()) > 0:
         whole = whole.of_kind(kind_of_sum(amounts))
-    return PendingDoc(jobs=len(jobs), energy_kwh=doc(whole), named=named)
+    return PendingDoc(jobs=len(jobs), energy_kwh=bare(whole), named=named)

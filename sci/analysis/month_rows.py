@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gramwatt.sci.base.document import ScoredByDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 
 class MonthMethodDoc(ScoredByDoc):
@@ -15,9 +15,9 @@ class MonthMethodDoc(ScoredByDoc):
     signals, bases or supplies are separated by "; "; the lifetime is null where jobs have several.
     """
 
-    lifetime_years: QuantityDoc | None
-    pue: QuantityDoc | None
-    intensity_g_per_kwh: QuantityDoc | None
+    lifetime_years: Quantity | None
+    pue: Quantity | None
+    intensity_g_per_kwh: Quantity | None
 
 
 class ProjectChange(Struct):
@@ -27,9 +27,9 @@ class ProjectChange(Struct):
     """
 
     project: str
-    total_g: QuantityDoc | None
-    previous_g: QuantityDoc | None
-    change: QuantityDoc | None
+    total_g: Quantity | None
+    previous_g: Quantity | None
+    change: Quantity | None
 
 
 class NamedJob(Struct):
@@ -75,8 +75,8 @@ class AdviceRow(Struct):
     target: str | None
     jobs: int
     jobs_of_work: int
-    saved_g: QuantityDoc
-    carbon_ratio: QuantityDoc | None
+    saved_g: Quantity
+    carbon_ratio: Quantity | None
     confidence: str
     reason: str
     examples: list[str]

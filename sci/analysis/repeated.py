@@ -35,7 +35,7 @@ from gramwatt.sci.analysis.compare import (
 )
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, of_sources
+from gramwatt.sci.base.quantity import Quantity, of_sources
 
 RUNS_MOST = 50
 """Runs of one side."""
@@ -54,7 +54,7 @@ class RunsDoc(Struct):
 
     runs: list[ComparedDoc]
     count: float
-    g_per_unit: QuantityDoc
+    g_per_unit: Quantity
     scatter: float | None
 
 
@@ -67,8 +67,8 @@ class RunsComparisonDoc(ScoreChangeDoc):
 
     before: RunsDoc
     after: RunsDoc
-    measurement_ratio: QuantityDoc
-    repetition_ratio: QuantityDoc | None
+    measurement_ratio: Quantity
+    repetition_ratio: Quantity | None
     text: str
 
 
@@ -105,9 +105,9 @@ def compare_runs(
         before=_runs_doc(sides[0], one),
         after=_runs_doc(sides[1], other),
         change_g_per_unit=other.g_per_unit.value - one.g_per_unit.value,
-        ratio=ratio.to_doc(),
-        measurement_ratio=measured.to_doc(),
-        repetition_ratio=repeated.to_doc() if repeated else None,
+        ratio=ratio.bare(),
+        measurement_ratio=measured.bare(),
+        repetition_ratio=repeated.bare() if repeated else None,
         verdict=found,
         effects_g_per_unit=_without_rounding({term: effects[term] for term in TERMS}),
         moved=moved,
@@ -225,6 +225,6 @@ def _runs_doc(runs: Sequence[Side], whole: Side) -> RunsDoc:
     return RunsDoc(
         runs=[run.to_doc() for run in runs],
         count=whole.count,
-        g_per_unit=whole.g_per_unit.to_doc(),
+        g_per_unit=whole.g_per_unit.bare(),
         scatter=scatter,
     )

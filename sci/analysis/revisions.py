@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gramwatt.sci.base.document import InputDoc, JobDoc
 from gramwatt.sci.base.formatting import count_text, number, plain, prefix
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 NAMED_MOST = 8
 """Changed inputs that the sentence names; the rest it counts."""
@@ -34,8 +34,8 @@ class ChangedInputDoc(Struct):
     """An input that differs between two revisions; None on the side that has no such input."""
 
     what: str
-    before: QuantityDoc | str | None
-    after: QuantityDoc | str | None
+    before: Quantity | str | None
+    after: Quantity | str | None
 
 
 class _Changed(NamedTuple):
@@ -77,13 +77,13 @@ def revision_change(before: JobDoc, after: JobDoc) -> RevisionChangeDoc:
     )
 
 
-def _total_change(before: QuantityDoc | None, after: QuantityDoc | None) -> float | None:
-    if before is None or after is None or before["value"] == 0:
+def _total_change(before: Quantity | None, after: Quantity | None) -> float | None:
+    if before is None or after is None or before.value == 0:
         return None
-    return after["value"] / before["value"] - 1
+    return after.value / before.value - 1
 
 
-def _total_text(before: QuantityDoc | None, after: QuantityDoc | None, change: float | None) -> str:
+def _total_text(before: Quantity | None, after: Quantity | None, change: float | None) -> str:
     if change is not None:
         return "total unchanged" if abs(change) < 1e-9 else _percent(change)
     if before is None and after is None:
@@ -166,10 +166,10 @@ def _short(row: InputDoc) -> str:
 class _Figure:
     """A figure that equals another whose numbers are the same but for the rounding of sums."""
 
-    def __init__(self, doc: QuantityDoc) -> None:
-        numbers = (doc["value"], doc["low"], doc["high"])
+    def __init__(self, doc: Quantity) -> None:
+        numbers = (doc.value, doc.low, doc.high)
         self.doc = doc
-        self._key = (*map(_rounded, numbers), doc["unit"])
+        self._key = (*map(_rounded, numbers), doc.unit)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Figure) and self._key == other._key
@@ -194,9 +194,7 @@ def _different(what: str, before: str | None, after: str | None) -> Iterator[_Ch
         yield _Changed(_row(what, before, after), f"{what} {before or 'none'} -> {after or 'none'}")
 
 
-def _row(
-    what: str, before: QuantityDoc | str | None, after: QuantityDoc | str | None
-) -> ChangedInputDoc:
+def _row(what: str, before: Quantity | str | None, after: Quantity | str | None) -> ChangedInputDoc:
     return ChangedInputDoc(what=what, before=before, after=after)
 
 
@@ -204,23 +202,23 @@ def _shown_value(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _figure_text(name: str, before: QuantityDoc | None, after: QuantityDoc | None) -> str:
-    if before and after and before["unit"] == after["unit"]:
-        if _rounded(before["value"]) == _rounded(after["value"]):
+def _figure_text(name: str, before: Quantity | None, after: Quantity | None) -> str:
+    if before and after and before.unit == after.unit:
+        if _rounded(before.value) == _rounded(after.value):
             return f"range of {name} {_range(before)} -> {_range(after)}"
-        return f"{name} {_step(before['value'], after['value'], before['unit'])}"
+        return f"{name} {_step(before.value, after.value, before.unit)}"
     old, new = (_value(side) if side else "none" for side in (before, after))
     return f"{name} {old} -> {new}"
 
 
-def _value(figure: QuantityDoc) -> str:
-    size, name = prefix(abs(figure["value"]), figure["unit"])
-    return f"{_digits(figure['value'] / size, 4)} {_short_unit(name)}".rstrip()
+def _value(figure: Quantity) -> str:
+    size, name = prefix(abs(figure.value), figure.unit)
+    return f"{_digits(figure.value / size, 4)} {_short_unit(name)}".rstrip()
 
 
-def _range(figure: QuantityDoc) -> str:
-    size, name = prefix(abs(figure["value"]), figure["unit"])
-    low, high = (_digits(end / size, 4) for end in (figure["low"], figure["high"]))
+def _range(figure: Quantity) -> str:
+    size, name = prefix(abs(figure.value), figure.unit)
+    low, high = (_digits(end / size, 4) for end in (figure.low, figure.high))
     return f"{low} to {high} {_short_unit(name)}".rstrip()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 
 class DeletedRow(Struct):
@@ -12,7 +12,7 @@ class DeletedRow(Struct):
 
     job_id: str
     project: str
-    total_g: QuantityDoc | None
+    total_g: Quantity | None
     deleted_at: str
     deleted_by: str
     reason: str | None
@@ -39,10 +39,10 @@ class FactorRow(Struct):
 
     zone: str
     jobs: int
-    energy_kwh: QuantityDoc
-    pue: QuantityDoc
-    factor_g_per_kwh: QuantityDoc
-    operational_g: QuantityDoc
+    energy_kwh: Quantity
+    pue: Quantity
+    factor_g_per_kwh: Quantity
+    operational_g: Quantity
     quality: str
     source: str
     publisher: str | None

@@ -19,8 +19,7 @@ from gramwatt.sci.analysis.documents import (
     StatementDoc,
     TermsDoc,
 )
-from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total
+from gramwatt.sci.base.quantity import Quantity, bare, total
 from gramwatt.sci.score.assess import worst_status
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
@@ -44,7 +43,7 @@ class BaseYearDoc(Struct):
     """The year that this one is compared with; `change_share` is this year over it, less one."""
 
     year: str
-    total_g: QuantityDoc | None
+    total_g: Quantity | None
     change_share: float | None
 
 
@@ -84,10 +83,10 @@ def months_of_year(year: str) -> list[str]:
     return [f"{year}-{number:02d}" for number in range(1, 13)]
 
 
-def added(figures: Sequence[QuantityDoc | None]) -> QuantityDoc | None:
+def added(figures: Sequence[Quantity | None]) -> Quantity | None:
     """Return the sum of the known figures of months, which err alike; None where none is known."""
-    known = [Quantity.from_doc(figure) for figure in figures if figure is not None]
-    return doc(total(figure.as_input(MONTHS) for figure in known))
+    known = [figure for figure in figures if figure is not None]
+    return bare(total(figure.as_input(MONTHS) for figure in known))
 
 
 def year_totals(months: Sequence[MonthDoc]) -> TermsDoc:
@@ -146,17 +145,17 @@ def _month(month: str, document: MonthDoc | None, over: bool) -> YearMonthRow:
 def _base(base: tuple[int, TermsDoc], totals: TermsDoc) -> BaseYearDoc:
     year, before = base
     old, new = before.total_g, totals.total_g
-    share = new["value"] / old["value"] - 1 if old and new and old["value"] > 0 else None
+    share = new.value / old.value - 1 if old and new and old.value > 0 else None
     return BaseYearDoc(year=f"{year}", total_g=old, change_share=share)
 
 
 def _target(
-    year: int, limit_kg: float, of: str, total_g: QuantityDoc | None, complete: bool
+    year: int, limit_kg: float, of: str, total_g: Quantity | None, complete: bool
 ) -> TargetRow:
     limit_g, met = limit_kg * KG, None
     if complete and f"{year}" == of and total_g is not None:
-        met = True if total_g["high"] <= limit_g else False if total_g["low"] > limit_g else None
-    share = total_g["value"] / limit_g if total_g is not None else None
+        met = True if total_g.high <= limit_g else False if total_g.low > limit_g else None
+    share = total_g.value / limit_g if total_g is not None else None
     return TargetRow(year=f"{year}", limit_kg=limit_kg, share=share, met=met)
 
 
@@ -172,7 +171,7 @@ def _per_unit(
         count, total_g = sum(row.count for row in members), added([r.total_g for r in members])
         per_unit = None
         if total_g is not None and count > 0:
-            per_unit = doc(Quantity.from_doc(total_g).scaled(1 / count, f"gCO2e/{unit}"))
+            per_unit = bare(total_g.scaled(1 / count, f"gCO2e/{unit}"))
         summed.append(
             shape(
                 **{of: name},

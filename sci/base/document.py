@@ -12,19 +12,19 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 Term = Literal["energy_kwh", "operational_g", "embodied_g"]
 """The terms of a job whose inputs its document keeps."""
 
 
 def to_json(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return a dataclass as JSON-ready data: tuples as lists, quantities as documents."""
+    """Return the fields of a dataclass: tuples as lists, figures without their effects."""
     doc: dict[str, Any] = {}
     for name in (spec.name for spec in fields(record) if spec.name not in skip):
         value = getattr(record, name)
         if isinstance(value, Quantity):
-            value = value.to_doc()
+            value = value.bare()
         doc[name] = list(value) if isinstance(value, tuple) else value
     return doc
 
@@ -34,7 +34,7 @@ class SciDoc(Struct):
 
     unit: str
     count: float
-    g_per_unit: QuantityDoc | None
+    g_per_unit: Quantity | None
 
 
 class DeviceDoc(Struct):
@@ -49,8 +49,8 @@ class DeviceDoc(Struct):
     name: str
     hardware: str | None
     share: float
-    energy_j: QuantityDoc | None
-    embodied_g: QuantityDoc | None
+    energy_j: Quantity | None
+    embodied_g: Quantity | None
     meter: str
     kinds: dict[str, float]
     mean_utilisation: float | None
@@ -89,9 +89,9 @@ class DayDoc(Struct):
     """
 
     day: str
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
     counts: dict[str, float]
 
 
@@ -105,24 +105,24 @@ class WindowDoc(Struct):
     name: str
     start: str
     end: str
-    energy_j: QuantityDoc | None
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
+    energy_j: Quantity | None
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
+    total_g: Quantity | None
     below_resolution: bool
     counts: dict[str, float]
-    energy_j_per_unit: dict[str, QuantityDoc | None]
+    energy_j_per_unit: dict[str, Quantity | None]
 
 
 class ServicePartDoc(Struct):
     """A part of a service's energy: `prefill`, `decode`, `work` (not split) or `idle`."""
 
     part: str
-    energy_j: QuantityDoc | None
-    total_g: QuantityDoc | None
+    energy_j: Quantity | None
+    total_g: Quantity | None
     tokens: float
-    energy_j_per_token: QuantityDoc | None
+    energy_j_per_token: Quantity | None
 
 
 class ServiceRowDoc(Struct):
@@ -137,14 +137,14 @@ class ServiceRowDoc(Struct):
     start: str
     end: str
     closed: bool
-    energy_j: QuantityDoc | None
-    total_g: QuantityDoc | None
+    energy_j: Quantity | None
+    total_g: Quantity | None
     counts: dict[str, float]
     cached_tokens: float
     known_s: float
     parts: list[ServicePartDoc]
-    energy_j_per_unit: dict[str, QuantityDoc | None]
-    total_g_per_unit: dict[str, QuantityDoc | None]
+    energy_j_per_unit: dict[str, Quantity | None]
+    total_g_per_unit: dict[str, Quantity | None]
 
 
 class ServiceDoc(Struct):
@@ -161,14 +161,14 @@ class EmbodiedTermDoc(Struct):
     device_id: str
     node: str
     label: str
-    te_g: QuantityDoc
+    te_g: Quantity
     tier: str
     stages: str
     time_reserved_s: float
     lifetime_years: float
     resources_reserved: float
     resources_total: float
-    embodied_g: QuantityDoc
+    embodied_g: Quantity
 
 
 class DeviceStepsDoc(Struct):
@@ -211,7 +211,7 @@ class SourceDoc(Struct):
     """An input of the score: what it is, and the figure with its range and source."""
 
     what: str
-    figure: QuantityDoc
+    figure: Quantity
 
 
 class InputDoc(SourceDoc):
@@ -297,14 +297,14 @@ class MethodDoc(ScoredByDoc):
     exclusions: list[ExclusionDoc]
     conversions: list[ConversionDoc]
     sci_for_ai: AiDoc
-    lifetime_years: QuantityDoc
-    pue: QuantityDoc
-    intensity_g_per_kwh: QuantityDoc
+    lifetime_years: Quantity
+    pue: Quantity
+    intensity_g_per_kwh: Quantity
     largest_uncertainty: str | None
     inputs: list[InputDoc]
     meter_cpu_s: float | None
     meter_rss_b: float | None
-    meter_energy_j: QuantityDoc | None
+    meter_energy_j: Quantity | None
 
 
 class CorrectionDoc(Struct):
@@ -338,10 +338,10 @@ class JobHead(Struct):
     region: str | None
     revision: int
     provisional: bool
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
+    total_g: Quantity | None
     sci: list[SciDoc]
     conformance: str
     deviations: list[str]
@@ -381,7 +381,7 @@ class IntensityPointDoc(Struct):
     start: str
     end: str
     quality: str
-    intensity_g_per_kwh: QuantityDoc
+    intensity_g_per_kwh: Quantity
 
 
 class IntensitySeriesDoc(Struct):
@@ -408,14 +408,3 @@ class IntensityDoc(Struct):
     forecast: list[IntensityPointDoc]
     stored: list[IntensitySeriesDoc]
     notices: list[Notice]
-
-
-def figure(job: JobHead, term: Term) -> Quantity | None:
-    """Return a term of a job, with the effects of its inputs; None where it is not known."""
-    known: QuantityDoc | None = getattr(job, term)
-    return None if known is None else Quantity.from_doc(known)
-
-
-def doc(figure: Quantity | None) -> QuantityDoc | None:
-    """Return the figure as JSON-ready data; None for an unknown one."""
-    return figure.to_doc() if figure else None

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import g_from_kg
 
 UNKNOWN = "not known"
@@ -67,10 +67,10 @@ def marked(printed: str) -> str:
     return printed.replace(".", _MARK.get())
 
 
-def shown(figure: QuantityDoc) -> Shown:
+def shown(figure: Quantity) -> Shown:
     """Return the figure with the prefix that suits its value, or its high end where that is 0."""
-    size, unit = prefix(abs(figure["value"]) or abs(figure["high"]), figure["unit"])
-    value, low, high = (figure[end] / size for end in ("value", "low", "high"))
+    size, unit = prefix(abs(figure.value) or abs(figure.high), figure.unit)
+    value, low, high = (end / size for end in (figure.value, figure.low, figure.high))
     digits = significant_digits(value, low, high)
     exact = low == high
     return Shown(
@@ -81,12 +81,12 @@ def shown(figure: QuantityDoc) -> Shown:
     )
 
 
-def text(figure: QuantityDoc | None) -> str:
+def text(figure: Quantity | None) -> str:
     """Return the figure with its range and unit; `UNKNOWN` for None."""
     return UNKNOWN if figure is None else str(shown(figure))
 
 
-def value_text(figure: QuantityDoc | None) -> str:
+def value_text(figure: Quantity | None) -> str:
     """Return the figure with its unit, without its range; `UNKNOWN` for None."""
     if figure is None:
         return UNKNOWN
@@ -94,20 +94,19 @@ def value_text(figure: QuantityDoc | None) -> str:
     return printed.with_unit(printed.value)
 
 
-def span_text(figure: QuantityDoc | None) -> str:
+def span_text(figure: Quantity | None) -> str:
     """Return the range with its unit; "" for an exact or unknown figure."""
-    if figure is None or figure["low"] == figure["high"]:
+    if figure is None or figure.low == figure.high:
         return ""
     printed = shown(figure)
     return printed.with_unit(printed.span)
 
 
-def grams(figure: QuantityDoc | None) -> QuantityDoc | None:
+def grams(figure: Quantity | None) -> Quantity | None:
     """Return a figure in kgCO2e as one in gCO2e, which prints with the prefix that suits it."""
     if figure is None:
         return None
-    value, low, high = (g_from_kg(figure[end]) for end in ("value", "low", "high"))
-    return {**figure, "value": value, "low": low, "high": high, "unit": "gCO2e"}
+    return figure.scaled(g_from_kg(1.0), "gCO2e")
 
 
 def significant_digits(value: float, low: float, high: float) -> int:

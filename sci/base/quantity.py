@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -53,30 +53,9 @@ SEPARATOR = "; "
 """Between several sources in the text of them all, which is for people: code reads `sources`."""
 
 
-class _OptionalDoc(TypedDict, total=False):
-    sources: list[str]
-    effects: dict[str, list[float]]
-
-
-class QuantityDoc(_OptionalDoc):
-    """A `Quantity` as JSON; `sources` has those that `source` names together, where it does."""
-
-    value: float
-    low: float
-    high: float
-    unit: str
-    kind: Kind
-    source: str
-
-
-def sources_of(figure: QuantityDoc) -> list[str]:
-    """Return each source of a figure."""
-    return figure.get("sources") or [figure["source"]]
-
-
-def is_estimate(figure: QuantityDoc | None) -> bool:
+def is_estimate(figure: Quantity | None) -> bool:
     """Return whether a figure is known, and estimated."""
-    return figure is not None and figure["kind"] in ESTIMATES
+    return figure is not None and figure.kind in ESTIMATES
 
 
 def weakest(kinds: Iterable[Kind]) -> Kind:
@@ -268,27 +247,6 @@ class Quantity(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return this figure as one of another kind."""
         return replace(self, kind=kind)
 
-    def to_doc(self) -> QuantityDoc:
-        """Return the figure of documents as JSON-ready data."""
-        return self.bare().kept_doc()
-
-    def kept_doc(self) -> QuantityDoc:
-        """Return the same with the effects of inputs."""
-        doc: QuantityDoc = msgspec.to_builtins(self)
-        if self.several:
-            doc["sources"] = list(self.several)
-        if self.effects is not None:
-            doc["effects"] = {id_: list(effect) for id_, effect in self.effects.items()}
-        return doc
-
-    @classmethod
-    def from_doc(cls, doc: QuantityDoc) -> Quantity:
-        """Return the figure of a document; raises QuantityError for an impossible one."""
-        several, known = tuple(doc.get("sources", ())), doc.get("effects")
-        effects = None if known is None else {id_: (a, b) for id_, (a, b) in known.items()}
-        unit, kind, source = doc["unit"], doc["kind"], doc["source"]
-        return cls(doc["value"], doc["low"], doc["high"], unit, kind, source, several, effects)
-
     def _as_one(self, id_: str) -> dict[str, Effect]:
         """Return the effect of the whole figure as that of one input; none of an exact figure."""
         if self.low == self.high or not self.value > 0:
@@ -388,9 +346,31 @@ def _of_sum(parts: Collection[tuple[float, Mapping[str, Effect]]]) -> dict[str, 
     return {id_: (math.log1p(low), math.log1p(high)) for id_, (low, high) in changes.items()}
 
 
-def total_known(figures: Iterable[QuantityDoc | None]) -> Quantity | None:
-    """Return the sum of those figures of documents that are known; None where none is."""
-    return total(Quantity.from_doc(figure) for figure in figures if figure is not None)
+def total_known(figures: Iterable[Quantity | None]) -> Quantity | None:
+    """Return the sum of those figures that are known; None where none is."""
+    return total(figure for figure in figures if figure is not None)
+
+
+def bare(figure: Quantity | None) -> Quantity | None:
+    """Return a figure as documents publish it, without what moves it; None for an unknown one."""
+    return figure.bare() if figure else None
+
+
+def figure_of(document: Mapping[str, Any], name: str) -> Quantity | None:
+    """Return a figure of a JSON document that a server sent; None where it is not known.
+
+    Raises QuantityError for what is not a figure.
+    """
+    figure = document.get(name)
+    return None if figure is None else read_figure(figure)
+
+
+def read_figure(data: Any) -> Quantity:
+    """Return a figure of JSON data; raises QuantityError for what is not one."""
+    try:
+        return msgspec.convert(data, Quantity)
+    except msgspec.ValidationError as error:
+        raise QuantityError(f"not a figure: {error}") from None
 
 
 def per_unit(total_g: Quantity, count: float, unit: str) -> Quantity:

@@ -200,7 +200,7 @@ class Hardware(HardwareRow, frozen=True, kw_only=True, eq=False):
     def to_doc(self) -> dict[str, Any]:
         """Return this part as JSON-ready data, without its embodied carbon."""
         doc: dict[str, Any] = to_builtins(self)
-        doc["idle_w"] = self.idle.to_doc() if self.idle else None
+        doc["idle_w"] = self.idle.bare() if self.idle else None
         return {name: value for name, value in doc.items() if name not in NOT_SHOWN}
 
 

@@ -74,7 +74,7 @@ class Region(Struct, frozen=True, kw_only=True):
     def to_doc(self) -> dict[str, Any]:
         """Return this region as JSON-ready data."""
         doc: dict[str, Any] = to_builtins(self)
-        return doc | {"pue": self.pue.to_doc() if self.pue else None}
+        return doc | {"pue": self.pue.bare() if self.pue else None}
 
 
 def region_of(row: RegionRow, highest: float) -> Region:

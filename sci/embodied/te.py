@@ -410,7 +410,7 @@ def cpu_doc(cpu: Cpu) -> dict[str, Any]:
 
 def _te_doc(found: Embodied | None) -> dict[str, Any]:
     return {
-        "embodied_g": found.te_g.to_doc() if found else None,
+        "embodied_g": found.te_g.bare() if found else None,
         "embodied_tier": found.tier if found else None,
         "embodied_stages": found.stages if found else None,
         "embodied_includes_host": found.includes_host if found else None,

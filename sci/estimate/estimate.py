@@ -11,14 +11,10 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from gramwatt.sci.base.document import (
-    SciDoc,
-    SourceDoc,
-    doc,
-)
+from gramwatt.sci.base.document import SciDoc, SourceDoc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, bare
 from gramwatt.sci.base.units import HOURS_PER_YEAR
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.catalog.slices import find_part
@@ -56,14 +52,14 @@ class EstimateMethod(Struct):
 class EstimateDoc(Struct):
     """The answer to a request for an estimate."""
 
-    device_hours: QuantityDoc | None
-    energy_kwh: QuantityDoc | None
-    operational_g: QuantityDoc | None
-    embodied_g: QuantityDoc | None
-    total_g: QuantityDoc | None
+    device_hours: Quantity | None
+    energy_kwh: Quantity | None
+    operational_g: Quantity | None
+    embodied_g: Quantity | None
+    total_g: Quantity | None
     sci: list[SciDoc]
-    pue: QuantityDoc
-    intensity_g_per_kwh: QuantityDoc
+    pue: Quantity
+    intensity_g_per_kwh: Quantity
     conformance: str
     deviations: list[str]
     notices: list[Notice]
@@ -91,14 +87,14 @@ def estimate(request: EstimateRequest, catalog: Catalog) -> EstimateDoc:
     notices = [*_place_notices(request, place), *work.notices, *remarks(work, hours)]
     notices += [*overlay_notices(inputs.items()), *unit_notices(units)]
     return EstimateDoc(
-        device_hours=doc(hours),
-        energy_kwh=doc(energy),
-        operational_g=doc(operational),
-        embodied_g=doc(embodied),
-        total_g=doc(emitted),
+        device_hours=bare(hours),
+        energy_kwh=bare(energy),
+        operational_g=bare(operational),
+        embodied_g=bare(embodied),
+        total_g=bare(emitted),
         sci=[sci_doc(emitted, count, unit) for unit, count in units.items()],
-        pue=place.pue.to_doc(),
-        intensity_g_per_kwh=grid.to_doc(),
+        pue=place.pue.bare(),
+        intensity_g_per_kwh=grid.bare(),
         conformance=status.status,
         deviations=list(status.deviations),
         notices=list(notices),
@@ -127,7 +123,7 @@ def _method(work: Assumptions, inputs: Mapping[str, Quantity]) -> EstimateMethod
         intensity_approach=APPROACH,
         hardware=work.hardware.id if work.hardware else None,
         instance=work.instance.id if work.instance else None,
-        inputs=[SourceDoc(what=what, figure=figure.to_doc()) for what, figure in inputs.items()],
+        inputs=[SourceDoc(what=what, figure=figure.bare()) for what, figure in inputs.items()],
     )
 
 

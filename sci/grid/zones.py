@@ -186,7 +186,7 @@ class ZoneIntensity(Struct, frozen=True, kw_only=True):
         """Return this zone as JSON-ready data."""
         doc: dict[str, Any] = to_builtins(self)
         del doc["intensity"]
-        return doc | {"intensity_g_per_kwh": self.intensity.to_doc()}
+        return doc | {"intensity_g_per_kwh": self.intensity.bare()}
 
 
 class Zones:

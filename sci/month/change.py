@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gramwatt.sci.analysis.documents import ChangeDoc, WorkSums
-from gramwatt.sci.base.quantity import Effect, Kind, Quantity, QuantityDoc, weakest
+from gramwatt.sci.base.quantity import Effect, Kind, Quantity, weakest
 from gramwatt.sci.grid.zones import annual_of
 
 EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
@@ -52,7 +52,7 @@ def by_work(sums: Iterable[WorkSums], until: str | None = None) -> dict[Work, Wo
     works: dict[Work, WorkMonth] = {}
     for row in sums:
         figures = [
-            Quantity.from_doc(figure) if figure else None
+            figure if figure else None
             for figure in (row.energy_kwh, row.operational_g, row.embodied_g)
         ]
         values = [figure.value if figure else 0.0 for figure in figures]
@@ -92,14 +92,14 @@ def change_effects(now: Mapping[Work, WorkMonth], before: Mapping[Work, WorkMont
     down, up = _spread(pairs)
     kind = weakest(kind for of in (now, before) for work in of.values() for kind in work.kinds)
 
-    def figure(number: int) -> QuantityDoc:
+    def figure(number: int) -> Quantity:
         value = values[number]
         ends = value - down[number], value + up[number]
-        return Quantity(value, *ends, "gCO2e", kind, SOURCE).to_doc()
+        return Quantity(value, *ends, "gCO2e", kind, SOURCE).bare()
 
     effects = {name: figure(number) for number, name in enumerate(EFFECTS)}
     if not any(pair.other_method or (pair.both and pair.other_grid) for pair in pairs):
-        effects["method_g"] = Quantity.exact(0.0, "gCO2e", "derived", SAME_METHOD).to_doc()
+        effects["method_g"] = Quantity.exact(0.0, "gCO2e", "derived", SAME_METHOD).bare()
     return ChangeDoc(change_g=figure(len(EFFECTS)), **effects)
 
 

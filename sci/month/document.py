@@ -32,8 +32,8 @@ from gramwatt.sci.analysis.documents import (
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.analysis.month_rows import AdviceRow, FollowedRow, ProjectChange
 from gramwatt.sci.analysis.trail import DeletedRow
-from gramwatt.sci.base.document import QualityDoc, doc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.document import QualityDoc
+from gramwatt.sci.base.quantity import Quantity, bare
 from gramwatt.sci.grid.zones import at_equal_grid
 from gramwatt.sci.month.change import by_work, change_effects, other_sources
 
@@ -106,7 +106,7 @@ def month_document(
     shared = {name: own[name] for name in MonthDoc.__struct_fields__ if name in own}
     excluded = [*sums.excluded, *beside.excluded]
     advice = beside.advice or MonthAdvice([], [], 0, sums.factors)
-    rows = sorted([*advice.advice, *sums.waste], key=lambda row: -row.saved_g["value"])
+    rows = sorted([*advice.advice, *sums.waste], key=lambda row: -row.saved_g.value)
     made: dict[str, Any] = {
         "revision": None,
         "issued_at": None,
@@ -161,7 +161,7 @@ class _Compared:
         total_g = operational + embodied if operational and embodied else None
         self.terms = dict(zip(TERMS, (energy, operational, embodied, total_g), strict=True))
         counts = [sum(column) for column in zip(*jobs, strict=True)]
-        docs: dict[str, Any] = {term: doc(self.terms[term]) for term in TERMS}
+        docs: dict[str, Any] = {term: bare(self.terms[term]) for term in TERMS}
         began, ended, unknown = counts
         self.totals = MonthTotals(**docs, jobs=began, jobs_ended=ended, jobs_unknown=unknown)
         grams: dict[str, float] = {}
@@ -174,8 +174,8 @@ class _Compared:
         return by_work(self._sums.by_work if self._sums else [], self._until)
 
 
-def _quantity(figure: QuantityDoc | None) -> Quantity | None:
-    return Quantity.from_doc(figure) if figure else None
+def _quantity(figure: Quantity | None) -> Quantity | None:
+    return figure if figure else None
 
 
 def _scaled(whole: Quantity | None, value: float) -> Quantity | None:
@@ -185,7 +185,7 @@ def _scaled(whole: Quantity | None, value: float) -> Quantity | None:
     return whole.scaled(value / whole.value)
 
 
-def _ratio(after: Quantity | None, before: Quantity | None) -> QuantityDoc | None:
+def _ratio(after: Quantity | None, before: Quantity | None) -> Quantity | None:
     """Return a figure over that of the month before; None where that is none or may be zero.
 
     Hours of one grid are taken as equal, and what both share cancels.
@@ -193,7 +193,7 @@ def _ratio(after: Quantity | None, before: Quantity | None) -> QuantityDoc | Non
     if after is None or before is None or not before.low > 0:
         return None
     before, after = at_equal_grid(before, after)
-    return after.over(before, "1").sourced(OVER_BEFORE).to_doc()
+    return after.over(before, "1").sourced(OVER_BEFORE).bare()
 
 
 def _project_changes(after: _Compared, before: _Compared) -> list[ProjectChange]:
@@ -205,7 +205,7 @@ def _project_changes(after: _Compared, before: _Compared) -> list[ProjectChange]
         new, old = after.projects.get(project), before.projects.get(project)
         rows.append(
             ProjectChange(
-                project=project, total_g=doc(new), previous_g=doc(old), change=_ratio(new, old)
+                project=project, total_g=bare(new), previous_g=bare(old), change=_ratio(new, old)
             )
         )
     return sorted(rows, key=lambda row: (-_difference(row), row.project))
@@ -214,7 +214,7 @@ def _project_changes(after: _Compared, before: _Compared) -> list[ProjectChange]
 def _difference(row: ProjectChange) -> float:
     """Return how far the totals of a project lie apart [gCO2e]; what is not known counts as 0."""
     now, then = row.total_g, row.previous_g
-    return abs((now["value"] if now else 0.0) - (then["value"] if then else 0.0))
+    return abs((now.value if now else 0.0) - (then.value if then else 0.0))
 
 
 def trend_rows(
@@ -249,7 +249,7 @@ def market_rows(sums: MonthSums, factors: Mapping[str, MarketFactor]) -> list[Ma
     whole, rows = _quantity(sums.facility_kwh), []
     for zone, stated in sorted(factors.items()):
         of_zone = [row for row in sums.factors if row.zone == zone]
-        kwh = sum(row.energy_kwh["value"] * row.pue["value"] for row in of_zone)
+        kwh = sum(row.energy_kwh.value * row.pue.value for row in of_zone)
         if whole is None or not (whole.value > 0 and kwh > 0):
             continue
         energy = whole.scaled(kwh / whole.value)
@@ -257,9 +257,9 @@ def market_rows(sums: MonthSums, factors: Mapping[str, MarketFactor]) -> list[Ma
         rows.append(
             MarketRow(
                 zone=zone,
-                energy_kwh=energy.to_doc(),
-                factor_g_per_kwh=declared.to_doc(),
-                market_g=energy.times(declared, "gCO2e").to_doc(),
+                energy_kwh=energy.bare(),
+                factor_g_per_kwh=declared.bare(),
+                market_g=energy.times(declared, "gCO2e").bare(),
             )
         )
     return rows

@@ -34,7 +34,6 @@ from gramwatt.sci.base.quantity import (
     Quantity,
     ends_of,
     kind_of_sum,
-    sources_of,
 )
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.records import ACCELERATORS
@@ -101,7 +100,7 @@ def _method(job: JobDoc) -> tuple[Row, list[Row]]:
     """Return by what a job is scored, with its number, and the texts that belong to it."""
     method, life = job.method, job.method.lifetime_years
     kinds = {
-        f"{name}_kind": figure["kind"] if figure else ""
+        f"{name}_kind": figure.kind if figure else ""
         for name, figure in (
             ("operational", job.operational_g),
             ("embodied", job.embodied_g),
@@ -115,19 +114,19 @@ def _method(job: JobDoc) -> tuple[Row, list[Row]]:
         "intensity_basis": method.intensity_basis,
         "time_zone": method.time_zone,
         "supply": method.supply,
-        "lifetime_years": life["value"],
-        "lifetime_years_low": life["low"],
-        "lifetime_years_high": life["high"],
-        "lifetime_kind": life["kind"],
-        "lifetime_source": life["source"],
+        "lifetime_years": life.value,
+        "lifetime_years_low": life.low,
+        "lifetime_years_high": life.high,
+        "lifetime_kind": life.kind,
+        "lifetime_source": life.source,
         **kinds,
     }
     texts = {
-        "energy": sources_of(job.energy_kwh) if job.energy_kwh else [],
-        "operational": sources_of(job.operational_g) if job.operational_g else [],
-        "embodied": sources_of(job.embodied_g) if job.embodied_g else [],
-        "pue": [of.figure["source"] for of in method.inputs if of.symbol == "PUE"],
-        "source": [source for of in method.inputs for source in sources_of(of.figure)],
+        "energy": list(job.energy_kwh.sources) if job.energy_kwh else [],
+        "operational": list(job.operational_g.sources) if job.operational_g else [],
+        "embodied": list(job.embodied_g.sources) if job.embodied_g else [],
+        "pue": [of.figure.source for of in method.inputs if of.symbol == "PUE"],
+        "source": [source for of in method.inputs for source in of.figure.sources],
         "zone": method.zones,
         "excluded": method.boundary_excluded,
         "notice": [notice.code for notice in job.notices],
@@ -200,7 +199,7 @@ def _without_figures() -> Row:
 
 
 def _terms(job: JobDoc, part: Part) -> dict[str, Quantity | None]:
-    energy, pue = part.sums.energy_kwh, Quantity.from_doc(job.method.pue)
+    energy, pue = part.sums.energy_kwh, job.method.pue
     return {
         "energy_kwh": energy,
         "facility_kwh": energy.times(pue, "kWh") if energy else None,
@@ -292,8 +291,8 @@ def _components(job: JobDoc, part: Part) -> list[Row]:
     rows = []
     for (term, component), figure in components(job).items():
         whole, of_month = getattr(job, f"{term}_g"), getattr(part.sums, f"{term}_g")
-        if whole is not None and of_month is not None and whole["value"] > 0:
-            g = figure.scaled(of_month.value / whole["value"])
+        if whole is not None and of_month is not None and whole.value > 0:
+            g = figure.scaled(of_month.value / whole.value)
             rows.append({"term": term, "component": component, **_ends("g", g)})
     return rows
 
@@ -313,8 +312,8 @@ def _factors(job: JobDoc, part: Part) -> list[Row]:
     whole_kwh = sum(kwh for _, kwh in used)
     whole_g = sum(kwh * row.g_per_kwh for row, kwh in used)
     intensity, pue = job.method.intensity_g_per_kwh, job.method.pue
-    known = intensity["value"] > 0
-    low, high = (intensity[end] / intensity["value"] if known else 1.0 for end in ("low", "high"))
+    known = intensity.value > 0
+    low, high = (end / intensity.value if known else 1.0 for end in (intensity.low, intensity.high))
     rows: dict[tuple[str, ...], Row] = {}
     for of, kwh in used:
         key = (of.zone, of.quality, of.series, of.source)
@@ -323,8 +322,8 @@ def _factors(job: JobDoc, part: Part) -> list[Row]:
             {
                 "number": len(rows),
                 **dict(zip(("zone", "quality", "series", "source"), key, strict=True)),
-                **{"pue": pue["value"], "pue_low": pue["low"], "pue_high": pue["high"]},
-                **{"pue_kind": pue["kind"], "pue_source": pue["source"]},
+                **{"pue": pue.value, "pue_low": pue.low, "pue_high": pue.high},
+                **{"pue_kind": pue.kind, "pue_source": pue.source},
                 "energy_kwh": 0.0,
                 **{f"operational_g{end}": 0.0 for end in ENDS},
             },
@@ -347,9 +346,9 @@ def _mean(job: JobDoc) -> IntensityUsedDoc:
         quality="",
         points=0,
         energy_j=0.0,
-        g_per_kwh=mean["value"],
+        g_per_kwh=mean.value,
         series="",
-        source=mean["source"],
+        source=mean.source,
     )
 
 

@@ -14,10 +14,9 @@ from datetime import datetime, timedelta
 import numpy as np
 from msgspec import Struct
 
-from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, bare
 from gramwatt.sci.planning.hours import DAY_H, exact_hour, moment_of, moment_text
 from gramwatt.sci.planning.outlook import Outlook, ZoneData
 from gramwatt.sci.planning.plan_request import PlanRequest
@@ -60,9 +59,9 @@ class PlanDoc(Struct):
     """
 
     plan: list[SlotDoc]
-    intensity_g_per_kwh: QuantityDoc
-    now_intensity_g_per_kwh: QuantityDoc
-    saving_ratio: QuantityDoc | None
+    intensity_g_per_kwh: Quantity
+    now_intensity_g_per_kwh: Quantity
+    saving_ratio: Quantity | None
     reliable: bool
     method: str
     notices: list[Notice]
@@ -136,9 +135,9 @@ def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
             saving = Quantity.exact(0.0, SAVED, "estimated", *saving.sources)
     return PlanDoc(
         plan=[SlotDoc(zone=place, start=moment_text(a), end=moment_text(b)) for a, b in slots],
-        intensity_g_per_kwh=_intensity(there, job, slots).to_doc(),
-        now_intensity_g_per_kwh=at_once.to_doc(),
-        saving_ratio=doc(saving),
+        intensity_g_per_kwh=_intensity(there, job, slots).bare(),
+        now_intensity_g_per_kwh=at_once.bare(),
+        saving_ratio=bare(saving),
         reliable=reliable,
         method=there.at(slots[0][0]).method,
         notices=list(notices),

@@ -46,14 +46,14 @@ class Share:
             device_id=of.device_id,
             node=of.node,
             label=of.label,
-            te_g=of.te.te_g.to_doc(),
+            te_g=of.te.te_g.bare(),
             tier=of.te.tier,
             stages=of.te.stages,
             time_reserved_s=self.reserved_s,
             lifetime_years=of.life.value,
             resources_reserved=of.reserved,
             resources_total=of.total,
-            embodied_g=self.embodied_g.to_doc(),
+            embodied_g=self.embodied_g.bare(),
         )
 
 

@@ -71,7 +71,7 @@ class Input:
     def to_doc(self) -> InputDoc:
         """Return this input as JSON-ready data."""
         alike = f" ({self.count} alike)" if self.count > 1 else ""
-        figure = self.figure.to_doc()
+        figure = self.figure.bare()
         return InputDoc(
             what=f"{self.name}{alike}",
             figure=figure,

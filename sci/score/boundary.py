@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gramwatt.sci.base.document import ExclusionDoc, InputDoc, MethodDoc, doc
+from gramwatt.sci.base.document import ExclusionDoc, InputDoc, MethodDoc
 from gramwatt.sci.base.meters import meter_energy_j
+from gramwatt.sci.base.quantity import bare
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 from gramwatt.sci.score.sensitivity import largest_uncertainty
@@ -58,14 +59,14 @@ def method(scored: ScoredJob, inputs: list[InputDoc]) -> MethodDoc:
         zones=list(scored.place.zones),
         conversions=list(scored.conversions),
         sci_for_ai=for_ai(job.head.kind, scored.counts, job.head.tags),
-        lifetime_years=scored.identified.life.to_doc(),
-        pue=scored.energy.pue.kept_doc(),
-        intensity_g_per_kwh=scored.energy.mean_intensity.kept_doc(),
+        lifetime_years=scored.identified.life.bare(),
+        pue=scored.energy.pue,
+        intensity_g_per_kwh=scored.energy.mean_intensity,
         largest_uncertainty=largest_uncertainty(scored.total_g, inputs),
         inputs=inputs,
         meter_cpu_s=job.meter_cpu_s,
         meter_rss_b=job.meter_rss_b,
-        meter_energy_j=doc(own),
+        meter_energy_j=bare(own),
         time_zone=str(scored.context.zone),
     )
 

@@ -210,5 +210,5 @@ def _parsed(unit: str, text: str) -> ConversionDoc:
 
 def sci_doc(total_g: Quantity | None, count: float, unit: str) -> SciDoc:
     """Return the score in one unit as JSON-ready data; its figure is None where C is not known."""
-    figure = per_unit(total_g, count, unit).to_doc() if total_g else None
+    figure = per_unit(total_g, count, unit).bare() if total_g else None
     return SciDoc(unit=unit, count=count, g_per_unit=figure)

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
+from msgspec import to_builtins
+
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError, ScoreError
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.base.quantity import read_figure
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.intensity import IntensityLookup, IntensityPoint
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -180,7 +182,7 @@ def _point_doc(point: IntensityPoint) -> dict[str, Any]:
         "signal": point.signal,
         "basis": point.basis,
         "series": point.series,
-        "intensity_g_per_kwh": figure.to_doc() if annual else figure.kept_doc(),
+        "intensity_g_per_kwh": to_builtins(figure.bare() if annual else figure),
     }
 
 
@@ -189,7 +191,7 @@ def _point(doc: Mapping[str, Any]) -> IntensityPoint:
         zone=doc["zone"],
         start=parse_time(doc["start"]),
         end=parse_time(doc["end"]),
-        intensity=Quantity.from_doc(doc["intensity_g_per_kwh"]),
+        intensity=read_figure(doc["intensity_g_per_kwh"]),
         quality=doc["quality"],
         signal=doc["signal"],
         basis=doc["basis"],

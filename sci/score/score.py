@@ -11,13 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import asdict, replace
 
-from gramwatt.sci.base.document import (
-    DeviceDoc,
-    JobDoc,
-    JobHead,
-    doc,
-)
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.document import DeviceDoc, JobDoc, JobHead
+from gramwatt.sci.base.quantity import Quantity, bare
 from gramwatt.sci.journal.corrections import (
     EXCLUDED,
     TAG,
@@ -126,7 +121,7 @@ def _head(scored: ScoredJob, assessed: Assessment) -> JobHead:
         energy_kwh=_term(scored, scored.energy_kwh),
         operational_g=_term(scored, scored.operational_g),
         embodied_g=_term(scored, scored.embodied_g),
-        total_g=doc(scored.total_g),
+        total_g=bare(scored.total_g),
         sci=scored.sci,
         conformance=assessed.status.status,
         deviations=list(assessed.status.deviations),
@@ -135,11 +130,11 @@ def _head(scored: ScoredJob, assessed: Assessment) -> JobHead:
     )
 
 
-def _term(scored: ScoredJob, figure: Quantity | None) -> QuantityDoc | None:
+def _term(scored: ScoredJob, figure: Quantity | None) -> Quantity | None:
     """Return a term of the job with its inputs, so that sums of jobs count shared ones once."""
     if figure is None:
         return None
-    return figure.condensed(f"other:{scored.job.head.job_id}").kept_doc()
+    return figure.condensed(f"other:{scored.job.head.job_id}")
 
 
 def _devices(scored: ScoredJob) -> list[DeviceDoc]:
@@ -163,7 +158,7 @@ def _host(share: Share) -> DeviceDoc:
         hardware=None,
         share=share.of.fraction,
         energy_j=None,
-        embodied_g=share.embodied_g.to_doc(),
+        embodied_g=share.embodied_g.bare(),
         meter="counted in the CPU and memory rows",
         kinds={},
         mean_utilisation=None,
@@ -185,8 +180,8 @@ def _device(
         name=record.name,
         hardware=hardware,
         share=record.share,
-        energy_j=doc(energy.energy_j),
-        embodied_g=share.embodied_g.to_doc() if share else None,
+        energy_j=bare(energy.energy_j),
+        embodied_g=share.embodied_g.bare() if share else None,
         meter=record.meter,
         kinds={kind: joules for kind, joules in energy.by_kind.items()},
         mean_utilisation=_mean_utilisation(intervals, lengths_s),

@@ -18,8 +18,8 @@ from itertools import accumulate
 from operator import add
 
 from gramwatt.sci.base.days import by_day, day_of
-from gramwatt.sci.base.document import ServiceDoc, ServicePartDoc, ServiceRowDoc, doc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, weakest
+from gramwatt.sci.base.document import ServiceDoc, ServicePartDoc, ServiceRowDoc
+from gramwatt.sci.base.quantity import Quantity, bare, weakest
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import (
     SERVICE,
@@ -327,8 +327,8 @@ def _row(scored: ScoredJob, span: Span, sums: _Sums, day: date | None = None) ->
         start=format_time(start),
         end=format_time(end),
         closed=scored.job.state != "running" or end < _extent(scored.job)[1],
-        energy_j=doc(energy),
-        total_g=doc(carbon),
+        energy_j=bare(energy),
+        total_g=bare(carbon),
         counts=dict(sorted(units.items())),
         cached_tokens=sums.counts.get((SERVICE_CACHED, None), 0.0),
         known_s=sums.known_s,
@@ -340,9 +340,9 @@ def _row(scored: ScoredJob, span: Span, sums: _Sums, day: date | None = None) ->
 
 def _per(
     figure: Quantity | None, units: Mapping[str, float], of: str
-) -> dict[str, QuantityDoc | None]:
+) -> dict[str, Quantity | None]:
     return {
-        unit: figure.scaled(1 / amount, f"{of}/{unit}").to_doc() if figure else None
+        unit: figure.scaled(1 / amount, f"{of}/{unit}").bare() if figure else None
         for unit, amount in sorted(units.items())
         if amount > 0
     }
@@ -362,10 +362,10 @@ def _parts(sums: _Sums, energy: Quantity | None, carbon: Quantity | None) -> lis
         rows.append(
             ServicePartDoc(
                 part=name,
-                energy_j=doc(own[0]),
-                total_g=doc(own[1]),
+                energy_j=bare(own[0]),
+                total_g=bare(own[1]),
                 tokens=tokens,
-                energy_j_per_token=doc(own[0].scaled(1 / tokens, "J/token"))
+                energy_j_per_token=bare(own[0].scaled(1 / tokens, "J/token"))
                 if own[0] and tokens
                 else None,
             )

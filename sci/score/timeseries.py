@@ -16,9 +16,8 @@ from gramwatt.sci.base.document import (
     IntensityUsedDoc,
     SeriesPoint,
     StepsDoc,
-    doc,
 )
-from gramwatt.sci.base.quantity import KINDS, Quantity
+from gramwatt.sci.base.quantity import KINDS, Quantity, bare
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, Run
 from gramwatt.sci.journal.elsewhere import charged, charged_s
@@ -164,9 +163,9 @@ def days(scored: ScoredJob) -> list[DayDoc]:
         rows.append(
             DayDoc(
                 day=day.isoformat(),
-                energy_kwh=doc(energy_kwh),
-                operational_g=doc(operational_g),
-                embodied_g=doc(embodied_g),
+                energy_kwh=bare(energy_kwh),
+                operational_g=bare(operational_g),
+                embodied_g=bare(embodied_g),
                 counts=dict(counts.get(day, {})),
             )
         )

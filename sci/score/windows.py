@@ -16,9 +16,9 @@ from operator import add
 
 import msgspec
 
-from gramwatt.sci.base.document import WindowDoc, doc
+from gramwatt.sci.base.document import WindowDoc
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Kind, Quantity, total
+from gramwatt.sci.base.quantity import Kind, Quantity, bare, total
 from gramwatt.sci.base.units import J_PER_KWH
 from gramwatt.sci.journal.merge import MergedJob
 from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
@@ -65,15 +65,15 @@ def _window(window: Window, scored: ScoredJob, least_s: float) -> WindowDoc:
         name=window.name,
         start=format_time(window.start),
         end=format_time(window.end),
-        energy_j=doc(energy),
-        energy_kwh=doc(energy.scaled(1 / J_PER_KWH, "kWh")) if energy else None,
-        operational_g=doc(operational),
-        embodied_g=doc(embodied),
-        total_g=doc(carbon),
+        energy_j=bare(energy),
+        energy_kwh=bare(energy.scaled(1 / J_PER_KWH, "kWh")) if energy else None,
+        operational_g=bare(operational),
+        embodied_g=bare(embodied),
+        total_g=bare(carbon),
         below_resolution=short,
         counts=counts,
         energy_j_per_unit={
-            unit: energy.scaled(1 / amount, f"J/{unit}").to_doc() if energy else None
+            unit: energy.scaled(1 / amount, f"J/{unit}").bare() if energy else None
             for unit, amount in counts.items()
             if amount > 0
         },

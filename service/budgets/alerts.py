@@ -4,7 +4,6 @@ outbox.
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 
 from gramwatt.service.budgets.budgets import (
@@ -14,6 +13,7 @@ from gramwatt.service.budgets.budgets import (
 )
 from gramwatt.service.container import Service
 from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage, outbox_row
+from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.store.upserts import upsert
 
@@ -45,7 +45,7 @@ def _record(service: Service, budget: Budget, row: BudgetRow) -> None:
     now_us = service.now_us()
     alerts, messages = [], []
     for threshold in reached:
-        doc = json.dumps(_message(row, threshold, text_from_us(now_us)))
+        doc = to_text(_message(row, threshold, text_from_us(now_us)))
         key = {
             "project": row.project,
             "month": row.for_month,

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.analysis.documents import BudgetStatus
 from gramwatt.sci.base.days import DAY, day_of, month_span
 from gramwatt.sci.base.formatting import all_digits
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import g_from_kg, kg_from_g
 from gramwatt.service.access import audit
 from gramwatt.service.access.projects import require_own
@@ -72,9 +72,9 @@ class BudgetRow(Struct):
     set_by: str
     for_month: str
     status: BudgetStatus
-    spent_kg: QuantityDoc | None
+    spent_kg: Quantity | None
     spent_share: float | None
-    forecast_kg: QuantityDoc | None
+    forecast_kg: Quantity | None
     forecast_reason: str | None
     jobs_running: int
     jobs_unknown: int
@@ -321,9 +321,9 @@ def _row(
         set_by=budget.set_by,
         for_month=month,
         status=budget_status(share, thresholds, found.unknown),
-        spent_kg=spent.to_doc() if spent else None,
+        spent_kg=spent.bare() if spent else None,
         spent_share=share,
-        forecast_kg=ahead.scaled(KG, "kgCO2e").to_doc() if ahead else None,
+        forecast_kg=ahead.scaled(KG, "kgCO2e").bare() if ahead else None,
         forecast_reason=reason,
         jobs_running=found.running,
         jobs_unknown=found.unknown,

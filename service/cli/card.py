@@ -72,8 +72,8 @@ def _emissions(job: str) -> dict[str, object]:
         stop(1, f"the emissions of {document.job_id} are not known: gramwatt job {job}")
     hardware = sorted({device.name for device in document.devices})
     found: dict[str, object] = {
-        "emissions": round(total["value"], 6),
-        "emissions_range_g": f"{total['low']:.6g} to {total['high']:.6g}",
+        "emissions": round(total.value, 6),
+        "emissions_range_g": f"{total.low:.6g} to {total.high:.6g}",
         "source": f"gramwatt, {document.conformance}, operational and embodied carbon",
         "hardware_used": ", ".join(hardware),
     }

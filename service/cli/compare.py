@@ -77,7 +77,7 @@ def assert_(
     found, _ = compared(against, runs, query.unit)
     ratio = found.ratio
     unknown = found.verdict == "unknown"
-    failed = (found.verdict == "higher" and ratio["value"] > 1 + limit) or (strict and unknown)
+    failed = (found.verdict == "higher" and ratio.value > 1 + limit) or (strict and unknown)
     if as_json:
         print_json({"passed": not failed, "max_increase": limit, "comparison": found})
     else:

@@ -75,17 +75,17 @@ def _preview(service: Service, as_json: bool) -> None:
 def _change_g(row: ScorePreview) -> float | None:
     """Return the change of a total [gCO2e]; None where one of both is not known."""
     old, new = row.old_g, row.new_g
-    return new["value"] - old["value"] if old and new else None
+    return new.value - old.value if old and new else None
 
 
 def _change(row: ScorePreview) -> str:
     if row.error:
         return f"cannot be scored any more: {row.error}"
-    old, new = (f"{g['value']:.6g} g" if g else "not known" for g in (row.old_g, row.new_g))
+    old, new = (f"{g.value:.6g} g" if g else "not known" for g in (row.old_g, row.new_g))
     change = _change_g(row)
     if not change:
         return f"{new} as before; other {', '.join(row.changed)}"
-    before = row.old_g["value"] if row.old_g else 0.0
+    before = row.old_g.value if row.old_g else 0.0
     share = f", {change / before:+.2%}" if before else ""
     return f"{old} -> {new} ({change:+.6g} g{share})"
 

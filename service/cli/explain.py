@@ -16,7 +16,7 @@ from gramwatt.sci.base.document import (
 )
 from gramwatt.sci.base.formatting import UNKNOWN, count_text, plain, text
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import J_PER_KWH
 
 
@@ -25,7 +25,7 @@ class Explanation(Struct):
 
     field: str
     formula: str
-    figures: dict[str, QuantityDoc | None]
+    figures: dict[str, Quantity | None]
     inputs: list[SourceDoc]
     intensity: list[IntensityUsedDoc]
     corrections: list[CorrectionDoc]
@@ -179,7 +179,7 @@ def _name(document: JobDoc, node: str, device_id: str) -> str:
     return device_id if len(alike) < 2 else f"{node}/{device_id}"
 
 
-_Figures = dict[str, QuantityDoc | None]
+_Figures = dict[str, Quantity | None]
 
 
 def _of_device(document: JobDoc, field: str) -> _Figures:
@@ -200,7 +200,7 @@ def _term(term: EmbodiedTermDoc) -> _Figures:
         "RR": Quantity.exact(term.resources_reserved, "1", "declared", rr),
         "ToR": Quantity.exact(term.resources_total, "1", "declared", tor),
     }
-    plain_rest: _Figures = {name: figure.to_doc() for name, figure in rest.items()}
+    plain_rest: _Figures = {name: figure.bare() for name, figure in rest.items()}
     return {f"TE, tier {term.tier}": term.te_g, **plain_rest}
 
 
@@ -257,7 +257,7 @@ _FIGURES: dict[str, Callable[[JobDoc], _Figures]] = {
 }
 
 
-def _cell(figure: QuantityDoc | None) -> str:
+def _cell(figure: Quantity | None) -> str:
     if figure is None:
         return f"{UNKNOWN}; see the notices"
-    return plain(f"{text(figure)}  ({figure['kind']}; {figure['source']})")
+    return plain(f"{text(figure)}  ({figure.kind}; {figure.source})")

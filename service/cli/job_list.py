@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from gramwatt.sci.base.document import JobHead
 from gramwatt.sci.base.formatting import minute_text, plain, value_text
 from gramwatt.sci.base.printable import clean
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 NO_JOB = "No job yet. Run one under the meter: gramwatt run -- python train.py"
 GAP = "  "
@@ -117,7 +117,7 @@ def _length(seconds: float | None) -> str:
     return f"{amount:.0f} {name}" if amount >= 10 else f"{amount:.2g} {name}"
 
 
-def _figure(figure: QuantityDoc | None) -> str:
+def _figure(figure: Quantity | None) -> str:
     return UNKNOWN if figure is None else plain(value_text(figure)).replace(" CO2e", "")
 
 

@@ -120,7 +120,7 @@ def _lines(answer: PlanDoc) -> list[str]:
     slots = [f"{s.zone}  {_time(s.start)} to {_time(s.end)} UTC" for s in answer.plan]
     saving, gain = answer.saving_ratio, "no reliable gain: start at once"
     if answer.reliable and saving is not None:
-        low, value, high = (round(100 * saving[end]) for end in ("low", "value", "high"))
+        low, value, high = (round(100 * end) for end in (saving.low, saving.value, saving.high))
         gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
     expected, at_once = (
         text(getattr(answer, name)) for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")

@@ -27,7 +27,7 @@ from gramwatt.sci.base.formatting import (
     value_text,
 )
 from gramwatt.sci.base.printable import clean
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.journal.records import parse_time
 
 WINDOWS_SHOWN = 20
@@ -198,8 +198,8 @@ def _state(document: JobDoc) -> str:
     return f"{document.state}{ended}, revision {document.revision}, {status}"
 
 
-def _with_range(figure: QuantityDoc | None) -> str:
+def _with_range(figure: Quantity | None) -> str:
     if figure is None:
         return UNKNOWN
     span = span_text(figure) or "exact"
-    return f"{value_text(figure)}  ({span}, {figure['kind']})"
+    return f"{value_text(figure)}  ({span}, {figure.kind})"

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from gramwatt.sci.analysis.documents import ModelDoc
 from gramwatt.sci.analysis.revisions import RevisionChangeDoc
 from gramwatt.sci.base.document import JobHead
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 
 
 class Rejected(Struct):
@@ -81,8 +81,8 @@ class RevisionRow(Struct):
     engine_version: str
     catalog_version: str
     conformance: str
-    energy_kwh: QuantityDoc | None
-    total_g: QuantityDoc | None
+    energy_kwh: Quantity | None
+    total_g: Quantity | None
     change: RevisionChangeDoc | None
 
 

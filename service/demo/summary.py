@@ -14,7 +14,7 @@ from gramwatt.sci.base import formatting
 from gramwatt.sci.base.formatting import plain
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.quantity import QuantityDoc
+    from gramwatt.sci.base.quantity import Quantity, figure_of
     from gramwatt.service.demo.flow import Training
 
 LABEL_WIDTH = 15
@@ -33,9 +33,9 @@ def summary(jobs: Sequence[Training], pue: float) -> str:
     documents = [job.document for job in jobs]
     rows = [
         ("", [job.label for job in jobs]),
-        ("energy E", [_text(doc["energy_kwh"]) for doc in documents]),
-        ("operational O", [_text(doc["operational_g"]) for doc in documents]),
-        ("embodied M", [_text(doc["embodied_g"]) for doc in documents]),
+        ("energy E", [_text(figure_of(doc, "energy_kwh")) for doc in documents]),
+        ("operational O", [_text(figure_of(doc, "operational_g")) for doc in documents]),
+        ("embodied M", [_text(figure_of(doc, "embodied_g")) for doc in documents]),
         ("R", [_counts(doc) for doc in documents]),
         ("SCI", [_scores(doc) for doc in documents]),
         ("data quality", [_quality(doc) for doc in documents]),
@@ -62,7 +62,7 @@ def _first_line(document: Mapping[str, Any]) -> str:
 
 def _scores(document: Mapping[str, Any]) -> str:
     """SCI per functional unit with its range."""
-    items = [_text(item["g_per_unit"]) for item in document["sci"]]
+    items = [_text(figure_of(item, "g_per_unit")) for item in document["sci"]]
     return ", ".join(items) or formatting.UNKNOWN
 
 
@@ -80,7 +80,7 @@ def _counts(document: Mapping[str, Any]) -> str:
     return ", ".join(items) or formatting.UNKNOWN
 
 
-def _text(figure: QuantityDoc | None) -> str:
+def _text(figure: Quantity | None) -> str:
     return plain(formatting.text(figure))
 
 

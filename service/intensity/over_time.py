@@ -106,5 +106,5 @@ def _doc(point: IntensityPoint) -> IntensityPointDoc:
         start=f"{point.start:%Y-%m-%dT%H:%M:%SZ}",
         end=f"{point.end:%Y-%m-%dT%H:%M:%SZ}",
         quality=point.quality,
-        intensity_g_per_kwh=point.intensity.to_doc(),
+        intensity_g_per_kwh=point.intensity.bare(),
     )

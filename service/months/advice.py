@@ -54,6 +54,6 @@ def _fraction_in(job: JobDoc, month: str) -> float:
     """Return the fraction of a job's carbon that lies in the month."""
     part, whole = months_of(job).get(month), job.total_g
     of_month = part.sums.total_g if part else None
-    if of_month is None or whole is None or whole["value"] <= 0:
+    if of_month is None or whole is None or whole.value <= 0:
         return 1.0
-    return of_month.value / whole["value"]
+    return of_month.value / whole.value

@@ -9,7 +9,7 @@ import msgspec
 from gramwatt.reports.badge import badge
 from gramwatt.sci.analysis.documents import MonthTotals, ProjectRow
 from gramwatt.sci.base.formatting import plain, text, value_text
-from gramwatt.sci.base.quantity import METERED, QuantityDoc
+from gramwatt.sci.base.quantity import METERED, Quantity
 from gramwatt.sci.month.document import months_before
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
@@ -73,10 +73,10 @@ def _row(rows: Sequence[ProjectRow], unit: str | None) -> ProjectRow | None:
     return counted[0] if len(counted) == 1 else None
 
 
-def _badge(project: str, figure: QuantityDoc | None, month: str, conformance: str) -> str:
+def _badge(project: str, figure: Quantity | None, month: str, conformance: str) -> str:
     if figure is None:
         return badge(project, f"not known, {month}", f"{project}: not known", known=False)
-    marks = [] if figure["kind"] in METERED else ["estimated"]
+    marks = [] if figure.kind in METERED else ["estimated"]
     marks += ["no SCI"] if conformance == "not-sci" else []
     value = ", ".join([plain(value_text(figure)), month, *marks])
     title = ", ".join([f"{project}: {plain(text(figure))}", month, *marks])

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from gramwatt.sci.analysis.documents import MonthTotals
-from gramwatt.sci.base.document import doc
 from gramwatt.sci.base.quantity import (
     KINDS,
     Effect,
     Kind,
     Quantity,
-    QuantityDoc,
+    bare,
     kind_of_sum,
     of_effects,
     of_sources,
@@ -137,14 +136,14 @@ class Group:
             return of_sources(value, min(low, value), max(high, value), unit, kind, sources)
         return of_effects(value, self.inputs(term), unit, kind, *sources)
 
-    def doc(self, term: str) -> QuantityDoc | None:
-        """Return a term as JSON-ready data."""
-        return doc(self.figure(term))
+    def doc(self, term: str) -> Quantity | None:
+        """Return a term as documents publish it."""
+        return bare(self.figure(term))
 
-    def kept(self, term: str, rest: str) -> QuantityDoc | None:
+    def kept(self, term: str, rest: str) -> Quantity | None:
         """Return a term with the effects of its inputs, the small ones as one by the id `rest`."""
         figure = self.figure(term)
-        return figure.condensed(rest).kept_doc() if figure else None
+        return figure.condensed(rest) if figure else None
 
     def _label(self, term: str) -> tuple[Kind, list[str]]:
         name, known = term.partition("_")[0], f"{term}_known"

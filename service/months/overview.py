@@ -20,7 +20,7 @@ from gramwatt.sci.analysis.documents import (
     TrendRow,
 )
 from gramwatt.sci.base.document import QualityDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.month.document import months_before
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
@@ -44,7 +44,7 @@ class OverviewDoc(msgspec.Struct):
     by_project: list[ProjectCharge]
     data_quality: QualityDoc
     previous: MonthTotals | None = None
-    changes: dict[str, QuantityDoc | None] = msgspec.field(default_factory=dict)
+    changes: dict[str, Quantity | None] = msgspec.field(default_factory=dict)
     compared_days: int | None = None
     trend: list[TrendRow] = msgspec.field(default_factory=list)
     jobs_running: PendingDoc | None = None
@@ -60,7 +60,7 @@ class Bar:
 
     name: str
     jobs: int
-    total_g: QuantityDoc | None
+    total_g: Quantity | None
     is_known: bool = True
     limit_kg: float | None = None
 
@@ -179,7 +179,7 @@ def _bars(
         row = known.get(name)
         jobs, total_g = (row.jobs, row.total_g) if row else (0, None)
         bars.append(Bar(name, jobs, total_g, limit_kg=limits.get(name)))
-    return sorted(bars, key=lambda bar: -(bar.total_g["value"] if bar.total_g else 0.0))
+    return sorted(bars, key=lambda bar: -(bar.total_g.value if bar.total_g else 0.0))
 
 
 def _decoded(text: str) -> OverviewDoc:

@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.analysis.documents import ExcludedDoc
 from gramwatt.sci.analysis.month import Pending, excluded_row
 from gramwatt.sci.analysis.trail import DeletedRow
-from gramwatt.sci.base.document import doc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc
+from gramwatt.sci.base.quantity import Quantity, bare
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head
 from gramwatt.service.store.models import Deletion, Device, Interval, Job, is_pending
@@ -99,7 +98,7 @@ def _joules(
     return found
 
 
-def energy_so_far(service: Service, job_ids: Collection[str]) -> dict[str, QuantityDoc | None]:
+def energy_so_far(service: Service, job_ids: Collection[str]) -> dict[str, Quantity | None]:
     """Return the energy of these jobs that has arrived [kWh], by id; None where nothing was read.
 
     It is there before a running job is scored for the first time.
@@ -111,7 +110,7 @@ def energy_so_far(service: Service, job_ids: Collection[str]) -> dict[str, Quant
         ids = sa.select(Job.id).where(named)
         joules = _joules(session, ids, start_us - DAY_US, service.now_us() + DAY_US)
     return {
-        job.job_id: doc(Pending(job.job_id, "", "", joules.get(job.id, {})).energy_kwh)
+        job.job_id: bare(Pending(job.job_id, "", "", joules.get(job.id, {})).energy_kwh)
         for job in jobs
     }
 
@@ -137,7 +136,7 @@ def _deleted(row: Deletion, month: str) -> DeletedRow:
     return DeletedRow(
         job_id=row.job_id,
         project=row.project,
-        total_g=doc(known),
+        total_g=bare(known),
         deleted_at=text_from_us(row.deleted_us),
         deleted_by=row.deleted_by,
         reason=row.reason,

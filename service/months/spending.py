@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.analysis.documents import BudgetStatus, BudgetUse, MonthDay, MonthTotals
 from gramwatt.sci.analysis.month import previous_month
 from gramwatt.sci.base.document import DayDoc, JobDoc
-from gramwatt.sci.base.quantity import Quantity, QuantityDoc, total_known
+from gramwatt.sci.base.quantity import Quantity, total_known
 from gramwatt.sci.base.units import kg_from_g
 from gramwatt.service.container import Service
 from gramwatt.service.months.cache import sums_by_name
@@ -174,7 +174,7 @@ def _use(budget: Budget, found: MonthSpending) -> BudgetUse:
     return BudgetUse(
         project=budget.project,
         limit_kg=kg_from_g(limit_g),
-        spent_kg=spent.scaled(kg_from_g(1.0), "kgCO2e").to_doc() if spent else None,
+        spent_kg=spent.scaled(kg_from_g(1.0), "kgCO2e").bare() if spent else None,
         spent_share=share,
         status=budget_status(share, json.loads(budget.thresholds), found.unknown),
         range_holds_limit=spent is not None and spent.low <= limit_g < spent.high,
@@ -194,7 +194,7 @@ def _month(
     spent = total_known(known)
     by_day: dict[str, float] = {}
     for day in (*(sums.days if sums else ()), *parts):
-        grams = sum(g["value"] for g in _grams(day) if g)
+        grams = sum(g.value for g in _grams(day) if g)
         by_day[day.day] = by_day.get(day.day, 0.0) + grams
     unknown = jobs_unscored + (totals.jobs_unknown if totals else 0)
     unknown += sum(any(None in _grams(day) for day in days) for days in running)
@@ -209,7 +209,7 @@ def _month(
     )
 
 
-def _grams(day: DayDoc | MonthDay) -> tuple[QuantityDoc | None, QuantityDoc | None]:
+def _grams(day: DayDoc | MonthDay) -> tuple[Quantity | None, Quantity | None]:
     return day.operational_g, day.embodied_g
 
 

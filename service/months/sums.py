@@ -41,11 +41,11 @@ from gramwatt.sci.analysis.month_rows import (
     NamedJob,
 )
 from gramwatt.sci.analysis.trail import FactorRow
-from gramwatt.sci.base.document import QualityDoc, doc
+from gramwatt.sci.base.document import QualityDoc
 from gramwatt.sci.base.formatting import jobs_text
 from gramwatt.sci.base.quantity import (
     Quantity,
-    QuantityDoc,
+    bare,
     kind_of_sum,
     of_sources,
     weakest,
@@ -235,7 +235,7 @@ class _Sums:
                 of_term[OTHER] = whole.scaled((whole.value - divided) / whole.value)
                 divided = whole.value
             for component, g in sorted(of_term.items()):
-                exact = g.scaled(whole.value / divided).to_doc()
+                exact = g.scaled(whole.value / divided).bare()
                 rows.append(ComponentRow(part=term, component=component, g=exact))
         return rows
 
@@ -245,15 +245,15 @@ class _Sums:
         if not (energy and grams and energy.value > 0 and grams.value > 0):
             return None
         narrow_g = sum(
-            row.g["value"]
+            row.g.value
             for row in components
             if row.part == "operational" and row.component in ACCELERATORS
         )
         facility = self._whole.figure("facility_kwh") or energy
         return BoundaryDoc(
-            narrow_kwh=energy.scaled(self._whole["accelerators_kwh"] / energy.value).to_doc(),
-            narrow_g=grams.scaled(narrow_g / grams.value).to_doc(),
-            full_kwh=facility.to_doc(),
+            narrow_kwh=energy.scaled(self._whole["accelerators_kwh"] / energy.value).bare(),
+            narrow_g=grams.scaled(narrow_g / grams.value).bare(),
+            full_kwh=facility.bare(),
             full_g=self._whole.doc("total_g"),
         )
 
@@ -278,10 +278,10 @@ class _Sums:
                 FactorRow(
                     zone=zone,
                     jobs=int(jobs),
-                    energy_kwh=_part(energy, kwh).to_doc(),
-                    pue=pue.to_doc(),
-                    factor_g_per_kwh=factor.to_doc(),
-                    operational_g=_part(grams, ends_g[0]).to_doc(),
+                    energy_kwh=_part(energy, kwh).bare(),
+                    pue=pue.bare(),
+                    factor_g_per_kwh=factor.bare(),
+                    operational_g=_part(grams, ends_g[0]).bare(),
                     quality=quality_,
                     source=source,
                     publisher=None,
@@ -291,7 +291,7 @@ class _Sums:
                     files=[],
                 )
             )
-        return sorted(rows, key=lambda row: (-row.operational_g["value"], row.zone, row.source))
+        return sorted(rows, key=lambda row: (-row.operational_g.value, row.zone, row.source))
 
     def _ledger(self) -> list[LedgerRow]:
         """Return carbon by what became of the work; idle accelerators of completed work apart."""
@@ -300,18 +300,18 @@ class _Sums:
             energy, total_g = group.figure("energy_kwh"), group.figure("total_g")
             idle_g, idle_kwh = group["idle_g"], group["idle_kwh"]
             if outcome == COMPLETED and energy and total_g and idle_g > 0:
-                idle = _part(energy, idle_kwh).to_doc(), _part(total_g, idle_g).to_doc()
+                idle = _part(energy, idle_kwh).bare(), _part(total_g, idle_g).bare()
                 found[IDLE] = LedgerRow(IDLE, int(group["idle_jobs"]), *idle)
                 energy = _part(energy, energy.value - idle_kwh)
                 total_g = _part(total_g, total_g.value - idle_g)
-            found[outcome] = LedgerRow(outcome, _jobs(group), doc(energy), doc(total_g))
+            found[outcome] = LedgerRow(outcome, _jobs(group), bare(energy), bare(total_g))
         names = (*OUTCOMES, *sorted(found.keys() - set(OUTCOMES)))
         return [found[name] for name in names if name in found]
 
-    def _idle_not_seen(self) -> QuantityDoc | None:
+    def _idle_not_seen(self) -> Quantity | None:
         """Return the energy of accelerators that report no utilisation; None for none."""
         energy, kwh = self._whole.figure("energy_kwh"), self._whole["idle_not_seen_kwh"]
-        return _part(energy, kwh).to_doc() if energy and kwh > 0 else None
+        return _part(energy, kwh).bare() if energy and kwh > 0 else None
 
     def _work(self) -> list[WorkRow]:
         rows = []
@@ -361,7 +361,7 @@ class _Sums:
                     target=None,
                     jobs=jobs,
                     jobs_of_work=_jobs(group),
-                    saved_g=saved.to_doc(),
+                    saved_g=saved.bare(),
                     carbon_ratio=None,
                     confidence="low" if state else "high",
                     reason=reason,
@@ -370,7 +370,7 @@ class _Sums:
                     basis="all",
                 )
             )
-        return sorted(rows, key=lambda row: -row.saved_g["value"])
+        return sorted(rows, key=lambda row: -row.saved_g.value)
 
     def _per_unit(self, shape: type[UnitOf], of: str) -> list[UnitOf]:
         """Return sum(C) / sum(R) by project or model, and unit.
@@ -392,7 +392,7 @@ class _Sums:
                     **asdict(sci_row(unit, counts[key], total_g)),
                     jobs=_jobs(group),
                     energy_kwh=group.doc("energy_kwh"),
-                    total_g=doc(total_g),
+                    total_g=bare(total_g),
                     conformance=worst_status({cell["conformance"] for cell in group.cells}),
                 )
             )
@@ -432,14 +432,14 @@ class _Sums:
             "operational_g": scored["operational_kind"],
             "embodied_g": scored["embodied_kind"],
         }
-        figures: dict[str, QuantityDoc | None] = {}
+        figures: dict[str, Quantity | None] = {}
         for term, of_term in sources.items():
             figures[term] = None
             if row[term] is not None:
                 kind = kinds.get(term) or weakest((kinds["operational_g"], kinds["embodied_g"]))
                 unit = "kWh" if term == "energy_kwh" else "gCO2e"
                 value, low, high = (row[f"{term}{end}"] for end in ENDS)
-                figures[term] = of_sources(value, low, high, unit, kind, of_term).to_doc()
+                figures[term] = of_sources(value, low, high, unit, kind, of_term).bare()
         return TopJob(
             **figures,
             job_id=row["job_id"],
@@ -539,7 +539,7 @@ class _Sums:
             for of in methods.rows.values()
         }
         value, low, high, kind, source = next(iter(lives))
-        life = Quantity(value, low, high, "years", kind, source).to_doc()
+        life = Quantity(value, low, high, "years", kind, source).bare()
         joined = {name: "; ".join(methods.values(name)) for name in (*METHOD, "time_zone")}
         supplies = methods.values("supply")
         return MonthMethodDoc(
@@ -552,8 +552,8 @@ class _Sums:
             supplies=supplies,
             zones=methods.texts(methods.rows, "zone"),
             lifetime_years=life if len(lives) == 1 else None,
-            pue=doc(pue),
-            intensity_g_per_kwh=doc(intensity),
+            pue=bare(pue),
+            intensity_g_per_kwh=bare(intensity),
             **joined,
         )
 
@@ -570,16 +570,16 @@ def _part(whole: Quantity, amount: float) -> Quantity:
 
 
 def _most_first(rows: Iterable[Any]) -> list[Any]:
-    return sorted(rows, key=lambda row: -(row.total_g["value"] if row.total_g else 0.0))
+    return sorted(rows, key=lambda row: -(row.total_g.value if row.total_g else 0.0))
 
 
-def _like(label: Quantity | None, *ends: float | None) -> QuantityDoc | None:
+def _like(label: Quantity | None, *ends: float | None) -> Quantity | None:
     """Return value, low and high with unit, kind and sources of a sum that they are part of."""
     value, low, high = ends
     if label is None or value is None or low is None or high is None:
         return None
     ends_ = min(low, value), max(high, value)
-    return of_sources(value, *ends_, label.unit, label.kind, label.sources).to_doc()
+    return of_sources(value, *ends_, label.unit, label.kind, label.sources).bare()
 
 
 def _intensities(factors: Iterable[Sequence[Any]]) -> list[list[str]]:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from gramwatt.sci.base.formatting import all_digits, grams, jobs_text, minute_text, plain, text
 from gramwatt.sci.base.printable import clean, isolated
+from gramwatt.sci.base.quantity import figure_of
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
@@ -178,7 +179,7 @@ def _send_report(
 
 def _letter(doc: dict[str, Any]) -> tuple[str, str]:
     project = isolated(" ".join(str(doc["project"]).split())[:200])
-    spent, ahead = doc["spent_kg"], doc["forecast_kg"]
+    spent, ahead = figure_of(doc, "spent_kg"), figure_of(doc, "forecast_kg")
     subject = f"{project}: {doc['threshold_percent']:g} % of the budget of {doc['month']} is spent"
     rows = [
         f"Project   {project}",

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.scoring import VERSIONS, made_now, score_job
 from gramwatt.service.months.rescoring import NEWEST_BACKFILL, factors_of, to_rescore
@@ -71,8 +71,8 @@ class ScorePreview(Struct):
 
     job_id: str
     project: str
-    old_g: QuantityDoc | None
-    new_g: QuantityDoc | None
+    old_g: Quantity | None
+    new_g: Quantity | None
     changed: list[str]
     error: str | None
 

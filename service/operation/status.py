@@ -119,5 +119,5 @@ def _projects(session: Session, month: str) -> dict[tuple[str, ...], float]:
         total_g = msgspec.json.decode(row.document, type=_Sums).totals.total_g
         if total_g is not None:
             for bound in BOUNDS:
-                found[row.project, bound] = total_g[bound]
+                found[row.project, bound] = getattr(total_g, bound)
     return found

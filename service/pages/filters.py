@@ -22,22 +22,22 @@ from gramwatt.sci.base.formatting import (
     value_text,
 )
 from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import QuantityDoc, is_change, is_estimate
+from gramwatt.sci.base.quantity import Quantity, is_change, is_estimate
 from gramwatt.sci.base.units import g_from_kg
 from gramwatt.sci.score.assess import FINE_QUALITIES
 from gramwatt.service.tasks.table import period
 
 
-def change(ratio: QuantityDoc | None) -> str:
+def change(ratio: Quantity | None) -> str:
     """Return a ratio of after over before as "12 % less"; `UNKNOWN` for None."""
-    return UNKNOWN if ratio is None else "".join(_change(ratio["value"]))
+    return UNKNOWN if ratio is None else "".join(_change(ratio.value))
 
 
-def change_range(ratio: QuantityDoc | None) -> str:
+def change_range(ratio: Quantity | None) -> str:
     """Return the range of such a ratio, "20 % less to 3 % more"; "" for an exact one."""
-    if ratio is None or ratio["low"] == ratio["high"]:
+    if ratio is None or ratio.low == ratio.high:
         return ""
-    (amount, way), (most, other) = _change(ratio["low"]), _change(ratio["high"])
+    (amount, way), (most, other) = _change(ratio.low), _change(ratio.high)
     # The words once, where both ends go the same way.
     return f"{amount} to {most}{other}" if way == other else f"{amount}{way} to {most}{other}"
 
@@ -69,9 +69,9 @@ def kilograms(kg: float) -> str:
     return f"{number(g_from_kg(kg) / size, 4)}{NARROW_SPACE}{unit}"
 
 
-def is_reliable(ratio: QuantityDoc) -> bool:
+def is_reliable(ratio: Quantity) -> bool:
     """Return whether the range of a ratio leaves out 1."""
-    return is_change(ratio["low"], ratio["high"])
+    return is_change(ratio.low, ratio.high)
 
 
 def effect(g_per_unit: float, unit: str) -> str:

@@ -15,7 +15,7 @@ from gramwatt.reports.html import POLICY
 from gramwatt.sci.analysis.repeated import RUNS_MOST, RunsComparisonDoc, compare_runs
 from gramwatt.sci.base.document import JobDoc, JobHead
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.journal.records import ID_PATTERN, JOB_KINDS
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
@@ -192,7 +192,7 @@ def _nothing_shared(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> str:
 
 def _terms(
     before: list[JobDoc], after: list[JobDoc], found: RunsComparisonDoc
-) -> list[tuple[str, str, list[QuantityDoc | float | None]]]:
+) -> list[tuple[str, str, list[Quantity | float | None]]]:
     """Return each term of the comparison: its name in it, in words, and its figure on both sides.
 
     A side of several runs has none: its runs are listed.

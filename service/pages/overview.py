@@ -148,7 +148,7 @@ def shapes(bars: Iterable[Bar], *, budgets: bool = False) -> list[Shape | None]:
     """Return what each bar draws, beside the longest of them; None where its total is not known."""
     rows = list(bars)
     limits = [g_from_kg(b.limit_kg) if budgets and b.limit_kg else None for b in rows]
-    ends = [b.total_g["high"] for b in rows if b.total_g]
+    ends = [b.total_g.high for b in rows if b.total_g]
     longest = max([*ends, *(limit for limit in limits if limit)], default=0.0)
     if longest <= 0:
         return [None for _ in rows]
@@ -158,7 +158,8 @@ def shapes(bars: Iterable[Bar], *, budgets: bool = False) -> list[Shape | None]:
 def _shape(bar: Bar, limit: float | None, scale: float) -> Shape | None:
     if bar.total_g is None and limit is None:
         return None
-    total = bar.total_g or {"value": 0.0, "low": 0.0, "high": 0.0}
-    value, low, high = (round(max(0.0, total[end]) * scale, 2) for end in ("value", "low", "high"))
+    total = bar.total_g
+    ends = (total.value, total.low, total.high) if total else (0.0, 0.0, 0.0)
+    value, low, high = (round(max(0.0, end) * scale, 2) for end in ends)
     end = None if limit is None else round(limit * scale, 2)
     return Shape(value, low, high, end, is_estimate(bar.total_g))

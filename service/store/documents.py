@@ -7,6 +7,7 @@ from msgspec.structs import asdict, replace
 
 from gramwatt.sci.analysis.documents import MonthDoc
 from gramwatt.sci.base.document import IntensityUsedDoc, JobDoc, JobHead, SeriesPoint, StepsDoc
+from gramwatt.sci.base.quantity import Quantity
 
 
 class _OverTime(msgspec.Struct):
@@ -50,8 +51,8 @@ def head_text(document: JobDoc) -> str:
     """Return the fields of a job document that lists show, figures without their effects."""
     head = {name: getattr(document, name) for name in JobHead.__struct_fields__}
     for name, value in head.items():
-        if isinstance(value, dict) and "effects" in value:
-            head[name] = {key: of_key for key, of_key in value.items() if key != "effects"}
+        if isinstance(value, Quantity):
+            head[name] = value.bare()
     return to_text(head)
 
 

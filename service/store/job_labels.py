@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.base.document import JobDoc, JobHead
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.journal.records import parse_time
 from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
 from gramwatt.service.store.timestamps import to_us
@@ -76,5 +76,5 @@ def _replace(session: Session, job: Job, wanted: set[str], kinds: Collection[str
     upsert(session, JobLabel, rows)
 
 
-def _value(figure: QuantityDoc | None) -> float | None:
-    return None if figure is None else figure["value"]
+def _value(figure: Quantity | None) -> float | None:
+    return None if figure is None else figure.value

@@ -75,7 +75,7 @@ def test_the_product_goes_on_with_copied_jobs(service):
     one = sum(row["energy_j"] for row in rows_of(service, COPY)["intervals"]) / 3.6e6
     totals = month_report(service, "2026-06").totals
     assert totals.jobs == 4
-    assert totals.energy_kwh["value"] == pytest.approx(4 * one, rel=1e-12)
+    assert totals.energy_kwh.value == pytest.approx(4 * one, rel=1e-12)
     new = scale.ingested(service, 8, START)  # with a key that no copy has
     assert month_report(service, "2026-06").totals.jobs == 5
     assert rows_of(service, new)["jobs"][0]["revision"] == 1

@@ -118,7 +118,7 @@ def test_the_chart_holds_the_energy_of_the_job():
     rows = panels(document)[0]
     # Bars are mean kilowatts over a step in minutes: their area is the energy.
     joules = sum(1000 * row["y"] * (row["x2"] - row["x"]) * 60 for row in rows)
-    assert joules == pytest.approx(document.energy_kwh["value"] * 3.6e6)
+    assert joules == pytest.approx(document.energy_kwh.value * 3.6e6)
 
 
 def test_no_report_claims_certification():
@@ -137,10 +137,10 @@ def test_the_formula_has_the_numbers_in_it():
     symbols, numbers, result = (plain(line) for line in formula.lines)
     assert symbols.startswith("SCI = ((E × I) + M) per R")
     document = steady_job()
-    intensity = document.method.intensity_g_per_kwh["value"]
+    intensity = document.method.intensity_g_per_kwh.value
     assert numbers.startswith(f"= (4.4 kWh × {round(intensity, -1):.0f} gCO2e/kWh × 1.1 + ")
     assert numbers.endswith(") / 1 281 167 image")
-    grams = document.sci[0].g_per_unit["value"]
+    grams = document.sci[0].g_per_unit.value
     assert result.startswith(f"= {grams * 1000:.1f} mg CO2e per image (range ")
 
 
@@ -158,7 +158,7 @@ def test_embodied_carbon_in_parts_adds_up_to_the_whole():
     ]
     # 4 x 164 kg x 3 h / 4 years and 4/8 x 5.7 t x 3 h / 4 years, in grams.
     assert [cells(row)[-1] for row in parts.rows] == ["56 g CO2e", "240 g CO2e"]
-    assert document.embodied_g["value"] == pytest.approx(56.16 + 244.01, abs=0.01)
+    assert document.embodied_g.value == pytest.approx(56.16 + 244.01, abs=0.01)
 
 
 def test_use_and_a_changing_grid_are_panels_below_the_power():
@@ -175,8 +175,7 @@ def test_the_waterfall_is_drawn_from_the_terms_and_light_where_nobody_metered():
     [chart] = [b for b in blocks(job.build(document), Chart) if b.alt.startswith("Waterfall")]
     bars, ranges, _, labels = (layer["data"]["values"] for layer in chart.spec["layer"])
     terms = {
-        name: getattr(document, name)["value"]
-        for name in ("operational_g", "embodied_g", "total_g")
+        name: getattr(document, name).value for name in ("operational_g", "embodied_g", "total_g")
     }
     size = terms["total_g"] / bars[-1]["x2"]
     assert size == pytest.approx(1000)  # drawn in kg
@@ -190,7 +189,7 @@ def test_the_waterfall_is_drawn_from_the_terms_and_light_where_nobody_metered():
     assert hardware["x2"] - hardware["x"] == pytest.approx(terms["embodied_g"] / 1000)
     drawn = {row["name"]: (row["low"] * 1000, row["high"] * 1000) for row in ranges}
     assert drawn["Total (C = O + M)"] == pytest.approx(
-        (document.total_g["low"], document.total_g["high"])
+        (document.total_g.low, document.total_g.high)
     )
     assert [row["name"] for row in labels] == [row[0] for row in chart.data.rows]
 
@@ -425,7 +424,7 @@ def test_the_sensitivity_table_has_the_score_of_each_lifetime():
     doc = cluster_job()
     rows = table(full(doc), "Embodied carbon, total and SCI by expected lifetime (EL)").rows
     assert [row[0] for row in rows] == ["3 years", "4 years", "5 years", "6 years"]
-    kept = doc.embodied_g["value"]
+    kept = doc.embodied_g.value
     at_three = f"{kept * 4 / 3:.3g}"
     assert plain(str(rows[0][1])).startswith(at_three)
 

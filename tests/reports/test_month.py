@@ -12,6 +12,7 @@ from gramwatt.reports import html, month, pdf
 from gramwatt.reports.model import Chart, Facts, Figures, Heading, Links
 from gramwatt.reports.month_sections import NO_DIFFERENCE, adding_up, against, change
 from gramwatt.sci.base.formatting import UNKNOWN, value_text
+from gramwatt.sci.base.quantity import Quantity
 from tests.blocks import blocks, cells, headings, plain, table, words
 from tests.documents import changed, full_month, month_of, steady_job, unread_job, varied_job
 
@@ -41,14 +42,7 @@ SECTIONS = [
 
 
 def figure(value, low, high):
-    return {
-        "value": value,
-        "low": low,
-        "high": high,
-        "unit": "gCO2e",
-        "kind": "measured",
-        "source": "x",
-    }
+    return Quantity(value, low, high, "gCO2e", "measured", "x")
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +132,7 @@ def test_the_trend_has_a_column_for_each_month_with_its_range(full):
     ranges = chart.spec["layer"][1]["data"]["values"]
     assert [row["name"] for row in ranges] == ["Apr 26", "May 26"]
     total_g = full.totals.total_g
-    assert ranges[1]["high"] * 1000 == pytest.approx(total_g["high"])
+    assert ranges[1]["high"] * 1000 == pytest.approx(total_g.high)
     assert all(row["final"] for row in chart.spec["layer"][0]["data"]["values"])
     assert "May 2026" in cells(table(month.build(full), "The last twelve months").rows[1])[0]
 
@@ -192,8 +186,8 @@ def test_what_failed_and_killed_jobs_used_is_shown(full):
     rows = {cells(row)[0]: row for row in table(month.build(full), "Jobs, energy").rows}
     assert list(rows) == ["completed", "failed", "killed"]
     assert [rows[state][1] for state in rows] == ["22", "1", "1"]
-    whole = full.totals.energy_kwh["value"]
-    parts = [full.by_state[state].energy_kwh["value"] for state in rows]
+    whole = full.totals.energy_kwh.value
+    parts = [full.by_state[state].energy_kwh.value for state in rows]
     assert sum(parts) == pytest.approx(whole)
 
 
@@ -203,10 +197,10 @@ def test_one_meter_and_one_grid_value_tell_a_small_change():
     before = changed(before, days=[changed(day, day="2026-04-01") for day in before.days])
     changes = month_of([now], [before]).changes
     # 4 x 510 W and 200 W against 4 x 500 W and 200 W.
-    assert changes["energy_kwh"]["value"] == pytest.approx(2240 / 2200)
+    assert changes["energy_kwh"].value == pytest.approx(2240 / 2200)
     for term in ("energy_kwh", "operational_g", "total_g"):
-        assert 1 < changes[term]["low"] <= changes[term]["high"] < 1.04
-    assert changes["embodied_g"]["low"] == changes["embodied_g"]["high"] == 1.0
+        assert 1 < changes[term].low <= changes[term].high < 1.04
+    assert changes["embodied_g"].low == changes["embodied_g"].high == 1.0
 
 
 def test_the_month_before_stands_beside_this_one():
@@ -221,7 +215,7 @@ def test_the_days_chart_holds_the_month(full):
     [chart] = [b for b in blocks(month.build(full), Chart) if b.caption.startswith("Carbon by day")]
     rows = chart.spec["data"]["values"]
     # The chart is in kilograms; every day of May is on its axis.
-    assert sum(row["value"] for row in rows) * 1000 == pytest.approx(full.totals.total_g["value"])
+    assert sum(row["value"] for row in rows) * 1000 == pytest.approx(full.totals.total_g.value)
     assert chart.spec["encoding"]["y"]["title"] == "kg\u00a0CO2e"
     assert chart.spec["encoding"]["x"]["scale"]["domain"] == [str(n) for n in range(1, 32)]
 
@@ -257,7 +251,7 @@ def test_models_have_a_table_with_their_unfinished_runs():
 
 
 def saving(job_id="b", target="nvidia-l4"):
-    ratio = {**figure(0.4, 0.3, 0.5), "unit": "1"}
+    ratio = figure(0.4, 0.3, 0.5).scaled(1.0, "1")
     return {
         "job_id": job_id,
         "name": "train",
@@ -340,7 +334,9 @@ def test_a_month_says_what_its_sums_lack(made, sentences):
     ],
 )
 def test_a_change_is_said_where_its_range_leaves_out_none(new, old, ratio, text, below):
-    cell = change(*(ends and figure(*ends) for ends in (new, old, ratio)))
+    cell = change(
+        *(ends and Quantity(*ends, "gCO2e", "measured", "x") for ends in (new, old, ratio))
+    )
     printed = [plain(line).replace("\N{MINUS SIGN}", "-") for line in (cell.text, cell.below)]
     assert printed == [text, below]
     if new is None:

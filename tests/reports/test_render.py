@@ -63,7 +63,7 @@ def odd_month():
         [changed(job, tags={"user": text}) for job, text in zip(jobs, texts, strict=True)]
     )
     first, *others = made.projects
-    first.count, first.total_g = 9e29, {**first.total_g, "value": 234e3}
+    first.count, first.total_g = 9e29, first.total_g.scaled(234e3 / first.total_g.value)
     top = [{**msgspec.to_builtins(job), "owner": None} for job in jobs]
     return changed(made, top_jobs=top, projects=[first, *others])
 

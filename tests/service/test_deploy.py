@@ -239,8 +239,9 @@ def test_metrics_tell_what_the_store_holds(service, clock):
     total = job_document(service, "job-1").document.total_g
     for bound in ("value", "low", "high"):
         labels = (("bound", bound), ("project", "vision"))
-        assert found["gramwatt_project_month_co2e_grams", labels] == pytest.approx(total[bound])
-    energy_kwh = job_document(service, "job-1").document.energy_kwh["value"]
+        grams = found["gramwatt_project_month_co2e_grams", labels]
+        assert grams == pytest.approx(getattr(total, bound))
+    energy_kwh = job_document(service, "job-1").document.energy_kwh.value
     joules = found["gramwatt_project_energy_joules", (("project", "vision"),)]
     assert joules == pytest.approx(3.6e6 * energy_kwh)
     assert found["gramwatt_ingest_lag_seconds", ()] == 90

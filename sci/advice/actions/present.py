@@ -23,7 +23,7 @@ from gramwatt.sci.advice.suggest_request import WorkloadClass
 from gramwatt.sci.advice.work import Work
 from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.base.units import G_PER_KG
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import Slice
@@ -252,13 +252,13 @@ def _hours_reasons(answer: EstimateDoc, count: float) -> list[str]:
     if answer.total_g:
         text += f", {_range(answer.total_g, G_PER_KG)} kg CO2e with embodied carbon"
     text += " (6 x N x D at 22 to 48 % of peak rates: parts differ only where such ranges do)"
-    days = f"{hours['value'] / count / 24:,.1f} days on {count:g}"
-    if hours["value"] > count * MONTH_H:
-        days += f", or 30 days on {math.ceil(hours['value'] / MONTH_H):,}, if it scales"
+    days = f"{hours.value / count / 24:,.1f} days on {count:g}"
+    if hours.value > count * MONTH_H:
+        days += f", or 30 days on {math.ceil(hours.value / MONTH_H):,}, if it scales"
     return [text, days]
 
 
-def _range(figure: QuantityDoc, unit: float) -> str:
-    ends = (figure["value"] / unit, figure["low"] / unit, figure["high"] / unit)
+def _range(figure: Quantity, unit: float) -> str:
+    ends = (figure.value / unit, figure.low / unit, figure.high / unit)
     value, low, high = (f"{float(f'{end:.2g}'):,.0f}" for end in ends)
     return f"{value} ({low} to {high})"

@@ -67,7 +67,7 @@ def own_row(document: JobDoc) -> OwnRow | None:
     counted = [score for score in document.sci if score.count > 0 and score.unit != "job"]
     seconds, power = document.duration_s, mean_power_w(document)
     energies = [device.energy_j for device in devices]
-    if any(energy["kind"] not in METERED for energy in energies if energy):
+    if any(energy.kind not in METERED for energy in energies if energy):
         return None
     if document.state != "completed" or is_synthetic(document) or not counted:
         return None
@@ -131,7 +131,7 @@ def mean_power_w(document: JobDoc) -> float | None:
     """Return the mean power of an accelerator over the job [W]; None if an energy is unknown."""
     devices, seconds = accelerators_of(document), document.duration_s
     energies = [device.energy_j for device in devices]
-    known = [energy["value"] for energy in energies if energy is not None]
+    known = [energy.value for energy in energies if energy is not None]
     if not devices or not seconds or len(known) != len(devices):
         return None
     return sum(known) / len(devices) / seconds

@@ -62,8 +62,8 @@ def test_power_carbon_and_work_are_those_of_the_newest_readings(home):
     assert (job.unit, job.units_per_s) == ("image", pytest.approx(30 / 180))
     assert (job.duration_s, job.age_s, job.utilisation) == (200, 20, 0.5)
     document = scored(journal("job-1", node=NODE, end_state=None, pue=1.5))
-    intensity = document.method.intensity_g_per_kwh["value"]
-    embodied_g = document.embodied_g["value"]  # of 3 minutes: 20 times that an hour
+    intensity = document.method.intensity_g_per_kwh.value
+    embodied_g = document.embodied_g.value  # of 3 minutes: 20 times that an hour
     assert job.g_per_h.value == pytest.approx(0.6 * 1.5 * intensity + 20 * embodied_g)
     assert job.g_per_h.low < job.g_per_h.value < job.g_per_h.high
 

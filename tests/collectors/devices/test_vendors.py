@@ -519,10 +519,10 @@ def test_the_score_of_a_gaudi_job_knows_the_part_and_its_energy(tmp_path: Path) 
     part = next(device for device in doc.devices if device.device_class == "accelerator")
     assert part.hardware == "intel-gaudi2"
     assert part.energy_j is not None
-    assert part.energy_j["kind"] in ("measured", "estimated")  # estimated: the first moments
-    assert part.energy_j["value"] == pytest.approx(exact_j, rel=0.003)
+    assert part.energy_j.kind in ("measured", "estimated")  # estimated: the first moments
+    assert part.energy_j.value == pytest.approx(exact_j, rel=0.003)
     assert doc.energy_kwh is not None
-    assert doc.energy_kwh["value"] * 3.6e6 > exact_j  # the host comes on top
+    assert doc.energy_kwh.value * 3.6e6 > exact_j  # the host comes on top
 
 
 def test_a_module_has_no_host_on_top(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.meter import job_meter
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.sci.base.document import JobDoc, ServiceRowDoc
-from gramwatt.sci.base.quantity import QuantityDoc
+from gramwatt.sci.base.quantity import Quantity
 from tests.collectors.rig import Rig, gpu
 from tests.collectors.serving.scripted import (
     PERIOD_S,
@@ -105,7 +105,7 @@ def rows(document: JobDoc) -> list[ServiceRowDoc]:
     return document.service.days
 
 
-def known(figure: QuantityDoc | None) -> float:
+def known(figure: Quantity | None) -> float:
     assert figure is not None
     return figure["value"]
 
@@ -156,7 +156,7 @@ def test_parts_are_those_of_the_script_and_within_their_ranges(served: Served) -
     assert parts(total.total)["decode"] == pytest.approx((1 - PREFILL_SHARE) * work_j, rel=0.01)
     idle_j = (DAYS * DAY_S - work_s) * (IDLE_W + host_w)
     assert parts(total.total)["idle"] == pytest.approx(idle_j, rel=0.01)
-    kinds = {name: part.energy_j["kind"] for name, part in found.items() if part.energy_j}
+    kinds = {name: part.energy_j.kind for name, part in found.items() if part.energy_j}
     assert kinds == dict.fromkeys(["prefill", "decode", "idle"], "estimated")
     for part in found.values():
         figure = part.energy_j

@@ -25,12 +25,12 @@ def test_the_jobs_figures_stand_with_their_ranges():
     (total,) = only(found, level="job", figure="total")
     figure = doc.total_g
     assert [float(total[k]) for k in ("value", "low", "high")] == [
-        figure[k] for k in ("value", "low", "high")
+        getattr(figure, k) for k in ("value", "low", "high")
     ]
     assert (total["unit"], total["kind"], total["source"]) == (
-        figure["unit"],
-        figure["kind"],
-        figure["source"],
+        figure.unit,
+        figure.kind,
+        figure.source,
     )
 
 
@@ -43,7 +43,7 @@ def test_steps_add_up_to_devices_and_devices_to_the_job():
         assert joules == pytest.approx(float(device["value"]), rel=1e-12)
     devices = [r for r in only(found, level="device", figure="energy") if r["value"]]
     joules = sum(float(row["value"]) for row in devices)
-    assert joules / 3.6e6 == pytest.approx(doc.energy_kwh["value"], rel=1e-12)
+    assert joules / 3.6e6 == pytest.approx(doc.energy_kwh.value, rel=1e-12)
 
 
 def test_an_unknown_figure_is_an_empty_cell():

@@ -100,7 +100,7 @@ def test_impact_framework_reaches_our_totals(run, given):
         metric: pytest.approx(value, rel=RELATIVE_TOLERANCE)
         for metric, value in expected(doc).items()
     }
-    assert totals["sci"] == pytest.approx(doc.sci[0].g_per_unit["value"], rel=1e-9)
+    assert totals["sci"] == pytest.approx(doc.sci[0].g_per_unit.value, rel=1e-9)
 
 
 def test_every_device_has_its_own_totals(run):
@@ -109,9 +109,9 @@ def test_every_device_has_its_own_totals(run):
     for device in doc.devices:
         totals = tree[device.node]["children"][device.device_id]["aggregated"]
         energy, embodied = device.energy_j, device.embodied_g
-        kwh = energy["value"] / 3.6e6 if energy else 0
+        kwh = energy.value / 3.6e6 if energy else 0
         assert totals["energy"] == pytest.approx(kwh, rel=1e-9)
-        grams = embodied["value"] if embodied else 0
+        grams = embodied.value if embodied else 0
         assert totals["carbon-embodied"] == pytest.approx(grams, rel=1e-9)
 
 

@@ -35,7 +35,7 @@ def read(text):
 def test_emissions_are_grams():
     doc = cluster_job()
     fields = read(block(doc))
-    assert fields["emissions"] == pytest.approx(doc.total_g["value"], rel=1e-5)
+    assert fields["emissions"] == pytest.approx(doc.total_g.value, rel=1e-5)
     # 1.5 kg: a figure in kilograms would be a thousandth of it.
     assert 1000 < fields["emissions"] < 2000
     assert set(fields) == HUB_KEYS

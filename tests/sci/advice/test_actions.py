@@ -29,11 +29,11 @@ def test_a_power_limit_saves_what_was_measured_with_the_host_longer():
     # 0.789 (0.777 to 0.817) of the board's energy in 1.107 (1.046 to 1.164) times the time.
     host_w = 195 * (400 / 700) ** 0.25
     energy = (350 * 0.78859 + host_w * 1.1072) / (350 + host_w)
-    assert said.energy_ratio["value"] == pytest.approx(energy, rel=1e-3)
+    assert said.energy_ratio.value == pytest.approx(energy, rel=1e-3)
     assert (said.verdict, said.operating_point) == ("lower", "280 W a device")
     assert "nvidia-smi -pl 280" in said.reasons[0]
     newer = action("power-cap", **{**WELL_USED, "hardware": H100, "mean_power_w": 612})
-    assert newer.time_ratio["high"] == pytest.approx(1.05 * said.time_ratio["high"])
+    assert newer.time_ratio.high == pytest.approx(1.05 * said.time_ratio.high)
     assert any("was not measured" in reason for reason in newer.reasons)
 
 
@@ -56,8 +56,8 @@ def test_fewer_larger_devices_are_an_entry_of_their_own():
     same, fewer = found[8], found[min(found)]
     assert len(found) == 2
     # Together they are as fast as their number, but for what scaling costs: 0.95 of it.
-    expected = same.time_ratio["value"] * 8 / fewer.count * 0.95
-    assert fewer.time_ratio["value"] == pytest.approx(expected)
+    expected = same.time_ratio.value * 8 / fewer.count * 0.95
+    assert fewer.time_ratio.value == pytest.approx(expected)
     assert fewer.operating_point == f"{fewer.count} instead of 8 devices"
 
 
@@ -66,8 +66,8 @@ def test_layers_in_turn_need_one_device_that_holds_them():
     pair |= {"batch_size": 1, "model_parameters": 34e9, "precision": "int8", "mean_power_w": 200}
     found = entries("nvidia-rtx-6000-ada", **pair, count=2, hours=9, ownership="owned")
     assert sorted(found) == [1, 2]
-    assert found[1].time_ratio["value"] == pytest.approx(found[2].time_ratio["value"])
-    assert found[1].energy_ratio["value"] < found[2].energy_ratio["value"]
+    assert found[1].time_ratio.value == pytest.approx(found[2].time_ratio.value)
+    assert found[1].energy_ratio.value < found[2].energy_ratio.value
 
 
 def test_slower_links_are_named_and_widen_the_range():
@@ -75,10 +75,10 @@ def test_slower_links_are_named_and_widen_the_range():
     one, four = (judged("nvidia-l40s", **{**linked, "count": count}) for count in (1, 4))
     assert not any("NVLink" in reason for reason in one.reasons)
     assert any("600 GB/s (NVLink" in reason for reason in four.reasons)
-    assert four.time_ratio["high"] == pytest.approx(1.3 * one.time_ratio["high"])
+    assert four.time_ratio.high == pytest.approx(1.3 * one.time_ratio.high)
     split = {**WELL_USED, "peak_memory_gb": None, "model_parameters": 13e9, "count": 8}
     wide = judged("nvidia-l40s", **split).time_ratio
-    assert wide["high"] / wide["value"] > 3
+    assert wide.high / wide.value > 3
 
 
 @pytest.mark.parametrize(("batch", "few", "many"), [(3, "8", 32), (8, "8", 32), (100, "64", 256)])
@@ -86,7 +86,7 @@ def test_batching_from_any_number_of_sequences(batch, few, many):
     served = {"hardware": H100, "workload_class": "llm-serving", "zone": "DE", "hours": 9}
     said = action("batching", **served, batch_size=batch)
     assert (said.verdict, said.operating_point) == ("lower", f"{many} sequences")
-    assert f"({'batching:llm-serving:' + few}" in said.time_ratio["source"]
+    assert f"({'batching:llm-serving:' + few}" in said.time_ratio.source
 
 
 def test_an_edge_chip_streams_small_models_and_no_large_one():
@@ -116,9 +116,9 @@ def test_fp32_may_run_on_either_rate_and_tf32_on_one():
         judged(A100, **asked, precision=name).time_ratio for name in ("tf32", "fp32", None)
     )
     # V100 15.7, A100 19.5 or with TF32 156 TFLOPS: the middle of the two on a scale of factors.
-    assert tf32["value"] < fp32["value"] < 1
-    assert fp32["high"] > 0.75  # as measured without TF32
-    assert unknown["high"] / unknown["low"] > tf32["high"] / tf32["low"] / 2
+    assert tf32.value < fp32.value < 1
+    assert fp32.high > 0.75  # as measured without TF32
+    assert unknown.high / unknown.low > tf32.high / tf32.low / 2
 
 
 def test_whether_a_region_has_the_instance_is_said_to_be_unknown():
@@ -205,9 +205,10 @@ def test_a_year_is_the_saving_times_the_runs_and_nothing_where_they_are_not_know
     once = action("power-cap", **WELL_USED)
     often = action("power-cap", **WELL_USED, runs_per_year=50)
     assert once.yearly_kg is None
-    assert often.yearly_kg["unit"] == "kgCO2e"
+    assert often.yearly_kg.unit == "kgCO2e"
     for end in ("value", "low", "high"):
-        assert often.yearly_kg[end] == pytest.approx(often.saved_g[end] * 50 / 1000)
+        yearly_kg = getattr(often.yearly_kg, end)
+        assert yearly_kg == pytest.approx(getattr(often.saved_g, end) * 50 / 1000)
 
 
 @pytest.mark.parametrize(

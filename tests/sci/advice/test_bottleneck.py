@@ -69,12 +69,12 @@ def test_the_pace_is_declared_or_found(fields, name):
 def test_a_faster_part_does_not_hurry_requests():
     for part in (H100, B200):
         said = judged(part, **ENDPOINT)
-        assert said.time_ratio["value"] == 1
+        assert said.time_ratio.value == 1
         assert said.verdict in ("higher", "no-reliable-difference")
         # It cannot draw less than its idle power for the same hours.
         idle = CATALOG.hardware(part).idle.low
         host = 195 * (70 / 700) ** 0.25
-        assert said.energy_ratio["value"] >= (idle + host) / (32 + host)
+        assert said.energy_ratio.value >= (idle + host) / (32 + host)
 
 
 def test_a_waiting_training_may_run_on_a_smaller_part():
@@ -82,8 +82,8 @@ def test_a_waiting_training_may_run_on_a_smaller_part():
     assert said.verdict == "lower"
     # At most its rated power, beside the same host: (72 t + H) / (95 + H).
     host = 195 * (400 / 700) ** 0.25
-    worst = said.time_ratio["value"] * (72 + host) / (95 + host)
-    assert said.energy_ratio["value"] <= worst
+    worst = said.time_ratio.value * (72 + host) / (95 + host)
+    assert said.energy_ratio.value <= worst
     assert "pace-inferred" in codes(**LOADER)
     assert judged(H100, **LOADER).verdict != "lower"
 
@@ -92,7 +92,7 @@ def test_a_part_that_cannot_keep_up_takes_longer():
     busy = {**LOADER, "mean_power_w": 140, "utilisation": 0.48, "peak_memory_gb": 6}
     for part in ("nvidia-p100-pcie-16", "nvidia-k80"):
         said = judged(part, **busy)
-        assert said.time_ratio["value"] > 1.5
+        assert said.time_ratio.value > 1.5
         assert said.verdict != "lower"
 
 
@@ -106,8 +106,8 @@ def test_time_is_in_doubt_at_little_power():
     low = {"hardware": A100, "kind": "training", "precision": "bf16", "zone": "DE", "hours": 9}
     low |= {"mean_power_w": 120, "utilisation": 0.96}
     doubted = judged(H100, **low).time_ratio
-    assert doubted["low"] < doubted["value"] < 1 < doubted["high"]
-    assert judged(H100, **low, pace="throughput").time_ratio["high"] < 1
+    assert doubted.low < doubted.value < 1 < doubted.high
+    assert judged(H100, **low, pace="throughput").time_ratio.high < 1
 
 
 @pytest.mark.parametrize(("part", "watts"), [(T4, 200), (B200, 70), (A100, 20)])

@@ -58,12 +58,12 @@ def test_the_present_part_is_exactly_one():
     said = judged(H100, **TRAINED)
     for name in FIGURES:
         assert (
-            getattr(said, name)["low"],
-            getattr(said, name)["value"],
-            getattr(said, name)["high"],
+            getattr(said, name).low,
+            getattr(said, name).value,
+            getattr(said, name).high,
         ) == (1, 1, 1)
     assert said.verdict == "no-reliable-difference"
-    assert said.saved_g["value"] == 0
+    assert said.saved_g.value == 0
 
 
 def test_lower_is_said_only_when_the_whole_range_lies_below_one():
@@ -73,8 +73,8 @@ def test_lower_is_said_only_when_the_whole_range_lies_below_one():
     assert lower
     for one in every:
         ratio = one.carbon_ratio
-        assert (one.verdict == "lower") == (ratio is not None and ratio["high"] < 1)
-        assert (one.verdict == "higher") == (ratio is not None and ratio["low"] > 1)
+        assert (one.verdict == "lower") == (ratio is not None and ratio.high < 1)
+        assert (one.verdict == "higher") == (ratio is not None and ratio.low > 1)
 
 
 def test_verdicts_at_the_borders():
@@ -90,7 +90,7 @@ def test_verdicts_at_the_borders():
 def test_no_promise_between_an_h100_and_a_b200():
     assert judged(B200, **TRAINED).verdict == "no-reliable-difference"
     kept = [one for one in ask(**TRAINED).suggestions if one.action == "keep"]
-    assert kept[0].carbon_ratio["value"] == 1
+    assert kept[0].carbon_ratio.value == 1
 
 
 def test_keep_is_not_said_beside_a_certain_saving():
@@ -106,7 +106,7 @@ def test_certain_savings_come_first_by_grams():
     found = ask(**served, region="gcp:europe-west3", utilisation=0.3).suggestions
     verdicts = [one.verdict for one in found]
     assert verdicts == sorted(verdicts, key=["lower", "no-reliable-difference", "unknown"].index)
-    saved = [one.saved_g["value"] for one in found if one.verdict == "lower"]
+    saved = [one.saved_g.value for one in found if one.verdict == "lower"]
     assert len(saved) >= 2
     assert saved == sorted(saved, reverse=True)
 
@@ -122,7 +122,7 @@ def test_no_energy_is_claimed_without_data(part):
 
 def test_operational_and_embodied_by_hand():
     said = judged(A100, **TRAINED, pue=1)
-    time, energy = said.time_ratio["value"], said.energy_ratio["value"]
+    time, energy = said.time_ratio.value, said.energy_ratio.value
     # Host of 195 W beside a 700 W module, and by the power 0.25 of rated power beside another.
     power, host_w = 400 / 700, 195 * (400 / 700) ** 0.25
     assert energy == pytest.approx(time * (540 * power + host_w) / (540 + 195))
@@ -130,16 +130,16 @@ def test_operational_and_embodied_by_hand():
     now_g_h = 0.54 * 1.45 * grid  # the estimate's host, PUE 1 as declared
     made_g = accelerator_te(CATALOG.hardware(H100)).te_g.value + 5_700_000 / 8
     expected = (now_g_h * energy + made_g / 35_040) / (now_g_h + made_g / 35_040)
-    assert said.carbon_ratio["value"] == pytest.approx(expected, rel=1e-3)
+    assert said.carbon_ratio.value == pytest.approx(expected, rel=1e-3)
     saved = (now_g_h + made_g / 35_040) * 8 * 24 * (1 - expected)
-    assert said.saved_g["value"] == pytest.approx(saved, rel=1e-2)
+    assert said.saved_g.value == pytest.approx(saved, rel=1e-2)
 
 
 def test_clean_power_lets_embodied_carbon_decide():
     rented = {**TRAINED, "ownership": "rented"}
     ratios = [judged(L4, **{**rented, "zone": zone}).carbon_ratio for zone in ("PL", "SE")]
     # Five times the hours on an L4 and its host cost more where energy costs little.
-    assert ratios[1]["value"] > ratios[0]["value"]
+    assert ratios[1].value > ratios[0].value
 
 
 def test_break_even_counts_the_embodied_carbon_of_what_is_bought():
@@ -147,12 +147,12 @@ def test_break_even_counts_the_embodied_carbon_of_what_is_bought():
     bought = judged(A100, **old, zone="PL", framework="pytorch", precision="fp32")
     grid = CATALOG.zone("PL").intensity.value
     # A card for servers stands in a data centre, of which the PUE is 1.56 where none is declared.
-    saved_g_h = 0.18 * 1.45 * grid * 1.56 * (1 - bought.energy_ratio["value"])
+    saved_g_h = 0.18 * 1.45 * grid * 1.56 * (1 - bought.energy_ratio.value)
     # A module of another kind of server comes with its share of one: 5700 kg over 8.
     made = accelerator_te(CATALOG.hardware(A100)).te_g.value + 5_700_000 / 8
-    assert bought.break_even_hours["value"] == pytest.approx(made / saved_g_h)
+    assert bought.break_even_hours.value == pytest.approx(made / saved_g_h)
     [told] = [reason for reason in bought.reasons if "are paid back in" in reason]
-    hours = f"{bought.break_even_hours['value']:.0f} h"
+    hours = f"{bought.break_even_hours.value:.0f} h"
     assert told.startswith("bought used (no longer made) with its share of a host, ")
     assert f"{made / 1000:.0f} kg CO2e are paid back in {hours}" in told
     rented = judged(A100, **old, region="gcp:europe-west3")
@@ -225,7 +225,7 @@ def test_sharing_needs_room_in_time_and_memory():
     }
     said = action("share", **small, peak_memory_gb=10)
     idle = CATALOG.hardware(A100).idle.value
-    assert said.energy_ratio["value"] == pytest.approx(1 - idle / 100 / 2)
+    assert said.energy_ratio.value == pytest.approx(1 - idle / 100 / 2)
     assert action("share", **small, peak_memory_gb=60) is None
     assert action("share", **{**small, "utilisation": 0.6}, peak_memory_gb=10) is None
     assert action("consolidate", **small, peak_memory_gb=10, count=4).count == 4
@@ -236,8 +236,8 @@ def test_fewer_nodes_by_the_measured_runs():
     said = action("fewer-nodes", **wide)
     # 8 against 64 or 72 H100: 12 to 42 % more energy at scale.
     assert (said.count, said.verdict) == (8, "lower")
-    assert said.energy_ratio["low"] == pytest.approx(1 / 1.4246, abs=0.001)
-    assert said.energy_ratio["high"] == pytest.approx(1 / 1.121, abs=0.001)
+    assert said.energy_ratio.low == pytest.approx(1 / 1.4246, abs=0.001)
+    assert said.energy_ratio.high == pytest.approx(1 / 1.121, abs=0.001)
     assert action("fewer-nodes", **{**wide, "count": 8}) is None
     assert action("fewer-nodes", **{**wide, "model_parameters": 70e9, "method": "full"}) is None
 
@@ -257,7 +257,7 @@ def test_a_small_job_is_told_by_its_power():
     light = {**TRAINED, "mean_power_w": 200}
     told = [n.message for n in ask(**light).notices if n.code == "class-inferred"]
     assert told == ["Taken for class small: mean power is 29% of rated power, below 35%."]
-    assert judged(A100, **light).time_ratio["value"] == 1
+    assert judged(A100, **light).time_ratio.value == 1
     busy = ask(**light, utilisation=0.9).notices
     assert "class training" in str(busy)
 
@@ -266,9 +266,9 @@ def test_an_unknown_class_covers_every_class():
     unknown = judged(A100, hardware=H100, zone="DE").time_ratio
     for name in ("training", "batch-inference", "decode"):
         one = judged(A100, hardware=H100, zone="DE", workload_class=name).time_ratio
-        assert unknown["low"] <= one["low"]
-        assert one["high"] <= unknown["high"]
-    assert unknown["high"] / unknown["value"] >= 1.6
+        assert unknown.low <= one.low
+        assert one.high <= unknown.high
+    assert unknown.high / unknown.value >= 1.6
 
 
 def test_serving_is_refused_where_measurements_contradict_each_other():
@@ -350,12 +350,8 @@ def test_every_figure_names_its_source_and_every_notice_its_code():
     for one in answer.suggestions:
         for name in (*FIGURES, "saved_g", "break_even_hours"):
             if getattr(one, name) is not None:
-                assert (
-                    getattr(one, name)["low"]
-                    <= getattr(one, name)["value"]
-                    <= getattr(one, name)["high"]
-                )
-                assert len(getattr(one, name)["source"]) > 5
+                assert getattr(one, name).low <= getattr(one, name).value <= getattr(one, name).high
+                assert len(getattr(one, name).source) > 5
         assert one.reasons
     assert {notice.code for notice in answer.notices} <= set(CODES)
 
@@ -393,7 +389,7 @@ ANY_QUESTION = st.fixed_dictionaries(
 def test_any_meaningful_request_gets_an_answer_whose_verdicts_hold(request):
     for one in ask(**request).suggestions:
         ratio = one.carbon_ratio
-        assert (one.verdict == "lower") == (ratio is not None and ratio["high"] < 1)
+        assert (one.verdict == "lower") == (ratio is not None and ratio.high < 1)
         assert msgspec.json.decode(msgspec.json.encode(one), type=SuggestionDoc) == one
 
 
@@ -403,7 +399,7 @@ def test_a_part_made_for_servers_stands_in_a_data_centre_here_as_in_its_estimate
         answer = ask(**asked, provider="aws", **more)
         found = next(o for o in answer.suggestions if o.action == "shift-region")
         assert found.carbon_ratio is not None
-        return found.carbon_ratio["value"]
+        return found.carbon_ratio.value
 
     # Undeclared, the PUE of a data centre is 1.56.
     assert elsewhere() == pytest.approx(elsewhere(pue=1.56))
@@ -418,9 +414,9 @@ def test_wall_energy_of_servers_is_time_times_rated_power():
     cards = {**SERVERS, "hardware": "nvidia-a100-pcie-80"}
     said = judged("nvidia-h100-pcie-80", **cards)
     energy, time = said.energy_ratio, said.time_ratio
-    assert energy["value"] == pytest.approx(time["value"] * 350 / 300)
-    assert energy["high"] / energy["value"] == pytest.approx(1.2525, rel=1e-3)  # ranges.csv
-    assert "wall energy of MLPerf servers" in energy["source"]
+    assert energy.value == pytest.approx(time.value * 350 / 300)
+    assert energy.high / energy.value == pytest.approx(1.2525, rel=1e-3)  # ranges.csv
+    assert "wall energy of MLPerf servers" in energy.source
     assert said.by_ownership["owned"] == "lower"
 
 
@@ -459,7 +455,7 @@ def test_devices_that_infer_each_by_itself_do_not_wait_for_links():
     assert any("no NVLink" in reason for reason in eight.reasons)
     large = {**SERVERS, "workload_class": "batch-inference", "batch_size": 8, "count": 8}
     split = judged(L40S, **large, model_parameters=6e10)  # 60 GB of 48
-    assert split.time_ratio["high"] > 2 * eight.time_ratio["high"]
+    assert split.time_ratio.high > 2 * eight.time_ratio.high
 
 
 def test_power_of_decoding_is_less_certain_on_parts_that_were_not_metered():
@@ -470,7 +466,7 @@ def test_power_of_decoding_is_less_certain_on_parts_that_were_not_metered():
     def width(target: str) -> float:
         said = judged(target, hardware="nvidia-a40", **decoding)
         energy, time = said.energy_ratio, said.time_ratio
-        squares = (math.log(one["high"] / one["value"]) ** 2 for one in (energy, time))
+        squares = (math.log(one.high / one.value) ** 2 for one in (energy, time))
         return math.exp(math.sqrt(next(squares) - next(squares)))
 
     assert width("nvidia-a100-sxm4-40") == pytest.approx(1.528, rel=1e-3)  # ranges.csv

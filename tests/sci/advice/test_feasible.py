@@ -66,7 +66,7 @@ def test_a_measured_peak_wins_over_the_estimate_and_the_two_disagree():
     assert "measured peak of 75 GiB fits" in notice.message
     # 75 x 1.1 is more than 80: the margin is for other parts, not for the one it was measured on.
     assert all(one.verdict != "not-feasible" for one in answer.suggestions)
-    assert judged(A100, **FULL, peak_memory_gb=75).time_ratio["value"] == 1
+    assert judged(A100, **FULL, peak_memory_gb=75).time_ratio.value == 1
     assert "memory-disagrees" not in codes(**{**FULL, "model_parameters": 1e9}, peak_memory_gb=75)
     [said] = kept(ask(**FULL, peak_memory_gb=90))
     assert said.verdict == "not-feasible"
@@ -101,17 +101,17 @@ def test_a_card_for_the_present_host_and_one_that_needs_another():
     said = judged(h100, **card)
     alone = accelerator_te(CATALOG.hardware(h100)).te_g.value
     grid = CATALOG.zone("PL").intensity.value
-    saved_g_h = 0.23 * 1.45 * grid * (1 - said.energy_ratio["value"])
-    assert said.break_even_hours["value"] == pytest.approx(alone / saved_g_h)
-    assert "for the present host" in said.break_even_hours["source"]
+    saved_g_h = 0.23 * 1.45 * grid * (1 - said.energy_ratio.value)
+    assert said.break_even_hours.value == pytest.approx(alone / saved_g_h)
+    assert "for the present host" in said.break_even_hours.source
     [told] = [reason for reason in said.reasons if "paid back" in reason]
     assert f"{alone / 1000:.0f} kg CO2e are paid back in {alone / saved_g_h:.0f} h" in told
     assert told.endswith("not certainly within this run of 200 h")
     other = judged(h100, **{**card, "hardware": "nvidia-v100-sxm2-32"})  # no slot for a card
-    saved_g_h = 0.23 * 1.45 * grid * (1 - other.energy_ratio["value"])
+    saved_g_h = 0.23 * 1.45 * grid * (1 - other.energy_ratio.value)
     whole = alone + 225_000  # a usual server's share of one card
-    assert other.break_even_hours["value"] == pytest.approx(whole / saved_g_h)
-    assert "with its share of a host" in other.break_even_hours["source"]
+    assert other.break_even_hours.value == pytest.approx(whole / saved_g_h)
+    assert "with its share of a host" in other.break_even_hours.source
 
 
 @pytest.mark.parametrize("busy", [0.0, 0.1, 0.5, 0.8])
@@ -119,7 +119,7 @@ def test_a_card_for_the_present_host_and_one_that_needs_another():
 def test_idle_time_never_saves_more_than_its_share(busy, power):
     said = action("stop-idle", **{**SMALL, "utilisation": busy, "mean_power_w": power})
     ratio = said.carbon_ratio
-    assert busy <= ratio["low"] <= ratio["value"] <= ratio["high"] <= 1
+    assert busy <= ratio.low <= ratio.value <= ratio.high <= 1
 
 
 def test_idle_time_by_hand():
@@ -129,8 +129,8 @@ def test_idle_time_by_hand():
     made = (accelerator_te(part).te_g.value + 5_700_000 / 8) / 35_040
     now = 0.110 * 1.45 * grid + made
     idle = part.idle.value / 1000 * grid + made
-    assert ratio["value"] == pytest.approx(1 - 0.9 * idle / now)
-    assert ratio["low"] > 0.35
+    assert ratio.value == pytest.approx(1 - 0.9 * idle / now)
+    assert ratio.low > 0.35
 
 
 TRILLION = {"model_parameters": 7e9, "tokens": 1e12, "kind": "training", "zone": "DE"}
@@ -169,7 +169,7 @@ def test_parts_that_do_not_train_are_not_feasible(part, reason):
 def test_a_laptop_may_adapt_a_model_and_any_gpu_may_train():
     adapted = judged("apple-m4-max", model_parameters=7e9, kind="fine-tuning", method="lora")
     assert adapted.verdict == "unknown"
-    assert judged(L4, hardware=A100, kind="training", zone="DE").time_ratio["value"] > 1
+    assert judged(L4, hardware=A100, kind="training", zone="DE").time_ratio.value > 1
 
 
 def test_a_break_even_beyond_the_life_of_the_part_is_told():
@@ -183,7 +183,7 @@ def test_a_break_even_beyond_the_life_of_the_part_is_told():
 def test_figures_of_an_unknown_class_rest_on_something():
     for part in ("nvidia-gh200-96", "nvidia-h100-pcie-80"):
         said = judged(part, hardware=L4)
-        assert said.time_ratio["value"] < 1
+        assert said.time_ratio.value < 1
         assert said.basis in ("class-model", "calibrated")
 
 

@@ -80,7 +80,7 @@ def test_names_this_catalog_does_not_know_do_not_cost_the_advice():
             msgspec.structs.replace(steady_job(kind="training"), region=region), CATALOG
         )
         assert [one.action for one in report_lines(answer)] == ["power-cap"]
-        assert answer.estimate.intensity_g_per_kwh["source"].count("DE") >= 1
+        assert answer.estimate.intensity_g_per_kwh.source.count("DE") >= 1
     gone = steady_job()
     for device in gone.devices[:4]:
         device.hardware = "own-part-1"
@@ -93,7 +93,7 @@ def test_a_job_gets_advice_and_the_report_its_lines():
     assert [one.action for one in shown] == ["power-cap"]
     lighter = for_job(steady_job(kind="training", watts=300), CATALOG)
     assert [one.action for one in report_lines(lighter)] == ["keep"]
-    assert answer.estimate.energy_kwh["value"] == pytest.approx(4 * 2 * 0.5 * 1.45)
+    assert answer.estimate.energy_kwh.value == pytest.approx(4 * 2 * 0.5 * 1.45)
 
 
 def test_a_job_without_accelerator_gets_a_notice():
@@ -111,9 +111,9 @@ def test_a_month_shows_the_largest_certain_savings_first():
     found = for_month(measured, CATALOG)
     assert [saving.job_id for saving in found] == ["long", "short", "kept"]
     assert [saving.action for saving in found] == ["batching", "batching", "power-cap"]
-    assert all(saving.carbon_ratio["high"] < 1 for saving in found)
+    assert all(saving.carbon_ratio.high < 1 for saving in found)
     assert found[0].reason.startswith("32 concurrent sequences instead of 8")
-    saved = [saving.saved_g["value"] for saving in found]
+    saved = [saving.saved_g.value for saving in found]
     assert saved[0] == pytest.approx(3 * saved[1])
 
 
@@ -184,7 +184,7 @@ def test_only_complete_measured_jobs_with_units_teach():
     assert own_row(changed(steady_job(), sci=uncounted)) is None
     document = steady_job()
     assert own_row(changed(document, state="killed")) is None
-    document.devices[0].energy_j["kind"] = "estimated"
+    document.devices[0].energy_j = document.devices[0].energy_j.of_kind("estimated")
     assert own_row(document) is None
 
 
@@ -195,7 +195,7 @@ def test_own_measurements_come_before_the_public_table():
     )
     [said] = swaps(suggest(request, CATALOG, rows, "vision/resnet"))
     assert said.basis == "direct"
-    assert said.time_ratio["value"] == pytest.approx(0.25)
+    assert said.time_ratio.value == pytest.approx(0.25)
     assert said.verdict == "lower"
     [public] = swaps(suggest(request, CATALOG, rows, "other/work"))
     assert public.basis == "calibrated"
@@ -251,7 +251,7 @@ def test_a_job_that_ran_did_fit_whatever_its_tags_say():
     answer = suggest(request, CATALOG, measured=job)
     told = [n.message for n in answer.notices if n.code == "memory-disagrees"]
     present = [one for one in answer.suggestions if one.target == H100]
-    assert present[0].time_ratio["value"] == 1
+    assert present[0].time_ratio.value == 1
     assert len(told) == 1
     assert "Estimate and measurement disagree" in told[0]
     assert all(one.verdict != "not-feasible" for one in answer.suggestions)

@@ -71,18 +71,18 @@ def test_a_measured_job_saves_shares_of_what_its_score_says():
     assert asked.lifetime_years == 4
     for one in for_job(job, CATALOG).suggestions:
         if one.saved_g is not None and one.carbon_ratio is not None:
-            expected = job.total_g["value"] * (1 - one.carbon_ratio["value"])
-            assert one.saved_g["value"] == pytest.approx(expected)
-            assert one.saved_g["high"] <= job.total_g["high"]
+            expected = job.total_g.value * (1 - one.carbon_ratio.value)
+            assert one.saved_g.value == pytest.approx(expected)
+            assert one.saved_g.high <= job.total_g.high
 
 
 def test_what_is_there_saves_by_its_energy_alone():
     said = judged(H100_CARD, **OLD, hours=50, ownership="owned")
     energy, ratio = said.energy_ratio, said.carbon_ratio
     score = ask(**OLD, hours=50, candidates=[]).estimate
-    o, m = (getattr(score, name)["value"] for name in ("operational_g", "embodied_g"))
-    assert ratio["value"] == pytest.approx((o * energy["value"] + m) / (o + m))
-    assert (energy["high"] < 1, said.verdict) == (True, "lower")
+    o, m = (getattr(score, name).value for name in ("operational_g", "embodied_g"))
+    assert ratio.value == pytest.approx((o * energy.value + m) / (o + m))
+    assert (energy.high < 1, said.verdict) == (True, "lower")
 
 
 def test_what_may_not_be_there_saves_only_with_its_making():
@@ -90,15 +90,15 @@ def test_what_may_not_be_there_saves_only_with_its_making():
     old = {**OLD, "hardware": "nvidia-p100-pcie-16", "mean_power_w": 225, "hours": 2}
     card = judged("nvidia-rtx-3090", **old)
     assert card.by_ownership["owned"] == "lower"
-    assert (card.verdict, card.carbon_ratio["value"] > 1) == ("higher", True)
+    assert (card.verdict, card.carbon_ratio.value > 1) == ("higher", True)
     assert any("say ownership owned" in reason for reason in card.reasons)
     board = judged(H100_CARD, **OLD, hours=50)
     made_h = te_g(CATALOG.hardware(H100_CARD)).value / 35_040
     score = ask(**OLD, hours=50, candidates=[]).estimate
-    o, m = (getattr(score, name)["value"] / 50 for name in ("operational_g", "embodied_g"))
-    time, energy = board.time_ratio["value"], board.energy_ratio["value"]
+    o, m = (getattr(score, name).value / 50 for name in ("operational_g", "embodied_g"))
+    time, energy = board.time_ratio.value, board.energy_ratio.value
     expected = (o * energy + m + made_h * time) / (o + m)  # what was made stays made
-    assert board.carbon_ratio["value"] == pytest.approx(expected, rel=1e-3)
+    assert board.carbon_ratio.value == pytest.approx(expected, rel=1e-3)
     assert board.verdict == board.by_ownership["rented"]
 
 
@@ -108,9 +108,9 @@ def test_a_desk_and_a_data_centre_have_different_pue():
     one = judged(H100, **home, ownership="owned")
     same = judged(H100, **home, ownership="owned", pue=1.2)
     score = ask(**home, candidates=[]).estimate
-    o, m = (getattr(score, name)["value"] for name in ("operational_g", "embodied_g"))
-    expected = (o * one.energy_ratio["value"] * 1.56 + m) / (o + m)
-    assert one.carbon_ratio["value"] == pytest.approx(expected, rel=1e-3)
+    o, m = (getattr(score, name).value for name in ("operational_g", "embodied_g"))
+    expected = (o * one.energy_ratio.value * 1.56 + m) / (o + m)
+    assert one.carbon_ratio.value == pytest.approx(expected, rel=1e-3)
     assert any("stands in a data centre: PUE 1.56" in reason for reason in one.reasons)
     assert (one.verdict, same.verdict) == ("no-reliable-difference", "lower")
 
@@ -121,12 +121,12 @@ def test_a_rented_part_pays_for_its_unused_neighbours():
     made_h = (accelerator_te(CATALOG.hardware(A100)).te_g.value + 5_700_000 / 8) / 35_040
     said = judged(A100, **rented)
     score = ask(**rented, candidates=[]).estimate
-    o, m = (getattr(score, name)["value"] / 50 for name in ("operational_g", "embodied_g"))
-    grid = score.intensity_g_per_kwh["value"] * score.pue["value"]
+    o, m = (getattr(score, name).value / 50 for name in ("operational_g", "embodied_g"))
+    grid = score.intensity_g_per_kwh.value * score.pue.value
     idle_g_h = 7 * CATALOG.hardware(A100).idle.value * grid / 1000
-    time, energy = said.time_ratio["value"], said.energy_ratio["value"]
+    time, energy = said.time_ratio.value, said.energy_ratio.value
     expected = (o * energy + (8 * made_h + idle_g_h) * time) / (o + m)
-    assert said.carbon_ratio["value"] == pytest.approx(expected, rel=1e-3)
+    assert said.carbon_ratio.value == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_purchase_counts_over_the_planned_hours():
@@ -134,12 +134,12 @@ def test_a_purchase_counts_over_the_planned_hours():
     short, long = (judged(H100_CARD, **bought, hours=hours) for hours in (50, 30_000))
     made = accelerator_te(CATALOG.hardware(H100_CARD)).te_g.value
     assert short.verdict == "higher"
-    assert short.saved_g["value"] < 0
+    assert short.saved_g.value < 0
     assert long.verdict == "lower"
     score = ask(**bought, hours=30_000, candidates=[]).estimate
-    saved = score.operational_g["value"] * (1 - long.energy_ratio["value"]) - made
-    assert long.saved_g["value"] == pytest.approx(saved, rel=1e-6)
-    assert long.break_even_hours["high"] <= 30_000
+    saved = score.operational_g.value * (1 - long.energy_ratio.value) - made
+    assert long.saved_g.value == pytest.approx(saved, rel=1e-6)
+    assert long.break_even_hours.high <= 30_000
 
 
 def test_a_list_of_things_to_buy_never_heads_a_short_job():
@@ -187,12 +187,12 @@ def test_no_claim_beside_its_refusal_and_no_saving_above_what_is_emitted(request
             assert one.likely
             assert not any(word in text for word in REFUSALS)
         if one.saved_g is not None and emitted is not None:
-            assert one.saved_g["high"] <= emitted["high"] * (1 + 1e-9)
+            assert one.saved_g.high <= emitted.high * (1 + 1e-9)
         chosen = [request["ownership"]] if "ownership" in request else one.by_ownership
         assert one.verdict in [one.by_ownership[name] for name in chosen]
         energy, owned = one.energy_ratio, one.by_ownership["owned"]
         if one.action == "change-hardware" and energy is not None and owned == "lower":
-            assert energy["high"] < 1
+            assert energy.high < 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -213,7 +213,7 @@ def test_there_and_back_is_one(one, other, precision):
     there, back = judged(other, hardware=one, **asked), judged(one, hardware=other, **asked)
     for name in ("time_ratio", "energy_ratio"):
         if getattr(there, name) and getattr(back, name):
-            assert getattr(there, name)["value"] * getattr(back, name)["value"] == pytest.approx(1)
+            assert getattr(there, name).value * getattr(back, name).value == pytest.approx(1)
 
 
 def test_likely_is_a_probability_of_four_in_five():
@@ -221,13 +221,13 @@ def test_likely_is_a_probability_of_four_in_five():
     found = ask(**OLD, hours=50).suggestions
     for one in found:
         ratio = one.carbon_ratio
-        if ratio is None or ratio["value"] >= 1:
+        if ratio is None or ratio.value >= 1:
             assert not one.likely
-        elif ratio["high"] >= 1:
+        elif ratio.high >= 1:
             import math
 
-            wide = math.log(ratio["high"] / ratio["value"])
-            assert one.likely == (-math.log(ratio["value"]) >= 0.8416 / 1.2816 * wide)
+            wide = math.log(ratio.high / ratio.value)
+            assert one.likely == (-math.log(ratio.value) >= 0.8416 / 1.2816 * wide)
     assert action("power-cap", **OLD, hours=50).by_ownership.keys() == {
         "owned",
         "rented",

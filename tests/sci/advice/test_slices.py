@@ -33,7 +33,7 @@ def test_a_slice_as_target_has_the_measured_time_and_no_verdict():
     time = said.time_ratio
     assert said.target == SMALL
     assert said.verdict == "unknown"
-    assert time["low"] < 3560.73 / 491.834 < 7.3567 == time["value"] < time["high"]
+    assert time.low < 3560.73 / 491.834 < 7.3567 == time.value < time.high
     assert "no measurement tells it by slice" in said.reasons[0]
     assert judged(LARGER, hardware=A100, **OFFLINE).time_ratio is None  # not measured
 
@@ -55,9 +55,9 @@ def test_a_job_on_a_slice_gets_times_and_the_boards_power_is_not_held_against_it
     asked = {"hardware": "A100-SXM4-80GB MIG 1g.10gb", "mean_power_w": 30, **OFFLINE}
     answer = ask(**asked, candidates=[A100, T4, SMALL])
     said = {one.target: one for one in answer.suggestions if one.target}
-    assert said[A100].time_ratio["value"] == pytest.approx(1 / 7.3567)
+    assert said[A100].time_ratio.value == pytest.approx(1 / 7.3567)
     # T4 over A100 by MLPerf, times the slice's: about as fast.
-    assert 0.4 < said[T4].time_ratio["low"] < 1 < said[T4].time_ratio["high"]
+    assert 0.4 < said[T4].time_ratio.low < 1 < said[T4].time_ratio.high
     assert said[SMALL].verdict == "no-reliable-difference"
     assert {said[A100].verdict, said[T4].verdict} == {"unknown"}
     codes = {notice.code for notice in answer.notices}

@@ -67,7 +67,7 @@ FP32_MS = {
 def test_fp32_holds_what_was_measured_without_tf32(now, target):
     asked = {"framework": "pytorch", "precision": "fp32", "workload_class": "batch-inference"}
     time = judged(target, hardware=now, hours=1, zone="DE", **asked).time_ratio
-    assert time["low"] <= FP32_MS[target] / FP32_MS[now] <= time["high"]
+    assert time.low <= FP32_MS[target] / FP32_MS[now] <= time.high
 
 
 @settings(max_examples=40)

@@ -33,17 +33,17 @@ def test_what_failed_was_killed_and_swept_belongs_to_the_model():
     ]
     model = model_totals("m-1", reversed(runs))
     (part,) = model.parts
-    one = runs[0].total_g["value"]
+    one = runs[0].total_g.value
     assert (part.persona, part.jobs, part.jobs_unknown) == ("provider", 4, 0)
     assert part.states == {"completed": 2, "failed": 1, "killed": 1}
-    assert part.total_g["value"] == pytest.approx(4 * one)
-    assert part.energy_kwh["value"] == pytest.approx(0.04)
-    assert part.by_kind["training"]["value"] == pytest.approx(3 * one)
-    assert part.by_kind["evaluation"]["value"] == pytest.approx(one)
+    assert part.total_g.value == pytest.approx(4 * one)
+    assert part.energy_kwh.value == pytest.approx(0.04)
+    assert part.by_kind["training"].value == pytest.approx(3 * one)
+    assert part.by_kind["evaluation"].value == pytest.approx(one)
     # sum(C) / sum(R): the carbon of all four over 1200 tokens, also of those without tokens.
     (row,) = part.sci
     assert (row.unit, row.count) == ("token", 1200)
-    assert row.g_per_unit["value"] == pytest.approx(4 * one / 1200)
+    assert row.g_per_unit.value == pytest.approx(4 * one / 1200)
     assert (model.complete, model.missing) == (True, [])
 
 
@@ -51,10 +51,10 @@ def test_making_and_using_a_model_are_never_added():
     runs = [run("a", tokens=1000), run("b", kind="inference", tokens=10), run("c", kind="other")]
     parts = model_totals("m-1", runs).parts
     assert [part.persona for part in parts] == ["provider", "consumer", "other"]
-    one = runs[0].total_g["value"]
+    one = runs[0].total_g.value
     for part in parts:
-        assert part.total_g["value"] == pytest.approx(one)
-    assert parts[1].sci[0].g_per_unit["value"] == pytest.approx(one / 10)
+        assert part.total_g.value == pytest.approx(one)
+    assert parts[1].sci[0].g_per_unit.value == pytest.approx(one / 10)
 
 
 def test_the_models_size_counts_once_whatever_the_number_of_runs():
@@ -63,8 +63,8 @@ def test_the_models_size_counts_once_whatever_the_number_of_runs():
     (part,) = model_totals("m-1", runs).parts
     rows = {row.unit: row for row in part.sci}
     assert rows["billion parameters"].count == pytest.approx(7)
-    three = 3 * runs[0].total_g["value"]
-    assert rows["billion parameters"].g_per_unit["value"] == pytest.approx(three / 7)
+    three = 3 * runs[0].total_g.value
+    assert rows["billion parameters"].g_per_unit.value == pytest.approx(three / 7)
     assert rows["job"].count == 3
 
 
@@ -84,7 +84,7 @@ def test_a_sweep_with_missing_runs_is_not_complete():
 
 def close(figure):
     """The figure's numbers, which a document keeps with six digits of their uncertainty."""
-    return {end: pytest.approx(figure[end], rel=1e-6) for end in ("value", "low", "high")}
+    return pytest.approx((figure.value, figure.low, figure.high), rel=1e-6)
 
 
 def test_an_unknown_run_is_in_no_sum_and_said():
@@ -92,7 +92,8 @@ def test_an_unknown_run_is_in_no_sum_and_said():
     model = model_totals("m-1", runs, unscored=2)
     (part,) = model.parts
     assert (model.jobs, part.jobs, part.jobs_unknown) == (4, 2, 1)
-    assert part.total_g == {**runs[0].total_g, **close(runs[0].total_g)}
+    total = part.total_g
+    assert (total.value, total.low, total.high) == close(runs[0].total_g)
     assert part.sci[0].count == 1000
     assert part.conformance == "not-sci"
     assert model.missing == [
@@ -125,5 +126,5 @@ def test_a_month_has_its_models_runs_by_persona():
     month = month_document("2026-05", runs)
     rows = [(r.model_id, r.persona, r.jobs, r.unfinished) for r in month.models]
     assert rows == [("m-1", "consumer", 1, 0), ("m-1", "provider", 2, 1)]
-    made = month.models[1].total_g["value"]
-    assert made == pytest.approx(2 * runs[0].total_g["value"])
+    made = month.models[1].total_g.value
+    assert made == pytest.approx(2 * runs[0].total_g.value)

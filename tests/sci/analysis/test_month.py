@@ -31,19 +31,19 @@ def test_the_table_divides_sums_not_averages_ratios():
     small, large = job("a", images=10), job("b", images=1990, energy_j=420_000)
     doc = month_document("2026-05", [small, large])
     [row] = doc.projects
-    emitted = small.total_g["value"] + large.total_g["value"]
+    emitted = small.total_g.value + large.total_g.value
     assert (row.project, row.unit, row.jobs, row.count) == ("vision", "image", 2, 2000)
-    assert row.g_per_unit["value"] == pytest.approx(emitted / 2000)
-    mean_of_ratios = (small.total_g["value"] / 10 + large.total_g["value"] / 1990) / 2
-    assert row.g_per_unit["value"] != pytest.approx(mean_of_ratios, rel=0.5)
+    assert row.g_per_unit.value == pytest.approx(emitted / 2000)
+    mean_of_ratios = (small.total_g.value / 10 + large.total_g.value / 1990) / 2
+    assert row.g_per_unit.value != pytest.approx(mean_of_ratios, rel=0.5)
 
 
 def test_totals_are_the_sum_of_the_jobs():
     jobs = [job("a"), job("b", project="speech"), job("c", energy_j=84_000)]
     totals = month_document("2026-05", jobs).totals
     for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-        assert getattr(totals, term)["value"] == pytest.approx(
-            sum(getattr(j, term)["value"] for j in jobs)
+        assert getattr(totals, term).value == pytest.approx(
+            sum(getattr(j, term).value for j in jobs)
         )
     assert (totals.jobs, totals.jobs_unknown) == (3, 0)
 
@@ -60,8 +60,8 @@ def test_a_job_across_the_edge_is_split_between_its_months():
     records += [writer.interval(to_edge, to_edge + 1800, 3000), writer.end(to_edge + 1800)]
     whole = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
     april, may = month_document("2026-04", [whole]), month_document("2026-05", [whole], [whole])
-    assert april.totals.energy_kwh["value"] == pytest.approx(1000 / 3.6e6)
-    assert may.totals.energy_kwh["value"] == pytest.approx(3000 / 3.6e6)
+    assert april.totals.energy_kwh.value == pytest.approx(1000 / 3.6e6)
+    assert may.totals.energy_kwh.value == pytest.approx(3000 / 3.6e6)
     assert may.previous.energy_kwh == april.totals.energy_kwh
     assert [row.count for row in (*april.projects, *may.projects)] == [0.5, 0.5]
 
@@ -87,14 +87,14 @@ def test_a_months_part_of_a_job_is_as_certain_as_its_own_days():
         document = month_document(month, [whole])
         for row in (document.totals, *document.days):
             energy = row.energy_kwh
-            assert energy["value"] == pytest.approx(1.0)
-            assert (energy["low"], energy["high"]) == pytest.approx((low, high), rel=0.02)
-            assert energy["kind"] == kind
+            assert energy.value == pytest.approx(1.0)
+            assert (energy.low, energy.high) == pytest.approx((low, high), rel=0.02)
+            assert energy.kind == kind
         [of_day] = [day for day in whole.days if day.day.startswith(month)]
         for term in ("operational_g", "embodied_g"):
             wanted, found = getattr(of_day, term), getattr(document.totals, term)
-            assert found["low"] == pytest.approx(wanted["low"], rel=0.04)
-            assert found["high"] == pytest.approx(wanted["high"], rel=0.04)
+            assert found.low == pytest.approx(wanted.low, rel=0.04)
+            assert found.high == pytest.approx(wanted.high, rel=0.04)
 
 
 def test_one_project_only():

@@ -6,6 +6,7 @@ import random
 import statistics
 
 import pytest
+from msgspec.structs import replace
 
 from gramwatt.sci.analysis.compare import Side
 from gramwatt.sci.analysis.repeated import RUNS_MOST, compare_runs, repetition
@@ -20,16 +21,17 @@ def run(job_id, *, energy=1.0, units=1.0):
     """The document as another run with its energy and its count multiplied, all else equal."""
     doc = copy.deepcopy(DOCUMENT)
     doc.job_id = job_id
-    for name, term in (("energy_kwh", "energy_kwh"), ("operational_g", "operational_g")):
-        for end in ("value", "low", "high"):
-            getattr(doc, name)[end] = getattr(DOCUMENT, term)[end] * energy
+    for term in ("energy_kwh", "operational_g"):
+        whole = getattr(DOCUMENT, term)
+        ends = {end: getattr(whole, end) * energy for end in ("value", "low", "high")}
+        setattr(doc, term, replace(whole, **ends))
     doc.sci[0].count *= units
     return doc
 
 
 def c_per_r(*documents):
     """sum(C) / sum(R) [g/unit], by hand."""
-    carbon = sum(d.operational_g["value"] + d.embodied_g["value"] for d in documents)
+    carbon = sum(d.operational_g.value + d.embodied_g.value for d in documents)
     return carbon / sum(d.sci[0].count for d in documents)
 
 
@@ -37,8 +39,8 @@ def test_several_runs_are_their_sums_and_the_effects_add_up_to_the_change():
     before = [run("a1"), run("a2", energy=1.1, units=1.2)]
     after = [run("b1", energy=0.6), run("b2", energy=0.7), run("b3", energy=0.65, units=0.9)]
     found = compare_runs(before, after)
-    assert found.before.g_per_unit["value"] == pytest.approx(c_per_r(*before))
-    assert found.after.g_per_unit["value"] == pytest.approx(c_per_r(*after))
+    assert found.before.g_per_unit.value == pytest.approx(c_per_r(*before))
+    assert found.after.g_per_unit.value == pytest.approx(c_per_r(*after))
     change = c_per_r(*after) - c_per_r(*before)
     assert found.change_g_per_unit == pytest.approx(change)
     assert sum(found.effects_g_per_unit.values()) == pytest.approx(change)
@@ -51,7 +53,7 @@ def test_several_runs_are_their_sums_and_the_effects_add_up_to_the_change():
 def test_how_many_runs_a_side_has_is_no_effect():
     several = [run("a1"), run("a2"), run("a3")]
     effects = compare_runs(several, [run("b", energy=0.5)]).effects_g_per_unit
-    change = -0.5 * DOCUMENT.operational_g["value"] / DOCUMENT.sci[0].count
+    change = -0.5 * DOCUMENT.operational_g.value / DOCUMENT.sci[0].count
     assert effects == {
         "energy": pytest.approx(change),
         "intensity": 0,
@@ -67,7 +69,7 @@ def test_the_same_runs_give_the_same_answer_and_one_run_a_side_says_what_is_not_
     single = compare_runs(sides[0][:1], sides[1][:1])
     assert single.repetition_ratio is None
     assert single.ratio == single.measurement_ratio
-    assert (single.verdict, single.ratio["high"] < 1) == ("unknown", True)
+    assert (single.verdict, single.ratio.high < 1) == ("unknown", True)
     assert "run each side again" in single.text
 
 
@@ -87,7 +89,7 @@ def test_runs_that_lie_far_apart_hide_a_difference_that_the_meters_alone_would_s
     assert steady.verdict == "lower"
     wild = [run("a1", energy=0.7), run("a2", energy=1.3)]
     found = compare_runs(wild, [run("b1", energy=0.5), run("b2", energy=1.1)])
-    assert found.measurement_ratio["high"] < 1 < found.ratio["high"]
+    assert found.measurement_ratio.high < 1 < found.ratio.high
     assert found.verdict == "no-reliable-difference"
     assert found.text.startswith("No reliable difference")
 
@@ -95,7 +97,7 @@ def test_runs_that_lie_far_apart_hide_a_difference_that_the_meters_alone_would_s
 def test_a_single_run_against_several_is_taken_to_scatter_as_they_do():
     several = [run(f"a{n}", energy=energy) for n, energy in enumerate((0.9, 1.0, 1.1))]
     found = compare_runs(several, [run("b", energy=1.0)])
-    low, high = (found.repetition_ratio[end] for end in ("low", "high"))
+    low, high = found.repetition_ratio.low, found.repetition_ratio.high
     # One run of three: a tenth of the scores lies at 0.9 or 1.1 of their mean, or beyond.
     assert low < 0.95
     assert high > 1.05

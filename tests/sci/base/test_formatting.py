@@ -20,10 +20,11 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
+from gramwatt.sci.base.quantity import Quantity
 
 
 def figure(value, low, high, unit="kWh"):
-    return {"value": value, "low": low, "high": high, "unit": unit, "kind": "x", "source": "y"}
+    return Quantity(value, low, high, unit, "measured", "y")
 
 
 @pytest.mark.parametrize(

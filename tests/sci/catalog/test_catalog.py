@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from gramwatt.sci.base.csv_data import data_text, read_rows
@@ -247,7 +248,7 @@ def test_rows_cannot_be_changed(catalog: Catalog) -> None:
 
 
 def test_documents_are_json_with_the_class_under_its_own_name(catalog: Catalog) -> None:
-    doc = json.loads(json.dumps(hardware_doc(catalog.hardware("t4"))))
+    doc = json.loads(msgspec.json.encode(hardware_doc(catalog.hardware("t4"))))
     assert (doc["class"], doc["tdp_w"], doc["fp16_tensor_tflops"]) == ("gpu", 70, 65)
     assert doc["fp8_tflops"] is None
     assert doc["idle_w"]["unit"] == "W"
@@ -255,7 +256,7 @@ def test_documents_are_json_with_the_class_under_its_own_name(catalog: Catalog) 
     docs = [cpu_doc(row) for row in catalog.all_cpus()]
     docs += [row.to_doc() for row in catalog.all_regions()]
     docs += [row.to_doc() for row in catalog.all_zones()]
-    assert len(json.loads(json.dumps(docs))) == 26 + 165 + 171
+    assert len(json.loads(msgspec.json.encode(docs))) == 26 + 165 + 171
 
 
 def test_a_cell_that_does_not_fit_is_refused_with_file_line_and_column() -> None:

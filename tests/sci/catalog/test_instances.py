@@ -161,12 +161,12 @@ def embodied_g(instance: str, **more: Any) -> float:
     """M of an instance over its whole expected life [gCO2e], which is its TE."""
     doc = answer(instance=instance, hours=4 * 8760, zone="FR", **more)
     assert doc.embodied_g is not None
-    return doc.embodied_g["value"]
+    return doc.embodied_g.value
 
 
 def power_kwh(instance: str, **more: Any) -> float | None:
     energy = answer(instance=instance, hours=1, zone="FR", **more).energy_kwh
-    return energy["value"] if energy else None
+    return energy.value if energy else None
 
 
 @pytest.mark.parametrize("host", hosts(), ids=lambda host: host.id)
@@ -207,8 +207,8 @@ def test_an_instance_stands_for_hardware_count_and_share() -> None:
     by_parts = answer(hardware="nvidia-a100-sxm4-40", count=8, hours=10, zone="FR", pue=1)
     assert whole.energy_kwh == by_parts.energy_kwh
     for end in ("value", "low", "high"):
-        assert whole.embodied_g[end] == pytest.approx(by_parts.embodied_g[end])
-    assert whole.embodied_g["source"] == by_parts.embodied_g["source"]
+        assert getattr(whole.embodied_g, end) == pytest.approx(getattr(by_parts.embodied_g, end))
+    assert whole.embodied_g.source == by_parts.embodied_g.source
     assert (whole.method.hardware, whole.method.instance) == (
         "nvidia-a100-sxm4-40",
         "aws:p4d.24xlarge",
@@ -216,15 +216,15 @@ def test_an_instance_stands_for_hardware_count_and_share() -> None:
     sixth = answer(instance="NV6ads_A10_v5", hours=10, zone="FR", pue=1, host=False)
     card = answer(hardware="nvidia-a10", hours=10, zone="FR", pue=1, host=False)
     for field in ("energy_kwh", "embodied_g", "operational_g"):
-        assert 6 * getattr(sixth, field)["value"] == pytest.approx(getattr(card, field)["value"])
-    assert sixth.device_hours["value"] == 10
+        assert 6 * getattr(sixth, field).value == pytest.approx(getattr(card, field).value)
+    assert sixth.device_hours.value == 10
 
 
 def test_count_counts_devices_of_one_or_several_instances() -> None:
     one = answer(instance="aws:p4d.24xlarge", hours=1, zone="FR")
     four = answer(instance="aws:p4d.24xlarge", count=32, hours=1, zone="FR")
-    assert four.device_hours["value"] == 32
-    assert four.total_g["value"] == pytest.approx(4 * one.total_g["value"])
+    assert four.device_hours.value == 32
+    assert four.total_g.value == pytest.approx(4 * one.total_g.value)
     with pytest.raises(ScoreError, match="24 for three instances") as caught:
         answer(instance="aws:p4d.24xlarge", count=4, hours=1)
     assert caught.value.code == "bad-count"
@@ -233,7 +233,7 @@ def test_count_counts_devices_of_one_or_several_instances() -> None:
 def test_a_count_that_the_user_chooses_is_asked_for_and_held_to_its_range() -> None:
     row = CATALOG.instance("gcp:n1+t4")
     assert (row.count, row.count_low, row.count_high) == (None, 1, 4)
-    assert answer(instance="n1+t4", count=2, hours=3).device_hours["value"] == 6
+    assert answer(instance="n1+t4", count=2, hours=3).device_hours.value == 6
     for count in (None, 5):
         with pytest.raises(ScoreError, match="1 to 4"):
             answer(instance="n1+t4", count=count, hours=1)
@@ -241,7 +241,7 @@ def test_a_count_that_the_user_chooses_is_asked_for_and_held_to_its_range() -> N
 
 def test_a_region_without_a_cloud_is_that_of_the_instance_and_another_cloud_is_refused() -> None:
     short = answer(instance="aws:g5.xlarge", hours=1, region="eu-west-1")
-    assert short.pue["value"] == CATALOG.region("aws:eu-west-1").pue.value
+    assert short.pue.value == CATALOG.region("aws:eu-west-1").pue.value
     assert short.conformance == "conforming"
     with pytest.raises(ScoreError, match="does not run in azure:eastus"):
         answer(instance="aws:g5.xlarge", hours=1, region="azure:eastus")
@@ -271,6 +271,6 @@ def test_a_price_changes_no_carbon_figure(catalog: Catalog) -> None:
         '[instances."aws:g5.xlarge"]\nsource = "a bill"\nprice_usd_per_hour = 99\n'
     )
     question = parse_estimate_request({"instance": "aws:g5.xlarge", "hours": 1, "zone": "FR"})
-    figures = [estimate(question, c).total_g["value"] for c in (catalog, dear)]
+    figures = [estimate(question, c).total_g.value for c in (catalog, dear)]
     assert dear.instance("aws:g5.xlarge").price_usd_per_hour == 99
     assert figures[0] == figures[1]

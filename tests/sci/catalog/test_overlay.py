@@ -107,7 +107,7 @@ def test_an_estimate_names_the_overlay_for_every_figure_from_it(catalog: Catalog
     question = {"instance": "lab:node-a", "hours": 10, "region": "lab:paris"}
     doc = estimate(parse_estimate_request(question), catalog)
     assert doc.energy_kwh is not None
-    assert doc.energy_kwh["value"] == pytest.approx(4 * 10 * 0.3 * 0.7 * 1.45)
+    assert doc.energy_kwh.value == pytest.approx(4 * 10 * 0.3 * 0.7 * 1.45)
     assert messages(doc, "overlay-used") == [
         "From the overlay: devices (inventory of the lab).",
         "From the overlay: power of a device (Acme X1 data sheet, rev. 3).",
@@ -123,7 +123,7 @@ def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) 
     doc = scored(catalog, "ACME-X1-PCIE", zone="LAB")
     assert doc.devices[0].hardware == "acme-x1"
     te = 180_000 * 60 / (5 * 365 * 86_400)
-    assert doc.devices[0].embodied_g["value"] == pytest.approx(te)
+    assert doc.devices[0].embodied_g.value == pytest.approx(te)
     texts = messages(doc, "overlay-used")
     assert (
         "From the overlay: TE, embodied carbon of ACME-X1-PCIE (Acme X1 data sheet, rev. 3)."
@@ -134,8 +134,8 @@ def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) 
     own = load_catalog().with_overlay('[lifetimes.nvidia-l4]\nsource = "leasing"\nyears = 2\n')
     terms = {t.device_id: t.lifetime_years for t in scored(own, "NVIDIA L4").embodied_terms}
     assert terms == {"GPU-1": 2, "n-1-host": 4}
-    half = scored(load_catalog(), "NVIDIA L4").devices[0].embodied_g["value"]
-    assert scored(own, "NVIDIA L4").devices[0].embodied_g["value"] == pytest.approx(2 * half)
+    half = scored(load_catalog(), "NVIDIA L4").devices[0].embodied_g.value
+    assert scored(own, "NVIDIA L4").devices[0].embodied_g.value == pytest.approx(2 * half)
 
 
 def test_a_source_whose_text_begins_another_is_not_named_for_it() -> None:

@@ -27,13 +27,13 @@ def test_declared_power_by_hand():
         host=False,
         units={"token": 1e9},
     )
-    assert doc.device_hours["value"] == 51_200
-    assert doc.energy_kwh["value"] == pytest.approx(51_200 * 0.4)
-    assert doc.operational_g["value"] == pytest.approx(51_200 * 0.4 * 1.2 * 56)
+    assert doc.device_hours.value == 51_200
+    assert doc.energy_kwh.value == pytest.approx(51_200 * 0.4)
+    assert doc.operational_g.value == pytest.approx(51_200 * 0.4 * 1.2 * 56)
     te = accelerator_te(CATALOG.hardware("nvidia-a100-sxm4-80")).te_g.value
-    assert doc.embodied_g["value"] == pytest.approx(te * 51_200 / 35_040)
-    total = doc.operational_g["value"] + doc.embodied_g["value"]
-    assert doc.sci[0].g_per_unit["value"] == pytest.approx(total / 1e9)
+    assert doc.embodied_g.value == pytest.approx(te * 51_200 / 35_040)
+    total = doc.operational_g.value + doc.embodied_g.value
+    assert doc.sci[0].g_per_unit.value == pytest.approx(total / 1e9)
     assert doc.conformance == "conforming-with-deviations"
     assert any("host" in text for text in doc.deviations)
 
@@ -41,11 +41,11 @@ def test_declared_power_by_hand():
 def test_the_host_is_added_to_energy_and_embodied_unless_the_whole_was_given():
     question = {"hardware": "nvidia-h100-sxm5-80", "hours": 10, "zone": "DE", "pue": 1}
     alone, beside = answer(**question, host=False, power_w=500), answer(**question, power_w=500)
-    assert alone.energy_kwh["value"] == pytest.approx(5)
-    assert beside.energy_kwh["value"] == pytest.approx(5 * 1.45)
-    extra = beside.embodied_g["value"] - alone.embodied_g["value"]
+    assert alone.energy_kwh.value == pytest.approx(5)
+    assert beside.energy_kwh.value == pytest.approx(5 * 1.45)
+    extra = beside.embodied_g.value - alone.embodied_g.value
     assert extra == pytest.approx(5_700_000 / 8 * 10 / 35_040)
-    assert answer(**question, energy_kwh=5).energy_kwh["value"] == 5
+    assert answer(**question, energy_kwh=5).energy_kwh.value == 5
 
 
 def test_llama_2_7b_with_its_own_inputs():
@@ -58,37 +58,37 @@ def test_llama_2_7b_with_its_own_inputs():
         intensity_g_per_kwh=385,
         host=False,
     )
-    assert doc.operational_g["value"] / 1e6 == pytest.approx(31.22, abs=0.01)
+    assert doc.operational_g.value / 1e6 == pytest.approx(31.22, abs=0.01)
 
 
 def test_seven_billion_parameters_on_a_trillion_tokens():
     # A seed said 1 000 H100 hours; 6 x 7e9 x 1e12 at 989 TFLOPS needs 11 800 at 100 %.
     doc = answer(hardware="nvidia-h100-sxm5-80", model_parameters=7e9, tokens=1e12, zone="US")
     hours = doc.device_hours
-    assert 23_000 <= hours["value"] <= 40_000
-    assert hours["low"] == pytest.approx(4.2e22 / (989.4e12 * 0.48) / 3600, rel=0.01)
-    assert hours["high"] == pytest.approx(4.2e22 / (989.4e12 * 0.22) / 3600, rel=0.01)
+    assert 23_000 <= hours.value <= 40_000
+    assert hours.low == pytest.approx(4.2e22 / (989.4e12 * 0.48) / 3600, rel=0.01)
+    assert hours.high == pytest.approx(4.2e22 / (989.4e12 * 0.22) / 3600, rel=0.01)
 
 
 def test_a_given_utilisation_of_the_peak_is_taken_as_declared():
     question = {"hardware": "nvidia-h100-sxm5-80", "model_parameters": 7e9, "tokens": 1e12}
     full = answer(**question, model_flop_utilisation=1.0)
-    assert full.device_hours["low"] == full.device_hours["high"]
+    assert full.device_hours.low == full.device_hours.high
     half = answer(**question, model_flop_utilisation=0.5)
-    assert half.device_hours["value"] == pytest.approx(2 * full.device_hours["value"])
+    assert half.device_hours.value == pytest.approx(2 * full.device_hours.value)
 
 
 def test_power_without_a_word_is_a_share_of_the_rated_one():
     doc = answer(hardware="nvidia-h100-sxm5-80", hours=1, host=False, zone="DE")
-    assert doc.energy_kwh["value"] == pytest.approx(0.7 * 0.7)
-    assert doc.energy_kwh["low"] == pytest.approx(0.7 * 0.4)
-    assert doc.energy_kwh["kind"] == "derived"
+    assert doc.energy_kwh.value == pytest.approx(0.7 * 0.7)
+    assert doc.energy_kwh.low == pytest.approx(0.7 * 0.4)
+    assert doc.energy_kwh.kind == "derived"
 
 
 def test_power_by_utilisation_lies_between_idle_and_rated():
     def watts(used):
         doc = answer(hardware="nvidia-h100-sxm5-80", hours=1, host=False, utilisation=used)
-        return doc.energy_kwh["value"] * 1000
+        return doc.energy_kwh.value * 1000
 
     idle = CATALOG.hardware("nvidia-h100-sxm5-80").idle.value
     assert watts(0) == pytest.approx(idle)
@@ -108,7 +108,7 @@ def test_a_part_without_published_power_is_unknown_not_zero():
 def test_without_zone_or_intensity_it_is_no_sci():
     doc = answer(hardware="nvidia-l4", hours=10)
     assert doc.conformance == "not-sci"
-    assert doc.intensity_g_per_kwh["value"] == CATALOG.world().intensity.value
+    assert doc.intensity_g_per_kwh.value == CATALOG.world().intensity.value
 
 
 def test_everything_declared_and_placed_conforms():
@@ -126,8 +126,8 @@ def test_embodied_and_lifetime_given_win():
         embodied_kg_per_device=100,
         lifetime_years=5,
     )
-    assert doc.embodied_g["value"] == pytest.approx(100_000 / 5)
-    assert doc.embodied_g["low"] == doc.embodied_g["high"]
+    assert doc.embodied_g.value == pytest.approx(100_000 / 5)
+    assert doc.embodied_g.low == doc.embodied_g.high
 
 
 def test_every_input_is_shown_with_its_source():
@@ -142,7 +142,7 @@ def test_every_input_is_shown_with_its_source():
         "carbon intensity of the grid",
         "PUE",
     } == shown
-    assert all(row.figure["source"] for row in doc.method.inputs)
+    assert all(row.figure.source for row in doc.method.inputs)
 
 
 @pytest.mark.parametrize(

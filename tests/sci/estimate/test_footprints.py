@@ -170,9 +170,9 @@ def test_estimate_reproduces_the_run(key):
     )
     answer = estimate(question, CATALOG)
     ours = run(inputs)
-    assert answer.operational_g["value"] == pytest.approx(ours["g"], rel=1e-9)
+    assert answer.operational_g.value == pytest.approx(ours["g"], rel=1e-9)
     it_energy = ours["kWh"] / inputs.get("PUE", 1)
-    assert answer.energy_kwh["value"] == pytest.approx(it_energy, rel=1e-9)
+    assert answer.energy_kwh.value == pytest.approx(it_energy, rel=1e-9)
 
 
 PARTS = {
@@ -222,16 +222,16 @@ def test_estimate_gives_the_published_hours_at_the_implied_utilisation(row):
     )
     answer = estimate(question, CATALOG)
     published = row["accelerator_hours_published"]
-    assert answer.device_hours["value"] == pytest.approx(published, rel=5e-4)
+    assert answer.device_hours.value == pytest.approx(published, rel=5e-4)
 
 
 def test_seven_billion_parameters_on_a_trillion_tokens():
     asked = {"hardware": "H100 SXM", "model_parameters": 7e9, "tokens": 1e12, "zone": "US"}
     hours = estimate(parse_estimate_request(asked), CATALOG).device_hours
     # 6 x 7e9 x 1e12 / (989.4e12 x 0.35) / 3600 = 33 690 h; at 0.48 and 0.22: 24 566 and 53 598.
-    assert 23_000 < hours["value"] < 40_000
-    assert hours["value"] == pytest.approx(33_690, rel=1e-3)
-    assert (hours["low"], hours["high"]) == (
+    assert 23_000 < hours.value < 40_000
+    assert hours.value == pytest.approx(33_690, rel=1e-3)
+    assert (hours.low, hours.high) == (
         pytest.approx(24_566, rel=1e-3),
         pytest.approx(53_598, rel=1e-3),
     )

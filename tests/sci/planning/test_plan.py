@@ -57,9 +57,9 @@ def test_an_evening_job_waits_for_the_sun():
     assert abs(start_of(answer) - datetime(2026, 5, 2, 10, tzinfo=UTC)) <= timedelta(hours=1)
     saving = answer.saving_ratio
     # At 18:00 the sun is gone: 400; around noon the mean is 400 x (1 - 0.5 x 0.955).
-    assert saving["low"] <= 0.48 <= saving["high"]
-    assert 0.40 < saving["value"] < 0.52
-    assert answer.now_intensity_g_per_kwh["value"] == pytest.approx(400, rel=0.25)
+    assert saving.low <= 0.48 <= saving.high
+    assert 0.40 < saving.value < 0.52
+    assert answer.now_intensity_g_per_kwh.value == pytest.approx(400, rel=0.25)
 
 
 def test_nothing_after_now_is_used():
@@ -89,13 +89,13 @@ def test_hours_without_emissions_make_a_plan(given):
     answer = plan({"ES": history}, foreseen)
     assert start_of(answer) == NOW
     assert answer.reliable is False
-    assert answer.saving_ratio["value"] == 0.0
+    assert answer.saving_ratio.value == 0.0
     now = answer.now_intensity_g_per_kwh
-    assert now["value"] == pytest.approx(0.1, rel=0.2)
-    assert now["source"].startswith("their forecast" if given else "forecast for ES")
+    assert now.value == pytest.approx(0.1, rel=0.2)
+    assert now.source.startswith("their forecast" if given else "forecast for ES")
     evening = plan({"ES": history}, now="2026-04-30T12:00Z", hours=2)
     assert start_of(evening) == datetime(2026, 4, 30, 18, tzinfo=UTC)
-    assert evening.saving_ratio["value"] == pytest.approx(1.0, abs=0.01)
+    assert evening.saving_ratio.value == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_saving_whose_range_reaches_zero_is_not_reliable():
@@ -103,10 +103,10 @@ def test_a_saving_whose_range_reaches_zero_is_not_reliable():
     zones = {"ES": solar_hours(depth=0.3, noise=0.12)}
     night, morning = (plan(zones, now=f"2026-05-02T{hour}:00Z") for hour in ("04", "08"))
     assert night.reliable is True
-    assert night.saving_ratio["low"] > 0.05
+    assert night.saving_ratio.low > 0.05
     assert morning.reliable is False
     assert start_of(morning) == datetime(2026, 5, 2, 8, tzinfo=UTC)
-    assert morning.saving_ratio["value"] == morning.saving_ratio["low"] == 0.0
+    assert morning.saving_ratio.value == morning.saving_ratio.low == 0.0
     assert morning.intensity_g_per_kwh == morning.now_intensity_g_per_kwh
     (notice,) = morning.notices
     said = ("no-reliable-gain", "the saving is within the error of the forecast")
@@ -150,7 +150,7 @@ def test_between_zones_the_cleaner_wins_where_ranges_say_so():
     assert answer.reliable is True
     catalog = Zones()
     france, poland = (catalog.zone(name).intensity.value for name in ("FR", "PL"))
-    assert answer.saving_ratio["value"] == pytest.approx(1 - france / poland)
+    assert answer.saving_ratio.value == pytest.approx(1 - france / poland)
 
 
 def test_zones_that_do_not_differ_reliably_leave_the_job_where_it_is():
@@ -158,7 +158,7 @@ def test_zones_that_do_not_differ_reliably_leave_the_job_where_it_is():
     answer = plan(zones, zone="DE", zones=["DE", "NL"])
     assert answer.reliable is False
     assert (answer.plan[0].zone, start_of(answer)) == ("DE", NOW)
-    assert answer.saving_ratio["value"] == 0.0
+    assert answer.saving_ratio.value == 0.0
 
 
 def test_a_job_of_two_days_starts_now_where_the_forecast_has_not_earned_waiting():
@@ -167,24 +167,20 @@ def test_a_job_of_two_days_starts_now_where_the_forecast_has_not_earned_waiting(
                   deadline="2026-05-06T18:00Z")  # fmt: skip
     assert answer.reliable is False
     assert start_of(answer) == NOW
-    assert answer.saving_ratio["high"] == 0.0
+    assert answer.saving_ratio.high == 0.0
 
 
 def test_the_range_of_a_saving_is_that_of_both_intensities():
     """One side of each in the root of squares, 1.3 times as wide, as the best hours were chosen."""
     answer = plan({"ES": solar_hours()})
     planned, at_once = answer.intensity_g_per_kwh, answer.now_intensity_g_per_kwh
-    ratio = planned["value"] / at_once["value"]
+    ratio = planned.value / at_once.value
     saving = answer.saving_ratio
-    assert saving["value"] == pytest.approx(1 - ratio)
-    up = math.hypot(
-        math.log(planned["high"] / planned["value"]), math.log(at_once["value"] / at_once["low"])
-    )
-    assert saving["low"] == pytest.approx(1 - ratio * math.exp(1.3 * up), rel=0.02)
-    down = math.hypot(
-        math.log(planned["value"] / planned["low"]), math.log(at_once["high"] / at_once["value"])
-    )
-    assert saving["high"] == pytest.approx(1 - ratio * math.exp(-1.3 * down), rel=0.02)
+    assert saving.value == pytest.approx(1 - ratio)
+    up = math.hypot(math.log(planned.high / planned.value), math.log(at_once.value / at_once.low))
+    assert saving.low == pytest.approx(1 - ratio * math.exp(1.3 * up), rel=0.02)
+    down = math.hypot(math.log(planned.value / planned.low), math.log(at_once.high / at_once.value))
+    assert saving.high == pytest.approx(1 - ratio * math.exp(-1.3 * down), rel=0.02)
 
 
 def test_forecasts_keep_no_history_alive():
@@ -211,9 +207,9 @@ def test_a_history_that_ended_long_ago_is_not_used():
 def test_a_short_history_gives_the_shape_of_the_day():
     answer = plan({"ES": solar_hours(days=20)})
     assert answer.method == "history-profile"
-    assert "mean by hour of the day" in answer.intensity_g_per_kwh["source"]
+    assert "mean by hour of the day" in answer.intensity_g_per_kwh.source
     long = plan({"ES": solar_hours()}).saving_ratio
-    assert answer.saving_ratio["low"] < long["low"] < long["high"]
+    assert answer.saving_ratio.low < long.low < long.high
 
 
 def test_a_deadline_beyond_the_forecast_is_named():
@@ -226,7 +222,7 @@ def test_the_hours_of_a_job_after_the_forecast_count_with_its_mean():
     """300 h of work, a forecast of 168: the mean of all hours is that of the known ones."""
     flat = Hours(hour_of(NOW) - 24 * 30, np.full(24 * 30, 250.0))
     answer = plan({"ES": flat}, hours=300, deadline="2026-05-20T00:00Z")
-    assert answer.intensity_g_per_kwh["value"] == pytest.approx(250.0)
+    assert answer.intensity_g_per_kwh.value == pytest.approx(250.0)
     notice = next(row for row in answer.notices if row.code == "plan-horizon")
     assert notice.message.endswith("later hours count with its mean")
 
@@ -235,7 +231,7 @@ def test_a_start_after_the_forecast_is_expected_to_have_its_mean():
     flat = Hours(hour_of(NOW) - 24 * 30, np.full(24 * 30, 250.0))
     answer = plan({"ES": flat}, earliest="2026-05-20T00:00Z")
     assert start_of(answer) == datetime(2026, 5, 20, tzinfo=UTC)
-    assert answer.now_intensity_g_per_kwh["value"] == pytest.approx(250.0)
+    assert answer.now_intensity_g_per_kwh.value == pytest.approx(250.0)
 
 
 def test_interruptible_work_is_put_into_several_days():

@@ -142,24 +142,24 @@ def test_every_term_is_the_sum_over_intervals(made):
         name: by_hand(dict(own)) for name, own in kinds.items()
     }
     for name, own in kinds.items():
-        assert rows[name].energy_j["value"] == by_hand(sum(own.values()))
+        assert rows[name].energy_j.value == by_hand(sum(own.values()))
     energy_j = sum(interval.energy_j for _, _, _, interval in job.read)
     grams = sum(job.grams(interval, node) for _, _, node, interval in job.read)
     embodied_g = sum(
-        term.te_g["value"]
+        term.te_g.value
         * (job.seconds / (term.lifetime_years * 8760 * 3600))
         * (term.resources_reserved / term.resources_total)
         for term in doc.embodied_terms
     )
     assert len(doc.embodied_terms) == 3 * len(job.zones)
-    assert doc.energy_kwh["value"] == by_hand(energy_j / 3.6e6)
-    assert doc.operational_g["value"] == by_hand(grams * PUE)
-    assert doc.embodied_g["value"] == by_hand(embodied_g)
-    assert doc.total_g["value"] == by_hand(grams * PUE + embodied_g)
-    assert doc.method.intensity_g_per_kwh["value"] == by_hand(grams / energy_j * 3.6e6)
+    assert doc.energy_kwh.value == by_hand(energy_j / 3.6e6)
+    assert doc.operational_g.value == by_hand(grams * PUE)
+    assert doc.embodied_g.value == by_hand(embodied_g)
+    assert doc.total_g.value == by_hand(grams * PUE + embodied_g)
+    assert doc.method.intensity_g_per_kwh.value == by_hand(grams / energy_j * 3.6e6)
     (row,) = doc.sci
     assert row.count == by_hand(sum(count.amount for count in job.counts))
-    assert row.g_per_unit["value"] == by_hand((grams * PUE + embodied_g) / row.count)
+    assert row.g_per_unit.value == by_hand((grams * PUE + embodied_g) / row.count)
 
 
 def test_a_day_has_what_lies_in_it_of_intervals_and_counts(made):
@@ -168,11 +168,11 @@ def test_a_day_has_what_lies_in_it_of_intervals_and_counts(made):
         day = datetime.fromisoformat(f"{row.day}T00:00Z")
         parts = [(node, i, share(i, day, day + DAY)) for _, _, node, i in job.read]
         energy_kwh = sum(part * i.energy_j for _, i, part in parts) / 3.6e6
-        assert row.energy_kwh["value"] == by_hand(energy_kwh)
+        assert row.energy_kwh.value == by_hand(energy_kwh)
         grams = sum(
             job.grams(cut(i, day, day + DAY, part), node) for node, i, part in parts if part
         )
-        assert row.operational_g["value"] == by_hand(grams * PUE)
+        assert row.operational_g.value == by_hand(grams * PUE)
         tokens = sum(
             count.amount
             * max(0.0, (min(count.at, day + DAY) - max(since, day)) / (count.at - since))
@@ -180,8 +180,8 @@ def test_a_day_has_what_lies_in_it_of_intervals_and_counts(made):
         )
         assert row.counts == ({"token": by_hand(tokens)} if tokens else {})
     for term in ("energy_kwh", "operational_g", "embodied_g"):
-        assert sum(getattr(row, term)["value"] for row in doc.days) == by_hand(
-            getattr(doc, term)["value"]
+        assert sum(getattr(row, term).value for row in doc.days) == by_hand(
+            getattr(doc, term).value
         )
     tokens = sum(row.counts.get("token", 0.0) for row in doc.days)
     assert tokens == by_hand(doc.sci[0].count)
@@ -217,7 +217,7 @@ def test_steps_give_each_devices_energy_and_intensity(made):
         for device in doc.steps.devices
         for joules, intensity in zip(device.energy_j, device.intensity_g_per_kwh, strict=True)
     )
-    assert kwh_grams * PUE == by_hand(doc.operational_g["value"])
+    assert kwh_grams * PUE == by_hand(doc.operational_g.value)
 
 
 def test_windows_share_intervals_by_time(made):
@@ -231,7 +231,7 @@ def test_windows_share_intervals_by_time(made):
             for name in {name for name, _, _, _ in job.read}
         ]
         if all(parts):
-            assert found["value"] == by_hand(job.energy_j(line.since, line.at))
+            assert found.value == by_hand(job.energy_j(line.since, line.at))
         else:
             assert found is None
 

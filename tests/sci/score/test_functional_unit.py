@@ -33,7 +33,7 @@ def test_pages_count_as_tokens_by_the_declared_factor():
     doc = scored(PAGE, [("page", 3), ("token", 500), ("page", 1)])
     # 4 pages x 500 + 500 tokens.
     assert [(row.unit, row.count) for row in doc.sci] == [("token", 2500)]
-    assert doc.sci[0].g_per_unit["value"] == pytest.approx(doc.total_g["value"] / 2500)
+    assert doc.sci[0].g_per_unit.value == pytest.approx(doc.total_g.value / 2500)
     assert doc.days[0].counts == {"token": 2500}
     assert msgspec.to_builtins(doc.method.conversions) == [
         {
@@ -53,7 +53,7 @@ def test_a_scale_is_a_conversion_too_and_takes_the_declared_units_place():
     (row,) = doc.sci
     assert row.unit == "million tokens"
     assert row.count == pytest.approx(48)
-    assert row.g_per_unit["unit"] == "gCO2e/million tokens"
+    assert row.g_per_unit.unit == "gCO2e/million tokens"
     assert not any(notice.code == "unit-not-counted" for notice in doc.notices)
 
 

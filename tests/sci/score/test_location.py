@@ -66,12 +66,12 @@ def test_nodes_in_different_zones_are_counted_each_in_its_own():
     assert (doc.zone, doc.method.zones) == ("FR", ["FR", "DE"])
     # 36 kJ are 0.01 kWh on each node.
     expected = 0.01 * (intensity("FR") + intensity("DE")) * 1.1
-    assert doc.operational_g["value"] == pytest.approx(expected, rel=1e-12)
+    assert doc.operational_g.value == pytest.approx(expected, rel=1e-12)
     mean = (intensity("FR") + intensity("DE")) / 2
-    assert doc.method.intensity_g_per_kwh["value"] == pytest.approx(mean)
+    assert doc.method.intensity_g_per_kwh.value == pytest.approx(mean)
     by_device = {d.device_id: d.intensity_g_per_kwh for d in doc.steps.devices}
     assert by_device == {"GPU-0": [intensity("FR")], "GPU-1": [intensity("DE")]}
-    rows = {row.what: row.figure["value"] for row in doc.method.inputs}
+    rows = {row.what: row.figure.value for row in doc.method.inputs}
     assert rows["carbon intensity of zone FR (n-0)"] == intensity("FR")
     assert rows["carbon intensity of zone DE (n-1)"] == intensity("DE")
     parts = [(row.symbol, row.of, row.count) for row in doc.method.inputs]
@@ -112,8 +112,8 @@ def test_zones_of_different_resolution_are_joined_each_at_its_own():
     doc = score(merge(records), ScoreContext(CATALOG, Mixed()))
     # 0.01 kWh on each node; in France a third of it in each of three steps of 20 s.
     expected = 0.01 * ((10 + 20 + 60) / 3 + intensity("DE"))
-    assert doc.operational_g["value"] == pytest.approx(expected, rel=1e-9)
-    assert sum(day.operational_g["value"] for day in doc.days) == pytest.approx(expected)
+    assert doc.operational_g.value == pytest.approx(expected, rel=1e-9)
+    assert sum(day.operational_g.value for day in doc.days) == pytest.approx(expected)
     by_device = {d.device_id: d.intensity_g_per_kwh for d in doc.steps.devices}
     assert by_device["GPU-0"] == pytest.approx([10, 20, 60])
     assert by_device["GPU-1"] == pytest.approx([intensity("DE")] * 3)
@@ -188,10 +188,10 @@ def test_nodes_of_different_pue_are_counted_each_with_its_own():
     doc = scored({"zone": "FR", "pue": 1.1}, {"zone": "FR", "pue": 1.4})
     assert (doc.conformance, doc.deviations) == ("conforming", [])
     # 36 kJ are 0.01 kWh on each node, so the mean of the PUE by energy is 1.25.
-    assert doc.method.pue["value"] == pytest.approx(1.25)
+    assert doc.method.pue.value == pytest.approx(1.25)
     france = intensity("FR")
-    assert doc.operational_g["value"] == pytest.approx(0.01 * france * (1.1 + 1.4))
-    rows = {row.what: row.figure["value"] for row in doc.method.inputs}
+    assert doc.operational_g.value == pytest.approx(0.01 * france * (1.1 + 1.4))
+    rows = {row.what: row.figure.value for row in doc.method.inputs}
     assert (rows["PUE of n-0"], rows["PUE of n-1"]) == (1.1, 1.4)
     assert {row.device_id: row.pue for row in doc.steps.devices} == {
         "GPU-0": 1.1,
@@ -204,10 +204,10 @@ def test_an_own_supply_has_its_own_factor_and_conforms():
     catalog = CATALOG.with_overlay(SOLAR)
     doc = scored({"zone": "roof", "pue": 1.0}, catalog=catalog)
     # 36 kJ are 0.01 kWh, of 41 g/kWh.
-    assert doc.operational_g["value"] == pytest.approx(0.41)
+    assert doc.operational_g.value == pytest.approx(0.41)
     assert (doc.conformance, doc.method.supply) == ("conforming", "off-grid")
     assert scored({"zone": "FR", "pue": 1.0}).method.supply == "grid"
-    named = {row.what: row.figure["source"] for row in doc.method.inputs}
+    named = {row.what: row.figure.source for row in doc.method.inputs}
     source = named["carbon intensity of the own supply, not connected to a grid"]
     assert "array and battery on our roof" in source
     assert catalog.zone("ROOF").to_doc()["supply"] == "off-grid"

@@ -23,7 +23,7 @@ def scored(records, intensity=None, **context):
 
 def terms(document):
     names = ("operational_g", "embodied_g", "total_g")
-    return tuple(getattr(document, name)["value"] for name in names)
+    return tuple(getattr(document, name).value for name in names)
 
 
 BEFORE = terms(scored(cluster_journal()))
@@ -120,6 +120,6 @@ def test_more_work_from_the_same_is_a_lower_score_in_proportion(scale):
         replace(r, amount=r.amount * scale) if r.TYPE == "count" else r for r in cluster_journal()
     ]
     other = scored(records)
-    before, after = (doc.sci[0].g_per_unit["value"] for doc in (one, other))
+    before, after = (doc.sci[0].g_per_unit.value for doc in (one, other))
     assert after == pytest.approx(before / scale)
     assert terms(other) == terms(one)

@@ -42,14 +42,14 @@ def test_every_term_by_hand():
     operational = energy * intensity * 1.1
     # One H100 (164 kg, NVIDIA) and an eighth of a server (5700 kg / 8), 60 s of 4 years.
     embodied = (164_000 + 5_700_000 / 8) * 60 / LIFE_S
-    assert doc.energy_kwh["value"] == pytest.approx(energy)
-    assert doc.operational_g["value"] == pytest.approx(operational)
-    assert doc.embodied_g["value"] == pytest.approx(embodied)
-    assert doc.total_g["value"] == pytest.approx(operational + embodied)
+    assert doc.energy_kwh.value == pytest.approx(energy)
+    assert doc.operational_g.value == pytest.approx(operational)
+    assert doc.embodied_g.value == pytest.approx(embodied)
+    assert doc.total_g.value == pytest.approx(operational + embodied)
     [row] = doc.sci
     assert (row.unit, row.count) == ("image", 1000)
-    assert row.g_per_unit["value"] == pytest.approx((operational + embodied) / 1000)
-    assert row.g_per_unit["unit"] == "gCO2e/image"
+    assert row.g_per_unit.value == pytest.approx((operational + embodied) / 1000)
+    assert row.g_per_unit.unit == "gCO2e/image"
     assert (doc.conformance, doc.deviations) == ("conforming", [])
 
 
@@ -57,8 +57,8 @@ def test_ranges_by_hand():
     doc = scored(gpu_job(), FakeGrid(400))
     energy = 42_000 / 3.6e6
     # A counter is taken as +-5 %; the grid here and the declared PUE have no spread.
-    assert doc.operational_g["low"] == pytest.approx(energy * 0.95 * 400 * 1.1)
-    assert doc.operational_g["high"] == pytest.approx(energy * 1.05 * 400 * 1.1)
+    assert doc.operational_g.low == pytest.approx(energy * 0.95 * 400 * 1.1)
+    assert doc.operational_g.high == pytest.approx(energy * 1.05 * 400 * 1.1)
     # H100: 131 to 273 kg (164 published). Server: 3000 to 6500 kg. Life: 3 to 6 years.
     inputs = draws()
     truths = [
@@ -68,7 +68,7 @@ def test_ranges_by_hand():
         for _ in range(20_000)
     ]
     embodied = doc.embodied_g
-    assert 0.78 <= coverage(embodied["low"], embodied["high"], truths) <= 0.82
+    assert 0.78 <= coverage(embodied.low, embodied.high, truths) <= 0.82
 
 
 def test_energy_meets_the_intensity_of_its_own_hour():
@@ -82,8 +82,8 @@ def test_energy_meets_the_intensity_of_its_own_hour():
     ]
     doc = scored(records, FakeGrid(100, 400))
     # Mean energy times mean intensity would give 3 x 250 = 750.
-    assert doc.operational_g["value"] == pytest.approx(1 * 100 + 2 * 400)
-    assert doc.method.intensity_g_per_kwh["value"] == pytest.approx(300)
+    assert doc.operational_g.value == pytest.approx(1 * 100 + 2 * 400)
+    assert doc.method.intensity_g_per_kwh.value == pytest.approx(300)
 
 
 def test_an_interval_across_two_steps_is_shared_by_time():
@@ -95,12 +95,12 @@ def test_an_interval_across_two_steps_is_shared_by_time():
         writer.end(6300),
     ]
     doc = scored(records, FakeGrid(100, 200))
-    assert doc.operational_g["value"] == pytest.approx(1 * 100 + 3 * 200)
+    assert doc.operational_g.value == pytest.approx(1 * 100 + 3 * 200)
 
 
 def test_pue_is_applied_once_and_to_energy_never():
     one, two = scored(gpu_job(pue=1.0)), scored(gpu_job(pue=2.0))
-    assert two.operational_g["value"] == pytest.approx(2 * one.operational_g["value"])
+    assert two.operational_g.value == pytest.approx(2 * one.operational_g.value)
     assert two.energy_kwh == one.energy_kwh
     assert two.embodied_g == one.embodied_g
 
@@ -108,7 +108,7 @@ def test_pue_is_applied_once_and_to_energy_never():
 def test_an_undeclared_pue_is_a_listed_deviation_with_a_range():
     doc = scored(gpu_job(pue=None))
     pue = doc.method.pue
-    assert (pue["low"], pue["value"], pue["high"]) == (1.0, 1.0, 1.56)
+    assert (pue.low, pue.value, pue.high) == (1.0, 1.0, 1.56)
     assert doc.conformance == "conforming-with-deviations"
     assert "PUE" in doc.deviations[0]
     assert "pue-undeclared" in codes(doc)
@@ -134,21 +134,21 @@ def test_an_undeclared_pue_is_that_of_what_is_known_of_the_site(part, scheduler,
         writer.interval(0, 60, 9_000),
         writer.end(60),
     ]
-    assert scored(records).method.pue["value"] == pue
+    assert scored(records).method.pue.value == pue
 
 
 def test_a_cloud_region_gives_its_zone_and_its_published_pue():
     region = CATALOG.region("aws:eu-west-1")
     doc = scored(gpu_job(zone=None, pue=None, region="aws:eu-west-1"))
     assert doc.zone in (region.zone, region.country)
-    assert doc.method.pue["value"] == region.pue.value
+    assert doc.method.pue.value == region.pue.value
     assert doc.conformance == "conforming"
 
 
 def test_without_a_zone_the_world_stands_in_and_it_is_no_sci():
     doc = scored(gpu_job(zone=None))
     world = CATALOG.world().intensity.value
-    assert doc.operational_g["value"] == pytest.approx(42_000 / 3.6e6 * world * 1.1)
+    assert doc.operational_g.value == pytest.approx(42_000 / 3.6e6 * world * 1.1)
     assert doc.conformance == "not-sci"
     assert doc.zone is None
     assert "zone-unknown" in codes(doc)
@@ -221,13 +221,14 @@ def test_n_devices_are_n_times_one():
 
     one, eight = job(1), job(8)
     for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-        assert getattr(eight, term)["value"] == pytest.approx(8 * getattr(one, term)["value"])
+        assert getattr(eight, term).value == pytest.approx(8 * getattr(one, term).value)
     for end in ("low", "high"):
-        assert eight.embodied_g[end] == pytest.approx(8 * one.embodied_g[end])
+        alone = getattr(one.embodied_g, end)
+        assert getattr(eight.embodied_g, end) == pytest.approx(8 * alone)
     # Half the variance of a counter is its type's, half its own: 5 % x sqrt(1/2 + 1/2 / 8).
     energy = eight.energy_kwh
     shared = (0.5 + 0.5 / 8) ** 0.5
-    assert energy["high"] / energy["value"] == pytest.approx(1 + 0.05 * shared, rel=1e-3)
+    assert energy.high / energy.value == pytest.approx(1 + 0.05 * shared, rel=1e-3)
 
 
 def test_slices_of_a_device_sum_to_the_device():
@@ -239,7 +240,7 @@ def test_slices_of_a_device_sum_to_the_device():
             writer.interval(0, 60, 42_000 * share),
             writer.end(60),
         ]
-        return scored(records).embodied_g["value"]
+        return scored(records).embodied_g.value
 
     assert embodied(2 / 7) + embodied(5 / 7) == pytest.approx(embodied(1.0))
 
@@ -258,10 +259,10 @@ def test_the_jobs_of_a_full_host_sum_to_the_host(jobs):
 
     whole, part = embodied(8), embodied(8 // jobs)
     host = {row.label: row for row in whole}["host, the share of 8 of 8 accelerators"]
-    assert host.te_g["value"] == pytest.approx(5_700_000)
+    assert host.te_g.value == pytest.approx(5_700_000)
     assert "8 shares of 8" in host.stages
     for name in ("value", "low", "high"):
-        sums = [sum(row.embodied_g[name] for row in rows) for rows in (whole, part)]
+        sums = [sum(getattr(row.embodied_g, name) for row in rows) for rows in (whole, part)]
         assert jobs * sums[1] == pytest.approx(sums[0])
 
 
@@ -278,8 +279,8 @@ def test_slices_of_a_device_carry_its_share_of_the_host_between_them():
         return next(row for row in rows if row.device_id == "n-1-host")
 
     parts = [host(share) for share in (1 / 7, 2 / 7, 4 / 7)]
-    grams = sum(part.embodied_g["value"] for part in parts)
-    assert grams == pytest.approx(host(1.0).embodied_g["value"])
+    grams = sum(part.embodied_g.value for part in parts)
+    assert grams == pytest.approx(host(1.0).embodied_g.value)
     assert [part.resources_total for part in parts] == [8, 8, 8]
 
 
@@ -296,7 +297,7 @@ def test_jobs_on_a_workstation_of_two_cards_sum_to_it():
                 writer.device(f"GPU-{n}", **card),
                 writer.interval(0, 60, 24_000, f"GPU-{n}"),
             ]
-        return scored([*records, writer.end(60)]).embodied_g["value"]
+        return scored([*records, writer.end(60)]).embodied_g.value
 
     assert 2 * embodied(1) == pytest.approx(embodied(2))
 
@@ -309,7 +310,7 @@ def test_jobs_beside_each_other_on_a_host_without_limits_sum_to_it():
         reading = writer.interval(0, 3600, 1e5, "cpu-0")
         doc = scored([writer.job(zone="FR"), device, reading, writer.end(3600)])
         [host] = [row for row in doc.devices if row.device_class == "host"]
-        return host.embodied_g["value"]
+        return host.embodied_g.value
 
     whole_g = host_g(1.0, 64)
     assert host_g(0.25, 64) + host_g(0.75, 64) == pytest.approx(whole_g)
@@ -319,11 +320,11 @@ def test_jobs_beside_each_other_on_a_host_without_limits_sum_to_it():
 
 
 def test_less_energy_cleaner_power_fewer_devices_and_longer_life_each_lower_the_score():
-    base = scored(gpu_job(), FakeGrid(400)).total_g["value"]
-    assert scored(gpu_job(), FakeGrid(300)).total_g["value"] < base
-    assert scored(gpu_job(pue=1.05), FakeGrid(400)).total_g["value"] < base
+    base = scored(gpu_job(), FakeGrid(400)).total_g.value
+    assert scored(gpu_job(), FakeGrid(300)).total_g.value < base
+    assert scored(gpu_job(pue=1.05), FakeGrid(400)).total_g.value < base
     longer = Quantity.exact(6, "years", "declared", "test")
-    assert scored(gpu_job(), FakeGrid(400), lifetime=longer).total_g["value"] < base
+    assert scored(gpu_job(), FakeGrid(400), lifetime=longer).total_g.value < base
 
 
 def test_hardware_the_catalog_does_not_know_is_a_labelled_estimate():
@@ -337,9 +338,9 @@ def test_hardware_the_catalog_does_not_know_is_a_labelled_estimate():
     doc = scored(records)
     assert "hardware-unknown" in codes(doc)
     assert doc.devices[0].hardware is None
-    assert doc.devices[0].embodied_g["kind"] == "estimated"
+    assert doc.devices[0].embodied_g.kind == "estimated"
     spread = doc.devices[0].embodied_g
-    assert spread["high"] / spread["low"] > 4
+    assert spread.high / spread.low > 4
 
 
 def test_units_counted_by_several_ranks_add_up():
@@ -394,8 +395,8 @@ def test_days_sum_to_the_job():
     images = [10 + 30 * 57_500 / 57_600, 30 * 100 / 57_600]
     assert [day.counts["image"] for day in doc.days] == pytest.approx(images, rel=1e-12)
     for term in ("energy_kwh", "operational_g", "embodied_g"):
-        assert sum(getattr(day, term)["value"] for day in doc.days) == pytest.approx(
-            getattr(doc, term)["value"]
+        assert sum(getattr(day, term).value for day in doc.days) == pytest.approx(
+            getattr(doc, term).value
         )
 
 

@@ -60,7 +60,7 @@ def joules(row: ServiceRowDoc) -> dict[str, tuple[float, float, float]]:
     for part in row.parts:
         figure = part.energy_j
         assert figure is not None
-        found[part.part] = (figure["value"], figure["low"], figure["high"])
+        found[part.part] = (figure.value, figure.low, figure.high)
     return found
 
 
@@ -84,7 +84,7 @@ def test_how_a_server_worked_is_no_part_of_r() -> None:
     assert (row.counts, row.cached_tokens, row.known_s) == (counted, 100.0, 240.0)
     per_token = row.energy_j_per_unit["token"]
     assert per_token is not None
-    assert per_token["value"] == pytest.approx(2 * 60 * (BUSY_W + IDLE_W) / 1_000)
+    assert per_token.value == pytest.approx(2 * 60 * (BUSY_W + IDLE_W) / 1_000)
 
 
 def test_busy_time_is_divided_by_the_times_of_requests() -> None:
@@ -108,7 +108,7 @@ def test_few_requests_leave_the_rest_of_their_minutes_idle() -> None:
     assert found["idle"][1] <= 120 * IDLE_W
     assert found["idle"][2] >= 240 * IDLE_W  # requests that overlap leave more
     assert sum(value for value, _, _ in found.values()) == pytest.approx(120 * (BUSY_W + IDLE_W))
-    kinds = {part.part: part.energy_j["kind"] for part in row.parts if part.energy_j}
+    kinds = {part.part: part.energy_j.kind for part in row.parts if part.energy_j}
     assert kinds == {"prefill": "estimated", "decode": "estimated", "idle": "estimated"}
 
 
@@ -116,7 +116,7 @@ def test_idle_energy_that_was_seen_alone_is_attributed() -> None:
     row = total(scored(journal("iiiiw", prefill_s=30.0, decode_s=300.0)))
     (idle,) = [part for part in row.parts if part.part == "idle"]
     assert idle.energy_j is not None
-    assert (idle.energy_j["kind"], idle.energy_j["value"]) == ("attributed", 24_000.0)
+    assert (idle.energy_j.kind, idle.energy_j.value) == ("attributed", 24_000.0)
 
 
 def test_without_times_work_is_not_split() -> None:
@@ -141,12 +141,12 @@ def test_hours_and_days_add_up_and_a_count_lies_in_its_own_hour() -> None:
     assert [row.counts.get("token", 0.0) for row in service.hours] == [500.0, 0.0, 0.0]
     assert [row.start[11:16] for row in service.hours] == ["08:00", "09:00", "10:00"]
     assert [row.day for row in service.days] == ["2026-05-01"]
-    whole = sum(row.energy_j["value"] for row in service.hours if row.energy_j)
+    whole = sum(row.energy_j.value for row in service.hours if row.energy_j)
     assert document.energy_kwh is not None
-    assert whole == pytest.approx(document.energy_kwh["value"] * 3.6e6)
+    assert whole == pytest.approx(document.energy_kwh.value * 3.6e6)
     for row in service.hours:
         assert row.energy_j is not None
         assert sum(value for value, _, _ in joules(row).values()) == pytest.approx(
-            row.energy_j["value"]
+            row.energy_j.value
         )
         assert row.closed

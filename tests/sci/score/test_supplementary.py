@@ -9,7 +9,7 @@ from tests.documents import cluster_job
 def test_embodied_carbon_for_other_lives_of_the_hardware():
     doc = cluster_job()
     rows = {row.lifetime_years: row for row in doc.lifetime_sensitivity}
-    made, used = doc.embodied_g["value"], doc.operational_g["value"]
+    made, used = doc.embodied_g.value, doc.operational_g.value
     assert list(rows) == [3, 4, 5, 6]
     # EL is 4 years here, so M at 3 is 4/3 of it, at 6 two thirds.
     for years, factor in ((3, 4 / 3), (4, 1), (5, 4 / 5), (6, 2 / 3)):

@@ -66,7 +66,7 @@ def test_only_the_first_step_looks_names_up(monkeypatch):
 
 
 def operational_of(doc):
-    pue = doc.method.pue["value"]
+    pue = doc.method.pue.value
     return fsum(
         kwh_from_j(joules) * intensity * pue
         for device in doc.steps.devices
@@ -85,8 +85,8 @@ def test_steps_give_back_energy_and_operational_emissions(joules, allowed):
     finally:
         timeseries.MAX_STEPS = before
     energy = fsum(j for device in doc.steps.devices for j in device.energy_j)
-    assert kwh_from_j(energy) == pytest.approx(doc.energy_kwh["value"], rel=1e-12)
-    assert operational_of(doc) == pytest.approx(doc.operational_g["value"], rel=1e-12)
+    assert kwh_from_j(energy) == pytest.approx(doc.energy_kwh.value, rel=1e-12)
+    assert operational_of(doc) == pytest.approx(doc.operational_g.value, rel=1e-12)
     assert fsum(doc.steps.reserved_s) == pytest.approx(doc.duration_s, rel=1e-12)
     assert len(doc.steps.reserved_s) <= allowed
 
@@ -108,28 +108,28 @@ def test_steps_lie_on_the_edges_of_the_grid():
 def test_embodied_terms_give_back_embodied_carbon():
     doc = scored(job([1000.0] * 6), [100, 200, 300])
     sums = [
-        term.te_g["value"]
+        term.te_g.value
         * (term.time_reserved_s / s_from_years(term.lifetime_years))
         * (term.resources_reserved / term.resources_total)
         for term in doc.embodied_terms
     ]
     for ours, term in zip(sums, doc.embodied_terms, strict=True):
-        assert ours == pytest.approx(term.embodied_g["value"], rel=1e-12)
-    assert fsum(sums) == pytest.approx(doc.embodied_g["value"], rel=1e-12)
+        assert ours == pytest.approx(term.embodied_g.value, rel=1e-12)
+    assert fsum(sums) == pytest.approx(doc.embodied_g.value, rel=1e-12)
 
 
 def test_two_accelerators_of_a_server_of_eight_reserve_two_eighths_of_it():
     doc = scored(job([1000.0] * 6), [100, 200, 300])
     host = doc.embodied_terms[-1]
     assert (host.resources_reserved, host.resources_total) == (2, 8)
-    assert host.te_g["value"] == pytest.approx(5_700_000)
+    assert host.te_g.value == pytest.approx(5_700_000)
 
 
 def test_sixteen_accelerators_in_a_box_stay_within_one_whole():
     doc = scored(job([1000.0], gpus=16), [100, 200])
     host = doc.embodied_terms[-1]
     assert (host.resources_reserved, host.resources_total) == (16, 16)
-    assert host.te_g["value"] == pytest.approx(2 * 5_700_000)
+    assert host.te_g.value == pytest.approx(2 * 5_700_000)
 
 
 def test_a_job_without_readings_has_steps_without_energy():

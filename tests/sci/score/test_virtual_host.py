@@ -49,26 +49,26 @@ def test_a_virtual_machine_bears_its_share_of_a_typical_server() -> None:
     # 2 of 96 threads, or 8 of 384 GiB: the same part of 25 + 156.7 + 384 x 1.4 kg.
     share = term.resources_reserved / term.resources_total
     assert share == pytest.approx(2 / 96)
-    assert term.te_g["value"] == pytest.approx(719.3e3, rel=0.001)
-    assert term.te_g["kind"] == "estimated"
-    assert term.embodied_g["value"] < whole.embodied_g["value"] / 10
-    assert whole.te_g["value"] > 180e3  # a machine that is not shared is a whole one
+    assert term.te_g.value == pytest.approx(719.3e3, rel=0.001)
+    assert term.te_g.kind == "estimated"
+    assert term.embodied_g.value < whole.embodied_g.value / 10
+    assert whole.te_g.value > 180e3  # a machine that is not shared is a whole one
 
 
 def test_its_share_is_estimated_and_its_range_holds_small_and_large_servers() -> None:
     doc = document(virtual=True, threads=2, memory_gib=24)
     [share] = [row for row in doc.method.inputs if row.symbol == "RR/ToR"]
-    assert share.figure["kind"] == "estimated"
-    assert share.figure["value"] == pytest.approx(24 / 384)  # memory is its larger part
+    assert share.figure.kind == "estimated"
+    assert share.figure.value == pytest.approx(24 / 384)  # memory is its larger part
     m = host(doc).embodied_g
     # A sixteenth of a server, 2 of 256 threads of one, or 24 of 160 GiB of another.
-    assert m["low"] < m["value"] / 3
-    assert m["high"] > 2 * m["value"]
+    assert m.low < m.value / 3
+    assert m.high > 2 * m.value
 
 
 def test_a_virtual_machine_as_large_as_a_server_is_one() -> None:
     assert virtual_share(128, 512) is None
-    assert host(document(virtual=True, threads=128, memory_gib=512)).te_g["value"] == (
+    assert host(document(virtual=True, threads=128, memory_gib=512)).te_g.value == (
         pytest.approx(host_te(None, 128.0, 512.0).te_g.value)
     )
     assert virtual_share(None, None) is None

@@ -38,38 +38,36 @@ def test_a_window_on_cuts_is_the_sum_of_its_intervals_and_per_unit():
     w = Writer()
     (row,) = rows(job(w, window(w, "epoch-1", 100, 400, "image", 60)))
     # 30 intervals of 1000 J
-    assert (row.name, row.energy_j["value"], row.energy_j["kind"]) == (
+    assert (row.name, row.energy_j.value, row.energy_j.kind) == (
         "epoch-1",
         30_000,
         "measured",
     )
     assert row.counts == {"image": 60}
-    assert row.energy_j_per_unit["image"]["value"] == 500
-    assert row.energy_j_per_unit["image"]["unit"] == "J/image"
+    assert row.energy_j_per_unit["image"].value == 500
+    assert row.energy_j_per_unit["image"].unit == "J/image"
     assert (row.start, row.end) == (
         "2026-05-01T08:01:40.000000Z",
         "2026-05-01T08:06:40.000000Z",
     )
     # +-5 % of what a counter measures
-    assert row.energy_j["low"] == pytest.approx(28_500)
+    assert row.energy_j.low == pytest.approx(28_500)
 
 
 def test_an_edge_inside_an_interval_takes_its_part_by_time_as_an_estimate():
     w = Writer()
     (row,) = rows(job(w, window(w, "w", 105, 132)))
     # half of 1000 J, two whole ones and a fifth: 500 + 2000 + 200
-    assert row.energy_j["value"] == pytest.approx(2_700)
-    assert row.energy_j["kind"] == "estimated"
+    assert row.energy_j.value == pytest.approx(2_700)
+    assert row.energy_j.kind == "estimated"
     # 700 J of it +-40 %, 2000 J +-5 %, independent of each other
-    assert row.energy_j["high"] == pytest.approx(
-        2_700 + math.hypot(0.4 * 700, 0.05 * 2_000), rel=0.01
-    )
+    assert row.energy_j.high == pytest.approx(2_700 + math.hypot(0.4 * 700, 0.05 * 2_000), rel=0.01)
 
 
 def test_a_window_inside_one_interval_is_a_part_of_it():
     w = Writer()
     (row,) = rows(job(w, window(w, "w", 102, 105)))
-    assert row.energy_j["value"] == pytest.approx(300)
+    assert row.energy_j.value == pytest.approx(300)
 
 
 @pytest.mark.parametrize(("period_s", "told"), [(0.05, True), (0.1, True), (0.5, False)])
@@ -106,7 +104,7 @@ def test_windows_count_nothing_twice_and_change_no_score():
 def test_nested_and_overlapping_windows_are_each_whole():
     w = Writer()
     lines = (window(w, "a", 0, 400), window(w, "a/b", 100, 200), window(w, "c", 350, 500))
-    assert [(r.name, r.energy_j["value"]) for r in rows(job(w, *lines))] == [
+    assert [(r.name, r.energy_j.value) for r in rows(job(w, *lines))] == [
         ("a", 40_000),
         ("a/b", 10_000),
         ("c", 15_000),
@@ -134,7 +132,7 @@ def test_declared_factors_hold_within_windows_too():
     lines = (w.count(4, "page"), window(w, "w", 0, 100, "page", 4))
     (row,) = rows(job(w, *lines, job={"tags": tags}))
     assert row.counts == {"token": 2_000}
-    assert row.energy_j_per_unit["token"]["value"] == 5
+    assert row.energy_j_per_unit["token"].value == 5
 
 
 def test_more_windows_than_are_shown_leave_a_notice():
@@ -163,8 +161,8 @@ def test_windows_side_by_side_add_up_to_the_window_around_them(tenths, random):
     short = {f"p{n}" for n, (start, end) in enumerate(pairs) if round(end - start, 6) < 0.2}
     assert {name for name, row in found.items() if row.below_resolution} - {"all"} == short
     if all(parts) and found["all"].energy_j:
-        whole = found["all"].energy_j["value"]
-        assert sum(part["value"] for part in parts) == pytest.approx(whole, rel=1e-9)
+        whole = found["all"].energy_j.value
+        assert sum(part.value for part in parts) == pytest.approx(whole, rel=1e-9)
         assert whole == pytest.approx(100 * (marks[-1] - marks[0]), rel=1e-9)
 
 
@@ -181,17 +179,13 @@ def test_a_window_carries_kwh_and_grams_like_the_job():
     whole = scored(job(w, window(w, "all", 0, 600, "image", 60), window(w, "half", 0, 300)))
     all_of_it, half = whole.windows
     for name in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
-        assert getattr(all_of_it, name)["value"] == pytest.approx(getattr(whole, name)["value"]), (
-            name
-        )
-        assert getattr(all_of_it, name)["low"] == pytest.approx(getattr(whole, name)["low"]), name
-        assert getattr(all_of_it, name)["high"] == pytest.approx(getattr(whole, name)["high"]), name
-        assert getattr(all_of_it, name)["unit"] == getattr(whole, name)["unit"]
-        assert getattr(half, name)["value"] == pytest.approx(getattr(whole, name)["value"] / 2), (
-            name
-        )
+        assert getattr(all_of_it, name).value == pytest.approx(getattr(whole, name).value), name
+        assert getattr(all_of_it, name).low == pytest.approx(getattr(whole, name).low), name
+        assert getattr(all_of_it, name).high == pytest.approx(getattr(whole, name).high), name
+        assert getattr(all_of_it, name).unit == getattr(whole, name).unit
+        assert getattr(half, name).value == pytest.approx(getattr(whole, name).value / 2), name
     # 100 W x 300 s = 30 kJ
-    assert half.energy_kwh["value"] == pytest.approx(30_000 / 3.6e6)
+    assert half.energy_kwh.value == pytest.approx(30_000 / 3.6e6)
 
 
 def test_a_window_of_unknown_energy_has_no_carbon():
@@ -208,8 +202,9 @@ def test_what_the_grid_cuts_stays_measured():
     document = score(merge(job(w, window(w, "all", 0, 600))), ScoreContext(CATALOG, grid))
     (row,) = document.windows
     for end in ("value", "low", "high"):
-        assert row.operational_g[end] == pytest.approx(document.operational_g[end], rel=1e-9)
-    assert row.operational_g["kind"] == document.operational_g["kind"]
+        whole = getattr(document.operational_g, end)
+        assert getattr(row.operational_g, end) == pytest.approx(whole, rel=1e-9)
+    assert row.operational_g.kind == document.operational_g.kind
 
 
 def test_nodes_of_a_window_keep_their_own_zone_and_pue():
@@ -225,11 +220,11 @@ def test_nodes_of_a_window_keep_their_own_zone_and_pue():
     ]
     document = scored(records)
     (row,) = document.windows
-    assert row.operational_g["value"] == pytest.approx(document.operational_g["value"])
+    assert row.operational_g.value == pytest.approx(document.operational_g.value)
     # Germany: 60 kJ at PUE 1.1; France: 300 kJ at PUE 1.5.
     german, french = (CATALOG.zone(key).intensity.value for key in ("DE", "FR"))
     by_hand = (60e3 * german * 1.1 + 300e3 * french * 1.5) / 3.6e6
-    assert row.operational_g["value"] == pytest.approx(by_hand, rel=1e-9)
+    assert row.operational_g.value == pytest.approx(by_hand, rel=1e-9)
 
 
 def requeued():
@@ -251,9 +246,9 @@ def test_windows_over_all_reserved_time_have_all_of_embodied_carbon():
     reserved_s = {term.time_reserved_s for term in document.embodied_terms}
     assert reserved_s == {900}
     for end in ("value", "low", "high"):
-        whole = document.embodied_g[end]
-        assert first.embodied_g[end] == pytest.approx(whole / 3, rel=1e-9)
-        assert second.embodied_g[end] == pytest.approx(whole * 2 / 3, rel=1e-9)
+        whole = getattr(document.embodied_g, end)
+        assert getattr(first.embodied_g, end) == pytest.approx(whole / 3, rel=1e-9)
+        assert getattr(second.embodied_g, end) == pytest.approx(whole * 2 / 3, rel=1e-9)
 
 
 def test_a_window_has_the_embodied_carbon_of_the_nodes_reserved_in_it():
@@ -270,8 +265,8 @@ def test_a_window_has_the_embodied_carbon_of_the_nodes_reserved_in_it():
     )
     own = dict.fromkeys(("n-1", "n-2"), 0.0)
     for term in document.embodied_terms:
-        own[term.node] += term.embodied_g["value"]
-    alone, both = (row.embodied_g["value"] for row in document.windows)
+        own[term.node] += term.embodied_g.value
+    alone, both = (row.embodied_g.value for row in document.windows)
     assert alone == pytest.approx(own["n-1"] / 2, rel=1e-9)
     assert both == pytest.approx(own["n-1"] / 2 + own["n-2"], rel=1e-9)
 
@@ -291,8 +286,8 @@ def test_a_window_of_time_that_counts_in_another_job_has_none_of_the_embodied_ca
     document = scored(records)
     first, second = document.windows
     assert {term.time_reserved_s for term in document.embodied_terms} == {400}
-    assert first.embodied_g["value"] == 0
-    assert second.embodied_g["value"] == pytest.approx(document.embodied_g["value"], rel=1e-9)
+    assert first.embodied_g.value == 0
+    assert second.embodied_g.value == pytest.approx(document.embodied_g.value, rel=1e-9)
 
 
 def test_no_step_of_a_gap_between_runs_is_reserved():

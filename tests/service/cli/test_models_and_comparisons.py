@@ -175,7 +175,7 @@ def test_a_score_that_todays_engine_makes_again_is_compared_with_newer_ones(jobs
         score = session.query(Score).join(Job).filter(Job.job_id == "job-a").one()
         document = read_job(score.doc, score.series)
         document.method.engine_version = score.engine_version = "0"
-        document.energy_kwh["value"] *= energy
+        document.energy_kwh = document.energy_kwh.scaled(energy)
         score.doc, score.series = split_job(document)
     service.store.close()
     commands = [("job", "job-d", "--against", "job-a"), ("compare", "job-a", "job-d")]

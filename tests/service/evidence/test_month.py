@@ -106,7 +106,8 @@ def test_a_table_that_is_taken_out_is_named(month: bytes, row: str) -> None:
 
 def test_what_the_month_is_compared_with_is_the_sums_of_the_months_before(month: bytes) -> None:
     def change(sums: Any) -> None:
-        sums["2026-04"]["totals"]["energy_kwh"]["value"] *= 2
+        for end in ("value", "low", "high"):
+            sums["2026-04"]["totals"]["energy_kwh"][end] *= 2
 
     found = verify(month)
     assert "the sums in months-before.json" in found.trusted[2]
@@ -154,7 +155,7 @@ def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world: Pat
     for value in (1.0, 0.03 * (1 + 1e-6)):
 
         def change(score: Any, value: float = value) -> None:
-            score["energy_kwh"].update(value=value)
+            score["energy_kwh"].update(value=value, high=max(value, 0.04))
 
         wrong = verify(with_json(content, "scores.ndjson", change, "bare")).wrong
         assert any("energy_kwh" in text or "malformed" in text for text in wrong)

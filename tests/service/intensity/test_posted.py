@@ -35,8 +35,8 @@ def test_points_that_are_sent_make_scores(client, light):
     ingest(light, "job-1", lines(journal(zone="FR")))
     document = job_document(light, "job-1").document
     found = document.method.intensity_g_per_kwh
-    assert found["value"] == pytest.approx(100)
-    assert "our utility" in found["source"]
+    assert found.value == pytest.approx(100)
+    assert "our utility" in found.source
     entry = client.get("/v1/audit").json["entries"][0]
     assert (entry["action"], entry["subject"]) == (
         "intensity-imported",

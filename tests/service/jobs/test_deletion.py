@@ -81,7 +81,7 @@ def test_a_kept_month_is_made_again_without_it(client, two, clock):
     client.delete("/v1/jobs/job-1")
     found = month_report(two, "2026-05")
     # 3 minutes at 600 W are 0.03 kWh.
-    assert found.totals.energy_kwh["value"] == pytest.approx(0.03)
+    assert found.totals.energy_kwh.value == pytest.approx(0.03)
     assert (found.totals.jobs, found.deleted) == (1, 1)
 
 

@@ -68,7 +68,7 @@ def leaves(found: Any, at: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(found, dict):
         for name, inner in found.items():
             yield from leaves(inner, f"{at}/{name}")
-    elif isinstance(found, list):
+    elif isinstance(found, list | tuple):
         for number, inner in enumerate(found):
             yield from leaves(inner, f"{at}/{number}")
     else:

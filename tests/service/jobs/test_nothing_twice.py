@@ -44,7 +44,7 @@ def document(service, job):
 
 def joules(service, job):
     energy = document(service, job).energy_kwh
-    return None if energy is None else energy["value"] * 3.6e6
+    return None if energy is None else energy.value * 3.6e6
 
 
 def left_out(service, job):
@@ -174,7 +174,7 @@ def test_a_pack_holds_what_was_taken_out(light):
     inputs, stored = scored_inputs(light, "prom")
     again = type(inputs).from_texts(inputs.journal().splitlines(), inputs.to_doc(), None)
     assert again.score(light.catalog).energy_kwh == stored.energy_kwh
-    assert stored.energy_kwh["value"] * 3.6e6 == pytest.approx(40 * 6000)
+    assert stored.energy_kwh.value * 3.6e6 == pytest.approx(40 * 6000)
 
 
 def test_one_key_of_several_projects_sends_what_counts_in_each(light):

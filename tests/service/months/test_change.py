@@ -25,14 +25,14 @@ def run(service, name, start, **more):
 def split(service):
     document = month_report(service, "2026-05")
     found = document.change_parts
-    change = document.totals.total_g["value"] - document.previous.total_g["value"]
-    assert math.fsum(getattr(found, name)["value"] for name in EFFECTS) == pytest.approx(
+    change = document.totals.total_g.value - document.previous.total_g.value
+    assert math.fsum(getattr(found, name).value for name in EFFECTS) == pytest.approx(
         change, rel=1e-12
     )
-    assert found.change_g["value"] == pytest.approx(change, rel=1e-12)
+    assert found.change_g.value == pytest.approx(change, rel=1e-12)
     for figure in msgspec.structs.astuple(found):
-        assert figure["low"] <= figure["value"] <= figure["high"]
-    return document, {name: getattr(found, name)["value"] for name in EFFECTS}
+        assert figure.low <= figure.value <= figure.high
+    return document, {name: getattr(found, name).value for name in EFFECTS}
 
 
 def only(effects, name, value):
@@ -42,7 +42,7 @@ def only(effects, name, value):
 
 
 def terms(document, which, *names):
-    return [getattr(getattr(document, which), name)["value"] for name in names]
+    return [getattr(getattr(document, which), name).value for name in names]
 
 
 def test_twice_the_same_work_is_volume(light):
@@ -53,7 +53,7 @@ def test_twice_the_same_work_is_volume(light):
     # Three minutes at 600 W once, then twice: the change is April's carbon once more.
     (before,) = terms(document, "previous", "total_g")
     only(effects, "volume_g", before)
-    assert document.change_parts.method_g["low"] == 0.0
+    assert document.change_parts.method_g.low == 0.0
 
 
 def test_twice_the_energy_for_the_same_units_is_efficiency(light):
@@ -100,7 +100,7 @@ def test_what_another_method_hides_stands_under_it(light, monkeypatch):
         run(light, "one", APRIL)
     run(light, "two", MAY, zone="DE", power_w=900.0)
     document, effects = split(light)
-    change = document.change_parts.change_g["value"]
+    change = document.change_parts.change_g.value
     only(effects, "method_g", change)  # R is the same: nothing is volume
     assert [row.method_break for row in document.trend] == [False, True]
 
@@ -109,7 +109,7 @@ def test_work_of_one_month_alone_is_volume(light):
     run(light, "one", APRIL, project="vision")
     run(light, "two", MAY, project="speech")
     document, effects = split(light)
-    assert effects["volume_g"] == document.change_parts.change_g["value"]
+    assert effects["volume_g"] == document.change_parts.change_g.value
     assert [effects[name] for name in EFFECTS[1:]] == [0.0] * 4
 
 

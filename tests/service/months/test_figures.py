@@ -8,6 +8,7 @@ from gramwatt.reports import month as report
 from gramwatt.reports.model import Facts
 from gramwatt.reports.month_sections import change
 from gramwatt.sci.base.formatting import value_text
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.intensity.csv_import import import_csv
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
@@ -53,15 +54,15 @@ def test_intensity_and_pue_are_the_months_own_means(light):
     )
     document = month_report(light, "2026-05")
     method = document.method
-    assert method.pue["value"] == pytest.approx((3 * 1.2 + 1) / 4)
+    assert method.pue.value == pytest.approx((3 * 1.2 + 1) / 4)
     one, other = (light.catalog.zone(zone).intensity.value for zone in ("DE", "FR"))
     mean = (3.6 * one + other) / 4.6
     found = method.intensity_g_per_kwh
-    assert found["value"] == pytest.approx(mean)
-    assert found["low"] < mean < found["high"]
-    grams = document.totals.operational_g["value"]
-    energy = document.totals.energy_kwh["value"]
-    assert energy * found["value"] * method.pue["value"] == pytest.approx(grams)
+    assert found.value == pytest.approx(mean)
+    assert found.low < mean < found.high
+    grams = document.totals.operational_g.value
+    energy = document.totals.energy_kwh.value
+    assert energy * found.value * method.pue.value == pytest.approx(grams)
     assert method.zones == ["DE", "FR"]
     printed = dict(report_facts(document, "Standard"))
     assert plain(printed["Grid intensity"]).startswith(short(found))
@@ -75,13 +76,13 @@ def test_the_range_of_an_assumed_pue_is_in_that_of_the_building(light):
     store(light, measured("a", 2.0, pue=None, scheduler={"slurm_job_id": "7"}))
     document = month_report(light, "2026-05")
     pue, full = document.method.pue, document.boundary.full_kwh
-    assert (pue["value"], pue["low"], pue["high"]) == pytest.approx((1.56, 1.1, 2.19), rel=1e-5)
-    assert full["value"] == pytest.approx(2 * 1.56)
-    assert full["high"] / full["value"] > 2.19 / 1.56
+    assert (pue.value, pue.low, pue.high) == pytest.approx((1.56, 1.1, 2.19), rel=1e-5)
+    assert full.value == pytest.approx(2 * 1.56)
+    assert full.high / full.value > 2.19 / 1.56
     # The intensity has its own range, without that of the PUE.
     annual = light.catalog.zone("DE").over(1.0, datetime(2026, 5, 10, 8, tzinfo=UTC))
     found = document.method.intensity_g_per_kwh
-    ends = [found[end] / found["value"] for end in ("low", "high")]
+    ends = [getattr(found, end) / found.value for end in ("low", "high")]
     assert ends == pytest.approx([annual.low / annual.value, annual.high / annual.value], rel=1e-4)
 
 
@@ -92,7 +93,7 @@ def test_a_models_energy_is_that_of_the_facility(light):
         measured("model", 1.0, pue=1.5, kind="training", model_id="m-1"),
     )
     (model,) = month_report(light, "2026-05").models
-    assert model.facility_kwh["value"] == pytest.approx(1.5)
+    assert model.facility_kwh.value == pytest.approx(1.5)
 
 
 def short(figure):
@@ -106,10 +107,10 @@ def test_each_component_has_its_own_range(light):
     rows = {(row.part, row.component): row.g for row in document.components}
     gpu, ram = rows["operational", "gpu"], rows["operational", "ram"]
     whole = document.totals.operational_g
-    assert gpu["value"] + ram["value"] == pytest.approx(whole["value"])
+    assert gpu.value + ram.value == pytest.approx(whole.value)
 
     def width(figure):
-        return (figure["high"] - figure["low"]) / figure["value"]
+        return (figure.high - figure.low) / figure.value
 
     assert width(ram) > 1.2 * width(whole)
     assert width(gpu) == pytest.approx(width(whole), rel=0.05)
@@ -120,11 +121,11 @@ def test_energy_is_what_nine_tenths_of_it_are(light):
     store(light, measured("a", 10.0), measured("b", 8.6, model_kwh=1.4))
     document = month_report(light, "2026-05")
     assert document.data_quality.energy["measured"] == pytest.approx(0.93)
-    assert document.totals.energy_kwh["kind"] == "measured"
+    assert document.totals.energy_kwh.kind == "measured"
     store(light, measured("c", 0.1, model_kwh=2.0))
     document = month_report(light, "2026-05")
     assert document.data_quality.energy["measured"] < 0.9
-    assert document.totals.energy_kwh["kind"] == "estimated"
+    assert document.totals.energy_kwh.kind == "estimated"
 
 
 def test_the_grade_follows_shares_of_energy_and_names_the_jobs_that_cost_it(light):
@@ -178,13 +179,13 @@ def test_another_publisher_or_resolution_is_method_and_no_grid(light, tmp_path):
     store(light, measured("two"), measured("fr-2", project="fr", zone="FR"))
     document = month_report(light, "2026-05")
     parts = document.change_parts
-    assert parts.grid_g["value"] == pytest.approx(0.0, abs=1e-9)
-    assert parts.method_g["value"] == pytest.approx(parts.change_g["value"])
-    assert parts.method_g["value"] < -100
+    assert parts.grid_g.value == pytest.approx(0.0, abs=1e-9)
+    assert parts.method_g.value == pytest.approx(parts.change_g.value)
+    assert parts.method_g.value < -100
     assert [row.method_break for row in document.trend] == [False, True]
     moved = {row.project: row for row in document.project_changes}
     assert list(moved) == ["vision", "fr"]
-    assert moved["vision"].change["high"] < 1
+    assert moved["vision"].change.high < 1
 
 
 def test_a_projects_move_is_on_page_one_where_the_sum_shows_nothing(light):
@@ -201,11 +202,11 @@ def test_a_projects_move_is_on_page_one_where_the_sum_shows_nothing(light):
 
 def test_large_changes_are_multiples(light):
     def grams(value):
-        return {"value": value, "low": value, "high": value}
+        return Quantity.exact(value, "gCO2e", "measured", "test")
 
-    ratio = {"value": 36001.0, "low": 30000.0, "high": 40000.0}
+    ratio = Quantity(36001.0, 30000.0, 40000.0, "1", "measured", "test")
     assert plain(change(grams(36001.0), grams(1.0), ratio).text) == "36 000 times as much"
-    ratio = {"value": 3.45, "low": 3.4, "high": 3.5}
+    ratio = Quantity(3.45, 3.4, 3.5, "1", "measured", "test")
     assert plain(change(grams(345.0), grams(100.0), ratio).text) == "+250 %"
 
 
@@ -221,7 +222,7 @@ def test_the_parts_of_a_machine_do_not_decide_its_assumed_pue(light):
     ]
     store(light, records, measured("gpu", pue=None))
     pue = month_report(light, "2026-05").method.pue
-    assert (pue["value"], pue["kind"]) == (pytest.approx(1.0), "estimated")
+    assert (pue.value, pue.kind) == (pytest.approx(1.0), "estimated")
 
 
 def actions(document):
@@ -254,12 +255,12 @@ def test_idle_time_of_all_jobs_and_runs_without_a_result_are_actions(light):
     assert idle.named[0].name.startswith("notebook ")
     # Three quarters of the board's energy and of its own embodied carbon.
     jobs = [row for row in document.chargeback if row.project == "lab"]
-    electricity = 0.75 * jobs[0].operational_g["value"]
-    assert electricity < idle.saved_g["value"] < 0.75 * jobs[0].total_g["value"]
-    used = {state: document.by_state[state].total_g["value"] for state in document.by_state}
-    assert found["avoid-failed"].saved_g["value"] == pytest.approx(used["failed"])
-    assert found["avoid-killed"].saved_g["value"] == pytest.approx(used["killed"])
-    assert found["avoid-failed"].saved_g["low"] == 0.0
+    electricity = 0.75 * jobs[0].operational_g.value
+    assert electricity < idle.saved_g.value < 0.75 * jobs[0].total_g.value
+    used = {state: document.by_state[state].total_g.value for state in document.by_state}
+    assert found["avoid-failed"].saved_g.value == pytest.approx(used["failed"])
+    assert found["avoid-killed"].saved_g.value == pytest.approx(used["killed"])
+    assert found["avoid-failed"].saved_g.low == 0.0
     rows = table(report.build(document), "Actions by hardware and work").rows
     said = {cells(row)[1]: cells(row)[0] for row in rows}
     assert said["Find out why runs failed"] == "vision: bad"

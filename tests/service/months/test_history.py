@@ -28,7 +28,7 @@ def status_of(service):
 def test_a_budget_is_judged_by_the_range_of_what_was_spent(light):
     ingest(light, "job-1", lines(journal("job-1", start=MAY)))
     total_g = month_report(light, "2026-05").totals.total_g
-    kg = {end: total_g[end] / 1000 for end in ("value", "low", "high")}
+    kg = {end: getattr(total_g, end) / 1000 for end in ("value", "low", "high")}
     limits = {
         ("within", False): kg["value"] * 3,
         ("threshold-reached", True): kg["value"] * 1.01,
@@ -79,12 +79,12 @@ def test_what_owners_of_a_project_share_counts_once_in_its_range(light):
     (row,) = (row for row in whole.by_project if row.project == "vision")
     assert (row.jobs, row.total_g) == (3, total_g)
     (budget,) = whole.budgets
-    ends = [budget.spent_kg[end] for end in ("value", "low", "high")]
-    assert ends == pytest.approx([total_g[end] / 1000 for end in ("value", "low", "high")])
+    ends = [getattr(budget.spent_kg, end) for end in ("value", "low", "high")]
+    assert ends == pytest.approx([getattr(total_g, end) / 1000 for end in ("value", "low", "high")])
     # Three equal jobs of one grid: their sum is as uncertain as each, not less by sqrt(3).
     charged = [row.total_g for row in whole.chargeback if row.project == "vision"]
-    each = charged[0]["high"] / charged[0]["value"]
-    assert total_g["high"] / total_g["value"] == pytest.approx(each, rel=0.02)
+    each = charged[0].high / charged[0].value
+    assert total_g.high / total_g.value == pytest.approx(each, rel=0.02)
 
 
 def test_what_is_not_known_is_not_within_a_budget(light):
@@ -105,7 +105,7 @@ def sums_of(jobs):
 
 def advised(action, target):
     """Advice on a part of which nothing but the action matters."""
-    saved_g = Quantity.exact(1.0, "gCO2e", "estimated", "x").to_doc()
+    saved_g = Quantity.exact(1.0, "gCO2e", "estimated", "x")
     return AdviceRow(
         hardware="old",
         work="training",

@@ -27,7 +27,7 @@ def run(service, name, month, day, kwh=1.0, *, hours=1, hour=8):
 
 
 def value(totals, term="energy_kwh"):
-    return getattr(totals, term)["value"]
+    return getattr(totals, term).value
 
 
 def test_twenty_two_days_are_compared_with_twenty_two_days(light, clock):
@@ -42,8 +42,8 @@ def test_twenty_two_days_are_compared_with_twenty_two_days(light, clock):
     assert value(document.totals) == pytest.approx(23)
     assert value(document.compared) == pytest.approx(22)
     assert value(document.previous) == pytest.approx(22)
-    assert document.changes["total_g"]["value"] == pytest.approx(1.0)
-    assert document.change_parts.change_g["value"] == pytest.approx(0.0, abs=1e-6)
+    assert document.changes["total_g"].value == pytest.approx(1.0)
+    assert document.change_parts.change_g.value == pytest.approx(0.0, abs=1e-6)
     built = report.build(document)
     assert "No reliable difference from April 2026, days 1 to 22." in words(built)
     columns = [column.title for column in table(built, "Against the previous month").columns]

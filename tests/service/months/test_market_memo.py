@@ -40,12 +40,12 @@ def test_the_energy_of_a_zone_times_its_factor(light):
     found = month_report(with_factors(light, DE=400.0, SE=10.0), "2026-05")
     [row] = found.market_based
     energy, factor, grams = row.energy_kwh, row.factor_g_per_kwh, row.market_g
-    assert (row.zone, energy["unit"], grams["unit"]) == ("DE", "kWh", "gCO2e")
-    assert energy["value"] == pytest.approx(KWH * (1.5 + 1.25), rel=1e-12)
-    assert (factor["value"], factor["unit"], factor["source"]) == (400.0, "gCO2e/kWh", SOURCE)
+    assert (row.zone, energy.unit, grams.unit) == ("DE", "kWh", "gCO2e")
+    assert energy.value == pytest.approx(KWH * (1.5 + 1.25), rel=1e-12)
+    assert (factor.value, factor.unit, factor.source) == (400.0, "gCO2e/kWh", SOURCE)
     for end in ("value", "low", "high"):
-        assert grams[end] == pytest.approx(400 * energy[end], rel=1e-9)
-    assert energy["low"] < energy["value"] < energy["high"]
+        assert getattr(grams, end) == pytest.approx(400 * getattr(energy, end), rel=1e-9)
+    assert energy.low < energy.value < energy.high
     # Nothing else of the month depends on it.
     assert msgspec.structs.replace(found, market_based=[]) == plain_month
 
@@ -78,7 +78,7 @@ def test_of_a_job_in_two_zones_each_has_what_was_drawn_there(light):
         ]
     ingest(light, "both", lines(records))
     found = month_report(with_factors(light, DE=100.0, FR=50.0), "2026-05")
-    drawn = {row.zone: row.energy_kwh["value"] for row in found.market_based}
+    drawn = {row.zone: row.energy_kwh.value for row in found.market_based}
     assert drawn == pytest.approx({"DE": 1.0, "FR": 2.0}, rel=1e-6)
 
 
@@ -90,7 +90,7 @@ def test_another_factor_is_no_other_revision_and_a_kept_one_has_that_of_its_time
     newest = month_report(now, "2026-05")
     kept = month_report(now, "2026-05", revision=1)
     assert newest.revision == kept.revision == 1
-    stated = [row.market_based[0].factor_g_per_kwh["value"] for row in (newest, kept)]
+    stated = [row.market_based[0].factor_g_per_kwh.value for row in (newest, kept)]
     assert stated == [200.0, 400.0]
 
 

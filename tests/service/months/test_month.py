@@ -218,8 +218,8 @@ def test_each_database_adds_up_what_has_arrived_of_a_running_job(service):
     ]
     ingest(service, "on", lines(records))
     running = month_report(service, "2026-05").jobs_running
-    assert (running.jobs, running.energy_kwh["kind"]) == (1, "estimated")
-    assert value(running.energy_kwh) == pytest.approx(0.25, rel=1e-12)
+    assert (running.jobs, running.energy_kwh.kind) == (1, "estimated")
+    assert running.energy_kwh.value == pytest.approx(0.25, rel=1e-12)
     # It began in May and runs on 2 June, when this is asked.
     assert months_with_data(service) == ["2026-06", "2026-05"]
 

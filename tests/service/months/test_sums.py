@@ -55,7 +55,7 @@ def same(row, jobs, month, terms=TERMS):
             found = getattr(row, term)
             assert (found is None) is (figure is None), term
             if figure is not None:
-                ends = [found[end] for end in ("value", "low", "high")]
+                ends = [getattr(found, end) for end in ("value", "low", "high")]
                 assert ends == pytest.approx([figure.value, figure.low, figure.high], rel=1e-9)
 
 
@@ -113,14 +113,14 @@ def test_tables_add_up_to_the_totals(execute, month):
         whole = getattr(sums.totals, term)
         for rows in tables:
             figures = [getattr(row, term) for row in rows]
-            added = math.fsum(figure["value"] for figure in figures if figure)
+            added = math.fsum(figure.value for figure in figures if figure)
             if rows is sums.factors and term == "energy_kwh":
-                assert added <= whole["value"] * (1 + 1e-9)  # O of a job may be unknown
+                assert added <= whole.value * (1 + 1e-9)  # O of a job may be unknown
             elif term != "total_g" or all(figures):
-                assert added == pytest.approx(whole["value"], rel=1e-9)
+                assert added == pytest.approx(whole.value, rel=1e-9)
     for row in sums.factors:
         kwh, pue, factor, grams = (
-            getattr(row, name)["value"]
+            getattr(row, name).value
             for name in ("energy_kwh", "pue", "factor_g_per_kwh", "operational_g")
         )
         assert kwh * pue * factor == pytest.approx(grams)
@@ -137,9 +137,9 @@ def test_databases_agree_to_the_last_field(execute, jobs):
 def test_the_change_is_made_of_its_effects(jobs, days):
     document = month_document("2026-05", jobs, jobs, days=days)
     parts, now = document.change_parts, document.compared if days else document.totals
-    change = now.total_g["value"] - document.previous.total_g["value"]
-    assert parts.change_g["value"] == pytest.approx(change, rel=1e-9)
-    added = math.fsum(getattr(parts, name)["value"] for name in EFFECTS)
+    change = now.total_g.value - document.previous.total_g.value
+    assert parts.change_g.value == pytest.approx(change, rel=1e-9)
+    added = math.fsum(getattr(parts, name).value for name in EFFECTS)
     assert added == pytest.approx(change, rel=1e-9)
 
 
@@ -166,12 +166,12 @@ months = st.dictionaries(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"))
 def test_effects_add_up_whatever_the_months_hold(before, now):
     parts = change_effects(now, before)
     figures = [getattr(parts, name) for name in EFFECTS]
-    assert all(math.isfinite(figure[end]) for figure in figures for end in ("low", "high"))
+    assert all(math.isfinite(getattr(figure, end)) for figure in figures for end in ("low", "high"))
     grams = [[sum(work.amounts[2:]) for work in of.values()] for of in (now, before)]
     scale = 1e-9 * (1 + sum(map(sum, grams)))
     change = sum(grams[0]) - sum(grams[1])
-    assert sum(figure["value"] for figure in figures) == pytest.approx(change, abs=scale)
-    assert parts.change_g["value"] == pytest.approx(change, abs=scale)
+    assert sum(figure.value for figure in figures) == pytest.approx(change, abs=scale)
+    assert parts.change_g.value == pytest.approx(change, abs=scale)
 
 
 def check(service):
@@ -226,14 +226,14 @@ def test_sums_are_made_again_only_when_a_job_changed(service, monkeypatch):
         patched.setattr(cache, "_made", lambda *_: pytest.fail("the month was summed again"))
         assert month_report(service, "2026-05") == first
     # 3 minutes at 600 W are 0.03 kWh, at 1 200 W 0.06 kWh.
-    assert first.totals.energy_kwh["value"] == pytest.approx(0.03)
+    assert first.totals.energy_kwh.value == pytest.approx(0.03)
     ingest(service, "job-2", lines(journal("job-2", power_w=1200.0)))
-    assert month_report(service, "2026-05").totals.energy_kwh["value"] == pytest.approx(0.09)
+    assert month_report(service, "2026-05").totals.energy_kwh.value == pytest.approx(0.09)
     # Later lines without a score leave what was scored, and say so.
     writer = Writer("late", "n1", "job-2", t0=journal("job-2")[0].started_at)
     ingest(service, "job-2", lines([writer.interval(0, 60, 60.0, "GPU-x")]), score=False)
     document = month_report(service, "2026-05")
-    assert document.totals.energy_kwh["value"] == pytest.approx(0.09)
+    assert document.totals.energy_kwh.value == pytest.approx(0.09)
     assert (document.jobs_to_rescore, document.jobs_unscored.jobs) == (1, 0)
     assert not document.complete
 
@@ -270,7 +270,7 @@ def test_a_change_in_the_month_before_changes_what_is_compared_with(light):
     correct_job(light, "a-4", {"excluded": True}, by="ada", reason="a test")
     document = month_report(light, "2026-05")
     assert document.previous.jobs == 1
-    assert document.changes["total_g"]["value"] == pytest.approx(2.0)
+    assert document.changes["total_g"].value == pytest.approx(2.0)
 
 
 def test_sums_of_another_release_are_made_again(light):

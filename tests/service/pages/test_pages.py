@@ -57,7 +57,7 @@ def test_a_glance_is_the_month_and_its_projects(two):
     assert found.sums.data_quality == month.data_quality
     assert [(bar.name, bar.jobs) for bar in found.projects] == [("B", 1), ("A", 1)]
     # 600 W for 9 and 3 minutes: three times as much.
-    ratio = found.projects[0].total_g["value"] / found.projects[1].total_g["value"]
+    ratio = found.projects[0].total_g.value / found.projects[1].total_g.value
     assert ratio == pytest.approx(3)
     assert [bar.name for bar in found.trend][::11] == ["2025-06", MAY]
     assert [bar.jobs for bar in found.trend] == [0] * 11 + [2]
@@ -106,13 +106,13 @@ def test_projects_owners_add_up_and_a_project_without_a_job_has_no_zero(light):
     for n, user in enumerate(("ada", "bob")):
         add(light, f"job-{n}", project="A", minutes=3 * (n + 1), tags={"user": user})
     bars, is_current = project_bars(light, MAY, ["A", "B"])
-    total = month_report(light, MAY).totals.total_g["value"]
-    assert bars["A"].total_g["value"] == pytest.approx(total)
+    total = month_report(light, MAY).totals.total_g.value
+    assert bars["A"].total_g.value == pytest.approx(total)
     assert (bars["A"].jobs, bars["B"].jobs, bars["B"].total_g, is_current) == (2, 0, None, True)
 
 
 def test_the_overview_shows_a_project_s_budget_with_what_is_spent(two, client):
-    total_kg = month_report(two, MAY, "A").totals.total_g["value"] / 1000
+    total_kg = month_report(two, MAY, "A").totals.total_g.value / 1000
     set_budget(two, NewBudget(project="A", limit_kg=total_kg * 4), by="test")
     text = page(client, f"/?month={MAY}&project=A")
     assert "(25 %)" in text

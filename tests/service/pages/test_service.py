@@ -78,7 +78,7 @@ def test_months_name_a_running_service_and_budgets_count_its_days(serving: Servi
     april_j, may_j = 60 * (2 * IDLE_W + 8 * BUSY_W), 60 * (10 * BUSY_W + 10 * IDLE_W)
     set_budget(serving, NewBudget(project="chat", limit_kg=1.0), by="u")
     grams = {
-        day.day[:7]: sum(getattr(day, term)["value"] for term in ("operational_g", "embodied_g"))  # type: ignore[literal-required]
+        day.day[:7]: sum(getattr(day, term).value for term in ("operational_g", "embodied_g"))  # type: ignore[literal-required]
         for day in job_document(serving, "job-1").document.days
     }
     for month, joules in (("2026-04", april_j), ("2026-05", may_j)):
@@ -86,8 +86,8 @@ def test_months_name_a_running_service_and_budgets_count_its_days(serving: Servi
         running = found.jobs_running
         assert [row.job_id for row in running.named] == ["job-1"]
         assert running.energy_kwh is not None
-        assert running.energy_kwh["value"] == pytest.approx(joules / 3.6e6)
+        assert running.energy_kwh.value == pytest.approx(joules / 3.6e6)
         assert (found.complete, found.totals.jobs) == (False, 0)
         (budget,) = month_report(serving, month).budgets
         assert budget.spent_kg is not None
-        assert budget.spent_kg["value"] == pytest.approx(grams[month] / 1e3)
+        assert budget.spent_kg.value == pytest.approx(grams[month] / 1e3)

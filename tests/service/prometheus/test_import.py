@@ -100,7 +100,7 @@ def test_a_pods_board_is_measured_and_what_nobody_has_is_left_out(
     assert (device.record.name, device.record.share) == ("NVIDIA H100", 1.0)
     assert device.record.update_period_s == 15
     document = job_document(light, answer.imported[0]).document
-    assert document.energy_kwh["value"] == pytest.approx(WATTS * 1800 / 3.6e6)
+    assert document.energy_kwh.value == pytest.approx(WATTS * 1800 / 3.6e6)
 
 
 def test_importing_again_changes_nothing_and_a_longer_span_adds(
@@ -222,7 +222,7 @@ def test_a_gap_of_one_of_a_jobs_pods_loses_no_energy_of_the_others(
         prometheus.add("kepler_pod_cpu_joules_total", {**pod, "zone": "package"}, values)
     answer = load(light, prometheus, tmp_path, 7200, text="[[job]]\nby = ['namespace']")
     document = job_document(light, answer.imported[0]).document
-    assert document.energy_kwh["value"] * 3.6e6 == pytest.approx(2 * 40 * 7200)
+    assert document.energy_kwh.value * 3.6e6 == pytest.approx(2 * 40 * 7200)
     assert "clock-set-back" not in {notice.code for notice in document.notices}
 
 
@@ -240,8 +240,8 @@ def test_what_a_meter_measured_counts_there(
     ingest(light, "own", [encode(record).encode() for record in kept])
     names = ("own", answer.imported[0])
     own, theirs = (job_document(light, name).document for name in names)
-    assert own.energy_kwh["value"] == pytest.approx(WATTS / 1000, rel=1e-3)
-    assert theirs.energy_kwh is None or theirs.energy_kwh["value"] == 0
+    assert own.energy_kwh.value == pytest.approx(WATTS / 1000, rel=1e-3)
+    assert theirs.energy_kwh is None or theirs.energy_kwh.value == 0
     assert "counted-elsewhere" in {notice.code for notice in theirs.notices}
 
 

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import sqlalchemy as sa
+from msgspec import convert
 
+from gramwatt.sci.base.quantity import Quantity
 from gramwatt.service.app import create_app
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Service
@@ -60,8 +62,8 @@ def test_a_preview_says_what_new_factors_will_change_and_writes_nothing(service,
     for row in found["changed"]:
         after = job_document(service, row["job_id"]).document
         assert after.revision == 2
-        assert row["new_g"] == after.total_g
-        assert row["old_g"] == before.total_g
+        assert convert(row["new_g"], Quantity) == after.total_g
+        assert convert(row["old_g"], Quantity) == before.total_g
         total += row["new_g"]["value"] - row["old_g"]["value"]
     assert says == f"2 of 2 scores would change, by {total:+.6g} g in all"
 

@@ -31,7 +31,7 @@ ENERGY_KWH = 0.03
 
 
 def energy_kwh(service, job_id="job-1"):
-    return job_document(service, job_id).document.energy_kwh["value"]
+    return job_document(service, job_id).document.energy_kwh.value
 
 
 def test_a_whole_journal_is_scored_once_it_has_ended(service):
@@ -50,7 +50,7 @@ def test_a_whole_journal_is_scored_once_it_has_ended(service):
         1,
         False,
     )
-    assert document.energy_kwh["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
+    assert document.energy_kwh.value == pytest.approx(ENERGY_KWH, rel=1e-12)
     assert [(row.unit, row.count) for row in document.sci] == [("image", 30.0)]
 
 
@@ -60,12 +60,12 @@ def test_a_job_of_unknown_energy_is_scored_and_said_to_be_missing_from_its_month
     document = job_document(service, "job-1").document
     unknown = ("energy_kwh", "operational_g", "total_g")
     assert [getattr(document, name) for name in unknown] == [None, None, None]
-    assert document.embodied_g["value"] > 0
+    assert document.embodied_g.value > 0
     assert (document.state, document.conformance) == ("completed", "not-sci")
     ingest(service, "job-2", lines(journal("job-2")))
     totals = month_report(service, "2026-05").totals
     assert (totals.jobs, totals.jobs_unknown) == (2, 1)
-    assert totals.energy_kwh["value"] == pytest.approx(ENERGY_KWH, rel=1e-12)
+    assert totals.energy_kwh.value == pytest.approx(ENERGY_KWH, rel=1e-12)
 
 
 def test_sending_again_changes_nothing(service):
@@ -135,7 +135,7 @@ def test_a_job_runs_until_its_last_writer_has_ended(service):
     final = job_document(service, "job-1").document
     assert (final.state, final.revision) == ("completed", 2)
     # Two GPUs on two nodes, 108 000 J each.
-    assert final.energy_kwh["value"] == pytest.approx(2 * ENERGY_KWH, rel=1e-12)
+    assert final.energy_kwh.value == pytest.approx(2 * ENERGY_KWH, rel=1e-12)
 
 
 def test_lines_that_come_after_the_end_make_a_new_revision(service):
@@ -146,7 +146,7 @@ def test_lines_that_come_after_the_end_make_a_new_revision(service):
     assert job_document(service, "job-1").document.revision == 2
     assert energy_kwh(service) == pytest.approx(ENERGY_KWH, rel=1e-12)
     old = job_document(service, "job-1", revision=1).document
-    assert old.energy_kwh["value"] == pytest.approx(ENERGY_KWH / 3, rel=1e-12)
+    assert old.energy_kwh.value == pytest.approx(ENERGY_KWH / 3, rel=1e-12)
 
 
 def test_a_running_job_is_scored_anew_only_after_a_while(light, clock):

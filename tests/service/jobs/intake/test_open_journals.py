@@ -56,7 +56,7 @@ def write_open(path, job_id="job-1", open_s=30):
 
 
 def energy_wh(service):
-    return job_document(service, "job-1").document.energy_kwh["value"] * 1000
+    return job_document(service, "job-1").document.energy_kwh.value * 1000
 
 
 def listing(folder):
@@ -99,7 +99,7 @@ def test_what_is_open_counts_once_when_it_is_final(light, clock):
     ingest_local_spool(light)
     found = job_document(light, "job-1").document
     # 3 minutes at 600 W.
-    assert found.energy_kwh["value"] == pytest.approx(0.03, rel=1e-12)
+    assert found.energy_kwh.value == pytest.approx(0.03, rel=1e-12)
     assert (found.state, found.revision, found.provisional) == ("completed", 1, False)
     assert "overlap-removed" not in {notice.code for notice in found.notices}
     assert not (light.config.home / "spool" / "job-1").exists()
@@ -161,7 +161,7 @@ def test_a_dead_job_that_nobody_closed_is_shown_as_lost(light):
     found = job_document(light, "job-1").document
     assert (found.state, found.provisional) == ("lost", False)
     # What was open when the meter died is the last that is known.
-    assert found.energy_kwh["value"] * 1000 == pytest.approx(25.0)
+    assert found.energy_kwh.value * 1000 == pytest.approx(25.0)
 
 
 def test_a_deleted_job_stays_deleted_while_its_meter_goes_on(light, capfd):

@@ -70,7 +70,7 @@ def test_lines_that_only_a_newer_server_reads_stay_spooled_and_the_others_are_st
         )
         assert {path.name: path.read_bytes() for path in folder.glob("*.jsonl")} == before
     # 3 minutes at 600 W are 108 kJ.
-    energy = job_document(light, "job-1").document.energy_kwh["value"]
+    energy = job_document(light, "job-1").document.energy_kwh.value
     assert energy == pytest.approx(0.03, rel=1e-12)
 
 

@@ -23,12 +23,12 @@ def test_a_window_is_stored_scored_and_adds_nothing_to_r(service):
     assert (answer.rejected, answer.duplicate) == ([], 0)
     found = job_document(service, "job-2").document
     assert found.sci == plain.sci
-    assert found.energy_kwh["value"] == plain.energy_kwh["value"]
+    assert found.energy_kwh.value == plain.energy_kwh.value
     (row,) = found.windows
     # a minute of 600 W
     assert (row.name, row.counts) == ("epoch-1", {"image": 12.0})
-    assert row.energy_j["value"] == pytest.approx(36_000)
-    assert row.energy_j_per_unit["image"]["value"] == pytest.approx(3_000)
+    assert row.energy_j.value == pytest.approx(36_000)
+    assert row.energy_j_per_unit["image"].value == pytest.approx(3_000)
     assert plain.windows == []
 
 
