@@ -29,6 +29,7 @@ from gramwatt.sci.catalog.names import (
     Service,
     cpu_name,
     key,
+    part_name,
     similar,
 )
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
@@ -77,6 +78,7 @@ class Catalog:
             _named(self._hardware.values()),
             _pairs(aliases("hardware-shared")),
             [(part.architecture, part.id) for part in self._hardware.values()],
+            simplify=part_name,
         )
         self._cpu_names = Names(
             "cpu",
@@ -163,7 +165,9 @@ class Catalog:
 
     def _part(self, name: str) -> str:
         """Return the id of a part; names in cloud metadata match only literally, in any case."""
-        literal = self._literal_names.get(name.strip().lower())
+        written = name.strip().lower()
+        names = self._literal_names
+        literal = names.get(written) or names.get(written.replace("_", "-"))  # Vertex AI's
         if literal:
             return literal
         if key(name) in self._services and name not in self._hardware:

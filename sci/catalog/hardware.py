@@ -32,6 +32,7 @@ Use = Literal["training", "inference", "edge", "graphics", "consumer", "workstat
 Watts = Annotated[float, between(0.1, 50_000, "W")]
 Rate = Annotated[float, between(0.1, 1_000_000, "TFLOPS")]
 Operations = Annotated[float, between(0.1, 1_000_000, "TOPS")]
+MigProfile = Annotated[str, Meta(title="a MIG profile", pattern=r"^[1-7]g\.\d+gb$")]
 PER_BOARD = (
     *("die_area_mm2", "die_count", "tdp_w", "idle_w", "idle_low_w", "idle_high_w"),
     *("fp64_tflops", "fp32_tflops", "tf32_tflops", "fp16_tensor_tflops", "bf16_tensor_tflops"),
@@ -39,7 +40,7 @@ PER_BOARD = (
 )
 """Figures of the board, which are divided among its devices."""
 NOT_SHOWN = (
-    *("host_class", "host_cpu", "mig_slices", "idle_pstate", "market", "availability"),
+    *("host_class", "host_cpu", "mig_profiles", "idle_pstate", "market", "availability"),
     *("idle_low_w", "idle_high_w", "study", "inputs", "embodied_kg", "embodied_low_kg"),
     *("embodied_high_kg", "embodied_tier", "embodied_includes_host"),
 )
@@ -87,9 +88,10 @@ class HardwareRow(OwnRow, frozen=True, kw_only=True):
     devices_per_board: Annotated[
         int, between(1, 8), column("Devices the driver lists for one board")
     ]
-    mig_slices: Annotated[
-        Literal[4, 7] | None, column("Into how many MIG slices it can be divided")
-    ] = None
+    mig_profiles: Annotated[
+        tuple[MigProfile, ...],
+        column("MIG profiles, the smallest first and the whole board last: 1g.5gb, 7g.40gb"),
+    ] = ()
     tdp_w: Annotated[
         Watts | None,
         column(

@@ -3,7 +3,8 @@
 A name is looked up by three rules, in this order:
 
 1. exact: it has the words of an id, a name or an alias. Case, spaces, punctuation and trademark
-   signs do not count, nor does a leading vendor or a last "GPU";
+   signs do not count, nor does a leading vendor, nor what a tool adds after the part ("GPU",
+   "Developer Kit"); of a line of lspci, the part stands in the last brackets;
 2. family: it is a name that several entries share ("Gaudi", "P4"), or its words stand in the names
    of several in this order ("A100 40GB"). The answer is all of them;
 3. otherwise it is unknown, and `difflib` hints at similar names. A hint is never taken.
@@ -28,11 +29,15 @@ character: "l5" and "l4" have it."""
 VENDORS = frozenset(
     {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", "intel", "habana"}
     | {"google", "aws", "amazon", "apple", "qualcomm", "microsoft", "meta"}
-    | {"cerebras", "sambanova"}
+    | {"cerebras", "sambanova", "grid"}
 )
 """Words that may precede the name of a part without changing it."""
-PART_TAIL = re.compile(r"(?<=.)(?: tensor core)?(?: gpus?)?$")
-"""What may follow it."""
+PART_TAIL = re.compile(
+    r"(?<=.)(?: (?:tensor core|gpus?|graphics|chip|shared|nvgpu|oam|mcm|vf|mxgpu|ac|mba"
+    r"|(?:engineering reference )?developer kit(?: super)?))+$"
+)
+"""What may follow it: of drivers, device trees, and labels of Kubernetes."""
+_BRACKETED = re.compile(r".*\[([^][]+)\](?: \(rev \w+\))?")
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
 _CPU_TAIL = re.compile(r"@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+|\+")
@@ -85,6 +90,12 @@ def words(name: str) -> tuple[str, ...]:
 def key(name: str) -> str:
     """Return the words of a name as one; names of equal keys are the same name."""
     return "".join(words(name))
+
+
+def part_name(name: str) -> str:
+    """Return a part's name without the die and the maker around it that lspci prints."""
+    bracketed = _BRACKETED.fullmatch(name.strip())
+    return bracketed[1] if bracketed else name
 
 
 def cpu_name(name: str) -> str:

@@ -1,28 +1,30 @@
 """MIG slices: their names, what of a board they have, and which one a job fits.
 
-A slice has so many sevenths of the processors and eighths of the memory of its board, on an A30
-quarters of both (NVIDIA, Multi-Instance GPU User Guide). A board's power is not measured by slice.
+The profiles of a board are in the catalog. Their names say what a slice has: "3g.40gb" three
+slices of the processors and 40 GiB, "1c.3g.40gb" the processors of one of these three with the
+memory of all. A board's power is not measured by slice.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gramwatt.sci.base.errors import AmbiguousName, ScoreError
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 
 _NAME = re.compile(
-    r"(?P<board>.+?)[\s:]+(?:MIG\s+)?(?P<slice>(?:\dc\.)?[1-7]g\.\d+gb(?:\+\w+)?)", re.IGNORECASE
+    r"(?P<board>.+?)[\s:_-]+(?:MIG[\s_-]+)?(?P<slice>(?:\dc\.)?[1-7]g\.\d+gb(?:[+.-]\w+)*)",
+    re.IGNORECASE,
 )
-"""How drivers and users name a slice: by its board, and what it has of that."""
-EIGHTHS: Mapping[int, float] = {1: 1 / 8, 2: 2 / 8, 3: 4 / 8, 4: 4 / 8, 7: 1.0}
-"""Share of the memory by sevenths of the processors."""
-QUARTERS: Mapping[int, float] = {1: 1 / 4, 2: 2 / 4, 4: 1.0}
-"""The same on an A30, by quarters."""
-SHARES: Mapping[int | None, Mapping[int, float]] = {7: EIGHTHS, 4: QUARTERS}
-"""Shares of the memory by the number of slices of a board."""
+"""How drivers, labels of Kubernetes and users name a slice: by its board, and what it has of it."""
+_PROFILE = re.compile(
+    r"(?:(?P<own>\d)c\.)?(?P<profile>(?P<processors>\d)g\.(?P<memory>\d+)gb)(?:[+.-]\w+)*"
+)
+
+
+_SHARED = re.compile(r"-shared$")
+"""What labels of Kubernetes add to the name of a device that several containers take turns on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,9 @@ def split_name(name: str) -> tuple[str, str | None]:
     No slice for any other name.
     """
     found = _NAME.fullmatch(name.strip())
-    return (found["board"], found["slice"].lower()) if found else (name, None)
+    if found is None:
+        return name, None
+    return found["board"], _SHARED.sub("", found["slice"].lower())
 
 
 def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
@@ -61,34 +65,37 @@ def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
         if piece is None:
             raise
         boards = [catalog.hardware(choice) for choice in error.choices]
-        fit = [one for one in boards if piece in {each.name for each in slices_of(one)}] or boards
+        fit = [one for one in boards if piece in one.mig_profiles] or boards
         raise AmbiguousName("hardware", name, [f"{one.id} MIG {piece}" for one in fit]) from None
     return part, slice_of(part, piece) if piece else None
 
 
 def slices_of(part: Hardware) -> list[Slice]:
     """Return the slices of a board, the smallest first; none of a part that cannot be sliced."""
-    whole, memory = part.mig_slices, part.memory_gb
-    if not memory or not whole:
-        return []
-    return [
-        Slice(part, f"{count}g.{memory * share:.0f}gb", count / whole, memory * share)
-        for count, share in SHARES[whole].items()
-    ]
+    return [_slice(part, profile) for profile in part.mig_profiles]
 
 
 def slice_of(part: Hardware, name: str) -> Slice:
     """Return the slice of that name; raises ScoreError where the board has none of it.
 
-    Names round the memory (an H100 of 94 GB has 1g.12gb), so the processors' share decides.
+    What follows the memory ("+me", "+gfx") says which media engines a slice has, and no more.
     """
-    known = slices_of(part)
-    for one in known:
-        if one.name.split("g.")[0] == name.split("g.")[0]:
-            return one
-    names = ", ".join(one.name for one in known)
+    match = _PROFILE.fullmatch(name)
+    own = match and int(match["own"] or match["processors"])
+    if match and match["profile"] in part.mig_profiles and 1 <= own <= int(match["processors"]):
+        return _slice(part, name)
+    names = ", ".join(part.mig_profiles)
     text = f"{part.id} has no MIG slice {name}; it has {names or 'none'}"
     raise ScoreError(text, code="unknown-slice")
+
+
+def _slice(part: Hardware, name: str) -> Slice:
+    match = _PROFILE.fullmatch(name)
+    assert match  # the catalog's profiles are tested, others were matched
+    whole = _PROFILE.fullmatch(part.mig_profiles[-1])
+    assert whole
+    processors = int(match["own"] or match["processors"]) / int(whole["processors"])
+    return Slice(part, name, processors, float(match["memory"]))
 
 
 def fitting_slice(part: Hardware, memory_gib: float, busy: float) -> str | None:

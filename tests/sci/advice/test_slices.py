@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.catalog.slices import fitting_slice, slices_of
+from gramwatt.sci.catalog.slices import find_part, fitting_slice, slices_of
 from tests.sci.advice.requests import A100, CATALOG, T4, ask, judged
 
 OFFLINE = {"workload_class": "batch-inference", "framework": "tensorrt", "precision": "int8"}
@@ -16,9 +16,9 @@ SMALL, LARGER = f"{A100} MIG 1g.10gb", f"{A100} MIG 3g.40gb"
 @pytest.mark.parametrize(
     ("part", "names"),
     [
-        (A100, ["1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
-        ("nvidia-a100-sxm4-40", ["1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]),
-        ("nvidia-h100-nvl-94", ["1g.12gb", "2g.24gb", "3g.47gb", "4g.47gb", "7g.94gb"]),
+        (A100, ["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
+        ("nvidia-a100-sxm4-40", ["1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]),
+        ("nvidia-gb200", ["1g.23gb", "1g.47gb", "2g.47gb", "3g.93gb", "4g.93gb", "7g.186gb"]),
         ("nvidia-a30", ["1g.6gb", "2g.12gb", "4g.24gb"]),
         (T4, []),
     ],
@@ -72,10 +72,34 @@ def test_a_slice_that_a_board_lacks_is_refused_with_those_it_has():
         ask(hardware="nvidia-a30 MIG 3g.18gb", **OFFLINE)
 
 
+@pytest.mark.parametrize(
+    ("name", "sevenths", "memory_gib"),
+    [
+        ("NVIDIA A100-SXM4-40GB MIG 1g.10gb", 1, 10),  # a quarter of the memory
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb+me", 1, 10),
+        ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", 1, 5),
+        ("NVIDIA-A100-SXM4-40GB-MIG-2g.10gb-SHARED", 2, 10),
+        ("NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb", 1, 40),
+        ("NVIDIA GB200 MIG 1g.23gb", 1, 23),
+        ("NVIDIA B300 SXM6 AC MIG 3g.135gb", 3, 135),
+    ],
+)
+def test_a_slice_has_what_its_name_says(name, sevenths, memory_gib):
+    _, on_slice = find_part(CATALOG, name)
+    assert (on_slice.share, on_slice.memory_gib) == (pytest.approx(sevenths / 7), memory_gib)
+
+
+@pytest.mark.parametrize("piece", ["3g.40gb", "4c.3g.20gb", "0c.3g.20gb", "1g.20gb", "5g.20gb"])
+def test_a_profile_that_a_board_does_not_have_is_refused(piece):
+    with pytest.raises(ScoreError, match=f"nvidia-a100-sxm4-40 has no MIG slice {piece}"):
+        find_part(CATALOG, f"NVIDIA A100-SXM4-40GB MIG {piece}")
+
+
 def test_the_smallest_slice_that_holds_a_job():
     board = CATALOG.hardware(A100)
     assert fitting_slice(board, 9, 0.1) == "1g.10gb"
-    assert fitting_slice(board, 11, 0.1) == "2g.20gb"
+    assert fitting_slice(board, 11, 0.1) == "1g.20gb"
+    assert fitting_slice(board, 11, 0.2) == "2g.20gb"
     assert fitting_slice(board, 9, 0.4) == "3g.40gb"
     assert fitting_slice(board, 41, 0.1) is None
 
