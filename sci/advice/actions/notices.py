@@ -92,6 +92,7 @@ def _over_provisioned(work: Work, part: Hardware) -> Notice | None:
         if other.tdp_w and other.tdp_w <= MUCH_SMALLER * part.tdp_w
         if (other.vendor, other.device_class) == (part.vendor, part.device_class)
         if other.market in ("current", "out-of-production")
+        if part.host_class == "workstation" or other.host_class != "workstation"
         if (other.memory_gb or 0) >= 1.1 * peak
         if work.rented or not rented_only(other)
         if not refusals(work.request, other, work.offered)

@@ -32,9 +32,9 @@ def test_no_instance_is_lost(catalog: Catalog) -> None:
         for provider, found in groupby(catalog.all_instances(), lambda one: one.provider)
     }
     assert counts == {
-        "aws": 81,
-        "azure": 40,
-        "gcp": 52,
+        "aws": 95,
+        "azure": 47,
+        "gcp": 62,
         "google-colab": 6,
         "snowflake": 11,
         "coreweave": 5,
@@ -257,7 +257,7 @@ def test_prices_have_region_and_date_and_an_unknown_one_is_never_zero(catalog: C
     assert doc["price_usd_per_hour"] == 21.957642
     assert (doc["price_region"], doc["price_date"]) == ("us-east-1", "2026-07-20")
     priced = [one for one in catalog.all_instances() if one.price_usd_per_hour]
-    assert len(priced) == 141 + 5  # and the five prices of GPUs attached to N1
+    assert len(priced) == 141 + 11 + 5  # and the five prices of GPUs attached to N1
     assert all(
         one.price_usd_per_hour > 0.2 and one.price_region and one.price_date for one in priced
     )

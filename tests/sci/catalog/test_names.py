@@ -85,7 +85,10 @@ def test_names_as_drivers_and_people_write_them(catalog: Catalog, name: str, par
         ("GH200", ["nvidia-gh200-96", "nvidia-gh200-144"]),
         (
             "NVIDIA RTX 6000",
-            ["nvidia-quadro-rtx-6000", "nvidia-rtx-6000-ada", "nvidia-rtx-pro-6000-server"],
+            [
+                *("nvidia-quadro-rtx-6000", "nvidia-rtx-6000-ada", "nvidia-rtx-pro-6000-server"),
+                *("nvidia-rtx-pro-6000-workstation", "nvidia-rtx-pro-6000-max-q"),
+            ],
         ),
     ],
 )

@@ -15,7 +15,9 @@ A100 = tuple(f"nvidia-a100-{form}" for form in ("sxm4-40", "sxm4-80", "pcie-40",
 H100 = ("nvidia-h100-sxm5-80", "nvidia-h100-pcie-80", "nvidia-h100-nvl-94")
 V100 = tuple(f"nvidia-v100-{form}" for form in ("sxm2-16", "pcie-16", "sxm2-32", "pcie-32"))
 APPLE = tuple(
-    f"apple-{chip}" for chip in ("m1", "m1-max", "m2", "m2-ultra", "m3", "m3-max", "m4", "m4-max")
+    f"apple-{chip}{form}"
+    for chip, forms in (("m1", 4), ("m2", 4), ("m3", 4), ("m4", 3), ("m5", 3))
+    for form in ("", "-pro", "-max", "-ultra")[:forms]
 )
 TPUS = tuple(f"google-tpu-{version}" for version in ("v2", "v3", "v4", "v5e", "v5p", "v6e", "v7"))
 TRAINIUM = ("aws-trainium1", "aws-trainium2", "aws-trainium3")
@@ -30,7 +32,11 @@ ADA = (
         "nvidia-rtx-6000-ada",
         "nvidia-rtx-4000-ada",
     ),
-    *("nvidia-rtx-4070-ti", "nvidia-rtx-4080", "nvidia-rtx-5000-ada"),
+    *("nvidia-rtx-4070-ti", "nvidia-rtx-4080", "nvidia-rtx-5000-ada", "nvidia-l20"),
+    *("nvidia-rtx-4060", "nvidia-rtx-4060-ti-8", "nvidia-rtx-4060-ti-16", "nvidia-rtx-4070"),
+    *("nvidia-rtx-4070-super", "nvidia-rtx-4070-ti-super", "nvidia-rtx-4080-super"),
+    *("nvidia-rtx-4090-d", "nvidia-rtx-2000-ada", "nvidia-rtx-4500-ada"),
+    "nvidia-rtx-4000-sff-ada",
 )
 HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     # text 000
@@ -51,7 +57,7 @@ HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     # text 001
     ("RTX 3090", "nvidia-rtx-3090"),
     ("Quadro RTX 8000", "nvidia-quadro-rtx-8000"),
-    ("Quadro RTX", ("nvidia-quadro-rtx-6000", "nvidia-quadro-rtx-8000")),
+    ("Quadro RTX", tuple(f"nvidia-quadro-rtx-{number}" for number in (6000, 8000, 4000, 5000))),
     ("Nvidia A100", A100),
     ("Tesla V100", V100),
     ("Tesla A100", A100),
@@ -90,7 +96,16 @@ HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     ("MI250", "amd-mi250"),
     (
         "AMD MI-series",
-        ("amd-mi25", "amd-mi250", "amd-mi250x", *MI300, "amd-mi325x", "amd-mi355x", "amd-mi350x"),
+        (
+            "amd-mi25",
+            "amd-mi210",
+            "amd-mi250",
+            "amd-mi250x",
+            *MI300,
+            "amd-mi325x",
+            "amd-mi355x",
+            "amd-mi350x",
+        ),
     ),
     ("Gaudi2", "intel-gaudi2"),
     ("Gaudi3", "intel-gaudi3"),
