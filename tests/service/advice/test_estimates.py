@@ -83,7 +83,7 @@ def test_the_catalog_does_not_guess(client: FlaskClient) -> None:
 
 
 def test_instances_and_names_of_other_kinds(client: FlaskClient) -> None:
-    assert len(client.get("/v1/catalog/instances").json["matches"]) == 195
+    assert len(client.get("/v1/catalog/instances").json["matches"]) == 226
     family = client.get("/v1/catalog/instances?name=P4").json
     assert [row["id"] for row in family["matches"]] == ["aws:p4d.24xlarge", "aws:p4de.24xlarge"]
     assert family["reason"] is None
