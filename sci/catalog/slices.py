@@ -81,9 +81,12 @@ def slice_of(part: Hardware, name: str) -> Slice:
     What follows the memory ("+me", "+gfx") says which media engines a slice has, and no more.
     """
     match = _PROFILE.fullmatch(name)
-    if match and match["profile"] in part.mig_profiles:
-        if 1 <= int(match["own"] or match["processors"]) <= int(match["processors"]):
-            return _slice(part, name)
+    if (
+        match
+        and match["profile"] in part.mig_profiles
+        and 1 <= int(match["own"] or match["processors"]) <= int(match["processors"])
+    ):
+        return _slice(part, name)
     names = ", ".join(part.mig_profiles)
     text = f"{part.id} has no MIG slice {name}; it has {names or 'none'}"
     raise ScoreError(text, code="unknown-slice")
