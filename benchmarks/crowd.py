@@ -30,8 +30,8 @@ from statistics import median
 from threading import Event
 
 from benchmarks.scale import MONTH, fill, records
-from gramwatt.collectors.common.keys import ensure_home_key
-from gramwatt.sci.journal.records import encode
+from gramwatt.collectors.settings.keys import ensure_home_key
+from gramwatt.sci.records.records import encode
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service

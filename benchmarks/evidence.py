@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.records.records import (
     AnyRecord,
     CountRecord,
     DeviceRecord,

@@ -25,8 +25,8 @@ from typing import Any
 
 from benchmarks.score import T0, joined, journal, limit_s
 from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.journal.merge import merge
 from gramwatt.sci.planning.plan_request import PlanRequest
+from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service

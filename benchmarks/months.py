@@ -21,10 +21,10 @@ from typing import Any
 
 import msgspec
 
-from gramwatt.sci.analysis.documents import MonthSums
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.columns import TABLES, TRAITS
 from gramwatt.sci.month.document import month_document
+from gramwatt.sci.month.documents import MonthSums
 from gramwatt.sci.month.rows import number_of, rows_of
 from gramwatt.service.months.rows import from_session
 from gramwatt.service.months.statements import EFFECTS, Execute, month_scope, selecting

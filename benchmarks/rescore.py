@@ -20,8 +20,8 @@ from pathlib import Path
 
 from benchmarks.score import journal
 from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import decode, encode
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import decode, encode
 from gramwatt.sci.score.identify import annual_context
 from gramwatt.sci.score.score import score
 from gramwatt.service.config import ServiceConfig, sqlite_url

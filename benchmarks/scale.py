@@ -31,7 +31,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.clones import Clone, copy_jobs
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.records.records import (
     AnyRecord,
     CountRecord,
     DeviceRecord,

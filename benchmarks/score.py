@@ -30,11 +30,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, count, islice
 from typing import Any
 
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
-from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.records.merge import MergedJob, merge
+from gramwatt.sci.records.records import (
     AnyRecord,
     CountRecord,
     DeviceRecord,

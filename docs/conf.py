@@ -32,7 +32,7 @@ PYTHON = """# Python reference
 ```{eval-rst}
 .. autofunction:: gramwatt.track
 
-.. autoclass:: gramwatt.collectors.tracking.track.Job
+.. autoclass:: gramwatt.collectors.track.track.Job
    :members:
 
 .. automodule:: gramwatt.client
@@ -47,7 +47,7 @@ def commands() -> str:
 
     from gramwatt import __main__ as command
     from gramwatt.collectors.cli.app import build_app
-    from gramwatt.collectors.common.installation import local_store
+    from gramwatt.collectors.settings.installation import local_store
 
     app = build_app(local_store)
     command._add_engine_commands(app)
@@ -103,8 +103,8 @@ def routes() -> str:
 
 def data() -> str:
     """Return the columns of every data file, from the classes that read them."""
-    from gramwatt.sci.base.csv_data import columns
     from gramwatt.sci.catalog.files import FILES
+    from gramwatt.sci.figures.csv_data import columns
 
     text = (
         "# Columns of the data files\n\nWhere they are from: [data sources](../data-sources.md).\n"

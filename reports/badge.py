@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from xml.sax.saxutils import escape, quoteattr
 
-from gramwatt.sci.base.printable import clean
+from gramwatt.sci.figures.printable import clean
 
 LABEL_MOST, VALUE_MOST = 30, 60
 """Characters of the two halves."""

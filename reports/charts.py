@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-from gramwatt.sci.base.formatting import NARROW_SPACE, span_text, value_text
-from gramwatt.sci.base.quantity import Quantity, is_estimate
+from gramwatt.sci.figures.formatting import NARROW_SPACE, span_text, value_text
+from gramwatt.sci.figures.quantity import Quantity, is_estimate
 
 PALETTE = ("#0b5c46", "#d0643f", "#6fb89a", "#efb54a", "#8d6a9f", "#c9d1cb")
 FONT = "Open Sans"

@@ -13,10 +13,10 @@ from gramwatt.reports.sections import (
     reference,
     table,
 )
-from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
-from gramwatt.sci.base.formatting import number, percent, prefix, text
-from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import is_estimate
+from gramwatt.sci.figures.formatting import number, percent, prefix, text
+from gramwatt.sci.figures.printable import isolated
+from gramwatt.sci.figures.quantity import is_estimate
+from gramwatt.sci.month.repeated import RunsComparisonDoc, RunsDoc
 
 TERMS = {
     "energy": "Energy (E)",

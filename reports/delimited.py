@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
-from gramwatt.sci.base.printable import clean
+from gramwatt.sci.figures.printable import clean
 
 _BLANK = r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*"
 """Spaces, and marks without a width."""

@@ -18,8 +18,8 @@ from gramwatt.reports.model import (
     Text,
 )
 from gramwatt.reports.sections import data_table
-from gramwatt.sci.base.document import IntensityDoc, IntensityPointDoc
-from gramwatt.sci.base.formatting import minute_text, number
+from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc
+from gramwatt.sci.figures.formatting import minute_text, number
 
 if TYPE_CHECKING:  # plans load numpy
     from gramwatt.sci.planning.plan import PlanDoc, SlotDoc

@@ -44,9 +44,10 @@ from gramwatt.reports.sections import (
 from gramwatt.reports.timeseries import timeseries_blocks
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.jobs import for_job, report_lines, software_of
-from gramwatt.sci.base.document import DeviceDoc, JobDoc, WindowDoc
-from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.formatting import (
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.figures.document import DeviceDoc, JobDoc, WindowDoc
+from gramwatt.sci.figures.errors import GramwattError
+from gramwatt.sci.figures.formatting import (
     UNKNOWN,
     count_text,
     duration,
@@ -57,17 +58,16 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import (
+from gramwatt.sci.figures.printable import isolated
+from gramwatt.sci.figures.quantity import (
     METERED,
     Quantity,
     is_estimate,
     total,
 )
-from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.journal.corrections import declared_counts
-from gramwatt.sci.journal.records import SERVING, parse_time
+from gramwatt.sci.figures.units import J_PER_KWH
+from gramwatt.sci.records.corrections import declared_counts
+from gramwatt.sci.records.records import SERVING, parse_time
 
 WORLD = (
     "The grid zone of this job is not known, so the world average intensity is used. The "

@@ -22,7 +22,7 @@ from gramwatt.reports.sections import (
     quality_blocks,
     table,
 )
-from gramwatt.sci.base.document import (
+from gramwatt.sci.figures.document import (
     ConversionDoc,
     CorrectionDoc,
     DeviceDoc,
@@ -33,7 +33,7 @@ from gramwatt.sci.base.document import (
     ServicePartDoc,
     ServiceRowDoc,
 )
-from gramwatt.sci.base.formatting import (
+from gramwatt.sci.figures.formatting import (
     UNKNOWN,
     count_text,
     duration,
@@ -45,10 +45,10 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import Quantity, is_estimate, total
-from gramwatt.sci.base.units import J_PER_KWH, gib_from_bytes, mib_from_bytes
-from gramwatt.sci.journal.records import parse_time
+from gramwatt.sci.figures.printable import isolated
+from gramwatt.sci.figures.quantity import Quantity, is_estimate, total
+from gramwatt.sci.figures.units import J_PER_KWH, gib_from_bytes, mib_from_bytes
+from gramwatt.sci.records.records import parse_time
 
 SHOWN_DAYS, SHOWN_HOURS = 7, 24
 """Rows of a service in the short report, the newest."""

@@ -44,11 +44,7 @@ from gramwatt.reports.sections import (
     table,
     terms,
 )
-from gramwatt.sci.analysis.documents import MonthDoc, TrendRow
-from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.analysis.month_rows import ProjectChange
-from gramwatt.sci.analysis.revised import change_lines
-from gramwatt.sci.base.formatting import (
+from gramwatt.sci.figures.formatting import (
     jobs_text,
     marked,
     number,
@@ -58,8 +54,12 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.printable import isolated
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.month.documents import MonthDoc, TrendRow
+from gramwatt.sci.month.month import previous_month
+from gramwatt.sci.month.month_rows import ProjectChange
+from gramwatt.sci.month.revised import change_lines
 
 FIRST_BUDGETS, FIRST_PROJECTS, FIRST_ADVICE = 4, 3, 3
 """Rows of the tables on the first page."""

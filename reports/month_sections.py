@@ -34,24 +34,7 @@ from gramwatt.reports.sections import (
     status,
     table,
 )
-from gramwatt.sci.analysis.documents import (
-    BudgetUse,
-    ChargeRow,
-    ComponentRow,
-    ExcludedDoc,
-    LedgerRow,
-    ModelRow,
-    MonthDay,
-    MonthDoc,
-    MonthTotals,
-    PendingDoc,
-    PendingJobRow,
-    ProjectRow,
-    TrendRow,
-)
-from gramwatt.sci.analysis.month_rows import AdviceRow, FollowedRow
-from gramwatt.sci.analysis.trail import FactorRow
-from gramwatt.sci.base.formatting import (
+from gramwatt.sci.figures.formatting import (
     NARROW_SPACE,
     UNKNOWN,
     duration,
@@ -66,9 +49,26 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import Quantity, is_change, is_estimate
+from gramwatt.sci.figures.notices import CODES
+from gramwatt.sci.figures.printable import isolated
+from gramwatt.sci.figures.quantity import Quantity, is_change, is_estimate
+from gramwatt.sci.month.documents import (
+    BudgetUse,
+    ChargeRow,
+    ComponentRow,
+    ExcludedDoc,
+    LedgerRow,
+    ModelRow,
+    MonthDay,
+    MonthDoc,
+    MonthTotals,
+    PendingDoc,
+    PendingJobRow,
+    ProjectRow,
+    TrendRow,
+)
+from gramwatt.sci.month.month_rows import AdviceRow, FollowedRow
+from gramwatt.sci.month.trail import FactorRow
 
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
 

@@ -7,7 +7,7 @@ import hashlib
 import re
 from typing import Any
 
-from gramwatt.sci.base.printable import ISOLATE, POP_ISOLATE, clean
+from gramwatt.sci.figures.printable import ISOLATE, POP_ISOLATE, clean
 
 FILE_NAME_MOST = 40
 """Characters of a text in a file's name; file systems take 255 bytes in all."""

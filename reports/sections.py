@@ -34,14 +34,14 @@ from gramwatt.reports.model import (
     Text,
     anchor,
 )
-from gramwatt.sci.analysis.documents import TermsDoc
-from gramwatt.sci.analysis.month_rows import GradeLimit, MonthMethodDoc
-from gramwatt.sci.base.csv_data import rows as csv_rows
-from gramwatt.sci.base.document import JobHead, MethodDoc, QualityDoc
-from gramwatt.sci.base.formatting import UNKNOWN, count_text, percent, shown, text, value_text
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import Quantity, is_estimate
+from gramwatt.sci.figures.csv_data import rows as csv_rows
+from gramwatt.sci.figures.document import JobHead, MethodDoc, QualityDoc
+from gramwatt.sci.figures.formatting import UNKNOWN, count_text, percent, shown, text, value_text
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.printable import isolated
+from gramwatt.sci.figures.quantity import Quantity, is_estimate
+from gramwatt.sci.month.documents import TermsDoc
+from gramwatt.sci.month.month_rows import GradeLimit, MonthMethodDoc
 
 Data = TypeVar("Data")
 Row = TypeVar("Row")

@@ -18,11 +18,11 @@ from gramwatt.reports.delimited import delimited
 from gramwatt.reports.model import Pair
 from gramwatt.reports.month_sections import CHARGES, DAYS, PROJECTS
 from gramwatt.reports.sections import Amount, Field, Value, keys_of
-from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.analysis.trail import FactorRow
-from gramwatt.sci.base.printable import clean
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import kg_from_g
+from gramwatt.sci.figures.printable import clean
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import kg_from_g
+from gramwatt.sci.month.documents import MonthDoc
+from gramwatt.sci.month.trail import FactorRow
 
 Row = TypeVar("Row")
 Plain = str | float | None

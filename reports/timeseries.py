@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from gramwatt.reports.charts import over_time
 from gramwatt.reports.model import Block, Chart, Text
 from gramwatt.reports.sections import data_table
-from gramwatt.sci.base.document import SeriesPoint, WindowDoc
-from gramwatt.sci.base.formatting import UNKNOWN, number, percent, prefix
-from gramwatt.sci.base.quantity import ESTIMATES
+from gramwatt.sci.figures.document import SeriesPoint, WindowDoc
+from gramwatt.sci.figures.formatting import UNKNOWN, number, percent, prefix
+from gramwatt.sci.figures.quantity import ESTIMATES
 
 CLASSES = ("gpu", "accelerator", "module", "cpu", "ram")
 """Device classes in stacking order; others follow."""

@@ -15,11 +15,11 @@ from gramwatt.reports.sections import (
     table,
     terms,
 )
-from gramwatt.sci.analysis.documents import ModelUnitRow, ProjectRow, UnitRow
-from gramwatt.sci.analysis.yearly import TargetRow, YearDoc, YearMonthRow
-from gramwatt.sci.base.formatting import UNKNOWN, marked, number, percent, text
-from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.formatting import UNKNOWN, marked, number, percent, text
+from gramwatt.sci.figures.printable import isolated
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.month.documents import ModelUnitRow, ProjectRow, UnitRow
+from gramwatt.sci.month.yearly import TargetRow, YearDoc, YearMonthRow
 
 PER_UNIT: tuple[Field[UnitRow], ...] = (
     Field("Unit", lambda row: row.unit, 0.8),

@@ -20,10 +20,10 @@ from typing import Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from gramwatt.collectors.common.catalogs import overlay_file
-from gramwatt.collectors.common.config import plain_address, resolve
-from gramwatt.collectors.common.files import why
-from gramwatt.sci.analysis.documents import MarketFactor
+from gramwatt.collectors.settings.catalogs import overlay_file
+from gramwatt.collectors.settings.config import plain_address, resolve
+from gramwatt.collectors.settings.files import why
+from gramwatt.sci.month.documents import MarketFactor
 from gramwatt.service.addresses import host_name, parse_url, plain_ip
 from gramwatt.service.report_settings import ReportSettings as ReportSettings
 from gramwatt.service.report_settings import S3Access as S3Access

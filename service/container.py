@@ -8,9 +8,9 @@ from datetime import datetime
 from threading import Event
 from typing import TYPE_CHECKING, Literal, get_args
 
-from gramwatt.collectors.common.catalogs import read_catalog
-from gramwatt.sci.base.days import month_span
-from gramwatt.sci.base.errors import LookupFailed
+from gramwatt.collectors.settings.catalogs import read_catalog
+from gramwatt.sci.figures.days import month_span
+from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.service.config import ConfigError, ServiceConfig
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.timestamps import to_us

@@ -30,17 +30,17 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from gramwatt import __version__
-from gramwatt.collectors.common.files import replace_text, why
-from gramwatt.sci.analysis.documents import MarketFactor, MonthSums, StatementDoc
-from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.formatting import jobs_text
+from gramwatt.collectors.settings.files import replace_text, why
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
-from gramwatt.sci.journal.records import LINE_MAX_B
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import GramwattError
+from gramwatt.sci.figures.formatting import jobs_text
 from gramwatt.sci.month.columns import TABLES
 from gramwatt.sci.month.document import Beside, month_document, months_before
+from gramwatt.sci.month.documents import MarketFactor, MonthSums, StatementDoc
+from gramwatt.sci.month.month import previous_month
 from gramwatt.sci.month.rows import rows_of
+from gramwatt.sci.records.records import LINE_MAX_B
 from gramwatt.sci.score.inputs import ANNUAL, Recorder, ScoreInputs
 from gramwatt.service.common.errors import (
     BusyError,

@@ -19,11 +19,11 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.sci.month.columns import TABLES as MONTH_TABLES
 from gramwatt.sci.month.document import month_document, months_before
+from gramwatt.sci.month.documents import MonthDoc
+from gramwatt.sci.month.month import previous_month
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.common.requests import MONTH
 from gramwatt.service.container import Service

@@ -72,7 +72,7 @@ def document(home: Path, job_id: str) -> Any:
 
     Raises StoreError when the store cannot be used.
     """
-    from gramwatt.sci.base.errors import ScoreError
+    from gramwatt.sci.figures.errors import ScoreError
     from gramwatt.service.common.errors import UnknownJobError
     from gramwatt.service.jobs.documents import job_document
 
@@ -123,7 +123,7 @@ def opened(home: Path) -> Iterator[Service]:
     """Open the store of `home` for one use, its tables upgraded; raises StoreError."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from gramwatt.sci.base.errors import StoreError
+    from gramwatt.sci.figures.errors import StoreError
     from gramwatt.service.config import ConfigError
     from gramwatt.service.store.database import failure_text
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from flask import Flask, Response, g, has_request_context, request
 
-from gramwatt.collectors.common.config import OTHER_VARIABLES, PARSERS, misspelt, resolve
+from gramwatt.collectors.settings.config import OTHER_VARIABLES, PARSERS, misspelt, resolve
 from gramwatt.service.config import SETTINGS, Form
 
 HEADER = "X-Request-ID"

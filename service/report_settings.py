@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from gramwatt.sci.analysis.documents import MarketFactor, StatementDoc
+from gramwatt.sci.month.documents import MarketFactor, StatementDoc
 
 
 @dataclass(frozen=True, slots=True)

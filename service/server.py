@@ -17,7 +17,7 @@ from pathlib import Path
 
 from waitress.server import create_server
 
-from gramwatt.collectors.common.keys import ensure_home_key
+from gramwatt.collectors.settings.keys import ensure_home_key
 from gramwatt.service import logs
 from gramwatt.service.access import keys
 from gramwatt.service.access.sessions import new_link

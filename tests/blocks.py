@@ -12,7 +12,7 @@ from gramwatt.reports.model import (
     Table,
     Text,
 )
-from gramwatt.sci.base.formatting import NARROW_SPACE
+from gramwatt.sci.figures.formatting import NARROW_SPACE
 
 
 def plain(text):

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gramwatt.sci.analysis.documents import ModelDoc, MonthDoc
-from gramwatt.sci.analysis.model_totals import RunHead, RunTerms, Summing, totals_of_runs
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.quantity import Kind, kind_of_sum, total_known
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.quantity import Kind, kind_of_sum, total_known
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import AnyRecord
+from gramwatt.sci.month.documents import ModelDoc, MonthDoc
+from gramwatt.sci.month.model_totals import RunHead, RunTerms, Summing, totals_of_runs
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import AnyRecord
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.journals import H100, T0, FakeGrid, Load, Writer, metered
 from tests.months import month_document

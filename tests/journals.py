@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.intensity import IntensityPoint
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.records.records import (
     AnyRecord,
     CountRecord,
     DeviceRecord,

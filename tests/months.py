@@ -15,13 +15,13 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gramwatt.sci.advice.jobs import grouped
-from gramwatt.sci.analysis.documents import MonthAdvice, MonthDoc, SavingDoc
-from gramwatt.sci.analysis.month import months_of, previous_month
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.quantity import Effect, Quantity, ends_of, total
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.quantity import Effect, Quantity, ends_of, total
 from gramwatt.sci.month.columns import TABLES
 from gramwatt.sci.month.document import Beside
 from gramwatt.sci.month.document import month_document as document_of
+from gramwatt.sci.month.documents import MonthAdvice, MonthDoc, SavingDoc
+from gramwatt.sci.month.month import months_of, previous_month
 from gramwatt.sci.month.rows import Row, rows_of
 from gramwatt.service.months.sums import sum_month
 

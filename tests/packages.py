@@ -19,7 +19,7 @@ def sources(*packages: str) -> list[Path]:
 
 
 def module_name(path: Path) -> str:
-    """`sci/base/units.py` -> `gramwatt.sci.base.units`."""
+    """`sci/figures/units.py` -> `gramwatt.sci.figures.units`."""
     parts = list(path.relative_to(ROOT).with_suffix("").parts)
     if parts[-1] == "__init__":
         parts.pop()

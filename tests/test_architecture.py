@@ -23,17 +23,17 @@ ARROWS = {
         "gramwatt.sci",
         "gramwatt.reports",
         "gramwatt.service",
-        "gramwatt.collectors.journal.spool",
-        "gramwatt.collectors.journal.recovery",
+        "gramwatt.collectors.spool.spool",
+        "gramwatt.collectors.spool.recovery",
         "gramwatt.collectors.cli.login",
         "gramwatt.collectors.cli.options",
-        "gramwatt.collectors.common.config",
-        "gramwatt.collectors.common.catalogs",
-        "gramwatt.collectors.common.files",
-        "gramwatt.collectors.common.http",
-        "gramwatt.collectors.common.identity",
-        "gramwatt.collectors.common.progress",
-        "gramwatt.collectors.common.keys",
+        "gramwatt.collectors.settings.config",
+        "gramwatt.collectors.settings.catalogs",
+        "gramwatt.collectors.settings.files",
+        "gramwatt.collectors.settings.http",
+        "gramwatt.collectors.settings.identity",
+        "gramwatt.collectors.settings.progress",
+        "gramwatt.collectors.settings.keys",
     ),
 }
 """What each package may import of ours; the service takes in spools, private as they are, and
@@ -66,7 +66,7 @@ IMPURE = {"os", "io", "time", "socket", "logging", "subprocess", "threading", "u
 SEEDED = "random.Random"
 """The only part of `random` that it may use, with a seed."""
 IMPURE_METHODS = {"now", "utcnow", "today", "open", "read_text", "read_bytes", "write_text"}
-READER = "gramwatt.sci.base.csv_data"
+READER = "gramwatt.sci.figures.csv_data"
 """The engine's one reader of packaged data."""
 
 

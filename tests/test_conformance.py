@@ -8,10 +8,10 @@ from typing import get_type_hints
 
 import pytest
 
-from gramwatt.sci.analysis import documents
-from gramwatt.sci.base import document
 from gramwatt.sci.estimate.request import EstimateRequest
-from gramwatt.sci.journal.records import TYPES
+from gramwatt.sci.figures import document
+from gramwatt.sci.month import documents
+from gramwatt.sci.records.records import TYPES
 from tests.packages import ROOT
 
 TEXT = (ROOT / "docs" / "conformance.md").read_text("utf-8")

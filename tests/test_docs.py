@@ -19,10 +19,10 @@ import typer
 import yaml
 
 from gramwatt import __main__ as command
-from gramwatt.sci.analysis import documents
-from gramwatt.sci.base import document
-from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures import document
+from gramwatt.sci.figures.notices import CODES
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.month import documents
 from tests.packages import PACKAGES, ROOT, sources
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -111,7 +111,7 @@ def test_every_environment_variable_is_explained() -> None:
 
 
 def test_every_variable_that_is_known_is_defined_in_one_row_of_the_documents() -> None:
-    from gramwatt.collectors.common.config import OTHER_VARIABLES, PARSERS
+    from gramwatt.collectors.settings.config import OTHER_VARIABLES, PARSERS
     from gramwatt.service.config import SETTINGS
     from gramwatt.service.logs import GUNICORN
 
@@ -124,7 +124,7 @@ def test_every_variable_that_is_known_is_defined_in_one_row_of_the_documents() -
 
 
 def test_every_setting_is_explained() -> None:
-    from gramwatt.collectors.common.config import PARSERS
+    from gramwatt.collectors.settings.config import PARSERS
 
     words = text_of(ROOT / "docs" / "configuration.md")
     assert [key for key in PARSERS if f"`{key}`" not in words] == []
@@ -209,7 +209,7 @@ def test_every_block_of_data_can_be_read(language: str) -> None:
 @pytest.mark.parametrize("number", range(len(blocks("python fragment", *DOCS))))
 def test_a_fragment_takes_from_gramwatt_what_is_there(number: int) -> None:
     """It cannot run without its framework: names, modules and methods of the job must exist."""
-    from gramwatt.collectors.tracking.track import Job
+    from gramwatt.collectors.track.track import Job
 
     code = ast.parse(blocks("python fragment", *DOCS)[number])
     for node in ast.walk(code):

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from gramwatt import __main__ as command
 from gramwatt.collectors.cli.app import build_app
-from gramwatt.collectors.common.installation import local_store
+from gramwatt.collectors.settings.installation import local_store
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
 from tests.journals import journal, lines

@@ -29,7 +29,7 @@ def modules_loaded(root: Path) -> set[str]:
 
 def test_track_loads_the_standard_library_and_the_client_only(root: Path) -> None:
     loaded = modules_loaded(root)
-    assert "gramwatt.collectors.tracking.track" in loaded
+    assert "gramwatt.collectors.track.track" in loaded
     outside = {name for name in loaded if name.split(".")[0] not in sys.stdlib_module_names}
     assert {name.split(".")[0] for name in outside} == {"gramwatt"}
     assert not {name for name in loaded if name.startswith("gramwatt.sci")}

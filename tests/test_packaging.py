@@ -133,7 +133,7 @@ def test_track_needs_no_dependency_and_the_engine_msgspec_alone(site: Path, tmp_
 import gramwatt
 from gramwatt import track
 sys.path.append({str(needed)!r})
-import gramwatt.sci.score.score, gramwatt.sci.analysis.month
+import gramwatt.sci.score.score, gramwatt.sci.month.month
 from gramwatt.sci.catalog.catalog import load_catalog
 print(gramwatt.__file__, load_catalog().zone("DE").zone, callable(track))
 """

@@ -19,8 +19,8 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.calibration.fitting import HOURS, Trace, by_zone, other, tables
-from gramwatt.sci.base.csv_data import read_rows, rows
-from gramwatt.sci.base.quantity import total
+from gramwatt.sci.figures.csv_data import read_rows, rows
+from gramwatt.sci.figures.quantity import total
 from gramwatt.sci.grid import spreads
 from gramwatt.sci.grid.spreads import HoursRow, SpreadRow
 from gramwatt.sci.grid.zones import AnnualIntensity, ZoneIntensity, ZoneRow, Zones

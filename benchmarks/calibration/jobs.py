@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramwatt.sci.base.document import DeviceDoc, JobDoc
-from gramwatt.sci.base.meters import SHARED, energy
-from gramwatt.sci.base.quantity import Effect, Quantity
-from gramwatt.sci.base.units import J_PER_KWH, S_PER_YEAR
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.figures.document import DeviceDoc, JobDoc
+from gramwatt.sci.figures.meters import SHARED, energy
+from gramwatt.sci.figures.quantity import Effect, Quantity
+from gramwatt.sci.figures.units import J_PER_KWH, S_PER_YEAR
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import (
     AnyRecord,
     CountRecord,
     DeviceRecord,

@@ -36,7 +36,7 @@ import sqlalchemy as sa
 
 from benchmarks.ingest.peers import rates
 from benchmarks.ingest.rows import uploads
-from gramwatt.collectors.common.keys import home_key
+from gramwatt.collectors.settings.keys import home_key
 from gramwatt.service.addresses import parse_url
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import upgrade

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gramwatt.sci.journal.records import IntervalRecord, decode
+from gramwatt.sci.records.records import IntervalRecord, decode
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Device, Interval, Job
 from gramwatt.service.store.timestamps import to_us

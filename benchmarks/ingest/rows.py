@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord, JobRecord, encode
+from gramwatt.sci.records.records import DeviceRecord, IntervalRecord, JobRecord, encode
 
 T0 = datetime(2026, 5, 1, tzinfo=UTC)
 STEP = timedelta(seconds=300)

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import standin
 from waves import HOPPER, PUBLISHED, Sensor, Wave, random_waves
 
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import decode
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import decode
 from tests.collectors.doubles.waveforms import waveform
 
 DRIVERS = Path(__file__).with_name("drivers.py")

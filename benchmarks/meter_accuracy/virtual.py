@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 from waves import PUBLISHED, SENSORS, Sensor, Wave, random_waves
 
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
-from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.collectors.tracking.counts import JobFolder
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import decode
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.collectors.track.counts import JobFolder
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import decode
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.memory import file_of
 from tests.collectors.virtual_clock import VirtualClock

@@ -21,13 +21,13 @@ import numpy as np
 
 from benchmarks.planning import traces
 from gramwatt.sci.grid.zones import Zones
-from gramwatt.sci.journal.records import parse_time
 from gramwatt.sci.planning.forecast import HORIZON_H
 from gramwatt.sci.planning.hours import DAY_H, Hours, exact_hour, moment_of
 from gramwatt.sci.planning.outlook import ZoneData, expected_hours
 from gramwatt.sci.planning.plan import make_plan
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.sci.planning.windows import Grid, Profile, best_slots, best_window, cost
+from gramwatt.sci.records.records import parse_time
 
 SHOWN_H = 96
 """Hours ahead over which forecast errors and coverage are taken, as published forecasts are."""

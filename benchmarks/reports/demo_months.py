@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.records.records import (
     AnyRecord,
     CountRecord,
     DeviceRecord,

@@ -14,8 +14,8 @@ from pathlib import Path
 from benchmarks.reports.demo_months import jobs
 from gramwatt.reports import month, pdf
 from gramwatt.reports.printable import cleaned
-from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.journal.records import encode
+from gramwatt.sci.month.documents import MonthDoc
+from gramwatt.sci.records.records import encode
 from gramwatt.service.budgets.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url

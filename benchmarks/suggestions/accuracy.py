@@ -30,8 +30,8 @@ from gramwatt.sci.advice.prediction.ratio_range import Prediction
 from gramwatt.sci.advice.prediction.serving import direct, serving_rows
 from gramwatt.sci.advice.prediction.time_model import Specs, TimeModel, specs_of
 from gramwatt.sci.advice.prediction.workload import SMALL_POWER_SHARE
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.figures.quantity import Quantity
 
 ALL = "all"
 METERED = ("training", "recsys", "decode")

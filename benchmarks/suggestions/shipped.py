@@ -30,8 +30,8 @@ from gramwatt.sci.advice.prediction.measurements import (
 )
 from gramwatt.sci.advice.prediction.time_model import TimeModel
 from gramwatt.sci.advice.suggest_request import PRECISIONS, parse_suggest_request
-from gramwatt.sci.base.csv_data import read_rows
 from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.figures.csv_data import read_rows
 
 FRAMEWORKS = {"pytorch": "pytorch", "tuned": "tensorrt", "llama.cpp": "llama.cpp"}
 BOARD = ("zeus", "ml-energy-2023", "zeus-sentiment140")

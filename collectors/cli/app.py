@@ -14,15 +14,15 @@ from gramwatt.collectors.cli.run import add_run
 from gramwatt.collectors.cli.slurm import slurm_app
 from gramwatt.collectors.cli.sync import sync
 from gramwatt.collectors.cli.top import top
-from gramwatt.collectors.common.catalogs import place_problems
-from gramwatt.collectors.common.config import describe, resolve
-from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.settings.catalogs import place_problems
+from gramwatt.collectors.settings.config import describe, resolve
+from gramwatt.collectors.track.messages import print_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gramwatt.collectors.common.installation import LocalStore
+    from gramwatt.collectors.settings.installation import LocalStore
 
 ORDER = (
     *("run", "top", "jobs", "job", "compare", "assert", "rm"),

@@ -15,13 +15,13 @@ from rich.table import Table
 
 from gramwatt.collectors.cli import options
 from gramwatt.collectors.cli.options import AsJson, refuse
-from gramwatt.collectors.common.catalogs import user_catalog
-from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.base.units import kg_from_g
+from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
+from gramwatt.sci.figures.errors import LookupFailed
+from gramwatt.sci.figures.units import kg_from_g
 
 Doc = Mapping[str, Any]
 WHOLE = ("id", "region", "zone", "figure", "embodied kg", "gCO2e/kWh")

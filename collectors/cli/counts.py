@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.cli.exit_codes import UsageError
-from gramwatt.collectors.common.config import plain_address
-from gramwatt.collectors.common.files import why
 from gramwatt.collectors.serving.presets import SCHEMES, servers
-from gramwatt.collectors.tracking.messages import print_message
-from gramwatt.sci.base.unit_names import misspelt
-from gramwatt.sci.journal.records import AMOUNT_MOST, UNIT_PATTERN
+from gramwatt.collectors.settings.config import plain_address
+from gramwatt.collectors.settings.files import why
+from gramwatt.collectors.track.messages import print_message
+from gramwatt.sci.figures.unit_names import misspelt
+from gramwatt.sci.records.records import AMOUNT_MOST, UNIT_PATTERN
 
 LARGEST_B = 64 * 2**20
 """Size of the largest file that is read."""

@@ -6,10 +6,10 @@ from typing import Any
 
 from gramwatt.collectors.cli.options import request_command
 from gramwatt.collectors.cli.summary import quantity_text, significant
-from gramwatt.collectors.common.catalogs import user_catalog
-from gramwatt.sci.base.document import SourceDoc
+from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import EstimateRequest, parse_estimate_request
+from gramwatt.sci.figures.document import SourceDoc
 
 HELPS = {
     "hardware": "Catalog id or name.",

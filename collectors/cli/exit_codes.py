@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.track.messages import print_message
 
 FAILED, USAGE, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE = 1, 2, 126, 127, 128
 """A command that died of signal n ends with SIGNAL_BASE + n."""

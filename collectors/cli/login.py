@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.collectors.common import config, http, keys
-from gramwatt.collectors.common.files import why
-from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.settings import config, http, keys
+from gramwatt.collectors.settings.files import why
+from gramwatt.collectors.track.messages import print_message
 
 
 def login(

@@ -20,21 +20,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError, not_started
-from gramwatt.collectors.common.catalogs import place_problems
-from gramwatt.collectors.common.config import Config, Problem, resolve
-from gramwatt.collectors.common.files import first_notice_today
-from gramwatt.collectors.common.launches import JOB_ID, UNIT, WITHIN, enclosing_job, has_id, within
-from gramwatt.collectors.common.proc import environ_of, parent_of, system_text
+from gramwatt.collectors.settings.catalogs import place_problems
+from gramwatt.collectors.settings.config import Config, Problem, resolve
+from gramwatt.collectors.settings.files import first_notice_today
+from gramwatt.collectors.settings.launches import (
+    JOB_ID,
+    UNIT,
+    WITHIN,
+    enclosing_job,
+    has_id,
+    within,
+)
+from gramwatt.collectors.settings.proc import environ_of, parent_of, system_text
 from gramwatt.collectors.spool.score import preload_engine
-from gramwatt.collectors.tracking.client import (
+from gramwatt.collectors.track.client import (
     COMMAND,
     TRACK,
     WORKER,
     Client,
     switched_off,
 )
-from gramwatt.collectors.tracking.messages import print_message
-from gramwatt.collectors.tracking.session import JOB_SETTINGS
+from gramwatt.collectors.track.messages import print_message
+from gramwatt.collectors.track.session import JOB_SETTINGS
 
 if TYPE_CHECKING:
     from gramwatt.collectors.cli.counts import RunCounts

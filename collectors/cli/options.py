@@ -28,10 +28,10 @@ import typer
 from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import FieldInfo
 
-from gramwatt.collectors.common.files import why
-from gramwatt.sci.base.checks import checked, fields_of, items_of
-from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.printable import on_terminal
+from gramwatt.collectors.settings.files import why
+from gramwatt.sci.figures.checks import checked, fields_of, items_of
+from gramwatt.sci.figures.errors import GramwattError
+from gramwatt.sci.figures.printable import on_terminal
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Source = Annotated[

@@ -25,20 +25,20 @@ from gramwatt.collectors.cli.exit_codes import (
     not_started,
 )
 from gramwatt.collectors.cli.sync import write_summary
-from gramwatt.collectors.common.config import (
+from gramwatt.collectors.settings.config import (
     Config,
     Metrics,
     for_own_process,
     plain_address,
     resolve,
 )
-from gramwatt.collectors.common.files import first_notice_today, why
-from gramwatt.collectors.common.launches import enclosing_job, job_id
-from gramwatt.collectors.common.platform import refused
-from gramwatt.collectors.tracking.client import quiet, switched_off
-from gramwatt.collectors.tracking.launch import ask_sync
-from gramwatt.collectors.tracking.messages import print_lines, print_message
-from gramwatt.sci.journal.records import SERVING
+from gramwatt.collectors.settings.files import first_notice_today, why
+from gramwatt.collectors.settings.launches import enclosing_job, job_id
+from gramwatt.collectors.settings.platform import refused
+from gramwatt.collectors.track.client import quiet, switched_off
+from gramwatt.collectors.track.launch import ask_sync
+from gramwatt.collectors.track.messages import print_lines, print_message
+from gramwatt.sci.records.records import SERVING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from gramwatt.collectors.cli.measure import Run
     from gramwatt.collectors.cli.wait import Questions
-    from gramwatt.collectors.common.installation import LocalStore
+    from gramwatt.collectors.settings.installation import LocalStore
 
     OpenStore = Callable[[], LocalStore | None]
 
@@ -275,8 +275,8 @@ def _budget_allows(questions: Questions, *, strict: bool) -> bool:
 
 
 def _budget_text(row: dict[str, Any]) -> str:
-    from gramwatt.sci.base import formatting
-    from gramwatt.sci.base.quantity import figure_of
+    from gramwatt.sci.figures import formatting
+    from gramwatt.sci.figures.quantity import figure_of
 
     if "spent_kg" not in row:  # a server tells a key of a job no more than the status
         limit = f"{formatting.all_digits(row['limit_kg'])} kg CO2e in {row['for_month']}"
@@ -334,7 +334,7 @@ def _report_end(
     The score is waited for where it is asked for, or where the store knows more of the job than its
     spool, as when its journal has been stored meanwhile: what is printed is what the store has.
     """
-    from gramwatt.collectors.journal import spool
+    from gramwatt.collectors.spool import spool
 
     local = None if config.server else store()
     needs_score = bool(json_summary or verbose)
@@ -374,7 +374,7 @@ def _answer(
     In a process of its own with a server, which may take long and goes on.
     """
     from gramwatt.collectors.cli.sync import answer_of
-    from gramwatt.collectors.common.http import within
+    from gramwatt.collectors.settings.http import within
 
     if config.server:
         return ask_sync("document", job, limit_s, for_own_process(config))

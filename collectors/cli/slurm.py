@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gramwatt.collectors.cli.exit_codes import USAGE
-from gramwatt.collectors.common.files import why
-from gramwatt.collectors.common.proc import process_start_ns
-from gramwatt.collectors.tracking.client import Client
-from gramwatt.collectors.tracking.counts import clock_ns
-from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.settings.files import why
+from gramwatt.collectors.settings.proc import process_start_ns
+from gramwatt.collectors.track.client import Client
+from gramwatt.collectors.track.counts import clock_ns
+from gramwatt.collectors.track.messages import print_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,13 +8,13 @@ import msgspec
 
 from gramwatt.collectors.cli.options import request_command
 from gramwatt.collectors.cli.summary import quantity_text, significant
-from gramwatt.collectors.common.catalogs import user_catalog
-from gramwatt.collectors.common.config import resolve
+from gramwatt.collectors.settings.catalogs import user_catalog
+from gramwatt.collectors.settings.config import resolve
 from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
 from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.suggest_request import SuggestRequest, parse_suggest_request
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import G_PER_KG
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import G_PER_KG
 
 HELPS = {
     "hardware": "Present part: catalog id or name.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gramwatt.sci.base import formatting
-from gramwatt.sci.base.quantity import Quantity, figure_of
+from gramwatt.sci.figures import formatting
+from gramwatt.sci.figures.quantity import Quantity, figure_of
 
 WORLD_LINE = "No grid zone was given: the world average intensity is used (say --zone or --region)."
 SYNTHETIC_LINE = "A synthetic meter was read, not hardware: this is not an SCI score."

@@ -13,17 +13,17 @@ from typing import Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.options import show
-from gramwatt.collectors.common.config import Config, resolve
-from gramwatt.collectors.common.files import whole_file, why
-from gramwatt.collectors.common.installation import install_command
-from gramwatt.collectors.common.platform import refused
-from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.settings.config import Config, resolve
+from gramwatt.collectors.settings.files import whole_file, why
+from gramwatt.collectors.settings.installation import install_command
+from gramwatt.collectors.settings.platform import refused
+from gramwatt.collectors.track.messages import print_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gramwatt.collectors.common.installation import LocalStore
+    from gramwatt.collectors.settings.installation import LocalStore
     from gramwatt.collectors.spool.send import SyncResult
 
 BEHIND_NICE = 10
@@ -71,7 +71,7 @@ def _sync(
 ) -> tuple[SyncResult, Mapping[str, Any] | None]:
     """Send or score what is spooled; return what was done, and the document of the one job."""
     from gramwatt.collectors.spool import score, send
-    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.sci.figures.errors import GramwattError
 
     done, document = send.SyncResult(), None
     try:
@@ -92,7 +92,7 @@ def _sync(
 
 def answer_of(config: Config, store: LocalStore | None, job: str, what: str) -> Mapping[str, Any]:
     """Return the answer to `tracking.launch.ask_sync`, for programs."""
-    from gramwatt.collectors.journal import spool
+    from gramwatt.collectors.spool import spool
     from gramwatt.collectors.spool.score import document_so_far
 
     if what == "so-far" and (document := document_so_far(job, config)) is not None:
@@ -106,9 +106,9 @@ def answer_of(config: Config, store: LocalStore | None, job: str, what: str) -> 
 
 def _score_behind(config: Config, store: LocalStore | None) -> None:
     """Score what is spooled, for the meter of a job that has ended; messages go to a file."""
-    from gramwatt.collectors.journal.spool import journal_homes
     from gramwatt.collectors.spool.send import score_behind
-    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.collectors.spool.spool import journal_homes
+    from gramwatt.sci.figures.errors import GramwattError
 
     with contextlib.suppress(OSError):
         _log_to(journal_homes(config.home)[-1] / "sync.log")

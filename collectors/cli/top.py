@@ -19,8 +19,8 @@ from msgspec import convert, to_builtins
 
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.cli.options import AsJson
-from gramwatt.collectors.common.config import PARSERS
-from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.settings.config import PARSERS
+from gramwatt.collectors.track.messages import print_message
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -88,8 +88,8 @@ def _top(interval_s: float, server: str | None, *, once: bool, as_json: bool) ->
 
 def _jobs(server: str | None) -> list[LiveJob]:
     """Return the running jobs of a server, or of this machine; raises ServerError."""
-    from gramwatt.collectors.common.config import resolve
-    from gramwatt.collectors.journal.spool import journal_homes
+    from gramwatt.collectors.settings.config import resolve
+    from gramwatt.collectors.spool.spool import journal_homes
 
     config, now = resolve({"server": server}), datetime.now(UTC)
     homes = journal_homes(config.home)
@@ -106,9 +106,9 @@ def _jobs(server: str | None) -> list[LiveJob]:
 def _server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
     """Return the running jobs that the key may read, the newest first; raises ServerError."""
     from gramwatt.collectors import client
-    from gramwatt.collectors.common.config import plain_address
+    from gramwatt.collectors.settings.config import plain_address
     from gramwatt.collectors.spool.live import live_job_of
-    from gramwatt.sci.base.document import JobDoc
+    from gramwatt.sci.figures.document import JobDoc
 
     shown, jobs = plain_address(server), []
     unscored = client.NotFoundError, client.ConflictError, client.InvalidError
@@ -185,7 +185,7 @@ def _table(jobs: Sequence[LiveJob], none: str = NONE) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from gramwatt.sci.base.printable import on_terminal
+    from gramwatt.sci.figures.printable import on_terminal
 
     if not jobs:
         return Text(none)
@@ -203,8 +203,8 @@ def _table(jobs: Sequence[LiveJob], none: str = NONE) -> RenderableType:
 
 
 def _cells(job: LiveJob) -> list[str]:
-    from gramwatt.sci.base.formatting import ascii_units, number, percent, value_text
-    from gramwatt.sci.base.printable import clean
+    from gramwatt.sci.figures.formatting import ascii_units, number, percent, value_text
+    from gramwatt.sci.figures.printable import clean
 
     name = " ".join(clean(job.name).split())
     rate = "-"
@@ -222,7 +222,7 @@ def _cells(job: LiveJob) -> list[str]:
 
 def _carbon(job: LiveJob) -> str:
     """Return the rate with its range in g/h, or in kg/h where that is shorter."""
-    from gramwatt.sci.base.formatting import ascii_units, text
+    from gramwatt.sci.figures.formatting import ascii_units, text
 
     if job.g_per_h is None:
         return "-"
@@ -231,8 +231,8 @@ def _carbon(job: LiveJob) -> str:
 
 def _sums(jobs: Sequence[LiveJob]) -> list[str]:
     """Return power and carbon of all jobs, where those of each are known."""
-    from gramwatt.sci.base.formatting import ascii_units, text, value_text
-    from gramwatt.sci.base.quantity import total
+    from gramwatt.sci.figures.formatting import ascii_units, text, value_text
+    from gramwatt.sci.figures.quantity import total
 
     known_w = [job.power_w for job in jobs if job.power_w]
     known_g = [job.g_per_h for job in jobs if job.g_per_h]
@@ -260,7 +260,7 @@ def _notes(jobs: Sequence[LiveJob]) -> list[str]:
 
 
 def _length(seconds: float) -> str:
-    from gramwatt.sci.base.formatting import ascii_units, duration
+    from gramwatt.sci.figures.formatting import ascii_units, duration
 
     return ascii_units(duration(max(0.0, float(round(seconds)))))
 

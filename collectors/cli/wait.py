@@ -23,11 +23,11 @@ from urllib.parse import urlencode
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError
 from gramwatt.collectors.cli.options import moment
-from gramwatt.collectors.common import http
-from gramwatt.collectors.common.config import Config, plain_address
-from gramwatt.collectors.common.installation import LocalStore
-from gramwatt.collectors.tracking.messages import print_message, write_stderr
-from gramwatt.sci.base.errors import GramwattError
+from gramwatt.collectors.settings import http
+from gramwatt.collectors.settings.config import Config, plain_address
+from gramwatt.collectors.settings.installation import LocalStore
+from gramwatt.collectors.track.messages import print_message, write_stderr
+from gramwatt.sci.figures.errors import GramwattError
 
 Document = Mapping[str, Any]
 LIMIT_S, STORE_LIMIT_S = 10.0, 60.0
@@ -170,7 +170,7 @@ class WaitOptions:
 
 
 def _deadline(text: str) -> datetime:
-    from gramwatt.sci.base.checks import Moment, checked
+    from gramwatt.sci.figures.checks import Moment, checked
 
     try:
         until: datetime = checked(Moment, moment(text))
@@ -237,8 +237,8 @@ def _window(
 
 def _known_zone(config: Config) -> str:
     """Return the grid zone of a job; raises NoAnswer where none is known."""
-    from gramwatt.collectors.common.catalogs import user_catalog
-    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.collectors.settings.catalogs import user_catalog
+    from gramwatt.sci.figures.errors import GramwattError
 
     if config.zone:
         return config.zone
@@ -272,8 +272,8 @@ def _limit_s(ends: float) -> float:
 
 def _read(plan: Mapping[str, Any], latest: datetime) -> tuple[datetime, str]:
     """Return the start and the words of a plan's window; raises StartNow."""
-    from gramwatt.sci.base import formatting
-    from gramwatt.sci.base.quantity import figure_of
+    from gramwatt.sci.figures import formatting
+    from gramwatt.sci.figures.quantity import figure_of
 
     slot, saving = plan["plan"][0], plan["saving_ratio"]
     start, end = (datetime.fromisoformat(slot[name]) for name in ("start", "end"))

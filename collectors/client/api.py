@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from gramwatt.collectors.client.errors import KINDS, ApiError, UnavailableError
-from gramwatt.collectors.common.config import plain_address, resolve
-from gramwatt.collectors.common.http import Answer, Unanswered, exchange, new_session
+from gramwatt.collectors.settings.config import plain_address, resolve
+from gramwatt.collectors.settings.http import Answer, Unanswered, exchange, new_session
 
 Document = dict[str, Any]
 LINES_MAX = 5_000

@@ -15,7 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
     Board,
@@ -31,7 +30,8 @@ from gramwatt.collectors.devices.board import (
     library,
     offered,
 )
-from gramwatt.sci.base.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w, w_from_mw
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.sci.figures.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w, w_from_mw
 
 _T = TypeVar("_T")
 ADVICE = (

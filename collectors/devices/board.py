@@ -17,9 +17,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
-from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.common.identity import safe_id
-from gramwatt.sci.base.errors import GramwattError
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.collectors.settings.identity import safe_id
+from gramwatt.sci.figures.errors import GramwattError
 
 Answer = TypeVar("Answer")
 Notify = Callable[[str, str], None]
@@ -151,7 +151,7 @@ class Values(NamedTuple):
 
 class Profile(NamedTuple):
     """How a device runs: use (0 to 1), memory in use [B], and telemetry by the names of
-    sci/journal/records.py. None and left out where not known.
+    sci/records/records.py. None and left out where not known.
     """
 
     utilisation: float | None = None
@@ -442,9 +442,9 @@ def rated_w(name: str) -> tuple[float, float] | None:
     None where it has no rated power of that name: nothing is guessed. An overlay that cannot be
     used is left out here; reading the job's settings reports what is wrong with it.
     """
-    from gramwatt.collectors.common.catalogs import read_catalog, user_catalog
-    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.collectors.settings.catalogs import read_catalog, user_catalog
     from gramwatt.sci.catalog.overlay import OverlayError
+    from gramwatt.sci.figures.errors import GramwattError
 
     try:
         try:

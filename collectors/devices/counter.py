@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.clock import NS_PER_S, suspended_between
 from gramwatt.collectors.devices.board import Notify
-from gramwatt.collectors.journal.intervals import Interval, Ledger
-from gramwatt.sci.base.units import j_from_mj, w_from_mw
+from gramwatt.collectors.settings.clock import NS_PER_S, suspended_between
+from gramwatt.collectors.spool.intervals import Interval, Ledger
+from gramwatt.sci.figures.units import j_from_mj, w_from_mw
 
 POLL_NS = NS_PER_S // 100
 """How often the counter is read while a boundary waits for its tick."""

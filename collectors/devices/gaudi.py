@@ -28,7 +28,7 @@ from gramwatt.collectors.devices.board import (
     library,
     offered,
 )
-from gramwatt.sci.base.units import w_from_mw
+from gramwatt.sci.figures.units import w_from_mw
 
 ADVICE = (
     "install the habana-pyhlml of this machine's driver release, and in a container use the "

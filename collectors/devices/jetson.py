@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices.board import Board, DevicePort, Place, ReadFailed, SourceAbsent
-from gramwatt.sci.base.units import mw_from_uw
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.sci.figures.units import mw_from_uw
 
 DRIVERS = ("sys/bus/i2c/drivers/ina3221", "sys/bus/i2c/drivers/ina3221x")
 """Current kernels, and those before 5.10."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
     Billed,
@@ -27,7 +26,8 @@ from gramwatt.collectors.devices.board import (
     Visible,
     rated_w,
 )
-from gramwatt.sci.base.units import mw_from_w
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.sci.figures.units import mw_from_w
 
 DEVICES = "sys/devices/virtual/neuron_device"
 VALID = "POWER_STATUS_VALID"

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
-from gramwatt.collectors.common.clock import Clock, SystemClock
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
     Billed,
@@ -36,7 +35,8 @@ from gramwatt.collectors.devices.board import (
     decoded,
     offered,
 )
-from gramwatt.sci.base.units import w_from_mw
+from gramwatt.collectors.settings.clock import Clock, SystemClock
+from gramwatt.sci.figures.units import w_from_mw
 
 TOTAL_ENERGY_FIELD = 83
 """NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION [mJ] (nvml.h, API version 13)."""
@@ -401,7 +401,7 @@ CLOCK_REASONS = {
 }
 """Bits of nvmlDeviceGetCurrentClocksEventReasons that mean less speed than requested (nvml.h, API
 version 13): SwPowerCap; SwThermalSlowdown and HwThermalSlowdown; HwSlowdown and
-HwPowerBrakeSlowdown. Names as in sci/journal/records.py."""
+HwPowerBrakeSlowdown. Names as in sci/records/records.py."""
 
 
 class Nvml(DevicePort):

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S, Timeline, suspended_between
 from gramwatt.collectors.devices.board import (
     Billed,
     Board,
@@ -40,10 +39,11 @@ from gramwatt.collectors.devices.counter import (
 from gramwatt.collectors.devices.library import LIMIT_S, Crashes, Opening
 from gramwatt.collectors.devices.sample_buffer import SampleBuffer
 from gramwatt.collectors.devices.shared_board import SharedBoards, SharedLedger
-from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
-from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.base.units import w_from_mw
-from gramwatt.sci.journal.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
+from gramwatt.collectors.settings.clock import NS_PER_S, Timeline, suspended_between
+from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule
+from gramwatt.sci.figures.notices import CODES
+from gramwatt.sci.figures.units import w_from_mw
+from gramwatt.sci.records.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
 
 TICK_NS = NS_PER_S
 FAST_MIN_S, FAST_MAX_S = 1 / 15, 1 / 10

@@ -20,17 +20,17 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from gramwatt.collectors.common import files
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.common.config import TRUE_WORDS
-from gramwatt.collectors.common.identity import safe_id
-from gramwatt.collectors.common.launches import has_id
-from gramwatt.collectors.common.proc import environ_of, parent_of
 from gramwatt.collectors.devices.board import Billed, DevicePort, GpuUser, Notify, offered
 from gramwatt.collectors.devices.visibility import SHARED_GPU
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule
-from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.collectors.settings import files
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.settings.config import TRUE_WORDS
+from gramwatt.collectors.settings.identity import safe_id
+from gramwatt.collectors.settings.launches import has_id
+from gramwatt.collectors.settings.proc import environ_of, parent_of
+from gramwatt.collectors.spool import spool
+from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule
+from gramwatt.sci.records.records import DeviceRecord
 
 TRIES, PAUSE_S = 5, 0.005
 """Another job that looks whether this one lives holds the lock for a moment [s]."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S, Clock
 from gramwatt.collectors.devices.board import GpuUser, MigSlice, NotSupported, SourceAbsent
-from gramwatt.sci.base.units import MJ_PER_J, MW_PER_W
+from gramwatt.collectors.settings.clock import NS_PER_S, Clock
+from gramwatt.sci.figures.units import MJ_PER_J, MW_PER_W
 
 CHOICE = "synthetic"
 BOARDS = 2

@@ -14,7 +14,6 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
-from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
     Board,
@@ -30,7 +29,8 @@ from gramwatt.collectors.devices.board import (
     library,
     rated_w,
 )
-from gramwatt.sci.base.units import mw_from_w
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.sci.figures.units import mw_from_w
 
 ADVICE = "pip install tpu-info (Python 3.11 where libtpu wants it)"
 FRESH_S = 30.0

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from gramwatt.collectors.common.clock import SystemClock
-from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.devices.board import (
     Board,
     DevicePort,
@@ -30,7 +28,9 @@ from gramwatt.collectors.devices.nvml import (
 )
 from gramwatt.collectors.devices.visibility import SHARED_GPU
 from gramwatt.collectors.doctor.finding import Finding, State, Target, known_kind
-from gramwatt.sci.base.quantity import Kind
+from gramwatt.collectors.settings.clock import SystemClock
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.sci.figures.quantity import Kind
 
 NVIDIA_PCI = "0x10de"
 FUNCTIONS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.common.platform import refused
 from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.finding import Finding, Target
-from gramwatt.sci.base.quantity import METERED
+from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.settings.platform import refused
+from gramwatt.sci.figures.quantity import METERED
 
 
 def examine(config: Config, target: Target | None = None) -> list[Finding]:

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from gramwatt.collectors.devices.board import Place
 from gramwatt.collectors.devices.nvml import NvmlCalls
-from gramwatt.sci.base.host_model import RelativeRange
-from gramwatt.sci.base.meters import relative_range
-from gramwatt.sci.base.quantity import KINDS, Kind
+from gramwatt.sci.figures.host_model import RelativeRange
+from gramwatt.sci.figures.meters import relative_range
+from gramwatt.sci.figures.quantity import KINDS, Kind
 
 State = Literal["ok", "limited", "missing", "off", "absent"]
 """ok: works. limited: works in part. missing: would be needed. off: switched off. absent: this

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from gramwatt.collectors.common.installation import install_command
-from gramwatt.collectors.common.platform import MACOS, refused
 from gramwatt.collectors.doctor.finding import Finding, State, Target
 from gramwatt.collectors.host.codecarbon import HOST_SOURCE, reads_more
 from gramwatt.collectors.host.machine import RAM, is_virtual, this_machine
 from gramwatt.collectors.host.model import power_of
 from gramwatt.collectors.host.rapl import POWERCAP, Counters, find_counters, read_counters
-from gramwatt.sci.base.host_model import CPU_MODEL, CPU_MODEL_UNLIKE, RAM_MODEL
-from gramwatt.sci.base.units import gib_from_bytes
+from gramwatt.collectors.settings.installation import install_command
+from gramwatt.collectors.settings.platform import MACOS, refused
+from gramwatt.sci.figures.host_model import CPU_MODEL, CPU_MODEL_UNLIKE, RAM_MODEL
+from gramwatt.sci.figures.units import gib_from_bytes
 
 X86 = ("x86_64", "AMD64", "i686")
 PAUSE_S = 0.05

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gramwatt.collectors.common.catalogs import place_problems
-from gramwatt.collectors.common.config import Config, plain_address
-from gramwatt.collectors.common.files import text_of
-from gramwatt.collectors.common.http import Unanswered, exchange, new_session
-from gramwatt.collectors.common.installation import has_service, install_command, missing_packages
 from gramwatt.collectors.doctor.finding import Finding, Target
+from gramwatt.collectors.settings.catalogs import place_problems
+from gramwatt.collectors.settings.config import Config, plain_address
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
+from gramwatt.collectors.settings.installation import has_service, install_command, missing_packages
 
 NETWORK = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre"}
@@ -45,7 +45,7 @@ def settings(config: Config) -> list[Finding]:
 
 def spool(config: Config, target: Target) -> Finding:
     """Check where journals are kept: that it can be written, on which file system, and how full."""
-    from gramwatt.collectors.journal.spool import folders, free_b, size_b
+    from gramwatt.collectors.spool.spool import folders, free_b, size_b
 
     home = config.home
     place = next(path for path in (home, *home.parents) if path.exists())

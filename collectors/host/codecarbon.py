@@ -20,12 +20,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S, SystemClock, Timeline
-from gramwatt.collectors.common.json_lines import encoded
 from gramwatt.collectors.host.machine import CPU, RAM
 from gramwatt.collectors.host.model import WAIT_NS, HostSource, ModelSource, Span
 from gramwatt.collectors.host.rapl import find_counters
-from gramwatt.sci.base.units import j_from_kwh
+from gramwatt.collectors.settings.clock import NS_PER_S, SystemClock, Timeline
+from gramwatt.collectors.settings.json_lines import encoded
+from gramwatt.sci.figures.units import j_from_kwh
 
 HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
 """Set to `model`, neither counters nor codecarbon are used, for machines where its 90 MB matter and

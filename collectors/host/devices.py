@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from gramwatt.collectors.common import identity
-from gramwatt.collectors.common.clock import NS_PER_S, suspended_between
 from gramwatt.collectors.devices.sampler import NodeJob
 from gramwatt.collectors.devices.shared_board import DeviceLocks
 from gramwatt.collectors.host.codecarbon import (
@@ -23,10 +21,12 @@ from gramwatt.collectors.host.machine import CPU, RAM, Machine
 from gramwatt.collectors.host.model import CpuModel, HostSource, RamModel
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource
 from gramwatt.collectors.host.share import WHOLE, JobProcesses, Reader, Share
-from gramwatt.collectors.journal.intervals import Interval, Ledger
-from gramwatt.sci.base.host_model import CPU_MODEL_UNLIKE, STANDS_IN
-from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.collectors.settings import identity
+from gramwatt.collectors.settings.clock import NS_PER_S, suspended_between
+from gramwatt.collectors.spool.intervals import Interval, Ledger
+from gramwatt.sci.figures.host_model import CPU_MODEL_UNLIKE, STANDS_IN
+from gramwatt.sci.figures.notices import CODES
+from gramwatt.sci.records.records import DeviceRecord
 
 LOOK_AT_S = (1, 2, 4, 8)
 """Ages of the meter at which it looks at the job's processes, before it does so at every save: so

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common.files import text_of
+from gramwatt.collectors.settings.files import text_of
 
 CPU, RAM = "cpu", "ram"
 HYPERVISORS = re.compile(

@@ -1,6 +1,6 @@
 """The host's power by model, where no counter is read: load and size times published means.
 
-`sci.base.host_model` has the figures and their ranges; everything here is `estimated`. What a
+`sci.figures.host_model` has the figures and their ranges; everything here is `estimated`. What a
 source of any kind answers (`Span`) is here too.
 """
 
@@ -12,14 +12,14 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.host.machine import Machine
-from gramwatt.collectors.journal.intervals import Ledger
-from gramwatt.sci.base.csv_data import rows
-from gramwatt.sci.base.host_model import CPU_MODEL, RAM_MODEL, CpuPower, cpu_power, ram_power_w
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.collectors.spool.intervals import Ledger
 from gramwatt.sci.catalog.hardware import Cpu
 from gramwatt.sci.catalog.names import Names, cpu_name
+from gramwatt.sci.figures.csv_data import rows
+from gramwatt.sci.figures.host_model import CPU_MODEL, RAM_MODEL, CpuPower, cpu_power, ram_power_w
 
 WAIT_NS = 60 * NS_PER_S
 """How long a counter may be silent before its component is estimated."""

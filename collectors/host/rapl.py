@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.clock import NS_PER_S, Timeline, suspended_between
-from gramwatt.collectors.common.files import text_of
 from gramwatt.collectors.host.machine import CPU, RAM
 from gramwatt.collectors.host.model import WAIT_NS, HostSource, Span
-from gramwatt.sci.base.units import j_from_uj
+from gramwatt.collectors.settings.clock import NS_PER_S, Timeline, suspended_between
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.sci.figures.units import j_from_uj
 
 POWERCAP = Path("/sys/class/powercap")
 MOST_W = 1_000.0

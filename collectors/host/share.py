@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.clock import NS_PER_S, Timeline
-from gramwatt.collectors.common.launches import REPORTER, has_id
-from gramwatt.collectors.common.proc import environ_of, system_text
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.model import CpuModel, RamModel
+from gramwatt.collectors.settings.clock import NS_PER_S, Timeline
+from gramwatt.collectors.settings.launches import REPORTER, has_id
+from gramwatt.collectors.settings.proc import environ_of, system_text
 
 PROC = Path("/proc")
 ALONE = 1 - 1e-6

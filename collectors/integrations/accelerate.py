@@ -11,7 +11,7 @@ from typing import Any
 
 from accelerate.tracking import GeneralTracker
 
-from gramwatt.collectors.tracking.track import Job, track
+from gramwatt.collectors.track.track import Job, track
 
 
 class GramwattTracker(GeneralTracker):  # type: ignore[misc]

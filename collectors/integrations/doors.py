@@ -18,7 +18,7 @@ class MlflowContext:
 
     def tags(self) -> dict[str, str]:
         """Return the tag that leads from the run to the job, and by a search back."""
-        from gramwatt.collectors.tracking.trackers import JOB_TAG
+        from gramwatt.collectors.track.trackers import JOB_TAG
 
         return {JOB_TAG: os.environ["GRAMWATT_JOB_ID"]}
 
@@ -35,7 +35,7 @@ def lightning_callbacks() -> list[Any]:
 
         return [GramwattCallback()]
     except Exception as error:
-        from gramwatt.collectors.tracking.messages import print_message
+        from gramwatt.collectors.track.messages import print_message
 
         print_message(f"GRAMWATT_LIGHTNING=1 has no effect: {error!r}")
         return []
@@ -44,6 +44,6 @@ def lightning_callbacks() -> list[Any]:
 def _asks(name: str) -> bool:
     if not os.environ.get(name):
         return False
-    from gramwatt.collectors.tracking.client import is_set
+    from gramwatt.collectors.track.client import is_set
 
     return is_set(name)

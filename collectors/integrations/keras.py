@@ -13,7 +13,7 @@ from typing import Any
 import keras
 
 from gramwatt.collectors.integrations.tracked_run import TrackedRun, harmless
-from gramwatt.collectors.tracking.track import Job
+from gramwatt.collectors.track.track import Job
 
 
 class GramwattCallback(keras.callbacks.Callback):  # type: ignore[misc]

@@ -22,7 +22,7 @@ from gramwatt.collectors.integrations.tracked_run import (
     harmless,
     tokens_of,
 )
-from gramwatt.collectors.tracking.track import Job
+from gramwatt.collectors.track.track import Job
 
 
 class GramwattCallback(Callback):  # type: ignore[misc]

@@ -12,8 +12,8 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from gramwatt.collectors.tracking.messages import print_message
-from gramwatt.collectors.tracking.track import Job, Tracker, Window, track
+from gramwatt.collectors.track.messages import print_message
+from gramwatt.collectors.track.track import Job, Tracker, Window, track
 
 CELL_MAGIC = "%%gramwatt"
 USAGE = "%gramwatt on [project=NAME] [unit=NAME] ... or %gramwatt off"

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from gramwatt.collectors.integrations.tracked_run import batch_size
-from gramwatt.collectors.tracking.messages import print_message
-from gramwatt.collectors.tracking.track import Job, running_job
+from gramwatt.collectors.track.messages import print_message
+from gramwatt.collectors.track.track import Job, running_job
 
 Batch = TypeVar("Batch")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from gramwatt.collectors.integrations.tracked_run import TrackedRun, batch_size, harmless
-from gramwatt.collectors.tracking.track import Job
+from gramwatt.collectors.track.track import Job
 
 
 class GramwattCallback:

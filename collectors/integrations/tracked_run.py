@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from gramwatt.collectors.tracking.track import Job, Tracker, Window, track
+from gramwatt.collectors.track.track import Job, Tracker, Window, track
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

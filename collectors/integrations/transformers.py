@@ -17,7 +17,7 @@ from typing import Any
 from transformers.trainer_callback import TrainerCallback
 
 from gramwatt.collectors.integrations.tracked_run import TrackedRun, harmless
-from gramwatt.collectors.tracking.track import Job
+from gramwatt.collectors.track.track import Job
 
 DERIVED = "Samples are steps times the size of a batch; the last batch of an epoch may have fewer."
 

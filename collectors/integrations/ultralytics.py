@@ -14,7 +14,7 @@ import os
 from typing import Any
 
 from gramwatt.collectors.integrations.tracked_run import TrackedRun
-from gramwatt.collectors.tracking.messages import print_message
+from gramwatt.collectors.track.messages import print_message
 
 _RUN = "_gramwatt_run"
 

@@ -7,8 +7,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gramwatt.collectors.common.clock import Clock, SystemClock
-from gramwatt.collectors.common.proc import boot_id, process_start_ns
 from gramwatt.collectors.devices.board import DevicePort, Place, ports
 from gramwatt.collectors.host.codecarbon import PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
@@ -16,6 +14,8 @@ from gramwatt.collectors.host.rapl import Counters, find_counters
 from gramwatt.collectors.host.share import Reader, read_processes
 from gramwatt.collectors.serving.poll import Poller, Polls
 from gramwatt.collectors.serving.presets import Server
+from gramwatt.collectors.settings.clock import Clock, SystemClock
+from gramwatt.collectors.settings.proc import boot_id, process_start_ns
 
 
 @dataclass(slots=True)

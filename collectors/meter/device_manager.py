@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.board import Notify
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.sampler import Device, NodeJob, Put, Sampler
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.share import JobProcesses
-from gramwatt.collectors.journal.intervals import Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.settings.clock import NS_PER_S, Timeline
+from gramwatt.collectors.spool.intervals import Schedule
 
 IDLE_NS = 10 * NS_PER_S
 """Until when nothing is due on a node without devices."""

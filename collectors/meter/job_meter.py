@@ -15,24 +15,30 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gramwatt import __version__
-from gramwatt.collectors.common import files, identity
-from gramwatt.collectors.common.catalogs import place_problems
-from gramwatt.collectors.common.clock import NS_PER_S, Clock, Timeline
-from gramwatt.collectors.common.config import Config, resolve
-from gramwatt.collectors.common.files import first_notice_today
-from gramwatt.collectors.common.launches import (
-    REPORTER,
-    declared_job,
-    launched_elsewhere,
-)
-from gramwatt.collectors.common.orchestrators import rank, scheduler_ids, scheduler_tags
 from gramwatt.collectors.devices.board import selecting_variables
 from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.visibility import reserves
-from gramwatt.collectors.journal.counts import CountedSoFar
-from gramwatt.collectors.journal.intervals import moment
-from gramwatt.collectors.journal.spool import (
+from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.device_manager import DeviceManager
+from gramwatt.collectors.meter.windows import WindowRecorder
+from gramwatt.collectors.serving.count import ServerCounts
+from gramwatt.collectors.serving.presets import from_start
+from gramwatt.collectors.settings import files, identity
+from gramwatt.collectors.settings.catalogs import place_problems
+from gramwatt.collectors.settings.clock import NS_PER_S, Clock, Timeline
+from gramwatt.collectors.settings.config import Config, resolve
+from gramwatt.collectors.settings.files import first_notice_today
+from gramwatt.collectors.settings.launches import (
+    REPORTER,
+    declared_job,
+    launched_elsewhere,
+)
+from gramwatt.collectors.settings.orchestrators import rank, scheduler_ids, scheduler_tags
+from gramwatt.collectors.spool.counts import CountedSoFar
+from gramwatt.collectors.spool.intervals import moment
+from gramwatt.collectors.spool.score import Requests
+from gramwatt.collectors.spool.spool import (
     LEAST_FREE_B,
     SpoolFolder,
     free_b,
@@ -41,19 +47,13 @@ from gramwatt.collectors.journal.spool import (
     spool_root,
     usable_home,
 )
-from gramwatt.collectors.journal.writer import Journal
-from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.device_manager import DeviceManager
-from gramwatt.collectors.meter.windows import WindowRecorder
-from gramwatt.collectors.serving.count import ServerCounts
-from gramwatt.collectors.serving.presets import from_start
-from gramwatt.collectors.spool.score import Requests
-from gramwatt.collectors.tracking.client import COMMAND
-from gramwatt.collectors.tracking.counts import JobFolder
-from gramwatt.collectors.tracking.processes import Process, Processes
-from gramwatt.sci.base.notices import CODES, FOR_USER
-from gramwatt.sci.base.unit_names import misspelt
-from gramwatt.sci.journal.records import (
+from gramwatt.collectors.spool.writer import Journal
+from gramwatt.collectors.track.client import COMMAND
+from gramwatt.collectors.track.counts import JobFolder
+from gramwatt.collectors.track.processes import Process, Processes
+from gramwatt.sci.figures.notices import CODES, FOR_USER
+from gramwatt.sci.figures.unit_names import misspelt
+from gramwatt.sci.records.records import (
     REPORTERS,
     CountRecord,
     EndRecord,

@@ -16,18 +16,18 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from gramwatt.collectors.common.catalogs import consistent
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.common.config import Config, for_own_process, resolve
-from gramwatt.collectors.common.installation import has_service
 from gramwatt.collectors.host.codecarbon import starter
-from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.job_meter import JobMeter, Log
+from gramwatt.collectors.settings.catalogs import consistent
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.settings.config import Config, for_own_process, resolve
+from gramwatt.collectors.settings.installation import has_service
 from gramwatt.collectors.spool.score import Ended, lines, preload_engine, report_location
-from gramwatt.collectors.tracking.client import COMMAND
-from gramwatt.collectors.tracking.counts import JobFolder, remove_left_over
-from gramwatt.collectors.tracking.processes import Processes
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.collectors.track.client import COMMAND
+from gramwatt.collectors.track.counts import JobFolder, remove_left_over
+from gramwatt.collectors.track.processes import Processes
 
 SYNC_EVERY_NS = 300 * NS_PER_S
 LONGEST_WAIT_S = 1.5
@@ -206,7 +206,7 @@ def _placed(config: Config) -> Config:
     """Return the configuration with the cloud's region, if no place is given and it is allowed."""
     if config.zone or config.region or not config.cloud_metadata:
         return config
-    from gramwatt.collectors.common.cloud import cloud_region
+    from gramwatt.collectors.settings.cloud import cloud_region
 
     region = cloud_region(os.environ)
     if region is None:

@@ -16,9 +16,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Lock
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.background import SWITCH_S, in_background
-from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.settings.background import SWITCH_S, in_background
+from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.spool.spool import SpoolFolder
 
 KEPT_S = 5.0
 """How long figures are given again [s]; the journal has new ones every 10 s."""

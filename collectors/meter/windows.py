@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gramwatt.collectors.journal.counts import PHASE_LENGTH
-from gramwatt.collectors.journal.intervals import moment
-from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.journal.records import UNIT_PATTERN, WINDOW_UNIT, CountRecord
+from gramwatt.collectors.spool.counts import PHASE_LENGTH
+from gramwatt.collectors.spool.intervals import moment
+from gramwatt.sci.figures.notices import CODES
+from gramwatt.sci.records.records import UNIT_PATTERN, WINDOW_UNIT, CountRecord
 
 WINDOWS_MAX = 2_000
 """Windows of one process: some 0.4 MB of journal, and as many as a job document lists."""

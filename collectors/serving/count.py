@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.serving.poll import START_TIME, Polls, Reading
 from gramwatt.collectors.serving.presets import Key, Preset, Series, Server, Way
-from gramwatt.sci.journal.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.sci.records.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
 
 LEAST_STEP = 1e-9
 """Relative: a sum that is printed with fewer digits than it has may seem to go back."""

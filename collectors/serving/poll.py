@@ -11,10 +11,10 @@ from queue import Empty, SimpleQueue
 from threading import Event
 from typing import NamedTuple, Protocol
 
-from gramwatt.collectors.common.background import SWITCH_S, in_background
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.common.http import Unanswered, exchange, new_session
 from gramwatt.collectors.serving.presets import NAME, Series, Server, names, parse_series
+from gramwatt.collectors.settings.background import SWITCH_S, in_background
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
 
 _VALUE = re.compile(r"[ \t]+([^ \t]+)([ \t]+-?[\d.]+(?:[eE][-+]?\d+)?)?[ \t]*( # \{.*)?")
 """A value, its time (a float in OpenMetrics), and an exemplar of OpenMetrics."""

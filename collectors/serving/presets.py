@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from gramwatt.collectors.common.config import plain_address
-from gramwatt.sci.journal.records import (
+from gramwatt.collectors.settings.config import plain_address
+from gramwatt.sci.records.records import (
     SERVICE_CACHED,
     SERVICE_DECODE_S,
     SERVICE_PREFILL_S,

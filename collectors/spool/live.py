@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.spool import spool
 from gramwatt.collectors.spool.score import scored_here
-from gramwatt.sci.base.document import JobDoc, SeriesPoint
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import h_from_s
-from gramwatt.sci.journal.merge import DeviceKey, MergedJob
-from gramwatt.sci.journal.records import ACCELERATORS, CountRecord, IntervalRecord, parse_time
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.sci.figures.document import JobDoc, SeriesPoint
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import h_from_s
+from gramwatt.sci.records.merge import DeviceKey, MergedJob
+from gramwatt.sci.records.records import ACCELERATORS, CountRecord, IntervalRecord, parse_time
 
 RECENT = timedelta(minutes=6)
 """A device whose newest reading is older than the job's by more than the longest interval, 5 min,

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import to_builtins
 
-from gramwatt.collectors.common.config import Config, plain_address
-from gramwatt.collectors.common.files import first_notice_today
-from gramwatt.collectors.common.installation import (
+from gramwatt.collectors.settings.config import Config, plain_address
+from gramwatt.collectors.settings.files import first_notice_today
+from gramwatt.collectors.settings.installation import (
     LocalStore,
     has_service,
     install_command,
     local_store,
 )
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.collectors.tracking.messages import unwritten_text
+from gramwatt.collectors.spool import spool
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.collectors.track.messages import unwritten_text
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.document import JobDoc
-    from gramwatt.sci.journal.merge import MergedJob
+    from gramwatt.sci.figures.document import JobDoc
+    from gramwatt.sci.records.merge import MergedJob
 
 Document = Mapping[str, Any]
 SERVER_LIMIT_S = 10.0
@@ -78,7 +78,7 @@ def job_document(job_id: str, config: Config, where: str | LocalStore | None) ->
 
 def _of_server(job_id: str, config: Config, server: str) -> Document | None:
     """Return the document as the server scores it; None when it has none or is away."""
-    from gramwatt.collectors.common.http import Unanswered, exchange, new_session
+    from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
     from gramwatt.collectors.spool.send import REFUSED, NotTaken
 
     url, headers = f"{server}/v1/jobs/{job_id}/report", {"Accept": "application/json"}
@@ -112,10 +112,10 @@ def scored_here(folders: Sequence[SpoolFolder], config: Config) -> tuple[MergedJ
 
     With the annual intensity.
     """
-    from gramwatt.collectors.common.catalogs import user_catalog
-    from gramwatt.sci.base.errors import GramwattError
-    from gramwatt.sci.journal.merge import merge
-    from gramwatt.sci.journal.records import readable
+    from gramwatt.collectors.settings.catalogs import user_catalog
+    from gramwatt.sci.figures.errors import GramwattError
+    from gramwatt.sci.records.merge import merge
+    from gramwatt.sci.records.records import readable
     from gramwatt.sci.score.identify import annual_context
     from gramwatt.sci.score.score import score
 
@@ -130,7 +130,7 @@ def scored_here(folders: Sequence[SpoolFolder], config: Config) -> tuple[MergedJ
 
 def preload_engine() -> None:
     """Import the engine that `lines` needs, 0.1 s and 6 MB, while there is time for it."""
-    import gramwatt.collectors.common.catalogs
+    import gramwatt.collectors.settings.catalogs
     import gramwatt.sci.score.score  # noqa: F401
 
 
@@ -285,8 +285,8 @@ def _remedies(ended: Ended, document: Document) -> list[str]:
 
 def result_line(document: Document, see: str, remark: str = "") -> str:
     """Return a job document in one line for a terminal; `see` says where there is more."""
-    from gramwatt.sci.base import formatting
-    from gramwatt.sci.base.quantity import figure_of
+    from gramwatt.sci.figures import formatting
+    from gramwatt.sci.figures.quantity import figure_of
 
     parts = []
     if document["state"] != "completed":
@@ -301,8 +301,8 @@ def result_line(document: Document, see: str, remark: str = "") -> str:
 
 
 def _scores(document: Document) -> list[str]:
-    from gramwatt.sci.base import formatting
-    from gramwatt.sci.base.quantity import figure_of
+    from gramwatt.sci.figures import formatting
+    from gramwatt.sci.figures.quantity import figure_of
 
     codes = {notice.get("code") for notice in document.get("notices") or ()}
     figures = [figure_of(item, "g_per_unit") for item in document.get("sci") or ()]

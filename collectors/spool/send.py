@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gramwatt.collectors.common import files
-from gramwatt.collectors.common.config import Config, plain_address
-from gramwatt.collectors.common.http import Answer, Unanswered, exchange, new_session
-from gramwatt.collectors.common.installation import LocalStore
-from gramwatt.collectors.common.progress import busy, each
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.sci.base.errors import RecordError
+from gramwatt.collectors.settings import files
+from gramwatt.collectors.settings.config import Config, plain_address
+from gramwatt.collectors.settings.http import Answer, Unanswered, exchange, new_session
+from gramwatt.collectors.settings.installation import LocalStore
+from gramwatt.collectors.settings.progress import busy, each
+from gramwatt.collectors.spool import spool
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.sci.figures.errors import RecordError
 
 if TYPE_CHECKING:
     from requests import Session
@@ -39,7 +39,7 @@ ANSWER_LIMIT_S = 30.0
 body; each that is acknowledged is progress, and is not sent again."""
 MARKS = "uploaded.json"
 NEWER = "newer-version"
-"""Code of a line that only a newer release reads (sci/journal/records.py)."""
+"""Code of a line that only a newer release reads (sci/records/records.py)."""
 NEIGHBOURS = 50
 """Other jobs' folders that the sync of one job looks at, newest first: it must not take long."""
 GRACE_S = 1.0

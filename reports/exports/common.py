@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.notices import CODES
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import GramwattError
+from gramwatt.sci.figures.notices import CODES
 
 Data = Mapping[str, "Data"] | Sequence["Data"] | str | float | int | bool | None
 

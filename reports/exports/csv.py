@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import to_builtins
 
 from gramwatt.reports.delimited import delimited
-from gramwatt.sci.base.document import DeviceDoc, JobDoc
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.document import DeviceDoc, JobDoc
+from gramwatt.sci.figures.quantity import Quantity
 
 COLUMNS = (
     "job_id",

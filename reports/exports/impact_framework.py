@@ -16,14 +16,14 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from gramwatt.reports.exports.common import Data, ExportError, caution, to_yaml
-from gramwatt.sci.base.document import (
+from gramwatt.sci.figures.document import (
     DeviceStepsDoc,
     EmbodiedTermDoc,
     JobDoc,
 )
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import kwh_from_j, s_from_years
-from gramwatt.sci.journal.records import parse_time
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import kwh_from_j, s_from_years
+from gramwatt.sci.records.records import parse_time
 
 CATEGORIES = {
     "training": "ml-training",

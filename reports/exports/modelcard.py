@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gramwatt.reports.exports.common import Data, ExportError, caution, to_yaml
-from gramwatt.sci.base.document import DeviceDoc, JobDoc
+from gramwatt.sci.figures.document import DeviceDoc, JobDoc
 
 TRAINING_TYPES = {"training": "pre-training", "fine-tuning": "fine-tuning"}
 """Training type of the Hub by kind of job."""

@@ -11,11 +11,11 @@ from typing import Literal
 from msgspec import Struct
 
 from gramwatt.sci.advice.suggest_request import OWNERSHIPS, Ownership
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, bare
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import Slice
 from gramwatt.sci.estimate.estimate import EstimateDoc
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity, bare
 
 Action = Literal[
     "change-hardware",

@@ -31,13 +31,13 @@ from gramwatt.sci.advice.documents import AdviceDoc, Suggestion, Verdict
 from gramwatt.sci.advice.prediction.own_runs import OwnRow
 from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.advice.work import Emitted, Work, resolve
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity
 
 CERTAIN_SHOWN = 10
 """Certain savings that are listed when the request names no parts."""

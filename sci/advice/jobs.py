@@ -27,20 +27,20 @@ from gramwatt.sci.advice.suggest_request import (
     SuggestRequest,
     parse_suggest_request,
 )
-from gramwatt.sci.analysis.breakdown import hardware_of
-from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.analysis.documents import SavingDoc
-from gramwatt.sci.analysis.month_rows import (
+from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.figures.checks import TEXT_MOST
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import GramwattError, LookupFailed
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity, total
+from gramwatt.sci.figures.units import gib_from_bytes, h_from_s
+from gramwatt.sci.month.breakdown import hardware_of
+from gramwatt.sci.month.compare import is_synthetic
+from gramwatt.sci.month.documents import SavingDoc
+from gramwatt.sci.month.month_rows import (
     AdviceRow,
     NamedJob,
 )
-from gramwatt.sci.base.checks import TEXT_MOST
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import GramwattError, LookupFailed
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, total
-from gramwatt.sci.base.units import gib_from_bytes, h_from_s
-from gramwatt.sci.catalog.catalog import Catalog
 
 TOP = 3
 """Suggestions shown in reports."""

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from gramwatt.sci.base.checks import (
+from gramwatt.sci.estimate.request import PRECISIONS as ESTIMATED
+from gramwatt.sci.estimate.request import EstimateRequest, check_activated
+from gramwatt.sci.figures.checks import (
     Amount,
     Counts,
     Fraction,
@@ -19,10 +21,8 @@ from gramwatt.sci.base.checks import (
     parse,
     refuse_both,
 )
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.estimate.request import PRECISIONS as ESTIMATED
-from gramwatt.sci.estimate.request import EstimateRequest, check_activated
-from gramwatt.sci.journal.records import JobKind
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.records.records import JobKind
 
 WorkloadClass = Literal[
     "training", "batch-inference", "decode", "prefill", "llm-serving", "recsys", "small"

@@ -18,15 +18,15 @@ from gramwatt.sci.advice.prediction.own_runs import OwnRow, PresentRun, recognis
 from gramwatt.sci.advice.prediction.predict import Workload
 from gramwatt.sci.advice.prediction.workload import Classified, classify, power_share
 from gramwatt.sci.advice.suggest_request import Ownership, SuggestRequest
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR, kwh_from_j, s_from_h
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.slices import Slice, find_part
 from gramwatt.sci.embodied.te import accelerator_te, host_share_te
 from gramwatt.sci.estimate.estimate import EstimateDoc
 from gramwatt.sci.estimate.model import DECLARED, HOST_SHARE
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import G_PER_KG, HOURS_PER_YEAR, kwh_from_j, s_from_h
 from gramwatt.sci.score.location import Place, in_data_centre, locate
 
 NO_HOST = Quantity.exact(0.0, "1", "derived", "no host beside the device")

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from gramwatt.sci.base.csv_data import rows
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.files import Group, Version
 from gramwatt.sci.catalog.hardware import Cpu, Hardware
 from gramwatt.sci.catalog.instances import Instance, InstanceNames, tpu_slice
@@ -35,6 +32,9 @@ from gramwatt.sci.catalog.names import (
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.parameters import lifetime_years
 from gramwatt.sci.catalog.regions import Region, close_regions
+from gramwatt.sci.figures.csv_data import rows
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.zones import ZoneIntensity, Zones
 
 __all__ = [

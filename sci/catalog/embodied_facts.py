@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import field
 
-from gramwatt.sci.base.csv_data import Cell, Id, Row, Source, between, column
+from gramwatt.sci.figures.csv_data import Cell, Id, Row, Source, between, column
 
 Tier = Literal["A", "B", "C", "D"]
 """A: first-party study; B: independent study; C: model with known inputs; D: with assumed ones."""

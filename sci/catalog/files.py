@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from msgspec import field
 
-from gramwatt.sci.base.csv_data import SOURCE, Cell, Id, Row, Year, column
 from gramwatt.sci.catalog.embodied_facts import ModelInputs, Study
 from gramwatt.sci.catalog.hardware import Cpu, HardwareRow
 from gramwatt.sci.catalog.instances import Instance
 from gramwatt.sci.catalog.names import Service
 from gramwatt.sci.catalog.parameters import Parameter
 from gramwatt.sci.catalog.regions import RegionRow
+from gramwatt.sci.figures.csv_data import SOURCE, Cell, Id, Row, Year, column
 from gramwatt.sci.grid.fuels import FuelRow
 from gramwatt.sci.grid.spreads import HoursRow, SpreadRow
 from gramwatt.sci.grid.zones import CountryRow, WorldRow, ZoneKeyRow, ZoneRow

@@ -11,8 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field, to_builtins
 
-from gramwatt.sci.base.csv_data import Cell, Id, OwnRow, Row, Sources, Year, between, column
-from gramwatt.sci.base.quantity import Quantity, of_sources
 from gramwatt.sci.catalog.embodied_facts import (
     AS_PUBLISHED,
     Area,
@@ -23,6 +21,8 @@ from gramwatt.sci.catalog.embodied_facts import (
     Study,
     Tier,
 )
+from gramwatt.sci.figures.csv_data import Cell, Id, OwnRow, Row, Sources, Year, between, column
+from gramwatt.sci.figures.quantity import Quantity, of_sources
 
 HostClass = Literal["server", "card", "cloud", "workstation", "module", "computer", "edge"]
 CARDS: tuple[HostClass, ...] = ("card", "workstation")

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from msgspec import to_builtins
 
-from gramwatt.sci.base.csv_data import SOURCE, Cell, Id, OwnRow, Sources, between, column
-from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.names import Names, key, words
+from gramwatt.sci.figures.csv_data import SOURCE, Cell, Id, OwnRow, Sources, between, column
+from gramwatt.sci.figures.errors import ScoreError
 
 _AWS, _GOOGLE = frozenset({"aws"}), frozenset({"gcp", "google-colab"})
 PROVIDERS: Mapping[str, frozenset[str]] = {

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 from msgspec.structs import asdict, replace
 
-from gramwatt.sci.base.checks import fields_of
-from gramwatt.sci.base.csv_data import Row, rows
 from gramwatt.sci.catalog.embodied_facts import AS_PUBLISHED, ModelInputs, Study
 from gramwatt.sci.catalog.files import Alias
 from gramwatt.sci.catalog.hardware import Cpu, Hardware, HardwareRow, per_device
 from gramwatt.sci.catalog.instances import Instance
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, Values
 from gramwatt.sci.catalog.regions import Region, RegionRow, region_of
+from gramwatt.sci.figures.checks import fields_of
+from gramwatt.sci.figures.csv_data import Row, rows
 
 R = TypeVar("R", Hardware, Instance, RegionRow)
 NEEDED = {

@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from gramwatt.sci.base.csv_data import Cell, Id, Row, Sources, column
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.figures.csv_data import Cell, Id, Row, Sources, column
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
 Entry = TypeVar("Entry")
 HINTS = 5

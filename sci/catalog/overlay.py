@@ -23,14 +23,14 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
-from gramwatt.sci.base.checks import Problem, Pue, Years, missing, read, types_of
-from gramwatt.sci.base.csv_data import OVERLAY, Row, Year, check_rising
-from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.hardware import Hardware
 from gramwatt.sci.catalog.instances import Instance
 from gramwatt.sci.catalog.names import similar
 from gramwatt.sci.catalog.regions import PUE_SPREAD, RegionRow
+from gramwatt.sci.figures.checks import Problem, Pue, Years, missing, read, types_of
+from gramwatt.sci.figures.csv_data import OVERLAY, Row, Year, check_rising
+from gramwatt.sci.figures.errors import GramwattError
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.plausible import wrong_unit
 from gramwatt.sci.grid.spreads import OTHER, spread_over
 from gramwatt.sci.grid.zones import UNIT, USUAL_HOURS, ZoneIntensity

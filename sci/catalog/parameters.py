@@ -11,8 +11,8 @@ from typing import Annotated
 
 from msgspec import field
 
-from gramwatt.sci.base.csv_data import Cell, Id, Row, Sources, between, column, rows
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.csv_data import Cell, Id, Row, Sources, between, column, rows
+from gramwatt.sci.figures.quantity import Quantity
 
 MODEL = "embodied model v1"
 """The name of the embodied models in sources; a change of a parameter is the next version."""

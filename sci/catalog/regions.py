@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field, to_builtins
 
-from gramwatt.sci.base.csv_data import SOURCE, Cell, Id, Row, Year, between, column
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.names import HINTS, similar_ids
+from gramwatt.sci.figures.csv_data import SOURCE, Cell, Id, Row, Year, between, column
+from gramwatt.sci.figures.quantity import Quantity
 
 PUE_SPREAD = 0.05
 """82 of the 87 changes from one published PUE to the next in regions.csv are at most this."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gramwatt.sci.base.errors import AmbiguousName, ScoreError
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
+from gramwatt.sci.figures.errors import AmbiguousName, ScoreError
 
 _NAME = re.compile(
     r"(?P<board>.+?)[\s:_-]+(?:MIG[\s_-]+)?(?P<slice>(?:\dc\.)?[1-7]g\.\d+gb(?:[+.-]\w+)*)",

@@ -18,11 +18,11 @@ from functools import lru_cache, reduce
 from operator import add
 from typing import Any
 
-from gramwatt.sci.base.quantity import Quantity, of_sources
-from gramwatt.sci.base.units import G_PER_KG, cm2_from_mm2, g_from_kg
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
 from gramwatt.sci.catalog.embodied_facts import Dies, Study, Tier
 from gramwatt.sci.catalog.parameters import MODEL, Parameters, parameters
+from gramwatt.sci.figures.quantity import Quantity, of_sources
+from gramwatt.sci.figures.units import G_PER_KG, cm2_from_mm2, g_from_kg
 
 BOARD_STAGES = "accelerator board or module, cradle to gate, host and use excluded"
 WAFER_STAGES = "wafer-scale system, cradle to gate, use excluded"

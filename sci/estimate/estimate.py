@@ -11,15 +11,15 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from gramwatt.sci.base.document import SciDoc, SourceDoc
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, bare
-from gramwatt.sci.base.units import HOURS_PER_YEAR
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.catalog.slices import find_part
 from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
 from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.sci.figures.document import SciDoc, SourceDoc
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity, bare
+from gramwatt.sci.figures.units import HOURS_PER_YEAR
 from gramwatt.sci.grid.zones import USUAL_HOURS
 from gramwatt.sci.score.assess import (
     SUPPLIES,

@@ -9,18 +9,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.formatting import all_digits, number, plain
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, of_sources
-from gramwatt.sci.base.units import (
-    HOURS_PER_YEAR,
-    S_PER_HOUR,
-    W_PER_KW,
-    flop_per_s_from_tflops,
-    g_from_kg,
-    h_from_s,
-)
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.embodied.te import (
     Embodied,
@@ -30,6 +18,18 @@ from gramwatt.sci.embodied.te import (
     stand_in_te,
 )
 from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.formatting import all_digits, number, plain
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity, of_sources
+from gramwatt.sci.figures.units import (
+    HOURS_PER_YEAR,
+    S_PER_HOUR,
+    W_PER_KW,
+    flop_per_s_from_tflops,
+    g_from_kg,
+    h_from_s,
+)
 from gramwatt.sci.grid.plausible import remark
 from gramwatt.sci.score.allocation import embodied_share_g
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from gramwatt.sci.base.checks import (
+from gramwatt.sci.figures.checks import (
     Amount,
     Counts,
     Fraction,
@@ -21,7 +21,7 @@ from gramwatt.sci.base.checks import (
     parse,
     refuse_both,
 )
-from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.grid.plausible import wrong_unit
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"]

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from gramwatt.sci.base.csv_data import Cell, Id, Row, Source, Year, between, column, rows
+from gramwatt.sci.figures.csv_data import Cell, Id, Row, Source, Year, between, column, rows
 from gramwatt.sci.grid.intensity import Basis
 
 STORAGE = "storage"

@@ -20,8 +20,8 @@ from typing import Literal, NamedTuple, Protocol, overload
 
 from msgspec.structs import replace
 
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.quantity import Quantity
 
 Quality = Literal["measured", "hourly", "estimated", "forecast", "profile", "annual", "world"]
 """How a point is known, best first: published or derived from what was generated; imported by the

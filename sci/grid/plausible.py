@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.grid.intensity import Basis
 
 LARGEST = 5000.0

@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Annotated
 
-from gramwatt.sci.base.csv_data import Cell, Row, Source, between, column, rows
-from gramwatt.sci.base.units import S_PER_HOUR
+from gramwatt.sci.figures.csv_data import Cell, Row, Source, between, column, rows
+from gramwatt.sci.figures.units import S_PER_HOUR
 
 OTHER = "other"
 LONG_HOURS = 720.0

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Literal, Protocol
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from gramwatt.sci.base.csv_data import Cell, Row, Source, Year, between, column, rows
-from gramwatt.sci.base.days import DAY
-from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.base.quantity import Effect, Quantity, of_effects
-from gramwatt.sci.base.units import S_PER_HOUR
+from gramwatt.sci.figures.csv_data import Cell, Row, Source, Year, between, column, rows
+from gramwatt.sci.figures.days import DAY
+from gramwatt.sci.figures.errors import LookupFailed
+from gramwatt.sci.figures.quantity import Effect, Quantity, of_effects
+from gramwatt.sci.figures.units import S_PER_HOUR
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
 from gramwatt.sci.grid.spreads import (
     LONG_HOURS,

@@ -16,9 +16,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gramwatt.sci.analysis.documents import ChangeDoc, WorkSums
-from gramwatt.sci.base.quantity import Effect, Kind, Quantity, weakest
+from gramwatt.sci.figures.quantity import Effect, Kind, Quantity, weakest
 from gramwatt.sci.grid.zones import annual_of
+from gramwatt.sci.month.documents import ChangeDoc, WorkSums
 
 EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
 SOURCE = "split of the change by the logarithmic mean Divisia index (LMDI-I)"

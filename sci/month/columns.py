@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from gramwatt.sci.base.quantity import KINDS
 from gramwatt.sci.catalog.embodied_facts import Tier
+from gramwatt.sci.figures.quantity import KINDS
 from gramwatt.sci.grid.intensity import Quality
 
 TERMS = {

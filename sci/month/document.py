@@ -14,7 +14,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from gramwatt.sci.analysis.documents import (
+from gramwatt.sci.figures.document import QualityDoc
+from gramwatt.sci.figures.quantity import Quantity, bare
+from gramwatt.sci.grid.zones import at_equal_grid
+from gramwatt.sci.month.change import by_work, change_effects, other_sources
+from gramwatt.sci.month.documents import (
     BudgetUse,
     ExcludedDoc,
     MarketFactor,
@@ -29,13 +33,9 @@ from gramwatt.sci.analysis.documents import (
     TrendRow,
     WorkRow,
 )
-from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.analysis.month_rows import AdviceRow, FollowedRow, ProjectChange
-from gramwatt.sci.analysis.trail import DeletedRow
-from gramwatt.sci.base.document import QualityDoc
-from gramwatt.sci.base.quantity import Quantity, bare
-from gramwatt.sci.grid.zones import at_equal_grid
-from gramwatt.sci.month.change import by_work, change_effects, other_sources
+from gramwatt.sci.month.month import previous_month
+from gramwatt.sci.month.month_rows import AdviceRow, FollowedRow, ProjectChange
+from gramwatt.sci.month.trail import DeletedRow
 
 TREND_MONTHS = 12
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")

@@ -2,7 +2,7 @@
 
 A row of `job_months` has the figures of a job in a month, one of `month_effects` says how far one
 input moves them. So the sums of a month are GROUP BY, on SQLite, PostgreSQL, DuckDB or Spark
-(`service/months/statements.py`), and their ranges those of `sci/base/quantity.py`: an input that
+(`service/months/statements.py`), and their ranges those of `sci/figures/quantity.py`: an input that
 jobs share counts once.
 
 A change is absolute, in the unit of its figure, so that the changes of jobs add up. Inputs of one
@@ -21,23 +21,23 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from gramwatt.sci.advice.prediction.own_runs import class_of
-from gramwatt.sci.analysis.breakdown import breakdown, components, hardware_of
-from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.analysis.model_totals import OTHER, SWEEP
-from gramwatt.sci.analysis.month import Part, months_of
-from gramwatt.sci.base.days import DAY, midnight, month_span
-from gramwatt.sci.base.document import DayDoc, IntensityUsedDoc, JobDoc
-from gramwatt.sci.base.errors import QuantityError
-from gramwatt.sci.base.quantity import (
+from gramwatt.sci.figures.days import DAY, midnight, month_span
+from gramwatt.sci.figures.document import DayDoc, IntensityUsedDoc, JobDoc
+from gramwatt.sci.figures.errors import QuantityError
+from gramwatt.sci.figures.quantity import (
     KINDS,
     Effect,
     Quantity,
     ends_of,
     kind_of_sum,
 )
-from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.journal.records import ACCELERATORS
+from gramwatt.sci.figures.units import J_PER_KWH
+from gramwatt.sci.month.breakdown import breakdown, components, hardware_of
 from gramwatt.sci.month.columns import ENDS, JOB_TERMS, QUALITIES, TABLES, TERMS, TIERS, TRAITS
+from gramwatt.sci.month.compare import is_synthetic
+from gramwatt.sci.month.model_totals import OTHER, SWEEP
+from gramwatt.sci.month.month import Part, months_of
+from gramwatt.sci.records.records import ACCELERATORS
 from gramwatt.sci.score.sci_for_ai import persona
 
 Row = dict[str, Any]

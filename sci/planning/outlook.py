@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.zones import EXPECTED_SPREADS, UNIT, ZoneIntensity
 from gramwatt.sci.planning.forecast import fitted
 from gramwatt.sci.planning.hours import DAY_H, LEAST, Floats, Hours, exact_hour, hour_of

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 import numpy as np
 from msgspec import Struct
 
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, bare
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity, bare
 from gramwatt.sci.planning.hours import DAY_H, exact_hour, moment_of, moment_text
 from gramwatt.sci.planning.outlook import Outlook, ZoneData
 from gramwatt.sci.planning.plan_request import PlanRequest

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from gramwatt.sci.base.checks import Amount, Moment, Power, Text, parse, refuse_both
-from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.figures.checks import Amount, Moment, Power, Text, parse, refuse_both
+from gramwatt.sci.figures.errors import ScoreError
 
 ZONES_MOST = 50
 PARTS_MOST = 288

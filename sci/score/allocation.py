@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from gramwatt.sci.base.document import EmbodiedTermDoc
-from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.base.quantity import Quantity, total
-from gramwatt.sci.base.units import S_PER_YEAR
-from gramwatt.sci.journal.elsewhere import Charged, charged, charged_s
-from gramwatt.sci.journal.records import ACCELERATORS
+from gramwatt.sci.figures.document import EmbodiedTermDoc
+from gramwatt.sci.figures.notices import CODES, Notice
+from gramwatt.sci.figures.quantity import Quantity, total
+from gramwatt.sci.figures.units import S_PER_YEAR
+from gramwatt.sci.records.elsewhere import Charged, charged, charged_s
+from gramwatt.sci.records.records import ACCELERATORS
 from gramwatt.sci.score.identify import Component, IdentifiedJob
 
 BEYOND_LIFE = 1.5

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import fsum
 
-from gramwatt.sci.base.csv_data import OVERLAY
-from gramwatt.sci.base.document import InputDoc, QualityDoc
-from gramwatt.sci.base.formatting import duration
-from gramwatt.sci.base.meters import relative_range
-from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.base.quantity import KINDS, METERED, Quantity
+from gramwatt.sci.figures.csv_data import OVERLAY
+from gramwatt.sci.figures.document import InputDoc, QualityDoc
+from gramwatt.sci.figures.formatting import duration
+from gramwatt.sci.figures.meters import relative_range
+from gramwatt.sci.figures.notices import CODES, Notice
+from gramwatt.sci.figures.quantity import KINDS, METERED, Quantity
 from gramwatt.sci.grid.plausible import remark
 from gramwatt.sci.grid.zones import Supply
-from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.records import HOST_CLASSES, IntervalRecord
-from gramwatt.sci.journal.times import joules_text
+from gramwatt.sci.records.merge import MergedJob
+from gramwatt.sci.records.records import HOST_CLASSES, IntervalRecord
+from gramwatt.sci.records.times import joules_text
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.windows import window_notices
 

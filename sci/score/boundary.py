@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gramwatt.sci.base.document import ExclusionDoc, InputDoc, MethodDoc
-from gramwatt.sci.base.meters import meter_energy_j
-from gramwatt.sci.base.quantity import bare
+from gramwatt.sci.figures.document import ExclusionDoc, InputDoc, MethodDoc
+from gramwatt.sci.figures.meters import meter_energy_j
+from gramwatt.sci.figures.quantity import bare
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 from gramwatt.sci.score.sensitivity import largest_uncertainty

@@ -20,13 +20,13 @@ from functools import cached_property
 
 import msgspec
 
-from gramwatt.sci.base.document import ConversionDoc, SciDoc
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity, per_unit
-from gramwatt.sci.base.unit_names import misspelt
-from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.records import SYNTHETIC_METERS, UNIT_PATTERN, CountRecord
+from gramwatt.sci.figures.document import ConversionDoc, SciDoc
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity, per_unit
+from gramwatt.sci.figures.unit_names import misspelt
+from gramwatt.sci.figures.units import J_PER_KWH
+from gramwatt.sci.records.merge import MergedJob
+from gramwatt.sci.records.records import SYNTHETIC_METERS, UNIT_PATTERN, CountRecord
 from gramwatt.sci.score.allocation import EmbodiedShares
 from gramwatt.sci.score.identify import IdentifiedJob, ScoreContext
 from gramwatt.sci.score.location import Place

@@ -11,10 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
-from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.base.quantity import Kind, Quantity
-from gramwatt.sci.base.units import gib_from_bytes
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware
 from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.embodied.te import (
@@ -29,12 +25,16 @@ from gramwatt.sci.embodied.te import (
     stand_in_te,
     virtual_share,
 )
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.figures.notices import CODES, Notice
+from gramwatt.sci.figures.quantity import Kind, Quantity
+from gramwatt.sci.figures.units import gib_from_bytes
 from gramwatt.sci.grid.intensity import Basis, IntensityLookup, Signal
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.corrections import Correction
-from gramwatt.sci.journal.merge import DeviceKey, MergedJob
-from gramwatt.sci.journal.nodes import NAMED_AT_MOST
-from gramwatt.sci.journal.records import ACCELERATORS, DeviceRecord
+from gramwatt.sci.records.corrections import Correction
+from gramwatt.sci.records.merge import DeviceKey, MergedJob
+from gramwatt.sci.records.nodes import NAMED_AT_MOST
+from gramwatt.sci.records.records import ACCELERATORS, DeviceRecord
 from gramwatt.sci.score.location import Place, locate_nodes
 
 LAUNCHED = {"torchrun_run_id", "torchrun_restart", "world_size", "local_rank"}

@@ -14,15 +14,15 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import GramwattError, ScoreError
-from gramwatt.sci.base.quantity import read_figure
 from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import GramwattError, ScoreError
+from gramwatt.sci.figures.quantity import read_figure
 from gramwatt.sci.grid.intensity import IntensityLookup, IntensityPoint
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.corrections import Correction, corrected
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import AnyRecord, decode, encode, format_time, parse_time
+from gramwatt.sci.records.corrections import Correction, corrected
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import AnyRecord, decode, encode, format_time, parse_time
 from gramwatt.sci.score.identify import annual_context
 from gramwatt.sci.score.score import score
 

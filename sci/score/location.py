@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.base.notices import CODES, Notice
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Region
+from gramwatt.sci.figures.errors import LookupFailed
+from gramwatt.sci.figures.notices import CODES, Notice
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.zones import Supply, ZoneIntensity
-from gramwatt.sci.journal.merge import MergedJob, NodePlace
-from gramwatt.sci.journal.nodes import NAMED_AT_MOST
+from gramwatt.sci.records.merge import MergedJob, NodePlace
+from gramwatt.sci.records.nodes import NAMED_AT_MOST
 
 DATA_CENTRE_PUE = Quantity(
     1.56,

@@ -17,9 +17,9 @@ from itertools import pairwise
 from math import fsum, isfinite
 from operator import add, mul
 
-from gramwatt.sci.base.days import DAY, day_of, midnight
-from gramwatt.sci.base.meters import Sensor, energy, unread
-from gramwatt.sci.base.quantity import (
+from gramwatt.sci.figures.days import DAY, day_of, midnight
+from gramwatt.sci.figures.meters import Sensor, energy, unread
+from gramwatt.sci.figures.quantity import (
     KINDS,
     Kind,
     Quantity,
@@ -27,10 +27,10 @@ from gramwatt.sci.base.quantity import (
     kind_of_sum,
     total,
 )
-from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, aligned, split
-from gramwatt.sci.journal.merge import DeviceKey, MergedDevice
-from gramwatt.sci.journal.records import UNREAD_W, IntervalRecord
+from gramwatt.sci.records.merge import DeviceKey, MergedDevice
+from gramwatt.sci.records.records import UNREAD_W, IntervalRecord
 from gramwatt.sci.score.identify import IdentifiedJob
 
 Site = tuple[IntensityTrack, Quantity]

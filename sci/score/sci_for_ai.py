@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gramwatt.sci.base.document import AiDoc
+from gramwatt.sci.figures.document import AiDoc
 
 PROVIDER, CONSUMER = "provider", "consumer"
 PERSONAS: Mapping[str, str] = {

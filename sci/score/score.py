@@ -11,17 +11,17 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import asdict, replace
 
-from gramwatt.sci.base.document import DeviceDoc, JobDoc, JobHead
-from gramwatt.sci.base.quantity import Quantity, bare
-from gramwatt.sci.journal.corrections import (
+from gramwatt.sci.figures.document import DeviceDoc, JobDoc, JobHead
+from gramwatt.sci.figures.quantity import Quantity, bare
+from gramwatt.sci.records.corrections import (
     EXCLUDED,
     TAG,
     Correction,
     exclusion,
     with_declared_counts,
 )
-from gramwatt.sci.journal.merge import MergedDevice, MergedJob
-from gramwatt.sci.journal.records import IntervalRecord, JobRecord, format_time, joined
+from gramwatt.sci.records.merge import MergedDevice, MergedJob
+from gramwatt.sci.records.records import IntervalRecord, JobRecord, format_time, joined
 from gramwatt.sci.score.allocation import Share, allocate
 from gramwatt.sci.score.assess import Assessment, assess
 from gramwatt.sci.score.boundary import method

@@ -6,8 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
-from gramwatt.sci.base.document import InputDoc, SensitivityDoc
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.document import InputDoc, SensitivityDoc
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.score.functional_unit import ScoredJob
 
 WIDENS = {"E": "energy", "I": "carbon intensity", "PUE": "PUE", "EL": "hardware lifetime"}

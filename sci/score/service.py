@@ -17,11 +17,11 @@ from datetime import date, datetime, timedelta, tzinfo
 from itertools import accumulate
 from operator import add
 
-from gramwatt.sci.base.days import by_day, day_of
-from gramwatt.sci.base.document import ServiceDoc, ServicePartDoc, ServiceRowDoc
-from gramwatt.sci.base.quantity import Quantity, bare, weakest
-from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.figures.days import by_day, day_of
+from gramwatt.sci.figures.document import ServiceDoc, ServicePartDoc, ServiceRowDoc
+from gramwatt.sci.figures.quantity import Quantity, bare, weakest
+from gramwatt.sci.records.merge import MergedJob
+from gramwatt.sci.records.records import (
     SERVICE,
     SERVICE_BUSY_S,
     SERVICE_CACHED,

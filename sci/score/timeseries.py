@@ -9,20 +9,20 @@ from datetime import date, datetime, timedelta, tzinfo
 from itertools import compress, groupby, pairwise
 from operator import mul
 
-from gramwatt.sci.base.days import DAY, by_day, day_of, midnight, shares
-from gramwatt.sci.base.document import (
+from gramwatt.sci.figures.days import DAY, by_day, day_of, midnight, shares
+from gramwatt.sci.figures.document import (
     DayDoc,
     DeviceStepsDoc,
     IntensityUsedDoc,
     SeriesPoint,
     StepsDoc,
 )
-from gramwatt.sci.base.quantity import KINDS, Quantity, bare
-from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.figures.quantity import KINDS, Quantity, bare
+from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, Run
-from gramwatt.sci.journal.elsewhere import charged, charged_s
-from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.records import format_time
+from gramwatt.sci.records.elsewhere import charged, charged_s
+from gramwatt.sci.records.merge import MergedJob
+from gramwatt.sci.records.records import format_time
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.operational import JobEnergy
 

@@ -16,12 +16,12 @@ from operator import add
 
 import msgspec
 
-from gramwatt.sci.base.document import WindowDoc
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Kind, Quantity, bare, total
-from gramwatt.sci.base.units import J_PER_KWH
-from gramwatt.sci.journal.merge import MergedJob
-from gramwatt.sci.journal.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
+from gramwatt.sci.figures.document import WindowDoc
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Kind, Quantity, bare, total
+from gramwatt.sci.figures.units import J_PER_KWH
+from gramwatt.sci.records.merge import MergedJob
+from gramwatt.sci.records.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.operational import by_cell, reading, sensor_of, unread_of
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy.orm import Session
 
-from gramwatt.collectors.common.keys import HOME_PREFIX, home_key
+from gramwatt.collectors.settings.keys import HOME_PREFIX, home_key
 from gramwatt.service.access import audit
 from gramwatt.service.access.tokens import digest, new_token, projects_of, projects_text
 from gramwatt.service.common.errors import KeyNameError, UnknownKeyError

@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from requests import RequestException
 
-from gramwatt.collectors.common.files import why
-from gramwatt.collectors.common.http import new_session, reach_directly
-from gramwatt.sci.base.printable import clean
+from gramwatt.collectors.settings.files import why
+from gramwatt.collectors.settings.http import new_session, reach_directly
+from gramwatt.sci.figures.printable import clean
 from gramwatt.service.access.sessions import add
 from gramwatt.service.access.tokens import digest, new_token
 from gramwatt.service.common.errors import BusyError, LoginError

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy.orm import Session
 
-from gramwatt.collectors.common.keys import home_key
+from gramwatt.collectors.settings.keys import home_key
 from gramwatt.service.access import audit
 from gramwatt.service.access.tokens import digest, new_token, projects_of, projects_text
 from gramwatt.service.common.errors import ServiceError

@@ -14,8 +14,8 @@ from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, runs_a_year
 from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_rows
 from gramwatt.sci.advice.suggest_request import SuggestRequest
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score

@@ -7,7 +7,7 @@ from typing import Annotated
 from flask import Response
 from msgspec import Meta, Struct
 
-from gramwatt.sci.journal.records import UNIT_PATTERN
+from gramwatt.sci.records.records import UNIT_PATTERN
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import tag_of, with_tag
 from gramwatt.service.api.routing import Routes

@@ -7,8 +7,8 @@ from typing import Annotated
 from flask import Response
 from msgspec import Meta, Struct
 
-from gramwatt.sci.analysis.repeated import RUNS_MOST, RunsComparisonDoc
-from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.month.repeated import RUNS_MOST, RunsComparisonDoc
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import tag_of
 from gramwatt.service.api.heavy import heavy

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from gramwatt.sci.base.errors import GramwattError, LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
 from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import EstimateRequest, check_estimate_request
+from gramwatt.sci.figures.errors import GramwattError, LookupFailed
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.problems import Problem
 from gramwatt.service.api.routing import Routes

@@ -10,10 +10,10 @@ from flask import Response, current_app
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
-from gramwatt.collectors.common.config import TAGS_MAX
-from gramwatt.sci.base.checks import Pue
-from gramwatt.sci.base.document import JobHead
-from gramwatt.sci.journal.records import UNIT_PATTERN, JobKind
+from gramwatt.collectors.settings.config import TAGS_MAX
+from gramwatt.sci.figures.checks import Pue
+from gramwatt.sci.figures.document import JobHead
+from gramwatt.sci.records.records import UNIT_PATTERN, JobKind
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import IF_MATCH, if_match, tag_of, with_tag
 from gramwatt.service.api.idempotency import IDEMPOTENCY_KEY, once

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gramwatt.sci.journal.records import TYPES, VERSION
+from gramwatt.sci.records.records import TYPES, VERSION
 
 LINE = "JournalLine"
 

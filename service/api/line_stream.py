@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 from flask import current_app, request
 
-from gramwatt.sci.journal.records import LINE_MAX_B
+from gramwatt.sci.records.records import LINE_MAX_B
 from gramwatt.service.api.problems import CODES, Problem
 
 CHUNK_B = 2**16

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gramwatt.sci.base.checks import Moment, checked
-from gramwatt.sci.base.document import IntensityDoc
-from gramwatt.sci.base.errors import GramwattError, LookupFailed
+from gramwatt.sci.figures.checks import Moment, checked
+from gramwatt.sci.figures.document import IntensityDoc
+from gramwatt.sci.figures.errors import GramwattError, LookupFailed
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.plan_request import PlanRequest, check_plan_request

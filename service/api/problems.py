@@ -13,8 +13,8 @@ from msgspec import to_builtins
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
-from gramwatt.sci.base.checks import InputError
-from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.figures.checks import InputError
+from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.service.common.errors import (
     BusyError,
     CorrectionError,

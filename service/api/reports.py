@@ -9,9 +9,9 @@ from flask import Response, request
 from msgspec import Meta, Struct
 
 from gramwatt.reports.html import POLICY
-from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.analysis.yearly import YearDoc
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.month.documents import MonthDoc
+from gramwatt.sci.month.yearly import YearDoc
 from gramwatt.service.advice.suggest import advice_basis, advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag

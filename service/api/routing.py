@@ -17,7 +17,7 @@ import msgspec
 from flask import Blueprint, Response, request
 from msgspec import Struct
 
-from gramwatt.sci.base.checks import InputError, parse, types_of
+from gramwatt.sci.figures.checks import InputError, parse, types_of
 from gramwatt.service.api.access import Access, declared
 from gramwatt.service.api.conditional import IF_NONE_MATCH, tagged
 from gramwatt.service.api.problems import Problem, invalid, of_input

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.advice.suggest_request import SuggestRequest, check_suggest_request
-from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.service.advice.suggest import answer
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable

@@ -7,7 +7,7 @@ from typing import Annotated
 from flask import g
 from msgspec import Meta, Struct
 
-from gramwatt.sci.journal.records import ID_PATTERN
+from gramwatt.sci.records.records import ID_PATTERN
 from gramwatt.service.api.access import whole_service
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.common.requests import Month, exactly

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import BudgetStatus
-from gramwatt.sci.base.days import DAY, day_of, month_span
-from gramwatt.sci.base.formatting import all_digits
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import g_from_kg, kg_from_g
+from gramwatt.sci.figures.days import DAY, day_of, month_span
+from gramwatt.sci.figures.formatting import all_digits
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import g_from_kg, kg_from_g
+from gramwatt.sci.month.documents import BudgetStatus
 from gramwatt.service.access import audit
 from gramwatt.service.access.projects import require_own
 from gramwatt.service.budgets import forecast

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean, pvariance
 
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.quantity import Quantity
 
 DAYS_LEAST = 7
 """A whole week: of fewer days none may have been a weekend."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.collectors.common.files import why
+from gramwatt.collectors.settings.files import why
 from gramwatt.service.cli import (
     budgets,
     card,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gramwatt.collectors.cli.options import grouped, show
-from gramwatt.sci.base.checks import InputError, parse
+from gramwatt.sci.figures.checks import InputError, parse
 from gramwatt.service.cli.common import (
     AsJson,
     author,
@@ -150,7 +150,7 @@ def _print(row: BudgetRow, as_json: bool) -> None:
 
 
 def _lines(row: BudgetRow) -> list[str]:
-    from gramwatt.sci.base.formatting import (
+    from gramwatt.sci.figures.formatting import (
         UNKNOWN,
         all_digits,
         grams,
@@ -159,7 +159,7 @@ def _lines(row: BudgetRow) -> list[str]:
         plain,
         text,
     )
-    from gramwatt.sci.base.printable import clean
+    from gramwatt.sci.figures.printable import clean
 
     when = f"{row.month} only" if row.month else "every month"
     share = row.spent_share
@@ -187,8 +187,8 @@ def _lines(row: BudgetRow) -> list[str]:
 
 
 def _message_line(row: OutboxRow) -> str:
-    from gramwatt.sci.base.formatting import minute_text
-    from gramwatt.sci.base.printable import clean
+    from gramwatt.sci.figures.formatting import minute_text
+    from gramwatt.sci.figures.printable import clean
 
     what = f"report of {row.month}"
     if row.threshold is not None:

@@ -11,7 +11,7 @@ from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import current_service, job_document, stop
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.document import JobDoc
+    from gramwatt.sci.figures.document import JobDoc
 
 KEY = "co2_eq_emissions"
 TRAINING = {"training": "pre-training", "fine-tuning": "fine-tuning"}

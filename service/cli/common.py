@@ -15,10 +15,10 @@ from msgspec import to_builtins
 
 from gramwatt.collectors.cli.options import AsJson as AsJson
 from gramwatt.collectors.cli.options import checked_text, show
-from gramwatt.collectors.common.files import folder, whole_file, why
+from gramwatt.collectors.settings.files import folder, whole_file, why
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.document import JobDoc
+    from gramwatt.sci.figures.document import JobDoc
     from gramwatt.service.config import ServiceConfig
     from gramwatt.service.container import Service
 
@@ -57,7 +57,7 @@ def service_config(database_url: str | None = None) -> ServiceConfig:
     """
     from dataclasses import replace
 
-    from gramwatt.collectors.journal.spool import usable_home
+    from gramwatt.collectors.spool.spool import usable_home
     from gramwatt.service.config import ConfigError, from_environment, sqlite_url
 
     try:
@@ -81,7 +81,7 @@ def refusals() -> Iterator[None]:
     """Exit with one line where a use case refuses, or the database cannot be used."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from gramwatt.sci.base.errors import StoreError
+    from gramwatt.sci.figures.errors import StoreError
     from gramwatt.service.common.errors import ServiceError
     from gramwatt.service.store.database import failure_text
 
@@ -163,7 +163,7 @@ def job_id(service: Service, text: str) -> str:
 @contextmanager
 def job_errors(text: str) -> Iterator[None]:
     """Exit with 1 for a job that makes no score."""
-    from gramwatt.sci.base.errors import ScoreError
+    from gramwatt.sci.figures.errors import ScoreError
 
     try:
         yield
@@ -184,7 +184,7 @@ def confirm(question: str, otherwise: str) -> None:
 
 def author() -> str:
     """Return who gives this command: this user, hashed unless names are allowed."""
-    from gramwatt.collectors.common.config import resolve
-    from gramwatt.collectors.common.identity import user_id
+    from gramwatt.collectors.settings.config import resolve
+    from gramwatt.collectors.settings.identity import user_id
 
     return user_id(resolve().allow_host_names)

@@ -19,7 +19,7 @@ from gramwatt.service.cli.common import (
 from gramwatt.service.common.requests import UnitQuery
 
 if TYPE_CHECKING:
-    from gramwatt.sci.analysis.repeated import RunsComparisonDoc
+    from gramwatt.sci.month.repeated import RunsComparisonDoc
 
 RUNS = "A job, or several runs of one, as ID,ID,..."
 Before = Annotated[str, typer.Argument(metavar="BEFORE", help=RUNS)]
@@ -91,7 +91,7 @@ def compared(before: str, after: str, unit: str | None) -> tuple[RunsComparisonD
     """Return the comparison of two sides as typed, and its date; exits with 1 where there is
     none.
     """
-    from gramwatt.sci.base.errors import ScoreError
+    from gramwatt.sci.figures.errors import ScoreError
     from gramwatt.service.jobs.comparison import comparison
 
     with current_service() as service:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.options import show
-from gramwatt.sci.base.document import JobHead
+from gramwatt.sci.figures.document import JobHead
 from gramwatt.service.cli.common import (
     JobId,
     author,
@@ -79,7 +79,7 @@ def _amount(field: str, text: str) -> float | None:
 
 
 def _value(field: str, text: str) -> Any:
-    from gramwatt.collectors.common.config import PARSERS, flag
+    from gramwatt.collectors.settings.config import PARSERS, flag
 
     try:
         if field == "tags":
@@ -112,7 +112,7 @@ def rm(
 
 def _confirm(head: JobHead) -> None:
     """Ask before a job goes."""
-    from gramwatt.sci.base.formatting import minute_text, plain, value_text
+    from gramwatt.sci.figures.formatting import minute_text, plain, value_text
 
     energy = plain(value_text(head.energy_kwh))
     started = minute_text(head.started_at)

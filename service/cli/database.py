@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gramwatt.collectors.cli.options import show
-from gramwatt.collectors.common.files import why
-from gramwatt.collectors.common.progress import busy
+from gramwatt.collectors.settings.files import why
+from gramwatt.collectors.settings.progress import busy
 from gramwatt.service.cli.common import (
     AsJson,
     DatabaseUrl,

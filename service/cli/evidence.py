@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gramwatt.collectors.cli.options import grouped, show
-from gramwatt.collectors.common.files import whole_file, why
-from gramwatt.collectors.common.progress import bar
+from gramwatt.collectors.settings.files import whole_file, why
+from gramwatt.collectors.settings.progress import bar
 from gramwatt.service.cli.common import (
     AsJson,
     author,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from gramwatt.sci.base.document import (
+from gramwatt.sci.figures.document import (
     CorrectionDoc,
     DeviceDoc,
     EmbodiedTermDoc,
@@ -14,10 +14,10 @@ from gramwatt.sci.base.document import (
     JobDoc,
     SourceDoc,
 )
-from gramwatt.sci.base.formatting import UNKNOWN, count_text, plain, text
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.figures.formatting import UNKNOWN, count_text, plain, text
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import J_PER_KWH
 
 
 class Explanation(Struct):

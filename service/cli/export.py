@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gramwatt.collectors.cli.options import show
-from gramwatt.collectors.common.files import why
+from gramwatt.collectors.settings.files import why
 from gramwatt.service.cli.common import (
     DatabaseUrl,
     JobId,
@@ -24,7 +24,7 @@ from gramwatt.service.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gramwatt.sci.base.document import JobDoc
+    from gramwatt.sci.figures.document import JobDoc
 
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="File to write (default: stdout).")

@@ -9,8 +9,8 @@ import typer
 from msgspec import Meta, Struct
 
 from gramwatt.collectors.cli.options import grouped, show
-from gramwatt.collectors.common.files import why
-from gramwatt.collectors.common.progress import bar
+from gramwatt.collectors.settings.files import why
+from gramwatt.collectors.settings.progress import bar
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.service.cli.common import (
     AsJson,
@@ -122,7 +122,7 @@ def import_intensity(
     Importing again changes nothing; other values count from then on. Scores and plans use average
     lifecycle values; others are stored beside them (gramwatt intensity ZONE --basis direct).
     """
-    from gramwatt.sci.base.errors import LookupFailed
+    from gramwatt.sci.figures.errors import LookupFailed
     from gramwatt.service.access import audit
     from gramwatt.service.container import Caller
     from gramwatt.service.intensity.csv_import import IntensityFileError, Origin, import_csv

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from gramwatt.sci.base.document import JobHead
-from gramwatt.sci.base.formatting import minute_text, plain, value_text
-from gramwatt.sci.base.printable import clean
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.document import JobHead
+from gramwatt.sci.figures.formatting import minute_text, plain, value_text
+from gramwatt.sci.figures.printable import clean
+from gramwatt.sci.figures.quantity import Quantity
 
 NO_JOB = "No job yet. Run one under the meter: gramwatt run -- python train.py"
 GAP = "  "

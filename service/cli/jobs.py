@@ -21,7 +21,7 @@ from gramwatt.service.cli.corrections import correct
 from gramwatt.service.common.requests import JobList
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.document import JobDoc
+    from gramwatt.sci.figures.document import JobDoc
     from gramwatt.service.container import Service
 
 
@@ -133,8 +133,8 @@ def _output(
     if other is None:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         return document, job_lines(document, width)
-    from gramwatt.sci.analysis.compare import compare
-    from gramwatt.sci.base.errors import ScoreError
+    from gramwatt.sci.figures.errors import ScoreError
+    from gramwatt.sci.month.compare import compare
 
     try:
         comparison = compare(other, document, unit)

@@ -190,7 +190,7 @@ def login(
 ) -> None:
     """Print a link that signs one browser in, once, within 15 minutes; or store a key."""
     from gramwatt.collectors.cli.login import store_key
-    from gramwatt.collectors.common.config import PARSERS
+    from gramwatt.collectors.settings.config import PARSERS
     from gramwatt.service.access.sessions import new_link
 
     if server is not None:

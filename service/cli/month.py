@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gramwatt.collectors.cli.options import grouped, show
-from gramwatt.collectors.common.progress import busy
+from gramwatt.collectors.settings.progress import busy
 from gramwatt.service.cli.common import (
     AsJson,
     current_service,
@@ -19,7 +19,7 @@ from gramwatt.service.cli.common import (
 from gramwatt.service.common.requests import MonthQuery
 
 if TYPE_CHECKING:
-    from gramwatt.sci.analysis.documents import MonthDoc
+    from gramwatt.sci.month.documents import MonthDoc
 
 
 @grouped
@@ -39,7 +39,7 @@ def month(
     as_json: AsJson = False,
 ) -> None:
     """A month in a sentence, or what a revision of its report changed."""
-    from gramwatt.sci.analysis.revised import change_lines
+    from gramwatt.sci.month.revised import change_lines
     from gramwatt.service import lake
     from gramwatt.service.months.report import month_report
     from gramwatt.service.months.revisions import compare
@@ -74,7 +74,7 @@ def month(
 
 
 def _show(document: MonthDoc, as_json: bool) -> None:
-    from gramwatt.sci.base.formatting import jobs_text, plain, text
+    from gramwatt.sci.figures.formatting import jobs_text, plain, text
 
     if as_json:
         print_json(document)

@@ -23,7 +23,7 @@ from gramwatt.service.cli.common import job_id as job_id_of
 from gramwatt.service.common.requests import SpanQuery
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.document import IntensityDoc, IntensityPointDoc
+    from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc
     from gramwatt.sci.planning.plan import PlanDoc
 
 SLURM, SECONDS = "slurm", "seconds"
@@ -86,7 +86,7 @@ def plan(
 
     Example: gramwatt plan --hours 4 --zone DE --deadline 2026-05-02T08:00Z
     """
-    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.sci.figures.errors import GramwattError
     from gramwatt.sci.planning.plan_request import parse_plan_request
     from gramwatt.service.jobs.advice import plan as planned
 
@@ -115,7 +115,7 @@ def plan(
 
 def _lines(answer: PlanDoc) -> list[str]:
     """Return the plan for people: when, what it saves and whether that can be relied on."""
-    from gramwatt.sci.base.formatting import plain, text
+    from gramwatt.sci.figures.formatting import plain, text
 
     slots = [f"{s.zone}  {_time(s.start)} to {_time(s.end)} UTC" for s in answer.plan]
     saving, gain = answer.saving_ratio, "no reliable gain: start at once"
@@ -155,8 +155,8 @@ def intensity(
 
     Example: gramwatt intensity DE --to 12h
     """
-    from gramwatt.sci.base.checks import Moment, checked
-    from gramwatt.sci.base.errors import LookupFailed
+    from gramwatt.sci.figures.checks import Moment, checked
+    from gramwatt.sci.figures.errors import LookupFailed
     from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 
     start, end = query.start, query.end
@@ -183,7 +183,7 @@ def _intensity_lines(answer: IntensityDoc) -> list[str]:
     """Return a line for each value; a stand-in of hours for which a forecast is shown is left
     out.
     """
-    from gramwatt.sci.base.formatting import plain, text
+    from gramwatt.sci.figures.formatting import plain, text
 
     def line(point: IntensityPointDoc) -> str:
         figure = plain(text(point.intensity_g_per_kwh))

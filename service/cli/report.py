@@ -9,8 +9,8 @@ from typing import Annotated, TypeVar
 import typer
 
 from gramwatt.collectors.cli.options import checked_text, grouped, show
-from gramwatt.collectors.common.files import why
-from gramwatt.collectors.common.progress import busy
+from gramwatt.collectors.settings.files import why
+from gramwatt.collectors.settings.progress import busy
 from gramwatt.service.cli.common import (
     JobId,
     current_service,

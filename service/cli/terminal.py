@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from textwrap import TextWrapper
 
 from gramwatt.reports.job_sections import kwh, value_of
-from gramwatt.sci.analysis.compare import AT_EQUAL, CARBON_UNKNOWN, ComparisonDoc, ScoreChangeDoc
-from gramwatt.sci.analysis.documents import ModelDoc
-from gramwatt.sci.analysis.repeated import RunsComparisonDoc, RunsDoc
-from gramwatt.sci.base.document import (
+from gramwatt.sci.figures.document import (
     CorrectionDoc,
     JobDoc,
     ServiceDoc,
     WindowDoc,
 )
-from gramwatt.sci.base.formatting import (
+from gramwatt.sci.figures.formatting import (
     UNKNOWN,
     count_text,
     duration,
@@ -26,9 +23,12 @@ from gramwatt.sci.base.formatting import (
     text,
     value_text,
 )
-from gramwatt.sci.base.printable import clean
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.journal.records import parse_time
+from gramwatt.sci.figures.printable import clean
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.month.compare import AT_EQUAL, CARBON_UNKNOWN, ComparisonDoc, ScoreChangeDoc
+from gramwatt.sci.month.documents import ModelDoc
+from gramwatt.sci.month.repeated import RunsComparisonDoc, RunsDoc
+from gramwatt.sci.records.records import parse_time
 
 WINDOWS_SHOWN = 20
 

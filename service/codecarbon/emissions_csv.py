@@ -18,9 +18,9 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gramwatt.sci.base.errors import RecordError
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.figures.errors import RecordError
+from gramwatt.sci.records.records import (
     ID_PATTERN,
     AnyRecord,
     DeviceRecord,

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 from unicodedata import normalize
 
-from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.base.units import j_from_kwh
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
+from gramwatt.sci.figures.errors import LookupFailed
+from gramwatt.sci.figures.units import j_from_kwh
+from gramwatt.sci.records.records import DeviceRecord, IntervalRecord
 
 NODE = "codecarbon"
 """Node of every run: codecarbon names no host."""

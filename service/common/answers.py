@@ -1,4 +1,4 @@
-"""What use cases answer, beside the documents of `gramwatt.sci.base.document`.
+"""What use cases answer, beside the documents of `gramwatt.sci.figures.document`.
 
 Command and API print these shapes as they are.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gramwatt.sci.analysis.documents import ModelDoc
-from gramwatt.sci.analysis.revisions import RevisionChangeDoc
-from gramwatt.sci.base.document import JobHead
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.document import JobHead
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.month.documents import ModelDoc
+from gramwatt.sci.month.revisions import RevisionChangeDoc
 
 
 class Rejected(Struct):

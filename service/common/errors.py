@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gramwatt.sci.base.formatting import minute_text
+from gramwatt.sci.figures.formatting import minute_text
 
 if TYPE_CHECKING:
     from gramwatt.service.common.answers import Rejected

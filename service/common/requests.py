@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
-from gramwatt.sci.base.errors import RecordError
+from gramwatt.sci.figures.errors import RecordError
 from gramwatt.sci.grid.intensity import Basis, Signal
-from gramwatt.sci.journal.records import ID_PATTERN, UNIT_PATTERN, JobKind, parse_time
+from gramwatt.sci.records.records import ID_PATTERN, UNIT_PATTERN, JobKind, parse_time
 
 JobState = Literal["running", "completed", "failed", "killed", "lost"]
 JOB_STATES: tuple[str, ...] = get_args(JobState)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.collectors.common.config import PUE_MAX
+from gramwatt.collectors.settings.config import PUE_MAX
 from gramwatt.service.demo.summary import DEMO_PUE, summary
 
 DEFAULT_FOLDER = Path("gramwatt-demo")

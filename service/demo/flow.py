@@ -51,9 +51,9 @@ class Training:
 
 def check(settings: Settings) -> None:
     """Raise DemoError, before anything runs, for what would make the demo fail half way."""
-    from gramwatt.collectors.common.catalogs import user_catalog
-    from gramwatt.sci.base.errors import LookupFailed
+    from gramwatt.collectors.settings.catalogs import user_catalog
     from gramwatt.sci.catalog.overlay import OverlayError
+    from gramwatt.sci.figures.errors import LookupFailed
 
     if os.environ.get("GRAMWATT_OFF", "").lower() not in ("", "0", "false", "no", "off"):
         raise DemoError("GRAMWATT_OFF is set, so nothing would be measured; unset it", USAGE)

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramwatt.sci.base import formatting
-from gramwatt.sci.base.formatting import plain
+from gramwatt.sci.figures import formatting
+from gramwatt.sci.figures.formatting import plain
 
 if TYPE_CHECKING:
-    from gramwatt.sci.base.quantity import Quantity, figure_of
+    from gramwatt.sci.figures.quantity import Quantity, figure_of
     from gramwatt.service.demo.flow import Training
 
 LABEL_WIDTH = 15

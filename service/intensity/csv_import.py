@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.grid.plausible import LARGEST, remark, wrong_unit
 from gramwatt.service.common.tables import TableError, open_table

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gramwatt.sci.base.quantity import Kind, Quantity
+from gramwatt.sci.figures.quantity import Kind, Quantity
 from gramwatt.sci.grid.intensity import (
     Basis,
     IntensityPoint,

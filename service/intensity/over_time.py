@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from gramwatt.sci.base.document import IntensityDoc, IntensityPointDoc, IntensitySeriesDoc
-from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc, IntensitySeriesDoc
+from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
 from gramwatt.sci.planning.hours import moment_of
 from gramwatt.sci.planning.outlook import Outlook

@@ -15,8 +15,8 @@ from itertools import groupby
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.base.days import DAY, midnight
-from gramwatt.sci.base.errors import LookupFailed
+from gramwatt.sci.figures.days import DAY, midnight
+from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import StoredIntensity
 from gramwatt.service.intensity.points import FINAL, SeriesName, keep

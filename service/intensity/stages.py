@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.journal.records import parse_time
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.records.records import parse_time
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import FINAL
 from gramwatt.service.store.timestamps import to_us

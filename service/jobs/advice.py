@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 
 from gramwatt.sci.advice.documents import AdviceDoc
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.units import h_from_s
-from gramwatt.sci.journal.records import parse_time
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.units import h_from_s
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.plan_request import PlanRequest
+from gramwatt.sci.records.records import parse_time
 from gramwatt.service.advice.suggest import answer_for_document
 from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
 from gramwatt.service.container import Service

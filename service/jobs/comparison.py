@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from gramwatt.sci.analysis.repeated import RunsComparisonDoc, compare_runs
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.month.repeated import RunsComparisonDoc, compare_runs
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import find_job, job_document
 from gramwatt.service.jobs.scoring import VERSIONS, by_todays_versions

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from gramwatt.collectors.common.config import PARSERS
-from gramwatt.sci.base.errors import LookupFailed, ScoreError
-from gramwatt.sci.base.unit_names import close_units
+from gramwatt.collectors.settings.config import PARSERS
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.journal.corrections import (
+from gramwatt.sci.figures.errors import LookupFailed, ScoreError
+from gramwatt.sci.figures.unit_names import close_units
+from gramwatt.sci.records.corrections import (
     COUNT,
     EXCLUDED,
     FIELDS,
@@ -22,8 +22,8 @@ from gramwatt.sci.journal.corrections import (
     declared_counts,
     exclusion,
 )
-from gramwatt.sci.journal.merge import increments
-from gramwatt.sci.journal.records import AMOUNT_MOST, CountRecord, JobRecord
+from gramwatt.sci.records.merge import increments
+from gramwatt.sci.records.records import AMOUNT_MOST, CountRecord, JobRecord
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
 from gramwatt.service.common.errors import CorrectionError

@@ -7,7 +7,7 @@ import math
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc
 from gramwatt.service.access import audit
 from gramwatt.service.common.answers import DeletedJob
 from gramwatt.service.container import Service

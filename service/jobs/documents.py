@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.base.document import JobDoc, JobHead
+from gramwatt.sci.figures.document import JobDoc, JobHead
 from gramwatt.service.access import audit
 from gramwatt.service.common.errors import (
     DeletedJobError,

@@ -10,13 +10,13 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.base.document import JobHead
-from gramwatt.sci.base.errors import RecordError, ScoreError
-from gramwatt.sci.base.formatting import minute_text
-from gramwatt.sci.journal.corrections import Correction, corrected, exclusion
-from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.nodes import unended
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.figures.document import JobHead
+from gramwatt.sci.figures.errors import RecordError, ScoreError
+from gramwatt.sci.figures.formatting import minute_text
+from gramwatt.sci.records.corrections import Correction, corrected, exclusion
+from gramwatt.sci.records.merge import MergedJob, merge
+from gramwatt.sci.records.nodes import unended
+from gramwatt.sci.records.records import (
     AnyRecord,
     CountRecord,
     DeviceRecord,

@@ -9,8 +9,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.collectors.common.files import whole_file
-from gramwatt.sci.journal.records import encode
+from gramwatt.collectors.settings.files import whole_file
+from gramwatt.sci.records.records import encode
 from gramwatt.service.common.answers import IngestAnswer
 from gramwatt.service.common.errors import DeletedJobError, IntervalsDeletedError
 from gramwatt.service.container import Service

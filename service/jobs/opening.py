@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.journal.records import VERSION, JobRecord, decode, encode, format_time, readable
+from gramwatt.sci.figures.errors import RecordError
+from gramwatt.sci.records.records import VERSION, JobRecord, decode, encode, format_time, readable
 from gramwatt.service.common.errors import CorrectionError, ServiceError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import check_place

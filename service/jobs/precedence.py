@@ -16,9 +16,9 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.journal.elsewhere import lesser_reporters, parts_taken
-from gramwatt.sci.journal.merge import is_unique
-from gramwatt.sci.journal.records import (
+from gramwatt.sci.records.elsewhere import lesser_reporters, parts_taken
+from gramwatt.sci.records.merge import is_unique
+from gramwatt.sci.records.records import (
     HOST_CLASSES,
     REPORTERS,
     AnyRecord,

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from msgspec.structs import replace as replace_field
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import GramwattError, QuantityError, ScoreError
-from gramwatt.sci.journal.corrections import Correction
-from gramwatt.sci.journal.records import AnyRecord
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import GramwattError, QuantityError, ScoreError
+from gramwatt.sci.records.corrections import Correction
+from gramwatt.sci.records.records import AnyRecord
 from gramwatt.sci.score.score import relabel
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.stages import when_better_known
@@ -178,7 +178,7 @@ def score_records(
 
     Raises ScoreError when the records or the overlay make no score.
     """
-    from gramwatt.sci.journal.merge import merge
+    from gramwatt.sci.records.merge import merge
     from gramwatt.sci.score.score import score
 
     context = _context(service, revision, corrections)

@@ -6,9 +6,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.advice.jobs import JOBS_EXAMINED, examined, for_month, grouped
-from gramwatt.sci.analysis.documents import MonthAdvice, MonthSums
-from gramwatt.sci.analysis.month import months_of
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.month.documents import MonthAdvice, MonthSums
+from gramwatt.sci.month.month import months_of
 from gramwatt.service.advice.suggest import rows_of_own_jobs
 from gramwatt.service.container import Service
 from gramwatt.service.months.factor_sources import with_publishers

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from gramwatt.reports.badge import badge
-from gramwatt.sci.analysis.documents import MonthTotals, ProjectRow
-from gramwatt.sci.base.formatting import plain, text, value_text
-from gramwatt.sci.base.quantity import METERED, Quantity
+from gramwatt.sci.figures.formatting import plain, text, value_text
+from gramwatt.sci.figures.quantity import METERED, Quantity
 from gramwatt.sci.month.document import months_before
+from gramwatt.sci.month.documents import MonthTotals, ProjectRow
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service

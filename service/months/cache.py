@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from gramwatt.sci.analysis.documents import MonthAdvice, MonthSums
+from gramwatt.sci.month.documents import MonthAdvice, MonthSums
 from gramwatt.service.container import Service
 from gramwatt.service.months.rows import from_session
 from gramwatt.service.store.documents import to_text

@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.trail import FactorFileDoc, FactorRow
-from gramwatt.sci.base.csv_data import rows as csv_rows
-from gramwatt.sci.base.days import month_span
-from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.catalog.files import SourceRow
+from gramwatt.sci.figures.csv_data import rows as csv_rows
+from gramwatt.sci.figures.days import month_span
+from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.sci.grid.intensity import Quality
 from gramwatt.sci.grid.zones import ZoneIntensity
+from gramwatt.sci.month.trail import FactorFileDoc, FactorRow
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.csv_import import IMPORTED
 from gramwatt.service.intensity.lookup import source_text

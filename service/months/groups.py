@@ -1,8 +1,8 @@
 """Groups of a month's jobs: what is added over them, and what each input changes by that.
 
 The jobs come grouped by all their traits; a row of a table adds up some of those groups, and its
-range is that of `sci/base/quantity.py`: an input changes the sum by what it changes in its parts,
-and inputs are independent. What is a job's own adds up by its squares.
+range is that of `sci/figures/quantity.py`: an input changes the sum by what it changes in its
+parts, and inputs are independent. What is a job's own adds up by its squares.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gramwatt.sci.analysis.documents import MonthTotals
-from gramwatt.sci.base.quantity import (
+from gramwatt.sci.figures.quantity import (
     KINDS,
     Effect,
     Kind,
@@ -29,6 +28,7 @@ from gramwatt.sci.base.quantity import (
     weakest,
 )
 from gramwatt.sci.month.columns import JOB_TERMS, QUALITIES, TERMS, TIERS, TRAITS
+from gramwatt.sci.month.documents import MonthTotals
 from gramwatt.service.months import statements
 from gramwatt.service.months.statements import ADDED, Select
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 import msgspec
 import sqlalchemy as sa
 
-from gramwatt.sci.analysis.documents import (
+from gramwatt.sci.figures.document import QualityDoc
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.month.document import months_before
+from gramwatt.sci.month.documents import (
     LedgerRow,
     MonthTotals,
     PendingDoc,
     ProjectCharge,
     TrendRow,
 )
-from gramwatt.sci.base.document import QualityDoc
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.month.document import months_before
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import THIS_MACHINE, Service

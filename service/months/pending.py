@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import ExcludedDoc
-from gramwatt.sci.analysis.month import Pending, excluded_row
-from gramwatt.sci.analysis.trail import DeletedRow
-from gramwatt.sci.base.quantity import Quantity, bare
+from gramwatt.sci.figures.quantity import Quantity, bare
+from gramwatt.sci.month.documents import ExcludedDoc
+from gramwatt.sci.month.month import Pending, excluded_row
+from gramwatt.sci.month.trail import DeletedRow
 from gramwatt.service.container import Service
 from gramwatt.service.store.documents import read_head
 from gramwatt.service.store.models import Deletion, Device, Interval, Job, is_pending

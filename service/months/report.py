@@ -12,10 +12,10 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import MonthDoc, MonthSums
-from gramwatt.sci.analysis.month import pending_doc, previous_month
-from gramwatt.sci.base.days import day_of
+from gramwatt.sci.figures.days import day_of
 from gramwatt.sci.month.document import Beside, TrendSums, month_document, months_before
+from gramwatt.sci.month.documents import MonthDoc, MonthSums
+from gramwatt.sci.month.month import pending_doc, previous_month
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import BusyError, NoDataError
 from gramwatt.service.container import Service

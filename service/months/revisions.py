@@ -1,7 +1,7 @@
 """Reports of complete months as they were kept: numbered revisions that never change.
 
 A revision has its document and the table of the jobs in its sums, so what changed between two is a
-join of their tables (`sci/analysis/revised.py`). The next is made where a job came, went or was
+join of their tables (`sci/month/revised.py`). The next is made where a job came, went or was
 scored again; reading makes none.
 """
 
@@ -16,8 +16,8 @@ from msgspec.structs import asdict, replace
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import MonthDoc, RevisedDoc
-from gramwatt.sci.analysis.revised import (
+from gramwatt.sci.month.documents import MonthDoc, RevisedDoc
+from gramwatt.sci.month.revised import (
     CAUSES,
     Cause,
     ChangeRow,

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import BudgetStatus, BudgetUse, MonthDay, MonthTotals
-from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.document import DayDoc, JobDoc
-from gramwatt.sci.base.quantity import Quantity, total_known
-from gramwatt.sci.base.units import kg_from_g
+from gramwatt.sci.figures.document import DayDoc, JobDoc
+from gramwatt.sci.figures.quantity import Quantity, total_known
+from gramwatt.sci.figures.units import kg_from_g
+from gramwatt.sci.month.documents import BudgetStatus, BudgetUse, MonthDay, MonthTotals
+from gramwatt.sci.month.month import previous_month
 from gramwatt.service.container import Service
 from gramwatt.service.months.cache import sums_by_name
 from gramwatt.service.months.pending import pending_jobs, pending_keys

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gramwatt.sci.base.quantity import KINDS, WIDEST
+from gramwatt.sci.figures.quantity import KINDS, WIDEST
 from gramwatt.sci.month.columns import ENDS, JOB_TERMS, QUALITIES, TERMS, TIERS, TRAITS
 
 Execute = Callable[[str, Mapping[str, Any]], Iterable[Sequence[Any]]]

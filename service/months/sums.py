@@ -13,7 +13,17 @@ from typing import Any, TypeVar
 
 from msgspec.structs import asdict
 
-from gramwatt.sci.analysis.documents import (
+from gramwatt.sci.figures.document import QualityDoc
+from gramwatt.sci.figures.formatting import jobs_text
+from gramwatt.sci.figures.quantity import (
+    Quantity,
+    bare,
+    kind_of_sum,
+    of_sources,
+    weakest,
+)
+from gramwatt.sci.month.columns import ENDS, JOB_TERMS
+from gramwatt.sci.month.documents import (
     BoundaryDoc,
     ChargeRow,
     ComponentRow,
@@ -31,27 +41,17 @@ from gramwatt.sci.analysis.documents import (
     WorkRow,
     WorkSums,
 )
-from gramwatt.sci.analysis.model_totals import UNFINISHED
-from gramwatt.sci.analysis.month import TOP, sci_row
-from gramwatt.sci.analysis.month_rows import (
+from gramwatt.sci.month.model_totals import UNFINISHED
+from gramwatt.sci.month.month import TOP, sci_row
+from gramwatt.sci.month.month_rows import (
     AdviceRow,
     GradeLimit,
     LackingJob,
     MonthMethodDoc,
     NamedJob,
 )
-from gramwatt.sci.analysis.trail import FactorRow
-from gramwatt.sci.base.document import QualityDoc
-from gramwatt.sci.base.formatting import jobs_text
-from gramwatt.sci.base.quantity import (
-    Quantity,
-    bare,
-    kind_of_sum,
-    of_sources,
-    weakest,
-)
-from gramwatt.sci.journal.records import ACCELERATORS
-from gramwatt.sci.month.columns import ENDS, JOB_TERMS
+from gramwatt.sci.month.trail import FactorRow
+from gramwatt.sci.records.records import ACCELERATORS
 from gramwatt.sci.score.assess import GRADE_NEEDS, quality, sum_of, worst_status
 from gramwatt.sci.score.boundary import APPROACH, FORMULA, INCLUDED, STANDARD
 from gramwatt.service.months import statements

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.analysis.yearly import (
+from gramwatt.sci.month.documents import MonthDoc
+from gramwatt.sci.month.yearly import (
     YearDoc,
     months_of_year,
     year_document,

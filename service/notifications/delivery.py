@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common.files import whole_file
+from gramwatt.collectors.settings.files import whole_file
 from gramwatt.reports.printable import file_name
-from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.base.formatting import plain, text
-from gramwatt.sci.base.printable import isolated
+from gramwatt.sci.figures.formatting import plain, text
+from gramwatt.sci.figures.printable import isolated
+from gramwatt.sci.month.documents import MonthDoc
 from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import job_table, latest_revision

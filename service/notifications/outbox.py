@@ -15,9 +15,9 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gramwatt.sci.base.formatting import all_digits, grams, jobs_text, minute_text, plain, text
-from gramwatt.sci.base.printable import clean, isolated
-from gramwatt.sci.base.quantity import figure_of
+from gramwatt.sci.figures.formatting import all_digits, grams, jobs_text, minute_text, plain, text
+from gramwatt.sci.figures.printable import clean, isolated
+from gramwatt.sci.figures.quantity import figure_of
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service

@@ -11,7 +11,7 @@ from datetime import date
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import DAY_S
 from gramwatt.service.jobs.scoring import score_job

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import GramwattError
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import GramwattError
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.scoring import VERSIONS, made_now, score_job
 from gramwatt.service.months.rescoring import NEWEST_BACKFILL, factors_of, to_rescore

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from gramwatt.collectors.common.config import plain_address, resolve
-from gramwatt.sci.base.formatting import all_digits
+from gramwatt.collectors.settings.config import plain_address, resolve
+from gramwatt.sci.figures.formatting import all_digits
 from gramwatt.service.config import MIB, ConfigError, from_environment, settings_of
 from gramwatt.service.container import Service
 

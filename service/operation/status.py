@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import MonthTotals
-from gramwatt.sci.base.units import J_PER_KWH
+from gramwatt.sci.figures.units import J_PER_KWH
+from gramwatt.sci.month.documents import MonthTotals
 from gramwatt.service.common.errors import NotReadyError
 from gramwatt.service.common.requests import JOB_STATES
 from gramwatt.service.container import Service

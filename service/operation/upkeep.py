@@ -13,7 +13,7 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.base.errors import GramwattError
+from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.journal import refresh_head
 from gramwatt.service.jobs.scoring import score_provisionally, score_when_closed

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, get_args
 from flask import Response
 from msgspec import Meta, Struct
 
-from gramwatt.sci.base.csv_data import rows
-from gramwatt.sci.base.formatting import UNKNOWN, number, span_text, value_text
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.files import SourceRow
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
+from gramwatt.sci.figures.csv_data import rows
+from gramwatt.sci.figures.formatting import UNKNOWN, number, span_text, value_text
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import service
 from gramwatt.service.pages.frame import page, query, route

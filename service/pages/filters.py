@@ -8,7 +8,7 @@ from typing import Any
 from flask import url_for
 
 from gramwatt.reports.month_sections import month_name
-from gramwatt.sci.base.formatting import (
+from gramwatt.sci.figures.formatting import (
     NARROW_SPACE,
     UNKNOWN,
     count_text,
@@ -21,9 +21,9 @@ from gramwatt.sci.base.formatting import (
     span_text,
     value_text,
 )
-from gramwatt.sci.base.printable import isolated
-from gramwatt.sci.base.quantity import Quantity, is_change, is_estimate
-from gramwatt.sci.base.units import g_from_kg
+from gramwatt.sci.figures.printable import isolated
+from gramwatt.sci.figures.quantity import Quantity, is_change, is_estimate
+from gramwatt.sci.figures.units import g_from_kg
 from gramwatt.sci.score.assess import FINE_QUALITIES
 from gramwatt.service.tasks.table import period
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from flask import Blueprint, Response, g, render_template, request
 
 from gramwatt.reports.model import MARK_LEGEND
-from gramwatt.sci.base.checks import fields_of
+from gramwatt.sci.figures.checks import fields_of
 from gramwatt.service.api import problems
 from gramwatt.service.api.access import Access, declared, whole_service
 from gramwatt.service.api.routing import Model, from_strings

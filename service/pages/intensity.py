@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from flask import Response, request
 from msgspec import Meta
 
-from gramwatt.sci.base.checks import Moment, checked
-from gramwatt.sci.base.errors import GramwattError, LookupFailed
+from gramwatt.sci.figures.checks import Moment, checked
+from gramwatt.sci.figures.errors import GramwattError, LookupFailed
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable

@@ -12,11 +12,11 @@ from markupsafe import Markup
 from msgspec import Meta, Struct, field
 
 from gramwatt.reports.html import POLICY
-from gramwatt.sci.analysis.repeated import RUNS_MOST, RunsComparisonDoc, compare_runs
-from gramwatt.sci.base.document import JobDoc, JobHead
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.journal.records import ID_PATTERN, JOB_KINDS
+from gramwatt.sci.figures.document import JobDoc, JobHead
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.month.repeated import RUNS_MOST, RunsComparisonDoc, compare_runs
+from gramwatt.sci.records.records import ID_PATTERN, JOB_KINDS
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.jobs import JobsQuery

@@ -13,12 +13,12 @@ from functools import cache
 from importlib import resources
 from typing import TypeVar
 
-from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.base.formatting import number
-from gramwatt.sci.base.units import kg_from_g
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.hardware import Hardware
 from gramwatt.sci.embodied.te import accelerator_te
+from gramwatt.sci.figures.errors import LookupFailed
+from gramwatt.sci.figures.formatting import number
+from gramwatt.sci.figures.units import kg_from_g
 
 Entry = TypeVar("Entry")
 

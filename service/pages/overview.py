@@ -11,9 +11,9 @@ from flask import Response
 from msgspec import Meta
 
 from gramwatt.reports.glossary import TERMS
-from gramwatt.sci.analysis.month import previous_month
-from gramwatt.sci.base.quantity import is_estimate
-from gramwatt.sci.base.units import g_from_kg
+from gramwatt.sci.figures.quantity import is_estimate
+from gramwatt.sci.figures.units import g_from_kg
+from gramwatt.sci.month.month import previous_month
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.support import caller, service

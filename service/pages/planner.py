@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Response, request
 
-from gramwatt.sci.base.errors import GramwattError, LookupFailed, ScoreError
+from gramwatt.sci.figures.errors import GramwattError, LookupFailed, ScoreError
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.plan_request import parse_plan_request
 from gramwatt.service.api.access import Access

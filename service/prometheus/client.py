@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.config import plain_address
-from gramwatt.collectors.common.http import Unanswered, exchange, new_session
+from gramwatt.collectors.settings.config import plain_address
+from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
 
 CHUNK_S = 3600
 LIMIT_S = 60.0

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from gramwatt.collectors.common.identity import hashed, safe_id
-from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.journal.records import (
+from gramwatt.collectors.settings.identity import hashed, safe_id
+from gramwatt.sci.figures.notices import CODES
+from gramwatt.sci.records.records import (
     AnyRecord,
     DeviceRecord,
     EndRecord,

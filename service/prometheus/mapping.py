@@ -10,8 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gramwatt.collectors.common.config import PUE_MAX, close_matches
-from gramwatt.collectors.common.identity import bound_id
+from gramwatt.collectors.settings.config import PUE_MAX, close_matches
+from gramwatt.collectors.settings.identity import bound_id
 
 RENAMED = {
     "pod_name": "pod",

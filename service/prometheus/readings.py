@@ -15,7 +15,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from gramwatt.sci.base.units import j_from_mj
+from gramwatt.sci.figures.units import j_from_mj
 from gramwatt.service.prometheus.client import Series
 from gramwatt.service.prometheus.mapping import Work, named
 

@@ -16,8 +16,8 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 
-from gramwatt.collectors.common.http import new_session
-from gramwatt.collectors.common.keys import is_loopback
+from gramwatt.collectors.settings.http import new_session
+from gramwatt.collectors.settings.keys import is_loopback
 from gramwatt.service.providers.base import ProviderError, RestingError
 
 CONNECT_S, READ_S, WHOLE_S = 3.05, 10.0, 30.0

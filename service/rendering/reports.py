@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
-from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.formatting import decimal_mark
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.formatting import decimal_mark
+from gramwatt.sci.month.documents import MonthDoc
 from gramwatt.service.rendering.process import RenderProcess, render
 from gramwatt.service.store.documents import to_text
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from gramwatt.reports.model import Document
     from gramwatt.reports.tables import MonthJob
     from gramwatt.sci.advice.documents import AdviceDoc
-    from gramwatt.sci.analysis.repeated import RunsComparisonDoc
-    from gramwatt.sci.analysis.yearly import YearDoc
-    from gramwatt.sci.base.document import IntensityDoc
+    from gramwatt.sci.figures.document import IntensityDoc
+    from gramwatt.sci.month.repeated import RunsComparisonDoc
+    from gramwatt.sci.month.yearly import YearDoc
     from gramwatt.sci.planning.plan import PlanDoc
 
 JobFormat = Literal["json", "html", "pdf"]

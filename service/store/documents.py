@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import asdict, replace
 
-from gramwatt.sci.analysis.documents import MonthDoc
-from gramwatt.sci.base.document import IntensityUsedDoc, JobDoc, JobHead, SeriesPoint, StepsDoc
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.document import IntensityUsedDoc, JobDoc, JobHead, SeriesPoint, StepsDoc
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.month.documents import MonthDoc
 
 
 class _OverTime(msgspec.Struct):

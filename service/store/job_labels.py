@@ -12,9 +12,9 @@ from collections.abc import Collection
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.base.document import JobDoc, JobHead
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.journal.records import parse_time
+from gramwatt.sci.figures.document import JobDoc, JobHead
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.records.records import parse_time
 from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
 from gramwatt.service.store.timestamps import to_us
 from gramwatt.service.store.upserts import upsert

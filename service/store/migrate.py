@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from gramwatt.collectors.common import files
-from gramwatt.sci.base.errors import StoreError
+from gramwatt.collectors.settings import files
+from gramwatt.sci.figures.errors import StoreError
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrations import HEAD
 

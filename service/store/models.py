@@ -361,7 +361,7 @@ class MonthlyReport(Base):
 class MonthlyReportJob(Base):
     """A job in the sums of a kept report: by which of its scores, and its part of the month.
 
-    The columns are those of `sci.analysis.revised.JobRow`. Rows never change, and stay when the job
+    The columns are those of `sci.month.revised.JobRow`. Rows never change, and stay when the job
     is deleted.
     """
 

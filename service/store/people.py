@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from gramwatt.sci.journal.records import AnyRecord, JobRecord
+from gramwatt.sci.records.records import AnyRecord, JobRecord
 from gramwatt.service.store.models import Base, Label, Word
 from gramwatt.service.store.upserts import upsert
 

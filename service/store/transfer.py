@@ -13,7 +13,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from gramwatt.sci.base.errors import StoreError
+from gramwatt.sci.figures.errors import StoreError
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import SchemaError, refuse_other, upgrade
 from gramwatt.service.store.models import Listening

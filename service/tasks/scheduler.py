@@ -19,9 +19,9 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy.exc import SQLAlchemyError
 
-from gramwatt.collectors.common.config import resolve
-from gramwatt.collectors.common.identity import node_id
-from gramwatt.sci.base.errors import GramwattError
+from gramwatt.collectors.settings.config import resolve
+from gramwatt.collectors.settings.identity import node_id
+from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.service.container import Service
 from gramwatt.service.operation.listening import expect
 from gramwatt.service.store.database import UNAVAILABLE, failure_text

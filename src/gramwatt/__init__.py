@@ -8,12 +8,12 @@ __all__ = ["track"]
 
 TYPE_CHECKING = False  # type checkers take it as true; importing typing would cost user processes
 if TYPE_CHECKING:
-    from gramwatt.collectors.tracking.track import track
+    from gramwatt.collectors.track.track import track
 
 
 def __getattr__(name: str) -> object:
     if name == "track":
-        from gramwatt.collectors.tracking.track import track
+        from gramwatt.collectors.track.track import track
 
         return track
     if name == "load_ipython_extension":  # %load_ext gramwatt

@@ -66,7 +66,7 @@ def _run() -> None:
         print(f"gramwatt {__version__}")
         return
     from gramwatt.collectors.cli.app import build_app, leave_only
-    from gramwatt.collectors.common.installation import has_service, install_command, local_store
+    from gramwatt.collectors.settings.installation import has_service, install_command, local_store
 
     app = build_app(local_store)
     command = sys.argv[1] if len(sys.argv) > 1 else ""

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from benchmarks import scale
 from benchmarks.clones import Clone, copy_jobs, tables
-from gramwatt.sci.journal.records import encode
+from gramwatt.sci.records.records import encode
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import rescore

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from gramwatt.sci.journal.records import EndRecord
+from gramwatt.sci.records.records import EndRecord
 from tests.browser.watch import Watch
 from tests.browser.world import BUDGET_KG, jobs
 from tests.journals import body

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from gramwatt.sci.journal.records import AnyRecord
+from gramwatt.sci.records.records import AnyRecord
 from tests.journals import H100, MINUTE, START, Writer, journal
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'> {{7*7}} \u202eabc"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc
 from gramwatt.service.common.errors import UnknownJobError
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool, open_store

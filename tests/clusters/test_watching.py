@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.keys import ensure_home_key
+from gramwatt.collectors.settings.keys import ensure_home_key
 from tests.collectors.meter.test_metrics import free_port
 from tests.journals import body, journal
 from tests.packages import ROOT

@@ -10,9 +10,9 @@ import os
 import sys
 import time
 
-from gramwatt.collectors.common.proc import process_start_ns
-from gramwatt.collectors.tracking.counts import JobFolder
-from gramwatt.collectors.tracking.processes import Processes
+from gramwatt.collectors.settings.proc import process_start_ns
+from gramwatt.collectors.track.counts import JobFolder
+from gramwatt.collectors.track.processes import Processes
 
 
 def main() -> None:

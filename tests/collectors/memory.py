@@ -1,4 +1,4 @@
-"""What processes have left in memory (collectors/tracking/counts.py)."""
+"""What processes have left in memory (collectors/track/counts.py)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common.json_lines import encoded
-from gramwatt.collectors.tracking import counts
-from gramwatt.collectors.tracking.counts import FIRST_B, JobFolder, Totals
+from gramwatt.collectors.settings.json_lines import encoded
+from gramwatt.collectors.track import counts
+from gramwatt.collectors.track.counts import FIRST_B, JobFolder, Totals
 
 
 def folders() -> list[Path]:

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.sci.journal.records import IntervalRecord
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.sci.records.records import IntervalRecord
 from tests.collectors.doubles.replay import Call, ReplayNvml, read_trace
 from tests.collectors.rig import Rig
 

@@ -9,20 +9,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.common import identity
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.common.config import Config
 from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
-from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.dependencies import Dependencies
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.serving.poll import Poller, Polls
 from gramwatt.collectors.serving.presets import Server
-from gramwatt.collectors.tracking.counts import CLOSED, JobFolder, Totals
-from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, decode
+from gramwatt.collectors.settings import identity
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.collectors.track.counts import CLOSED, JobFolder, Totals
+from gramwatt.sci.records.merge import MergedJob, merge
+from gramwatt.sci.records.records import AnyRecord, IntervalRecord, decode
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.memory import file_of
 from tests.collectors.virtual_clock import VirtualClock

@@ -13,12 +13,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.common.launches import job_id
-from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.journal.spool import SpoolFolder, discard
 from gramwatt.collectors.meter.job_meter import JobMeter
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.settings.identity import node_id
+from gramwatt.collectors.settings.launches import job_id
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.collectors.spool.spool import SpoolFolder, discard
 from tests.collectors.doubles.synthetic import SyntheticGpu
 from tests.collectors.mortal import Death, Disk, Rank
 from tests.collectors.rig import MACHINE, Rig, gpu

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.board import DevicePort, SourceAbsent
 from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.doubles.synthetic import SyntheticGpu, SyntheticNvml
 from tests.collectors.rig import Rig
 

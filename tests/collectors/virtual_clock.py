@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.settings.clock import NS_PER_S
 
 
 class VirtualClock:

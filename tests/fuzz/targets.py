@@ -13,9 +13,9 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.journal import recovery, spool
-from gramwatt.sci.base.errors import GramwattError, LookupFailed, RecordError
-from gramwatt.sci.journal.records import decode, encode
+from gramwatt.collectors.spool import recovery, spool
+from gramwatt.sci.figures.errors import GramwattError, LookupFailed, RecordError
+from gramwatt.sci.records.records import decode, encode
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.codecarbon import emissions_csv

@@ -23,8 +23,8 @@ from gramwatt.reports.model import (
 from gramwatt.reports.sections import PARTLY_READ, UNREAD
 from gramwatt.sci.advice.jobs import for_job
 from gramwatt.sci.advice.prediction.own_runs import OwnRow
-from gramwatt.sci.base.formatting import UNKNOWN
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.figures.formatting import UNKNOWN
 from tests.blocks import blocks, cells, headings, plain, section, table, words
 from tests.documents import (
     cluster_job,

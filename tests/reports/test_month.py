@@ -11,8 +11,8 @@ from pypdf import PdfReader
 from gramwatt.reports import html, month, pdf
 from gramwatt.reports.model import Chart, Facts, Figures, Heading, Links
 from gramwatt.reports.month_sections import NO_DIFFERENCE, adding_up, against, change
-from gramwatt.sci.base.formatting import UNKNOWN, value_text
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.formatting import UNKNOWN, value_text
+from gramwatt.sci.figures.quantity import Quantity
 from tests.blocks import blocks, cells, headings, plain, table, words
 from tests.documents import changed, full_month, month_of, steady_job, unread_job, varied_job
 

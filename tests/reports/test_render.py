@@ -17,7 +17,7 @@ from pypdf import PdfReader
 from gramwatt.reports import html, job, month, pdf
 from gramwatt.reports.model import MARK_LEGEND, Chart, Column, Document, Heading, Pair, Table, Text
 from gramwatt.reports.printable import cleaned
-from gramwatt.sci.base.printable import clean, isolated
+from gramwatt.sci.figures.printable import clean, isolated
 from tests.documents import (
     HOSTILE,
     changed,

@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from gramwatt.sci.base.quantity import Quantity, per_unit
-from gramwatt.sci.base.units import j_from_kwh, s_from_years
+from gramwatt.sci.figures.quantity import Quantity, per_unit
+from gramwatt.sci.figures.units import j_from_kwh, s_from_years
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
-from gramwatt.sci.journal.merge import MergedDevice
-from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
+from gramwatt.sci.records.merge import MergedDevice
+from gramwatt.sci.records.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.allocation import embodied_share_g
 from gramwatt.sci.score.operational import join_sites
 

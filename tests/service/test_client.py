@@ -17,8 +17,8 @@ from gramwatt.client import (
     NotFoundError,
     UnavailableError,
 )
-from gramwatt.collectors.common.config import user_file
-from gramwatt.collectors.common.keys import store_key
+from gramwatt.collectors.settings.config import user_file
+from gramwatt.collectors.settings.keys import store_key
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from tests.journals import body, journal

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 import yaml
 from sqlalchemy.exc import OperationalError
 
-from gramwatt.collectors.common.keys import ensure_home_key
+from gramwatt.collectors.settings.keys import ensure_home_key
 from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.addresses import parse_url
 from gramwatt.service.app import create_app

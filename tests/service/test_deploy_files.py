@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from helm_python.chart import Chart, lint
 from helm_python.errors import HelmValuesError
 
-from gramwatt.collectors.common.config import PARSERS, PREFIX
+from gramwatt.collectors.settings.config import PARSERS, PREFIX
 from gramwatt.service.app import create_app
 from gramwatt.service.config import SETTINGS, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from gramwatt.collectors.common.config import PARSERS, resolve
+from gramwatt.collectors.settings.config import PARSERS, resolve
 from gramwatt.service.config import SETTINGS, ConfigError, from_environment
 from gramwatt.service.logs import GUNICORN, set_up
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from gramwatt.collectors.common import files
-from gramwatt.collectors.common.clock import Timeline
-from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.journal.counts import CountedSoFar
-from gramwatt.collectors.journal.intervals import Interval, Ledger, Schedule, moment
-from gramwatt.collectors.journal.spool import SpoolFolder, remember_server, spool_root
-from gramwatt.collectors.journal.writer import Journal
+from gramwatt.collectors.settings import files
+from gramwatt.collectors.settings.clock import Timeline
+from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.spool.counts import CountedSoFar
+from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule, moment
 from gramwatt.collectors.spool.send import SyncResult, sync
-from gramwatt.collectors.tracking.counts import JobFolder, Totals
-from gramwatt.collectors.tracking.processes import Processes
-from gramwatt.sci.journal.records import (
+from gramwatt.collectors.spool.spool import SpoolFolder, remember_server, spool_root
+from gramwatt.collectors.spool.writer import Journal
+from gramwatt.collectors.track.counts import JobFolder, Totals
+from gramwatt.collectors.track.processes import Processes
+from gramwatt.sci.records.records import (
     CountRecord,
     DeviceRecord,
     EndRecord,

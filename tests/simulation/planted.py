@@ -14,9 +14,8 @@ from unittest.mock import patch
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from gramwatt.collectors.journal import recovery, writer
-from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.collectors.spool import send
+from gramwatt.collectors.spool import recovery, send, writer
+from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.service.jobs import journal
 from gramwatt.service.jobs import scoring as score_job
 from gramwatt.service.jobs.intake import ingest, sequences
@@ -159,7 +158,7 @@ def forgets_the_readings() -> AbstractContextManager[Any]:
 
 def adds_up_totals() -> AbstractContextManager[Any]:
     """A line with all that was counted so far counts as that much more."""
-    from gramwatt.sci.journal import merge
+    from gramwatt.sci.records import merge
 
     return patch.object(merge, "increments", list)
 
@@ -273,7 +272,7 @@ def deleted_intervals_count_as_none() -> AbstractContextManager[Any]:
 
 def the_first_end_decides() -> AbstractContextManager[Any]:
     """A job ends with its first node, while others still run."""
-    from gramwatt.sci.journal import merge
+    from gramwatt.sci.records import merge
 
     return patch.object(merge, "deciding_end", lambda ends: list(ends)[0])
 

@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from gramwatt.collectors.common import http
-from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.spool import send
+from gramwatt.collectors.settings import http
+from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.spool import send, spool
 from tests.simulation import budgets
 from tests.simulation.client import POWERS_W, Client, Gpu, run_sync
 from tests.simulation.ledger import Job, Ledger

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from gramwatt.collectors.common import files, identity, proc
-from gramwatt.collectors.journal import recovery, spool, writer
-from gramwatt.collectors.spool import send
-from gramwatt.sci.journal import records
+from gramwatt.collectors.settings import files, identity, proc
+from gramwatt.collectors.spool import recovery, send, spool, writer
+from gramwatt.sci.records import records
 from tests.simulation.world import NS_PER_S, Death, Machine, World
 
 if TYPE_CHECKING:

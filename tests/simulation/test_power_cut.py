@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.sci.journal.records import IntervalRecord, readable
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.sci.records.records import IntervalRecord, readable
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import upgrade
@@ -88,8 +88,8 @@ METER = """
 import os, sys, types
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from gramwatt.collectors.journal import writer
-from gramwatt.sci.journal.records import IntervalRecord
+from gramwatt.collectors.spool import writer
+from gramwatt.sci.records.records import IntervalRecord
 
 if sys.argv[2] == "unsynced":
     os.fdatasync = lambda _descriptor: None

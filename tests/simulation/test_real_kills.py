@@ -20,7 +20,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from gramwatt.sci.journal.records import IntervalRecord
+from gramwatt.sci.records.records import IntervalRecord
 from tests.journals import body, journal
 from tests.service.processes import eventually, get, send, serving, start_postgres
 

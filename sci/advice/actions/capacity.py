@@ -16,9 +16,9 @@ from gramwatt.sci.advice.prediction.predict import families_measured
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, unchanged
 from gramwatt.sci.advice.prediction.workload import mean_power_share
 from gramwatt.sci.advice.work import Work
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware, Region
 from gramwatt.sci.catalog.slices import fitting_slice
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre, locate
 
 COUNTS_SHOWN = 3

@@ -39,9 +39,9 @@ from gramwatt.sci.advice.prediction.workload import (
     speed_class,
 )
 from gramwatt.sci.advice.work import Work
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import Slice
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.score.location import in_data_centre
 
 POWERED_VENDORS = ("NVIDIA", "AMD", "Intel")

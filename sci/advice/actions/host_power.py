@@ -18,8 +18,8 @@ from gramwatt.sci.advice.prediction.ratio_range import (
 from gramwatt.sci.advice.prediction.workload import mean_power_share
 from gramwatt.sci.advice.suggest_request import WorkloadClass
 from gramwatt.sci.advice.work import Work, host_beside
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.score.location import in_data_centre
 
 HOST_RATED_W = 700.0

@@ -19,10 +19,10 @@ from gramwatt.sci.advice.prediction.workload import (
     mean_power_share,
 )
 from gramwatt.sci.advice.work import Work
-from gramwatt.sci.base.csv_data import Cell, rows
-from gramwatt.sci.base.notices import Notice
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import split_name
+from gramwatt.sci.figures.csv_data import Cell, rows
+from gramwatt.sci.figures.notices import Notice
 
 FULL_MEMORY = 0.95
 """Share of memory above which a job is about to run out of it (rule 55)."""

@@ -31,11 +31,11 @@ from gramwatt.sci.advice.documents import Verdict, verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of
 from gramwatt.sci.advice.suggest_request import OWNERSHIPS, Ownership
 from gramwatt.sci.advice.work import Work, te_g
-from gramwatt.sci.base.errors import QuantityError
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import G_PER_KG, HOURS_PER_YEAR
 from gramwatt.sci.catalog.hardware import CARDS, Hardware
 from gramwatt.sci.embodied.te import accelerator_te
+from gramwatt.sci.figures.errors import QuantityError
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import G_PER_KG, HOURS_PER_YEAR
 from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre
 
 BY_EMBODIED = (

@@ -21,13 +21,13 @@ from gramwatt.sci.advice.prediction.predict import families_measured
 from gramwatt.sci.advice.prediction.ratio_range import unchanged
 from gramwatt.sci.advice.suggest_request import WorkloadClass
 from gramwatt.sci.advice.work import Work
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.notices import Notice
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import G_PER_KG
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import Slice
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import G_PER_KG
 
 LESS_MEMORY_TRAINING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("method lora", {"method": "lora"}),

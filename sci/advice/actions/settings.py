@@ -15,8 +15,8 @@ from gramwatt.sci.advice.prediction.measurements import Evidence, evidence, time
 from gramwatt.sci.advice.prediction.ratio_range import Values, ratio_of, widened
 from gramwatt.sci.advice.prediction.workload import mean_power_share, power_share
 from gramwatt.sci.advice.work import Work
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.figures.quantity import Quantity
 
 SERVING_LEVELS = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Concurrent sequences at which serving was measured."""

@@ -11,7 +11,7 @@ from gramwatt.sci.advice.constraints.support import porting_notes
 from gramwatt.sci.advice.documents import Action, EffortDoc, Suggestion, verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import unchanged
 from gramwatt.sci.advice.work import Work
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.quantity import Quantity
 
 ON_PROCESSORS = ("sklearn", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels", "nltk")
 """Libraries that compute on processors."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import msgspec
 
 from gramwatt.sci.advice.suggest_request import SuggestRequest
-from gramwatt.sci.base.units import BYTES_PER_GIB
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.figures.units import BYTES_PER_GIB
 
 BYTES = {
     "fp64": 8.0,

@@ -19,8 +19,8 @@ from gramwatt.sci.advice.prediction.workload import (
     steps_environments,
 )
 from gramwatt.sci.advice.suggest_request import PaceName, SuggestRequest
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.figures.quantity import Quantity
 
 NEAR_IDLE = 1.3
 """Mean over idle power below which the device mostly waits."""

@@ -15,9 +15,9 @@ from typing import Literal
 from msgspec import field
 
 from gramwatt.sci.advice.suggest_request import WorkloadClass
-from gramwatt.sci.base.checks import Amount
-from gramwatt.sci.base.csv_data import Cell, Row, rows
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.checks import Amount
+from gramwatt.sci.figures.csv_data import Cell, Row, rows
+from gramwatt.sci.figures.quantity import Quantity
 
 FREE_PRECISION = (
     "mlperf-inference",

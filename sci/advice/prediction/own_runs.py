@@ -17,11 +17,11 @@ from msgspec import Struct
 from gramwatt.sci.advice.prediction.ratio_range import Prediction
 from gramwatt.sci.advice.prediction.workload import classify
 from gramwatt.sci.advice.suggest_request import CLASSES, METHODS, SuggestRequest, WorkloadClass
-from gramwatt.sci.analysis.compare import is_synthetic
-from gramwatt.sci.base.checks import Amount, checked
-from gramwatt.sci.base.document import DeviceDoc, JobDoc
-from gramwatt.sci.base.quantity import METERED, Quantity
-from gramwatt.sci.journal.records import ACCELERATORS, JobKind
+from gramwatt.sci.figures.checks import Amount, checked
+from gramwatt.sci.figures.document import DeviceDoc, JobDoc
+from gramwatt.sci.figures.quantity import METERED, Quantity
+from gramwatt.sci.month.compare import is_synthetic
+from gramwatt.sci.records.records import ACCELERATORS, JobKind
 
 SINGLE_RUN = 1.1
 """x/÷ factor of a ratio of two single runs; an estimate until runs repeat."""

@@ -36,10 +36,10 @@ from gramwatt.sci.advice.prediction.time_model import (
     specs_of,
 )
 from gramwatt.sci.advice.suggest_request import WorkloadClass
-from gramwatt.sci.base.checks import Amount
-from gramwatt.sci.base.csv_data import Cell, rows
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware, load_catalog
+from gramwatt.sci.figures.checks import Amount
+from gramwatt.sci.figures.csv_data import Cell, rows
+from gramwatt.sci.figures.quantity import Quantity
 
 STACKS: Mapping[str, str] = {
     "pytorch": "pytorch",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gramwatt.sci.advice.documents import Basis
-from gramwatt.sci.base.quantity import Quantity, join_sources, of_sources, weakest
+from gramwatt.sci.figures.quantity import Quantity, join_sources, of_sources, weakest
 
 ONE_SIDED = 0.842 / 1.282
 """Normal quantile of 80 % over that of 90 %: beyond the outer one of two ratios that lie far apart

@@ -12,7 +12,7 @@ from statistics import median
 
 from gramwatt.sci.advice.prediction.measurements import Measurement, Pair, title
 from gramwatt.sci.advice.prediction.ratio_range import Prediction, refused
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.quantity import Quantity
 
 FAMILIES_LEAST = 3
 """Fewer model families than this are anecdotes."""

@@ -15,8 +15,8 @@ from msgspec import field
 
 from gramwatt.sci.advice.prediction.measurements import DataRow
 from gramwatt.sci.advice.suggest_request import WorkloadClass
-from gramwatt.sci.base.csv_data import Cell, rows
 from gramwatt.sci.catalog.hardware import Hardware
+from gramwatt.sci.figures.csv_data import Cell, rows
 
 RATES: Mapping[str, str] = {
     **dict.fromkeys(("fp16", "bf16", "mixed", "q4", "int4"), "half"),

@@ -15,10 +15,10 @@ from msgspec import field
 
 from gramwatt.sci.advice.prediction.measurements import DataRow
 from gramwatt.sci.advice.suggest_request import SuggestRequest, WorkloadClass
-from gramwatt.sci.base.checks import Amount
-from gramwatt.sci.base.csv_data import Cell, rows
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.figures.checks import Amount
+from gramwatt.sci.figures.csv_data import Cell, rows
+from gramwatt.sci.figures.quantity import Quantity
 
 SMALL_POWER_SHARE = 0.35
 """Mean over rated power below which a job is small: it does not follow specifications."""

@@ -12,8 +12,8 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.journal.conflicts import contradicts
-from gramwatt.sci.journal.records import AnyRecord, IntervalRecord, encode
+from gramwatt.sci.records.conflicts import contradicts
+from gramwatt.sci.records.records import AnyRecord, IntervalRecord, encode
 from gramwatt.service.jobs.journal import intervals_at, lines_numbered
 from gramwatt.service.store.models import Statement
 from gramwatt.service.store.upserts import upsert

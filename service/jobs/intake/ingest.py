@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.collectors.common.identity import bound_id, chosen_part, is_bound_to, is_random
-from gramwatt.sci.journal.merge import UNDECLARED, project_of
-from gramwatt.sci.journal.records import (
+from gramwatt.collectors.settings.identity import bound_id, chosen_part, is_bound_to, is_random
+from gramwatt.sci.records.merge import UNDECLARED, project_of
+from gramwatt.sci.records.records import (
     LEAST_W,
     AnyRecord,
     CountRecord,

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.journal.records import AnyRecord, decode
+from gramwatt.sci.figures.errors import RecordError
+from gramwatt.sci.records.records import AnyRecord, decode
 from gramwatt.service.common.answers import Acknowledged, IngestAnswer, Rejected
 
 BATCH_LINES = 5_000

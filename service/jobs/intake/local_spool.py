@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.spool import spool
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.service.jobs.intake.open_journals import (
     live_folders,
     read_journal,

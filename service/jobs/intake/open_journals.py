@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.spool import SpoolFolder
+from gramwatt.collectors.spool import spool
+from gramwatt.collectors.spool.spool import SpoolFolder
 
 if TYPE_CHECKING:
     from gramwatt.service.container import Service
@@ -34,7 +34,7 @@ def read_open_journals(service: Service, *, fresh: bool = False) -> list[str]:
 
     The score of each is brought up to date, with `fresh` however young the last one is.
     """
-    from gramwatt.sci.base.errors import GramwattError
+    from gramwatt.sci.figures.errors import GramwattError
     from gramwatt.service.common.errors import ServiceError
     from gramwatt.service.jobs.scoring import score_provisionally
 

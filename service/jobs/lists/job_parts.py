@@ -6,8 +6,8 @@ import json
 
 import sqlalchemy as sa
 
-from gramwatt.sci.analysis.revisions import revision_change
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.month.revisions import revision_change
 from gramwatt.service.common.answers import (
     IntervalRow,
     IntervalsAnswer,

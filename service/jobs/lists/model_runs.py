@@ -11,8 +11,9 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.analysis.documents import ModelDoc
-from gramwatt.sci.analysis.model_totals import (
+from gramwatt.sci.month.columns import JOB_TERMS
+from gramwatt.sci.month.documents import ModelDoc
+from gramwatt.sci.month.model_totals import (
     OTHER,
     Method,
     RunHead,
@@ -20,7 +21,6 @@ from gramwatt.sci.analysis.model_totals import (
     Summing,
     totals_of_runs,
 )
-from gramwatt.sci.month.columns import JOB_TERMS
 from gramwatt.sci.score.sci_for_ai import persona
 from gramwatt.service.container import Service
 from gramwatt.service.months import statements

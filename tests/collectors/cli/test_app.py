@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli.app import build_app
-from gramwatt.collectors.common import http
-from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.journal.spool import remember_server
+from gramwatt.collectors.settings import http
+from gramwatt.collectors.settings.identity import node_id
 from gramwatt.collectors.spool import send
-from gramwatt.collectors.tracking import messages
+from gramwatt.collectors.spool.spool import remember_server
+from gramwatt.collectors.track import messages
 from tests.collectors.oddserver import OddServer
 
 OPEN_LINE = {

@@ -226,7 +226,7 @@ def test_a_wrong_place_of_track_is_said_and_reported(
     script, facts = tmp_path / "job.py", tmp_path / "facts"
     script.write_text(
         "import json, time\nfrom gramwatt import track\n"
-        "from gramwatt.collectors.tracking import track as module\n"
+        "from gramwatt.collectors.track import track as module\n"
         "module.RESULT_TIMEOUT_S = 60.0\n"
         f"with track({setting}) as job:\n    time.sleep(0.3)\n"
         f"open({str(facts)!r}, 'w').write(json.dumps(job.result))\n"

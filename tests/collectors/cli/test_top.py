@@ -14,8 +14,8 @@ from datetime import timedelta
 
 import pytest
 
-from gramwatt.collectors.common.config import resolve
-from gramwatt.collectors.common.identity import node_id
+from gramwatt.collectors.settings.config import resolve
+from gramwatt.collectors.settings.identity import node_id
 from gramwatt.collectors.spool.live import live_jobs, mean_utilisation
 from tests.documents import scored
 from tests.journals import START, Writer, journal, lines

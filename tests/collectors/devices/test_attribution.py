@@ -18,10 +18,10 @@ from gramwatt.collectors.devices.shared_board import (
     part_j,
     shares,
 )
-from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import AnyRecord, DeviceRecord, EndRecord, decode
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.sci.records.merge import MergedJob, merge
+from gramwatt.sci.records.records import AnyRecord, DeviceRecord, EndRecord, decode
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 uses = st.one_of(st.none(), st.floats(0, 100))

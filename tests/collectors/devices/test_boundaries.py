@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.rig import Rig, energy_j, gpu
 
 SQUARE = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 2.0}

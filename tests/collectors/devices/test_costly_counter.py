@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.nvml import TOTAL_ENERGY_FIELD
-from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.spool.recovery import close_dead
 from tests.collectors.doubles.replay import ReplayNvml
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.recorded import RecordedRig, counted_j, loads

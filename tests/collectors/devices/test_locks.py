@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gramwatt.collectors.devices.shared_board import DeviceLocks
-from gramwatt.collectors.journal import spool
+from gramwatt.collectors.spool import spool
 
 BOARD = "GPU-1"
 
@@ -80,7 +80,7 @@ LOOK = """
 import sys
 from pathlib import Path
 from gramwatt.collectors.devices.shared_board import DeviceLocks
-from gramwatt.collectors.journal import spool
+from gramwatt.collectors.spool import spool
 locks = DeviceLocks(Path(sys.argv[1]), "looks")
 print("up", flush=True)
 while True:

@@ -15,7 +15,7 @@ from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.advice.jobs import for_job
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.sci.records.records import DeviceRecord
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.collectors.rig import by_type, energy_j
 from tests.collectors.vendor_fakes import VendorRig

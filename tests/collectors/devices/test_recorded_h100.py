@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.board import NotSupported, Place
 from gramwatt.collectors.devices.counter import Point, counter_at
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
-from gramwatt.sci.journal.records import CountRecord, EndRecord
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.sci.records.records import CountRecord, EndRecord
 from tests.collectors.doubles.replay import ReplayNvml
 from tests.collectors.recorded import RecordedRig, counted_j, loads, ticks, trace
 from tests.collectors.rig import by_type, energy_j, states

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.sample_buffer import SILENT_NS, SampleBuffer
-from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.sci.records.records import DeviceRecord
 from tests.collectors.meter.test_job_meter import WAVES
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.nvml import Nvml
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.doubles.waveforms import waveform
 from tests.collectors.virtual_clock import VirtualClock

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.board import SourceAbsent
 from gramwatt.collectors.devices.nvml import chosen_calls
 from gramwatt.collectors.devices.synthetic import SyntheticNvml
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.rig import Rig, energy_j
 from tests.collectors.virtual_clock import VirtualClock
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.sci.journal.records import IntervalRecord, joined
+from gramwatt.sci.records.records import IntervalRecord, joined
 from tests.collectors.rig import Rig, gpu, states
 
 CAPPED, BRAKED = 0x4, 0x80

@@ -28,8 +28,8 @@ from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.nvml import Nvml, Pynvml, visible
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
-from gramwatt.sci.journal.merge import MergedDevice
-from gramwatt.sci.journal.records import HOST_CLASSES, EndRecord
+from gramwatt.sci.records.merge import MergedDevice
+from gramwatt.sci.records.records import HOST_CLASSES, EndRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 from tests.collectors.vendor_fakes import FakeAmdSmi, FakeHlml, HlmlError, VendorRig, write
 from tests.service.processes import eventually

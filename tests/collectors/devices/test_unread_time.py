@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.sci.journal.records import UNREAD_W, EndRecord, IntervalRecord
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.sci.records.records import UNREAD_W, EndRecord, IntervalRecord
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 

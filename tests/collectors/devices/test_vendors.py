@@ -30,10 +30,10 @@ from gramwatt.collectors.devices.jetson import Jetson
 from gramwatt.collectors.devices.neuron import Neuron
 from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.devices.tpu import Tpu
-from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord
+from gramwatt.sci.records.records import DeviceRecord, EndRecord, IntervalRecord
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.collectors.rig import by_type, energy_j, gpu
 from tests.collectors.vendor_fakes import (
@@ -478,7 +478,7 @@ PROBE = """
 import json, sys
 from pathlib import Path
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.common.clock import SystemClock, Timeline
+from gramwatt.collectors.settings.clock import SystemClock, Timeline
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.devices.board import Place, ports
 from gramwatt.collectors.devices.library import Crashes

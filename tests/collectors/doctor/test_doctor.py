@@ -17,14 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli import app, run
-from gramwatt.collectors.common.config import Config, resolve
-from gramwatt.collectors.common.http import Unanswered
-from gramwatt.collectors.common.keys import ensure_home_key
 from gramwatt.collectors.devices.board import Place, SourceAbsent
 from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
 from gramwatt.collectors.doctor.finding import Finding, Target
-from gramwatt.collectors.tracking import session
+from gramwatt.collectors.settings.config import Config, resolve
+from gramwatt.collectors.settings.http import Unanswered
+from gramwatt.collectors.settings.keys import ensure_home_key
+from gramwatt.collectors.track import session
 from gramwatt.sci.score.assess import grade as grade_of
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.rig import gpu
@@ -422,7 +422,7 @@ for module, names in {
 DOCTOR = """
 from pathlib import Path
 from gramwatt.collectors import cli
-from gramwatt.collectors.common.config import Config
+from gramwatt.collectors.settings.config import Config
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.doctor.diagnosis import examine, lines
 from gramwatt.collectors.devices.board import Place

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S, Clock, SystemClock
 from gramwatt.collectors.devices.board import SourceError
 from gramwatt.collectors.devices.nvml import FAST_FIELDS, PROFILE, NvmlCalls, Pynvml
-from gramwatt.sci.base.units import MJ_PER_J
+from gramwatt.collectors.settings.clock import NS_PER_S, Clock, SystemClock
+from gramwatt.sci.figures.units import MJ_PER_J
 from tests.collectors.doubles.replay import Call, write_trace
 
 DENSE_S, DENSE_STEP_S = 10.0, 0.001

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from gramwatt.collectors.common.clock import Clock
 from gramwatt.collectors.devices.board import (
     DeviceLost,
     GpuUser,
@@ -29,6 +28,7 @@ from gramwatt.collectors.devices.board import (
     SourceAbsent,
     SourceError,
 )
+from gramwatt.collectors.settings.clock import Clock
 
 VERSION = 1
 ERRORS: dict[str, type[SourceError]] = {

@@ -36,7 +36,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S, Clock
 from gramwatt.collectors.devices.board import (
     DeviceLost,
     GpuUser,
@@ -50,7 +49,8 @@ from gramwatt.collectors.devices.nvml import (
     POWER_INSTANT_FIELD,
     TOTAL_ENERGY_FIELD,
 )
-from gramwatt.sci.base.units import MJ_PER_J, MW_PER_W
+from gramwatt.collectors.settings.clock import NS_PER_S, Clock
+from gramwatt.sci.figures.units import MJ_PER_J, MW_PER_W
 from tests.collectors.doubles.waveforms import waveform
 
 _ERRORS = {"unsupported": NotSupported, "failing": ReadFailed, "lost": DeviceLost}

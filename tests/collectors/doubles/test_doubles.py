@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.board import (
     DeviceLost,
     NotSupported,
 )
 from gramwatt.collectors.devices.nvml import FAST_FIELDS, NvmlCalls
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.doubles.record import (
     changes,
     header,

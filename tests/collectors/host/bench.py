@@ -8,15 +8,15 @@ from random import Random
 from tempfile import mkdtemp
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S, Timeline
 from gramwatt.collectors.devices.sampler import NodeJob
 from gramwatt.collectors.devices.shared_board import DeviceLocks
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters
 from gramwatt.collectors.host.share import JobProcesses, Reader
-from gramwatt.collectors.journal.intervals import Interval, Schedule
 from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.settings.clock import NS_PER_S, Timeline
+from gramwatt.collectors.spool.intervals import Interval, Schedule
 from tests.collectors.rig import MACHINE
 from tests.collectors.virtual_clock import VirtualClock
 

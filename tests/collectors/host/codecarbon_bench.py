@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import rapl
 from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
 

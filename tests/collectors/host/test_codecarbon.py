@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.common.clock import SystemClock
 from gramwatt.collectors.host import codecarbon, rapl
 from gramwatt.collectors.host.devices import HostDevices
+from gramwatt.collectors.settings.clock import SystemClock
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.codecarbon_bench import PACKAGE
 

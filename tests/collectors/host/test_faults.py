@@ -19,8 +19,8 @@ from gramwatt.collectors.host import model
 from gramwatt.collectors.host.machine import Machine, is_virtual, this_machine
 from gramwatt.collectors.host.model import power_of
 from gramwatt.collectors.host.share import JobProcesses
-from gramwatt.collectors.journal import spool
-from gramwatt.sci.base.host_model import RANGES
+from gramwatt.collectors.spool import spool
+from gramwatt.sci.figures.host_model import RANGES
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Bench
 

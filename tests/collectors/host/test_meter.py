@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import model, rapl
 from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS, PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.codecarbon_bench import PACKAGE, Bench
 

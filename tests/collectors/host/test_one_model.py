@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import model
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.codecarbon_bench import Bench
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import codecarbon as ours
 from gramwatt.collectors.host import model, rapl
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.machine import Machine
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
 from tests.collectors.virtual_clock import VirtualClock

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.common import identity
-from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.sci.journal.merge import MergedDevice, MergedJob, merge
-from gramwatt.sci.journal.records import IntervalRecord, decode
+from gramwatt.collectors.settings import identity
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.sci.records.merge import MergedDevice, MergedJob, merge
+from gramwatt.sci.records.records import IntervalRecord, decode
 from tests.collectors.rig import Rig, energy_j, gpu
 
 RAM_W = 0.19 * 64

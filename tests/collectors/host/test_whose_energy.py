@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.host import model
 from gramwatt.collectors.host.model import Load
 from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.collectors.host.share import JobProcesses, Process
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Powercap
 

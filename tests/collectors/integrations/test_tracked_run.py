@@ -12,8 +12,8 @@ import pytest
 from gramwatt.collectors.integrations.doors import MlflowContext, lightning_callbacks
 from gramwatt.collectors.integrations.pytorch import count_batches
 from gramwatt.collectors.integrations.tracked_run import TrackedRun, batch_size, harmless, tokens_of
-from gramwatt.collectors.tracking import messages
-from gramwatt.collectors.tracking.trackers import log_to_mlflow, log_to_wandb
+from gramwatt.collectors.track import messages
+from gramwatt.collectors.track.trackers import log_to_mlflow, log_to_wandb
 
 
 @pytest.mark.parametrize(

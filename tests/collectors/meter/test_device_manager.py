@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.devices.board import Board, Visible
 from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.sci.journal.records import EndRecord
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.sci.records.records import EndRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 

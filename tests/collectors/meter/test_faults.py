@@ -13,13 +13,13 @@ from random import Random
 
 import pytest
 
-from gramwatt.collectors.common import proc
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.journal import writer
-from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import AnyRecord, JobRecord, decode
+from gramwatt.collectors.settings import proc
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.spool import writer
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.sci.figures.errors import RecordError
+from gramwatt.sci.records.merge import MergedJob, merge
+from gramwatt.sci.records.records import AnyRecord, JobRecord, decode
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import find_job

@@ -19,11 +19,11 @@ from random import Random
 
 import pytest
 
-from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.collectors.journal.spool import SpoolFolder
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import decode
+from gramwatt.collectors.settings.identity import node_id
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import decode
 from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.rig import energy_j
 from tests.collectors.slowserver import SlowServer

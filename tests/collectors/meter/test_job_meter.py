@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.sci.journal.records import (
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.sci.records.records import (
     CountRecord,
     DeviceRecord,
     EndRecord,

@@ -17,17 +17,17 @@ from random import Random
 
 import pytest
 
-from gramwatt.collectors.common.proc import parent_of
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import decode
-from tests.collectors.tracking.test_end_to_end import environ, home, meters, wait_until  # noqa: F401
+from gramwatt.collectors.settings.proc import parent_of
+from gramwatt.collectors.spool import spool
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import decode
+from tests.collectors.track.test_end_to_end import environ, home, meters, wait_until  # noqa: F401
 
 JOB = """
 import mmap, multiprocessing, os, struct, sys, time
 from gramwatt import track
-from gramwatt.collectors.tracking import client
+from gramwatt.collectors.track import client
 client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a job
 
 def work(job, seconds, ways):

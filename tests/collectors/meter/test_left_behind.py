@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.journal.spool import folders
-from gramwatt.collectors.tracking.counts import JobFolder, clock_ns
+from gramwatt.collectors.spool.spool import folders
+from gramwatt.collectors.track.counts import JobFolder, clock_ns
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import decode
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import decode
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.memory import file_of

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common import identity, proc
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.common.config import Config
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.recovery import close_dead
+from gramwatt.collectors.settings import identity, proc
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.spool import spool
+from gramwatt.collectors.spool.recovery import close_dead
 from gramwatt.collectors.spool.send import NEIGHBOURS, sync
-from gramwatt.sci.journal.records import EndRecord, JobRecord
+from gramwatt.sci.records.records import EndRecord, JobRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu, states
 
 DAY_S = 86_400

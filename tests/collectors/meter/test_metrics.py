@@ -16,9 +16,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gramwatt.collectors.cli.run import WANDB
-from gramwatt.collectors.common.config import resolve
-from gramwatt.collectors.journal.spool import SpoolFolder
 from gramwatt.collectors.meter.metrics import JobFigures
+from gramwatt.collectors.settings.config import resolve
+from gramwatt.collectors.spool.spool import SpoolFolder
 from tests.collectors.doubles.processes import with_gpus
 from tests.journals import START, Writer, journal, lines
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.common import identity
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.recovery import close_dead
-from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import decode
+from gramwatt.collectors.settings import identity
+from gramwatt.collectors.spool import spool
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.sci.records.merge import MergedJob, merge
+from gramwatt.sci.records.records import decode
 from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.rig import Rig, energy_j, gpu
-from tests.collectors.tracking.test_end_to_end import (
+from tests.collectors.track.test_end_to_end import (
     EDGES_J,
     GRAMWATT,
     environ,
@@ -29,7 +29,7 @@ __all__ = ["environ"]
 
 AS_IF = """
 import json, os
-from gramwatt.collectors.common import identity
+from gramwatt.collectors.settings import identity
 for name, value in json.loads(os.environ["AS_IF"]).items():
     setattr(identity, name, lambda value=value: value)
 """

@@ -1,43 +1,43 @@
 """What the collector must survive: every row of the design's table, and the test that shows it.
 
 Job killed, out of memory (SIGKILL both)
-    collectors/tracking/test_end_to_end.py::test_a_killed_job_is_closed_by_its_meter
+    collectors/track/test_end_to_end.py::test_a_killed_job_is_closed_by_its_meter
     collectors/meter/test_kills_real.py::test_kills_lose_and_double_nothing
 Forgotten stop
-    collectors/tracking/test_track.py::test_a_forgotten_stop_completes_at_exit
-    collectors/tracking/test_track.py::test_a_forgotten_stop_fails_when_the_script_does
+    collectors/track/test_track.py::test_a_forgotten_stop_completes_at_exit
+    collectors/track/test_track.py::test_a_forgotten_stop_fails_when_the_script_does
 Meter killed
-    collectors/tracking/test_end_to_end.py::test_a_killed_meter_loses_no_energy
-    collectors/tracking/test_end_to_end.py::test_killed_meters_lose_no_count
-    collectors/journal/test_recovery.py::test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead
-    collectors/journal/test_recovery.py::test_counts_survive_the_meter_once_each
+    collectors/track/test_end_to_end.py::test_a_killed_meter_loses_no_energy
+    collectors/track/test_end_to_end.py::test_killed_meters_lose_no_count
+    collectors/spool/test_recovery.py::test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead
+    collectors/spool/test_recovery.py::test_counts_survive_the_meter_once_each
     collectors/meter/test_windows.py::test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost
 Both killed, closed by sync, by the next run of the node, by the server
-    collectors/tracking/test_end_to_end.py::test_killing_both_is_closed_by_sync_at_the_last_journaled_state
-    collectors/journal/test_recovery.py::test_killing_meter_and_job_loses_at_most_ten_seconds
+    collectors/track/test_end_to_end.py::test_killing_both_is_closed_by_sync_at_the_last_journaled_state
+    collectors/spool/test_recovery.py::test_killing_meter_and_job_loses_at_most_ten_seconds
     collectors/meter/test_life.py::test_the_next_jobs_sync_closes_what_others_have_left
     service/tasks/test_scheduler.py::test_the_scheduler_closes_a_silent_job_by_its_own_clock
 Power cut
-    collectors/journal/test_recovery.py::test_a_kill_between_the_two_writes_of_a_cut_counts_once
-    collectors/journal/test_recovery.py::test_after_a_reboot_nothing_is_resumed
-    collectors/journal/test_recovery.py::test_the_state_of_a_torn_open_file_is_not_trusted
+    collectors/spool/test_recovery.py::test_a_kill_between_the_two_writes_of_a_cut_counts_once
+    collectors/spool/test_recovery.py::test_after_a_reboot_nothing_is_resumed
+    collectors/spool/test_recovery.py::test_the_state_of_a_torn_open_file_is_not_trusted
 Container or cgroup ended
     collectors/meter/test_survival.py::test_a_container_may_end_the_moment_stop_has_returned
     collectors/meter/test_survival.py::test_a_cgroup_that_is_killed_at_once_is_closed_later
 SIGTERM to the wrapper
-    collectors/tracking/test_end_to_end.py::test_sigterm_to_the_wrapper_reaches_the_command_and_the_job_is_closed
+    collectors/track/test_end_to_end.py::test_sigterm_to_the_wrapper_reaches_the_command_and_the_job_is_closed
     collectors/cli/test_run.py::test_a_command_that_dies_of_the_forwarded_signal_gives_143
     collectors/cli/test_run.py::test_the_exit_code_is_the_commands_own
 Ranks on one node
-    collectors/tracking/test_end_to_end.py::test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts
-    collectors/journal/test_recovery.py::test_ranks_that_see_one_gpu_each_are_measured_together
-    collectors/common/test_launches.py::test_ranks_of_a_launch_are_one_job
+    collectors/track/test_end_to_end.py::test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts
+    collectors/spool/test_recovery.py::test_ranks_that_see_one_gpu_each_are_measured_together
+    collectors/settings/test_launches.py::test_ranks_of_a_launch_are_one_job
     collectors/meter/test_survival.py::test_processes_of_a_pool_join_the_job_that_started_them
 Jobs over nodes
-    collectors/common/test_launches.py::test_nodes_of_a_launch_are_one_job
-    sci/journal/test_merge.py::test_order_and_duplicates_change_nothing
-    sci/journal/test_merge.py::test_two_containers_of_one_host_count_a_gpu_once
-    collectors/journal/test_spool.py::test_a_foreign_nodes_folder_is_live_while_it_was_written_lately
+    collectors/settings/test_launches.py::test_nodes_of_a_launch_are_one_job
+    sci/records/test_merge.py::test_order_and_duplicates_change_nothing
+    sci/records/test_merge.py::test_two_containers_of_one_host_count_a_gpu_once
+    collectors/spool/test_spool.py::test_a_foreign_nodes_folder_is_live_while_it_was_written_lately
 Visible devices
     collectors/devices/test_visibility.py::test_cuda_visible_devices
     collectors/devices/test_visibility.py::test_a_mig_id_is_its_share_of_the_board
@@ -52,7 +52,7 @@ No counter; frozen, backwards, reset, spike
 GPU lost, NotSupported per call
     collectors/meter/test_job_meter.py::test_a_lost_gpu_is_estimated_and_the_others_go_on
     collectors/meter/test_job_meter.py::test_calls_that_are_not_supported_are_told_apart
-    collectors/journal/test_recovery.py::test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement
+    collectors/spool/test_recovery.py::test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement
 MIG, shared GPU
     collectors/devices/test_attribution.py::test_the_parts_are_at_most_the_whole_and_none_is_negative
     collectors/devices/test_attribution.py::test_slices_of_one_board_are_read_once_and_add_up_with_the_rest
@@ -61,7 +61,7 @@ MIG, shared GPU
 Grace-Hopper
     collectors/meter/test_job_meter.py::test_grace_hopper_has_no_host_energy_on_top
 No GPU, no NVML, no RAPL, no network, no home that can be written
-    collectors/tracking/test_end_to_end.py::test_a_broken_driver_never_changes_the_exit_code
+    collectors/track/test_end_to_end.py::test_a_broken_driver_never_changes_the_exit_code
     collectors/devices/test_nvml.py::test_a_machine_without_a_driver_says_so
     collectors/meter/test_job_meter.py::test_a_device_nothing_can_be_read_of_has_no_energy_rather_than_zero
     collectors/meter/test_job_meter.py::test_the_host_without_codecarbon_is_modelled_from_load_and_size
@@ -70,22 +70,22 @@ No GPU, no NVML, no RAPL, no network, no home that can be written
     collectors/meter/test_life.py::test_a_home_without_locks_is_reported_at_once_and_its_ended_jobs_are_closed
     service/store/test_store.py::test_no_wal_where_the_file_system_is_not_known_to_be_local
 Fork (data loaders)
-    collectors/tracking/test_track.py::test_forked_children_count_and_end_nothing
-    collectors/tracking/test_track.py::test_a_forked_child_starts_a_meter_only_when_the_job_has_ended
-    collectors/tracking/test_children.py::test_what_a_fork_has_counted_is_kept_however_it_ends
+    collectors/track/test_track.py::test_forked_children_count_and_end_nothing
+    collectors/track/test_track.py::test_a_forked_child_starts_a_meter_only_when_the_job_has_ended
+    collectors/track/test_children.py::test_what_a_fork_has_counted_is_kept_however_it_ends
 Notebooks
     collectors/meter/test_survival.py::test_a_notebook_ends_by_its_own_cell_or_with_its_kernel
 Re-entry
-    collectors/tracking/test_track.py::test_nested_tracking_is_one_job_and_counts_its_own_unit
-    collectors/tracking/test_track.py::test_two_blocks_are_two_jobs_and_the_environment_is_put_back
+    collectors/track/test_track.py::test_nested_tracking_is_one_job_and_counts_its_own_unit
+    collectors/track/test_track.py::test_two_blocks_are_two_jobs_and_the_environment_is_put_back
 Nested windows
     collectors/meter/test_windows.py::test_windows_one_after_the_other_share_every_edge_and_lose_nothing
-    collectors/tracking/test_track.py::test_windows_may_overlap
+    collectors/track/test_track.py::test_windows_may_overlap
     sci/score/test_windows.py::test_nested_and_overlapping_windows_are_each_whole
 Async and generator functions
-    collectors/tracking/test_track.py::test_coroutines_stay_coroutines
-    collectors/tracking/test_track.py::test_generators_run_inside_and_pass_everything_through
-    collectors/tracking/test_track.py::test_async_generators_run_inside_and_pass_everything_through
+    collectors/track/test_track.py::test_coroutines_stay_coroutines
+    collectors/track/test_track.py::test_generators_run_inside_and_pass_everything_through
+    collectors/track/test_track.py::test_async_generators_run_inside_and_pass_everything_through
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ import pytest
 
 from gramwatt.collectors.devices.board import Board, MigSlice
 from gramwatt.collectors.devices.nvml import visible
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
-from tests.collectors.tracking.test_end_to_end import (
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import CountRecord, IntervalRecord, JobRecord
+from tests.collectors.track.test_end_to_end import (
     EDGES_J,
     POWER_W,
     environ,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
-from gramwatt.collectors.journal.recovery import close_dead
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.meter.windows import WINDOWS_MAX
-from gramwatt.sci.journal.records import CountRecord, DeviceRecord
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.sci.records.records import CountRecord, DeviceRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 SQUARE = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 2.0}

@@ -8,9 +8,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.serving.poll import EARLY_NS, Reading
 from gramwatt.collectors.serving.presets import Series
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.virtual_clock import VirtualClock
 
 EVERY_NS = 100 * NS_PER_S

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.serving.count import ServerCounts
 from gramwatt.collectors.serving.poll import START_TIME, Reading, parse_samples
 from gramwatt.collectors.serving.presets import PRESETS, Series, names, servers
+from gramwatt.collectors.settings.clock import NS_PER_S
 
 DATA = Path(__file__).parents[2] / "data" / "serving"
 OWN = "http://h/m"

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import pytest
 
-from gramwatt.collectors.common.clock import NS_PER_S
 from gramwatt.collectors.meter import job_meter
 from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.sci.base.document import JobDoc, ServiceRowDoc
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.sci.figures.document import JobDoc, ServiceRowDoc
+from gramwatt.sci.figures.quantity import Quantity
 from tests.collectors.rig import Rig, gpu
 from tests.collectors.serving.scripted import (
     PERIOD_S,

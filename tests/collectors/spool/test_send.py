@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.common import http
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.spool import send
+from gramwatt.collectors.settings import http
+from gramwatt.collectors.spool import send, spool
 from tests.collectors.oddserver import OddServer
 
 

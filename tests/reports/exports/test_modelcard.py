@@ -7,7 +7,7 @@ import yaml
 from gramwatt.reports.exports.common import ExportError
 from gramwatt.reports.exports.impact_framework import manifest
 from gramwatt.reports.exports.modelcard import block, card, into_card
-from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.figures.notices import Notice
 from tests.documents import cluster_job
 
 HUB_KEYS = {"emissions", "source", "training_type", "geographical_location", "hardware_used"}

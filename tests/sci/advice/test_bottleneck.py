@@ -6,7 +6,7 @@ import pytest
 
 from gramwatt.sci.advice.prediction.bottleneck import find_bottleneck
 from gramwatt.sci.advice.suggest_request import parse_suggest_request
-from gramwatt.sci.base.errors import LookupFailed
+from gramwatt.sci.figures.errors import LookupFailed
 from tests.sci.advice.requests import (
     A100,
     B200,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from gramwatt.sci.advice.documents import SuggestionDoc, verdict_of
 from gramwatt.sci.advice.prediction.ratio_range import ratio_of
 from gramwatt.sci.advice.suggest_request import CLASSES, PRECISIONS, parse_suggest_request
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
-from gramwatt.sci.base.notices import CODES
-from gramwatt.sci.base.quantity import Quantity
 from gramwatt.sci.embodied.te import accelerator_te
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed, ScoreError
+from gramwatt.sci.figures.notices import CODES
+from gramwatt.sci.figures.quantity import Quantity
 from tests.sci.advice.requests import (
     A100,
     B200,

@@ -10,7 +10,7 @@ from gramwatt.sci.advice.engine import suggest
 from gramwatt.sci.advice.jobs import for_job, for_month, report_lines, request_of, runs_a_year
 from gramwatt.sci.advice.prediction.own_runs import OwnRow, own_ratios, own_row
 from gramwatt.sci.advice.suggest_request import parse_suggest_request
-from gramwatt.sci.base.notices import Notice
+from gramwatt.sci.figures.notices import Notice
 from tests.documents import changed, steady_job, unread_job
 from tests.sci.advice.requests import A100, CATALOG, H100, V100
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.slices import find_part, fitting_slice, slices_of
+from gramwatt.sci.figures.errors import ScoreError
 from tests.sci.advice.requests import A100, CATALOG, T4, ask, judged
 
 OFFLINE = {"workload_class": "batch-inference", "framework": "tensorrt", "precision": "int8"}

@@ -7,10 +7,10 @@ import json
 import msgspec
 import pytest
 
-from gramwatt.sci.base.csv_data import data_text, read_rows
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.hardware import HardwareRow
 from gramwatt.sci.embodied.te import accelerator_te, cpu_doc, hardware_doc
+from gramwatt.sci.figures.csv_data import data_text, read_rows
 
 HARDWARE_IDS = [
     "nvidia-k80",

@@ -13,9 +13,9 @@ import pytest
 
 from gramwatt.sci.advice.actions.notices import Rule
 from gramwatt.sci.advice.prediction import measurements, predict, time_model, workload
-from gramwatt.sci.base.csv_data import LIST_SEPARATOR, Row, columns, data_text, rows
 from gramwatt.sci.catalog import catalog
 from gramwatt.sci.catalog.files import FILES as KINDS
+from gramwatt.sci.figures.csv_data import LIST_SEPARATOR, Row, columns, data_text, rows
 from tests.packages import ROOT
 
 DATA = Path(catalog.__file__).parent / "data"

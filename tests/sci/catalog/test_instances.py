@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.catalog.catalog import Catalog, Instance, load_catalog
 from gramwatt.sci.embodied.te import instance_host_te, socket_te
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed, ScoreError
 
 CATALOG = load_catalog()
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.names import Names
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from gramwatt.sci.base.document import JobDoc
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.sci.embodied.te import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.journals import Writer
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.slices import find_part
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
 CATALOG = load_catalog()
 

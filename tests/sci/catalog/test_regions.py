@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.sci.base.errors import LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.figures.errors import LookupFailed
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
 A100 = tuple(f"nvidia-a100-{form}" for form in ("sxm4-40", "sxm4-80", "pcie-40", "pcie-80"))
 H100 = ("nvidia-h100-sxm5-80", "nvidia-h100-pcie-80", "nvidia-h100-nvl-94")

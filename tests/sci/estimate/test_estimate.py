@@ -2,11 +2,11 @@
 
 import pytest
 
-from gramwatt.sci.base.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.embodied.te import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed, ScoreError
 
 CATALOG = load_catalog()
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.sci.base.units import HOURS_PER_YEAR, g_from_kg, kg_from_g
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.model import training_device_hours
 from gramwatt.sci.estimate.request import parse_estimate_request
+from gramwatt.sci.figures.units import HOURS_PER_YEAR, g_from_kg, kg_from_g
 from tests.sci.formulas import embodied_g, energy_kwh, operational_g
 
 DATA = json.loads((Path(__file__).parents[2] / "data" / "footprints.json").read_text())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.grid.intensity import IntensityTrack, split
 from tests.journals import FakeGrid
 

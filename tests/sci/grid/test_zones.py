@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gramwatt.sci.base.csv_data import rows
-from gramwatt.sci.base.errors import LookupFailed
-from gramwatt.sci.base.quantity import total
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.figures.csv_data import rows
+from gramwatt.sci.figures.errors import LookupFailed
+from gramwatt.sci.figures.quantity import total
 from gramwatt.sci.grid import zones as grid_module
 from gramwatt.sci.grid.spreads import OTHER, SpreadRow, usual_over
 from gramwatt.sci.grid.zones import AnnualIntensity, ZoneRow, Zones, at_equal_grid

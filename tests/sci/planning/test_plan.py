@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from gramwatt.sci.base.errors import ScoreError
+from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.grid.zones import Zones
 from gramwatt.sci.planning.forecast import Forecaster
 from gramwatt.sci.planning.hours import Hours, hour_of

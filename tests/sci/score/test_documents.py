@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.journals import H100, T0, FakeGrid, Writer
 

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from gramwatt.sci.analysis.compare import compare
-from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.month.compare import compare
+from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.functional_unit import declared_factors
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.journals import Writer

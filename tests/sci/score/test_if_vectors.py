@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.sci.base.errors import QuantityError, RecordError, ScoreError
-from gramwatt.sci.base.quantity import per_unit, total
-from gramwatt.sci.base.units import kwh_from_j, s_from_h, s_from_years
 from gramwatt.sci.embodied.te import cpu_te, dram_te
+from gramwatt.sci.figures.errors import QuantityError, RecordError, ScoreError
+from gramwatt.sci.figures.quantity import per_unit, total
+from gramwatt.sci.figures.units import kwh_from_j, s_from_h, s_from_years
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack, split
-from gramwatt.sci.journal.records import decode, encode
+from gramwatt.sci.records.records import decode, encode
 from gramwatt.sci.score.allocation import embodied_share_g
 from gramwatt.sci.score.operational import join_sites
 from tests.journals import Writer

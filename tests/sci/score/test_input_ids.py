@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gramwatt.sci.analysis.breakdown import components
+from gramwatt.sci.month.breakdown import components
 from tests.sci.score.test_score import gpu_job, scored
 
 METER, BOARD = "meter:nvml:measured", "NVIDIA H100 80GB HBM3"

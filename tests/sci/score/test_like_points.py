@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.base.quantity import Quantity, total
+from gramwatt.sci.figures.quantity import Quantity, total
 from gramwatt.sci.grid.intensity import IntensityPoint, IntensityTrack
-from gramwatt.sci.journal.merge import MergedDevice
-from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
+from gramwatt.sci.records.merge import MergedDevice
+from gramwatt.sci.records.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.operational import join_sites
 
 T0 = datetime(2026, 5, 1, 22, tzinfo=UTC)

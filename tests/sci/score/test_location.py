@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.reports.job import build
-from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
+from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.blocks import words
 from tests.journals import FakeGrid, Writer

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import DeviceRecord, IntervalRecord
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.documents import CATALOG, cluster_journal, irregular_grid
 from tests.journals import T0

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.intensity import IntensityTrack, split
-from gramwatt.sci.journal.merge import MergedDevice
-from gramwatt.sci.journal.records import UNREAD_W, DeviceRecord, IntervalRecord
+from gramwatt.sci.records.merge import MergedDevice
+from gramwatt.sci.records.records import UNREAD_W, DeviceRecord, IntervalRecord
 from gramwatt.sci.score.operational import join_sites
 from tests.journals import FakeGrid
 from tests.truth import coverage, draws

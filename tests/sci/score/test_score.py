@@ -2,11 +2,11 @@
 
 import pytest
 
-from gramwatt.sci.base.errors import ScoreError
-from gramwatt.sci.base.quantity import Quantity, per_unit
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.quantity import Quantity, per_unit
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.boundary import NOT_JUDGED
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.documents import steady_job

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gramwatt.sci.base.document import JobDoc, ServiceRowDoc
-from gramwatt.sci.journal.records import AnyRecord
+from gramwatt.sci.figures.document import JobDoc, ServiceRowDoc
+from gramwatt.sci.records.records import AnyRecord
 from tests.documents import scored
 from tests.journals import H100, T0, Writer
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gramwatt.sci.base.meters import meter_energy_j
+from gramwatt.sci.figures.meters import meter_energy_j
 from tests.documents import cluster_job
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.base.quantity import Quantity
-from gramwatt.sci.base.units import kwh_from_j, s_from_years
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import kwh_from_j, s_from_years
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.journal.merge import merge
+from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score import timeseries
 from gramwatt.sci.score.allocation import allocate
 from gramwatt.sci.score.assess import assess

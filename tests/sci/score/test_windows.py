@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import Elsewhere
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import Elsewhere
 from gramwatt.sci.score.score import ScoreContext, score
 from gramwatt.sci.score.windows import WINDOWS_SHOWN, grouped
 from tests.documents import CATALOG, scored

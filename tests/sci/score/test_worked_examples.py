@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.sci.base.units import g_from_kg, kg_from_g
+from gramwatt.sci.figures.units import g_from_kg, kg_from_g
 from tests.sci.formulas import embodied_g, energy_kwh, operational_g, sci_score
 
 DATA = json.loads((Path(__file__).parents[2] / "data" / "sci_worked_examples.json").read_text())

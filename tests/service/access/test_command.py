@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import pytest
 
-from gramwatt.collectors.common import keys as key_file
-from gramwatt.collectors.common.keys import ensure_home_key, home_key, home_key_for
+from gramwatt.collectors.settings import keys as key_file
+from gramwatt.collectors.settings.keys import ensure_home_key, home_key, home_key_for
 from gramwatt.service import cli
 from gramwatt.service.access import audit
 from gramwatt.service.app import create_app
@@ -112,8 +112,8 @@ def test_the_server_s_own_key_is_this_user_s_alone(home):
 ENSURE = """
 import sys, time
 from pathlib import Path
-from gramwatt.collectors.common import keys as key_file
-from gramwatt.collectors.common.keys import ensure_home_key, home_key, home_key_for
+from gramwatt.collectors.settings import keys as key_file
+from gramwatt.collectors.settings.keys import ensure_home_key, home_key, home_key_for
 folder = Path(sys.argv[1])
 while not (folder / "go").exists():
     time.sleep(0.001)

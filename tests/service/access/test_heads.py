@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from gramwatt.collectors.common.keys import ensure_home_key
+from gramwatt.collectors.settings.keys import ensure_home_key
 from tests.packages import ROOT
 from tests.service.processes import eventually, running
 

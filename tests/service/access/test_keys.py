@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.collectors.common.identity import bound_id
+from gramwatt.collectors.settings.identity import bound_id
 from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import create_key, revoke_key, rotate_key
 from gramwatt.service.api.access import declared

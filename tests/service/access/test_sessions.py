@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from gramwatt.collectors.common.keys import ensure_home_key
+from gramwatt.collectors.settings.keys import ensure_home_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service

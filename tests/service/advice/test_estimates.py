@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from gramwatt.sci.base.errors import ScoreError
 from gramwatt.sci.catalog.overlay import OverlayError
+from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, from_environment, sqlite_url
 from gramwatt.service.container import Service

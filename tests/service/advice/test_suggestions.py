@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 from msgspec.structs import replace
 
-from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.sci.records.records import DeviceRecord
 from gramwatt.service.advice.suggest import rows_of_own_jobs
 from gramwatt.service.container import Service
 from tests.journals import body, journal

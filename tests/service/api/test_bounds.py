@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 from msgspec.structs import replace
 
-from gramwatt.sci.journal.records import DeviceRecord
+from gramwatt.sci.records.records import DeviceRecord
 from tests.journals import START, Writer, body
 
 NDJSON = "application/x-ndjson"

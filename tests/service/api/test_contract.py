@@ -12,8 +12,8 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from gramwatt.sci.advice.jobs import for_month
-from gramwatt.sci.base.document import JobDoc
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.figures.document import JobDoc
 from gramwatt.service.api.openapi import document
 from gramwatt.service.api.problems import CODES
 from gramwatt.service.app import GROUPS, create_app

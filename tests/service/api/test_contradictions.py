@@ -10,8 +10,8 @@ import pytest
 from flask.testing import FlaskClient
 from msgspec.structs import replace
 
-from gramwatt.sci.journal.merge import merge
-from gramwatt.sci.journal.records import readable
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.records.records import readable
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.journals import export_journals
 from tests.journals import START, Writer

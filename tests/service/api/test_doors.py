@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from gramwatt.sci.base.errors import GramwattError
 from gramwatt.sci.catalog.overlay import parse_overlay
 from gramwatt.sci.estimate.request import parse_estimate_request
+from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.service.intensity.csv_import import IntensityFileError, import_csv
 from tests.journals import START, Writer, body
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 
-from gramwatt.sci.journal.records import IntervalRecord
+from gramwatt.sci.records.records import IntervalRecord
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.api import access
 from gramwatt.service.app import create_app

@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
-from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.journal.records import TYPES, IntervalRecord, decode
+from gramwatt.sci.figures.errors import RecordError
+from gramwatt.sci.records.records import TYPES, IntervalRecord, decode
 from gramwatt.service.api.journal_lines import DESCRIPTIONS
 from tests.journals import journal, lines
 

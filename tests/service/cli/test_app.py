@@ -220,7 +220,7 @@ NEWER = "the store was made by a newer gramwatt (revision 0099); upgrade gramwat
 @pytest.fixture
 def newer(two_jobs, home):
     """The bytes of a store that a later release made, with a closed journal that waits."""
-    from gramwatt.collectors.common.identity import node_id
+    from gramwatt.collectors.settings.identity import node_id
 
     folder = home / "spool" / "job-7" / node_id(False)
     folder.mkdir(parents=True)
@@ -300,7 +300,7 @@ def test_db_upgrade_then_check(home):
 
 
 def test_serve_answers_takes_in_spools_and_ends_on_sigterm(home, monkeypatch):
-    from gramwatt.collectors.common.identity import node_id
+    from gramwatt.collectors.settings.identity import node_id
 
     folder = home / "spool" / "job-7" / node_id(False)
     folder.mkdir(parents=True)

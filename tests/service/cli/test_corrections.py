@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gramwatt.collectors.common.identity import user_id
+from gramwatt.collectors.settings.identity import user_id
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
 from tests.journals import START, journal, lines

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from gramwatt.collectors.cli.summary import summary_lines
-from gramwatt.sci.base.formatting import plain
+from gramwatt.sci.figures.formatting import plain
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
 from gramwatt.service.jobs.lists.job_parts import revisions_page

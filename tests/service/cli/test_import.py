@@ -180,7 +180,7 @@ def test_the_energy_of_codecarbon_holds_its_pue_which_counts_once(emissions):
 
 
 def intensity(zone):
-    from gramwatt.collectors.common.catalogs import read_catalog
+    from gramwatt.collectors.settings.catalogs import read_catalog
 
     return read_catalog(None).zone(zone).intensity.value
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gramwatt.sci.base.document import JobHead
+from gramwatt.sci.figures.document import JobHead
 from gramwatt.service.app import create_app
 from gramwatt.service.cli.job_list import job_rows
 from gramwatt.service.jobs.intake.ingest import ingest

@@ -12,8 +12,8 @@ import pytest
 
 from gramwatt.collectors.cli import run as run_command
 from gramwatt.collectors.cli.measure import Outcome, Run
-from gramwatt.collectors.common.config import Config, resolve
-from gramwatt.collectors.journal import spool
+from gramwatt.collectors.settings.config import Config, resolve
+from gramwatt.collectors.spool import spool
 from gramwatt.collectors.spool.score import STORE_COUNTS, Ended, result_line, scored_here
 from gramwatt.collectors.spool.score import lines as end_lines
 from gramwatt.service.local_store import document, ingest

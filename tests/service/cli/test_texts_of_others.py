@@ -1,7 +1,7 @@
 """Whatever others wrote, a line of a command is one line, and its figures stay where they are."""
 
 from gramwatt.collectors.cli.options import show
-from gramwatt.sci.base.printable import on_terminal
+from gramwatt.sci.figures.printable import on_terminal
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.intake.ingest import ingest

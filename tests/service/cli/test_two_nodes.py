@@ -22,7 +22,7 @@ from tests.service.processes import eventually
 
 NODE = """
 import os
-from gramwatt.collectors.common import identity
+from gramwatt.collectors.settings import identity
 identity.node_id = lambda allow_host_names=False: os.environ["TEST_NODE"]
 """
 """Gives each process the node that its environment names, as if it ran on another machine."""

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.journal import spool
-from gramwatt.sci.base.errors import StoreError
+from gramwatt.collectors.spool import spool
+from gramwatt.sci.figures.errors import StoreError
 from gramwatt.service import local_store
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from gramwatt.collectors.common.config import PARSERS
+from gramwatt.collectors.settings.config import PARSERS
 from tests.service.cli.command import gramwatt
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -11,8 +11,8 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import event
 
-from gramwatt.sci.analysis.documents import ModelDoc
-from gramwatt.sci.base.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.month.documents import ModelDoc
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest

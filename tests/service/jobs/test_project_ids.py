@@ -2,7 +2,7 @@
 
 import pytest
 
-from gramwatt.collectors.common.identity import bound_id, new_job_id
+from gramwatt.collectors.settings.identity import bound_id, new_job_id
 from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import AmbiguousIdError
 from gramwatt.service.common.identifiers import whole_id

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from gramwatt.sci.analysis.documents import StatementDoc
+from gramwatt.sci.month.documents import StatementDoc
 from gramwatt.sci.score import method
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import keep_month, month_report

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from gramwatt.sci.analysis.documents import MarketFactor
+from gramwatt.sci.month.documents import MarketFactor
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.tasks.table import TASKS

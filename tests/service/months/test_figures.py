@@ -7,8 +7,8 @@ import pytest
 from gramwatt.reports import month as report
 from gramwatt.reports.model import Facts
 from gramwatt.reports.month_sections import change
-from gramwatt.sci.base.formatting import value_text
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.formatting import value_text
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.service.intensity.csv_import import import_csv
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from gramwatt.sci.analysis.documents import WorkRow
-from gramwatt.sci.analysis.month_rows import AdviceRow
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.month.document import followed
+from gramwatt.sci.month.documents import WorkRow
+from gramwatt.sci.month.month_rows import AdviceRow
 from gramwatt.service.budgets.budgets import set_budget, standing
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.jobs.intake.ingest import ingest

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from gramwatt.sci.analysis.documents import MarketFactor
+from gramwatt.sci.month.documents import MarketFactor
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service

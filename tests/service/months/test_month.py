@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.journal.records import CountRecord, IntervalRecord, JobRecord
+from gramwatt.sci.records.records import CountRecord, IntervalRecord, JobRecord
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report, months_with_data
 from tests.journals import Writer, body, lines

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec import to_builtins
 
-from gramwatt.sci.analysis.revised import CAUSE_TEXTS, CAUSES, change_lines
+from gramwatt.sci.month.revised import CAUSE_TEXTS, CAUSES, change_lines
 from gramwatt.sci.score import boundary
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.analysis.documents import MonthSums
 from gramwatt.sci.month.change import WorkMonth, change_effects
+from gramwatt.sci.month.documents import MonthSums
 from gramwatt.service.jobs import deletion, scoring
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from gramwatt.collectors.common.http import Unanswered, exchange, new_session
+from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
 from gramwatt.service.access import oidc
 from gramwatt.service.config import AlertSettings, OidcConfig, S3Access
 from gramwatt.service.notifications.channels import SendError, send_webhook

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.collectors.common.identity import bound_id
+from gramwatt.collectors.settings.identity import bound_id
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.budgets.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget

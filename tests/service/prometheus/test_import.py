@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.sci.journal.merge import MergedJob, merge
-from gramwatt.sci.journal.records import AnyRecord, encode
+from gramwatt.sci.records.merge import MergedJob, merge
+from gramwatt.sci.records.records import AnyRecord, encode
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest

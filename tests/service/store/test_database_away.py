@@ -24,8 +24,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
-from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.common.keys import home_key
+from gramwatt.collectors.settings.identity import node_id
+from gramwatt.collectors.settings.keys import home_key
 from gramwatt.service.store import postgres
 from gramwatt.service.store.database import Store
 from gramwatt.service.tasks.table import TASKS

@@ -8,7 +8,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 from msgspec import convert
 
-from gramwatt.sci.base.quantity import Quantity
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.service.app import create_app
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Service

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from gramwatt.collectors.common.clock import SystemClock
 from gramwatt.collectors.devices.board import DeviceLost, NotSupported, SourceError
+from gramwatt.collectors.settings.clock import SystemClock
 from tests.collectors.doubles.synthetic import SyntheticNvml
 
 NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION, NVML_ERROR_NOT_FOUND = 3, 4, 6

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gramwatt.sci.journal.records import IntervalRecord, decode, encode
+from gramwatt.sci.records.records import IntervalRecord, decode, encode
 from gramwatt.service.common.answers import Acknowledged
 from gramwatt.service.common.errors import UnknownJobError
 from gramwatt.service.config import ServiceConfig, sqlite_url

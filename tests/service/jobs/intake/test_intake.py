@@ -8,8 +8,8 @@ import tracemalloc
 import pytest
 from msgspec.structs import replace
 
-from gramwatt.sci.base.errors import RecordError
-from gramwatt.sci.journal.records import decode, encode
+from gramwatt.sci.figures.errors import RecordError
+from gramwatt.sci.records.records import decode, encode
 from tests.journals import Writer
 
 LINE = {**json.loads(encode(Writer().interval(0, 60, 6000.0, profile={"memory_busy": 0.5})))}

@@ -9,8 +9,8 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.collectors.journal import spool
-from gramwatt.collectors.journal.spool import SpoolFolder, remember_server
+from gramwatt.collectors.spool import spool
+from gramwatt.collectors.spool.spool import SpoolFolder, remember_server
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.intake.local_spool import open_store
 from gramwatt.service.local_store import document
@@ -34,7 +34,7 @@ def home(tmp_path):
 
 def spooled(home, job_id="job-1", *, extra=(), **about):
     """A folder as a meter of this machine leaves it."""
-    from gramwatt.collectors.common.identity import node_id
+    from gramwatt.collectors.settings.identity import node_id
 
     node = node_id(False)
     records = journal(job_id, node=node, **about)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.collectors.common.identity import node_id
-from gramwatt.collectors.journal.intervals import Ledger, Schedule
-from gramwatt.collectors.journal.writer import Journal
-from gramwatt.sci.journal.records import DeviceRecord, EndRecord, IntervalRecord, JobRecord
+from gramwatt.collectors.settings.identity import node_id
+from gramwatt.collectors.spool.intervals import Ledger, Schedule
+from gramwatt.collectors.spool.writer import Journal
+from gramwatt.sci.records.records import DeviceRecord, EndRecord, IntervalRecord, JobRecord
 from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import UnknownJobError
 from gramwatt.service.config import ServiceConfig, sqlite_url
@@ -188,7 +188,7 @@ def test_a_meter_that_has_written_nothing_yet_is_no_job(light):
 
 
 def test_a_journal_for_a_server_is_left_to_it(light):
-    from gramwatt.collectors.journal.spool import remember_server
+    from gramwatt.collectors.spool.spool import remember_server
 
     with running(light.config.home) as path:
         remember_server(path.parent, "https://carbon.example")

@@ -26,7 +26,7 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramwatt.collectors.common.keys import home_key
+from gramwatt.collectors.settings.keys import home_key
 from gramwatt.service.api.line_stream import lines_of
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from gramwatt.collectors.common.identity import bound_id, node_id
-from gramwatt.collectors.common.keys import ensure_home_key
+from gramwatt.collectors.settings.identity import bound_id, node_id
+from gramwatt.collectors.settings.keys import ensure_home_key
 from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app

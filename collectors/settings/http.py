@@ -1,0 +1,232 @@
+"""The one way to ask a server: a deadline for the whole exchange, a bound for its answer.
+
+No redirect is followed, since keys and journals are not for another server. An address of this
+machine is never asked through a proxy of the environment: what goes there, such as the key of its
+server, is for this machine alone. `requests` is imported when it is first used: it takes 0.1 s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from gramwatt.collectors.settings.background import in_background
+from gramwatt.collectors.settings.keys import is_loopback, may_go_to
+
+if TYPE_CHECKING:
+    import requests
+
+Result = TypeVar("Result")
+
+TIMEOUT_S = (3.05, 10.0)
+"""Connecting and reading [s]; the first is above TCP's 3 s retransmission, as requests advises."""
+REPEATED_S = 1.0
+"""Within which time what failed is asked again [s]."""
+AUTHORITIES = "SSL_CERT_FILE"
+"""The variable with a file of certificate authorities, in place of the usual ones."""
+LARGEST_B = 256 * 2**20
+"""Size of the largest answer that is read [B], unless a caller allows less."""
+
+
+class Answer(NamedTuple):
+    """What a server answered, whatever its status."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is one of success."""
+        return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        """Return the body's JSON; raises ValueError."""
+        try:
+            return json.loads(self.body)
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+
+
+class Unanswered(OSError):
+    """No whole answer came. `late`: not in time; `refused`: nobody listens there.
+
+    The text follows the server's name in a message; `reason` is the cause alone. Neither has the
+    address.
+    """
+
+    def __init__(self, reason: str, *, late: bool = False, refused: bool = False) -> None:
+        super().__init__(reason if late else f"cannot be reached ({reason})")
+        self.reason, self.late, self.refused = reason, late, refused
+
+
+def new_session(
+    api_key: str | None = None, *, repeats: bool = True, direct: bool = False
+) -> requests.Session:
+    """Return a session that sends this key, and repeats what is safe; `direct`: by no proxy.
+
+    POST is safe too: lines have identities, and a plan changes nothing.
+    """
+    import requests
+    from requests.auth import HTTPBasicAuth
+    from requests.utils import get_auth_from_url
+    from urllib3.exceptions import HTTPError, MaxRetryError
+    from urllib3.util.retry import Retry
+
+    class Patient(Retry):
+        """Asks no server again before the time that it names in Retry-After."""
+
+        def increment(
+            self, method: Any = None, url: Any = None, response: Any = None, *rest: Any, **more: Any
+        ) -> Patient:
+            wait_s: float | None = None
+            with suppress(HTTPError):  # of a header that is malformed
+                wait_s = self.get_retry_after(response) if response is not None else None
+            if wait_s is not None and wait_s > REPEATED_S:
+                raise MaxRetryError(more["_pool"], url)
+            return super().increment(method, url, response, *rest, **more)
+
+    retry = Patient(
+        total=2 if repeats else 0,
+        connect=1 if repeats else 0,
+        read=False,
+        respect_retry_after_header=False,
+        backoff_factor=0.3,
+        status_forcelist=(429, 502, 503, 504),
+        allowed_methods=None,
+        raise_on_status=False,
+    )
+    session = requests.Session()
+    reach_directly(session, retry, always=direct)
+
+    def show_key(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        name, word = get_auth_from_url(request.url or "")
+        if name or word:
+            HTTPBasicAuth(name, word)(request)
+        elif api_key and may_go_to(api_key, request.url or ""):
+            request.headers["Authorization"] = f"Bearer {api_key}"
+        return request
+
+    session.auth = show_key  # without one, requests sends what ~/.netrc has in place of the key
+    return session
+
+
+def reach_directly(session: requests.Session, retry: Any = 0, *, always: bool = False) -> None:
+    """Have a session ask this machine, or with `always` any, without the environment's proxy."""
+    from requests.adapters import HTTPAdapter
+
+    class Adapter(HTTPAdapter):
+        def send(
+            self, request: requests.PreparedRequest, *args: Any, **options: Any
+        ) -> requests.Response:
+            if always or is_loopback(request.url or ""):
+                options["proxies"] = {}
+            return super().send(request, *args, **options)
+
+    # As Python's own connections, mail and the store of reports do; requests alone does not.
+    session.verify = os.environ.get(AUTHORITIES) or True
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, Adapter(max_retries=retry))
+
+
+def exchange(
+    session: requests.Session,
+    method: str,
+    url: str,
+    limit_s: float,
+    *,
+    silence_s: float | None = None,
+    most_b: int = LARGEST_B,
+    **content: Any,
+) -> Answer:
+    """Return the whole answer to a request within `limit_s` [s]; `content` is as requests takes it.
+
+    A server that sends nothing for `silence_s`, else TIMEOUT_S [s], is given up before. `most_b`
+    is the most that is read of an answer [B]. Raises Unanswered. A redirect is an answer like any
+    other.
+    """
+    import requests
+    from urllib3.exceptions import ProtocolError, ReadTimeoutError
+
+    connect_s, read_s = TIMEOUT_S[0], TIMEOUT_S[1] if silence_s is None else silence_s
+    timeout = min(connect_s, limit_s), min(read_s, limit_s)
+    options = {"timeout": timeout, "allow_redirects": False, "stream": True, **content}
+
+    def ask() -> Answer:
+        with session.request(method, url, **options) as response:
+            body = bytearray()
+            for part in response.iter_content(65536):
+                body += part
+                if len(body) > most_b:
+                    raise Unanswered(f"its answer is larger than {most_b / 2**20:.3g} MiB")
+            return Answer(
+                response.status_code, response.reason or "", response.headers, bytes(body)
+            )
+
+    def ask_again_if_closed() -> Answer:
+        try:
+            return ask()
+        except requests.ConnectionError as error:
+            if not (error.args and isinstance(error.args[0], ProtocolError)):
+                raise
+            # The server has closed the kept connection, as gunicorn does after a refusal for which
+            # it had not read the body.
+            return ask()
+
+    try:
+        return within(limit_s, ask_again_if_closed)
+    except Unanswered:
+        raise
+    except TimeoutError as error:
+        raise Unanswered(str(error), late=True) from None
+    except requests.exceptions.ChunkedEncodingError:
+        raise Unanswered("its answer was cut off") from None
+    except (OSError, ValueError) as error:  # of requests, or of text that is not an address
+        silent = bool(error.args) and isinstance(error.args[0], ReadTimeoutError)
+        if silent or isinstance(error, requests.Timeout):
+            raise Unanswered(f"does not answer within {timeout[1]:g} s", late=True) from None
+        raise _unreached(error) from None
+
+
+def _unreached(error: BaseException) -> Unanswered:
+    """Return what stopped a request: the innermost error, in the system's words where it has any.
+
+    Others may repeat the address, and a password in it.
+    """
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    words = getattr(error, "strerror", None) or type(error).__name__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        words = f"{error.verify_message}; an authority of your own goes into {AUTHORITIES}"
+    return Unanswered(str(words), refused=isinstance(error, ConnectionRefusedError))
+
+
+def within(limit_s: float, work: Callable[[], Result]) -> Result:
+    """Return what `work` does; raises TimeoutError after `limit_s` [s], or what `work` does.
+
+    A socket's timeout starts again with every byte, so a server that sends slowly could hold us for
+    ever; looking up a name has none. Late work goes on in a thread that ends with the process, and
+    that takes no signal from the thread that waits for it.
+    """
+    results: SimpleQueue[tuple[Result | None, Exception | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            results.put((work(), None))
+        except Exception as error:
+            results.put((None, error))
+
+    in_background(run)
+    try:
+        result, error = results.get(timeout=limit_s)
+    except Empty:
+        raise TimeoutError(f"does not answer within {limit_s:g} s") from None
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]  # None only where `work` returns it

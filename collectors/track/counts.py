@@ -1,0 +1,420 @@
+"""The folder in memory of a running job, and the file there in which a process keeps its totals.
+
+Every process of a job on a node has a file of its own: *cumulative* totals as an array of numbers
+that it maps, and lines for the meter beside it. Nothing is confirmed, and reading twice changes
+nothing. What a process has written stays, whatever ends the process. Standard library only.
+
+    FOLDER/gramwatt-<user>/<job>.<number>/
+        <process>.lines    JSON lines: who it is, what each total counts, windows, notices, its end
+        <process>.totals   number 0 turns ENDED with the job; the others are totals [R]
+        lock               flock of the meter; who holds it starts one
+        wake               FIFO that the meter reads: a byte wakes it
+        meter              what the meter says, as JSON, replaced as a whole
+        closed             empty; the job has ended, and nobody enters any more
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from binascii import crc32
+
+from gramwatt.collectors.settings import identity, proc
+from gramwatt.collectors.settings.json_lines import decoded, encoded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Mapping
+    from typing import Any
+
+FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # folders of mode 0700; the second one for macOS
+LOCK, WAKE, METER, CLOSED = "lock", "wake", "meter", "closed"
+STARTING, PRINTED = "starting", "printed"
+LINES, TOTALS = ".lines", ".totals"
+LEVELS = 8
+"""How many processes above this one are asked for a job."""
+TRIES = 1000
+"""Jobs of one id on one node that may end one after the other, while their folders are here."""
+STARTING_S = 10.0
+"""How long a meter may take to start where files cannot be locked [s]."""
+KEPT_S = 60.0
+"""How long the folder of a closed job stays for whoever waits for its end [s]."""
+ENDED = 1.0
+NUMBER_B = 8
+FIRST_B = 4096
+TOTALS_MOST = 4_000
+"""Different units and phases of one process; past that, counts are added without a phase."""
+_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)  # Windows imports this too
+_made = 0
+"""Files that this process has made: of several running jobs, the one with the last is innermost."""
+
+
+def clock_ns() -> int:
+    """Return the clock of all marks: time since boot, suspended time included [ns].
+
+    Where the system has no such clock, the monotonic one, as the meter does.
+    """
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class JobFolder:
+    """The folder in memory of one run of a job on this node."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @classmethod
+    def enter(cls, job_id: str) -> tuple[JobFolder, bool] | None:
+        """Return the folder of a job that runs here, or a new one; and whether it is new.
+
+        None where no memory can be had.
+        """
+        root = _root()
+        for number in range(TRIES if root else 0):
+            folder = cls(f"{root}/{_key(job_id)}.{number}")
+            try:
+                os.mkdir(folder.path, 0o700)
+                return folder, True
+            except FileExistsError:
+                if not folder.closed and not folder.close_left_over():
+                    return folder, False
+            except OSError:
+                return None
+        return None
+
+    def at(self, name: str) -> str:
+        """Return the path of a file in it."""
+        return f"{self.path}/{name}"
+
+    @property
+    def closed(self) -> bool:
+        """Return whether the job has ended, or is not here."""
+        return os.path.exists(self.at(CLOSED)) or not os.path.isdir(self.path)
+
+    def close(self) -> None:
+        """Let nobody enter any more; who is in already is seen by the next look."""
+        self.take(CLOSED)
+
+    def reopen(self) -> None:
+        """Take `close` back: somebody had entered."""
+        _unlink(self.at(CLOSED))
+
+    def take(self, name: str) -> bool:
+        """Make an empty file; False where somebody has before, or the folder is gone."""
+        try:
+            os.close(os.open(self.at(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600))
+        except OSError:
+            return False
+        return True
+
+    def names(self) -> list[str]:
+        """Return the names of the processes that have a file here."""
+        return sorted(n[: -len(LINES)] for n in _listed(self.path) if n.endswith(LINES))
+
+    def lives(self) -> bool:
+        """Say whether a process of the job that has a file here is alive."""
+        return any(map(is_alive, self.names()))
+
+    def status(self) -> dict[str, Any]:
+        """Return what the meter says; empty before it has started."""
+        try:
+            with open(self.at(METER), "rb") as stream:
+                return decoded(stream.read())
+        except OSError:
+            return {}
+
+    def say(self, status: Mapping[str, Any]) -> None:
+        """Replace what the meter says; raises OSError."""
+        beside = self.at(f".{METER}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600)
+        try:
+            os.write(descriptor, encoded(status))
+        finally:
+            os.close(descriptor)
+        os.replace(beside, self.at(METER))
+
+    def wake(self) -> bool:
+        """Wake the meter; False where none listens."""
+        try:
+            descriptor = os.open(self.at(WAKE), os.O_WRONLY | os.O_NONBLOCK | _FLAGS)
+        except OSError:
+            return False
+        try:
+            os.write(descriptor, b"\n")
+        except OSError:  # it is full, and so the meter is woken already
+            pass
+        finally:
+            os.close(descriptor)
+        return True
+
+    def listen(self) -> int:
+        """Return the descriptor of the FIFO by which a meter is woken; raises OSError."""
+        path = self.at(WAKE)
+        if not os.path.exists(path):
+            os.mkfifo(path, 0o600)
+        # For writing too, so that it never ends.
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | _FLAGS)
+
+    def lock(self) -> int | None:
+        """Return the open lock, which the meter inherits; None while another process holds it."""
+        import fcntl  # Windows has none, and imports this file
+
+        try:
+            descriptor = os.open(self.at(LOCK), os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            # A system without flock: who makes a file starts the meter, and the FIFO says whether
+            # it lives.
+            no_locks = error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+            if not (no_locks and not self.wake() and self._starts()):
+                os.close(descriptor)
+                return None
+        return descriptor
+
+    def close_left_over(self) -> bool:
+        """Close what a job and its meter that were killed have left; False for a living one."""
+        names = self.names()
+        if not names or any(map(is_alive, names)) or self.wake():
+            return False
+        lock = self.lock()
+        if lock is None:
+            return False
+        self.close()
+        os.close(lock)
+        return True
+
+    def remove(self) -> None:
+        """Delete it; nobody may need it any more."""
+        names = sorted(_listed(self.path), key=lambda name: name == CLOSED)
+        for name in names:
+            _unlink(self.at(name))
+        try:
+            os.rmdir(self.path)
+        except OSError:
+            return
+
+    def _starts(self) -> bool:
+        path = self.at(STARTING)
+        if time.time() - _changed_ns(path) / 1e9 > STARTING_S:
+            _unlink(path)
+        return self.take(STARTING)
+
+
+class Totals:
+    """The file of this process in a job's folder, where it alone writes."""
+
+    def __init__(self, folder: JobFolder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._lines: int | None = None
+        self._inode = 0
+        self._map: mmap.mmap | None = None
+        self._numbers: memoryview[float] | None = None
+        self._named = 0
+
+    @classmethod
+    def make(cls, folder: JobFolder, first: Mapping[str, Any]) -> Totals | None:
+        """Enter a folder with the line `first`; None where the job has ended or no room is."""
+        global _made
+        while True:
+            _made += 1
+            name = f"{name_of(os.getpid())}-{_made}"
+            if not os.path.exists(folder.at(name + LINES)):  # of this process before an exec
+                break
+        totals = cls(folder, name)
+        try:
+            if totals._grow(FIRST_B) and totals._enter(encoded(first)) and not folder.closed:
+                return totals
+        except OSError:
+            pass
+        totals.remove()
+        return None
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the job has ended."""
+        return self._numbers is None or self._numbers[0] == ENDED
+
+    def add(self, unit: str | None, phase: str | None) -> int | None:
+        """Return the place of a new total; None where there is no room."""
+        place = self._named + 1
+        is_full = self._numbers is None or place >= len(self._numbers)
+        try:
+            if is_full and not self._grow(NUMBER_B * (TOTALS_MOST + 96)):
+                return None
+        except OSError:
+            return None
+        if not self.append({"cmd": "total", "place": place, "unit": unit, "phase": phase}):
+            return None
+        self._named = place
+        return place
+
+    def write(self, place: int, total: float) -> None:
+        """Set a total [R]: one store, which a kill cannot cut."""
+        if self._numbers is not None:
+            self._numbers[place] = total
+
+    def append(self, message: Mapping[str, Any]) -> bool:
+        """Add a line; False where it has no room."""
+        line = encoded(message)
+        try:
+            if not self._still_ours():  # a process that daemonises closes every descriptor
+                self._open(os.O_WRONLY | os.O_APPEND)
+            return self._lines is not None and os.write(self._lines, line) == len(line)
+        except OSError:
+            return False
+
+    def remove(self) -> None:
+        """Delete it."""
+        for ending in (LINES, TOTALS):
+            _unlink(self._folder.at(self._name + ending))
+
+    def _enter(self, first: bytes) -> bool:
+        """Make the file of lines with its first line in one step."""
+        beside = self._folder.at(f".{self._name}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
+        try:
+            is_whole = os.write(descriptor, first) == len(first)
+        finally:
+            os.close(descriptor)
+        os.rename(beside, self._folder.at(self._name + LINES))
+        self._open(os.O_WRONLY | os.O_APPEND)
+        return is_whole
+
+    def _open(self, flags: int) -> None:
+        self._lines = os.open(self._folder.at(self._name + LINES), flags | _FLAGS)
+        self._inode = os.fstat(self._lines).st_ino
+
+    def _still_ours(self) -> bool:
+        try:
+            return self._lines is not None and os.fstat(self._lines).st_ino == self._inode
+        except OSError:
+            return False
+
+    def _grow(self, size_b: int) -> bool:
+        """Map so many bytes, which are written before: memory that is full must not kill."""
+        import mmap
+
+        path = self._folder.at(self._name + TOTALS)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+        try:
+            before_b = os.fstat(descriptor).st_size
+            missing = bytes(size_b - before_b)
+            if os.pwrite(descriptor, missing, before_b) != len(missing):
+                return False
+            self._map = mmap.mmap(descriptor, size_b)
+        except (OSError, ValueError):
+            return False
+        finally:
+            os.close(descriptor)
+        self._numbers = memoryview(self._map).cast("d")
+        return True
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process, which no other has on this node before its next boot."""
+    return f"{pid}-{proc.process_start_ns(pid) or 0}"
+
+
+def is_alive(name: str) -> bool:
+    """Say whether the process of a file's name lives."""
+    pid, began_ns = (int(part) for part in name.split("-")[:2])
+    return proc.process_start_ns(pid) == began_ns if began_ns else proc.process_exists(pid)
+
+
+def find_above(pid: int | None = None) -> tuple[JobFolder, dict[str, Any], int] | None:
+    """Find the innermost running job of the nearest process above this one, or from `pid` on.
+
+    Returns its folder, the first line of that process there, and its id; None without one.
+    """
+    root = _root(make=False)
+    files = [
+        (name[: -len(LINES)], folder)
+        for folder in (_listed(root) if root else ())
+        for name in _listed(f"{root}/{folder}")
+        if name.endswith(LINES)
+    ]
+    pid = os.getppid() if pid is None else pid
+    for _ in range(LEVELS if files else 0):
+        begin = f"{name_of(pid)}-"
+        numbers = [(int(n[len(begin) :]), n, f) for n, f in files if n.startswith(begin)]
+        for _, name, folder in sorted(numbers, reverse=True):
+            job = JobFolder(f"{root}/{folder}")
+            if not job.closed and (first := first_line(job.at(name + LINES))):
+                return job, first, pid
+        pid = proc.parent_of(pid)
+        if not pid:
+            break
+    return None
+
+
+def first_line(path: str) -> dict[str, Any]:
+    """Return the first line of a process's file; empty where it is not there."""
+    try:
+        with open(path, "rb") as stream:
+            return decoded(stream.readline())
+    except OSError:
+        return {}
+
+
+def remove_left_over() -> None:
+    """Delete this user's folders of jobs that have been closed for a while."""
+    root = _root(make=False)
+    for name in _listed(root) if root else ():
+        folder = JobFolder(f"{root}/{name}")
+        if time.time() - _changed_ns(folder.at(CLOSED)) / 1e9 > KEPT_S and folder.closed:
+            folder.remove()
+
+
+def _root(*, make: bool = True) -> str | None:
+    """Return the folder of this user's running jobs; None where there is none."""
+    for place in FOLDERS:
+        path = f"{place}/gramwatt-{os.geteuid()}"
+        try:
+            if make:
+                os.mkdir(path, 0o700)
+        except FileExistsError:
+            pass
+        except OSError:
+            continue
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+            return path
+    return None
+
+
+def _key(job_id: str) -> str:
+    """Return what tells a job of this home from every other, on what one meter can see."""
+    home = os.environ.get("GRAMWATT_HOME", "")
+    data = f"{job_id}\0{home}\0{identity.seen_by_a_meter()}".encode("utf-8", "surrogateescape")
+    return f"{crc32(data):08x}{crc32(data[::-1]):08x}"
+
+
+def _listed(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return

@@ -1,0 +1,211 @@
+"""How a job's terms divide: by class of device, overhead and idle reserve.
+
+Each part is a share of a term of the job, so that sums over jobs weight it by that term.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Literal
+
+from gramwatt.sci.figures.document import (
+    DeviceDoc,
+    JobDoc,
+    SeriesPoint,
+    Term,
+)
+from gramwatt.sci.figures.meters import Sensor, energy
+from gramwatt.sci.figures.quantity import Kind, Quantity, total
+from gramwatt.sci.records.records import ACCELERATORS
+from gramwatt.sci.score.assess import shares
+
+Component = Literal["operational", "embodied"]
+OVERHEAD, NO_ACCELERATOR = "overhead", "no accelerator"
+COMPONENTS: tuple[tuple[Component, str], ...] = tuple(
+    (part, name)
+    for part in ("operational", "embodied")
+    for name in ("gpu", "accelerator", "module", "cpu", "ram", "host", OVERHEAD)
+)
+"""Components of O and M with a range of their own, in the order in which parts number them."""
+IDLE_BELOW = 0.05
+"""Mean utilisation below which an accelerator counts as reserved but idle (a choice)."""
+Breakdown = Literal["operational", "embodied", "boundary", "idle"]
+WEIGHTS: Mapping[tuple[str, str], Term] = {
+    ("boundary", "accelerators"): "energy_kwh",
+    ("boundary", "facility"): "energy_kwh",
+    ("idle", "energy"): "energy_kwh",
+    ("idle", "operational"): "operational_g",
+    ("idle", "embodied"): "embodied_g",
+    ("idle", "not seen"): "energy_kwh",
+    ("idle", "time operational"): "operational_g",
+    ("idle", "time embodied"): "embodied_g",
+}
+"""The term of which each key is a share; `operational` and `embodied` divide their own term."""
+
+
+def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
+    """Return the breakdown of a job by key.
+
+    `operational` and `embodied` sum to 1: electricity by the energy of classes of devices, and
+    `overhead` for what PUE adds. `boundary` is the energy of accelerators, and of the facility,
+    over E. `idle` are the shares of accelerators without work, and of those whose utilisation was
+    `not seen`; with `time` the shares of all times in which accelerators had none.
+    """
+    found: dict[Breakdown, dict[str, float]] = {}
+    energy, pue = _by_class(job.devices, "energy_j"), job.method.pue.value
+    joules = sum(energy.values())
+    if joules > 0:
+        by_class = {name: share / pue for name, share in shares(energy).items()}
+        found["operational"] = {**by_class, OVERHEAD: 1 - 1 / pue}
+        found["boundary"] = {
+            "accelerators": sum(energy.get(name, 0.0) for name in ACCELERATORS) / joules,
+            "facility": pue,
+        }
+    embodied = _by_class(job.devices, "embodied_g")
+    grams = sum(embodied.values())
+    if grams > 0:
+        found["embodied"] = shares(embodied)
+    found["idle"] = _idle(job, joules, grams)
+    for name, share in _idle_time(job, joules, grams).items():
+        found["idle"][f"time {name}"] = max(share, found["idle"].get(name, 0.0))
+    return found
+
+
+def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
+    """Return the components of O and M [gCO2e], each with the range of its own meters or parts.
+
+    Electricity of a class is as uncertain as its meters and the intensity, the overhead of the
+    building as E, the intensity and what PUE is above 1. Inputs have the names that the terms have.
+    """
+    found: dict[tuple[Component, str], Quantity] = {}
+    grams = job.operational_g
+    by_class: dict[str, list[Quantity]] = defaultdict(list)
+    for device in job.devices:
+        by_class[device.device_class] += _readings(job.job_id, device)
+    sums = {name: total(parts) for name, parts in by_class.items()}
+    whole = total(joules for joules in sums.values() if joules is not None)
+    if grams and whole and grams.value > 0 and whole.value > 0 and grams.relative:
+        pue = job.method.pue
+        intensity = job.method.intensity_g_per_kwh
+        per_joule = grams.value / whole.value / pue.value / intensity.value
+        ends = max(0.0, pue.low - 1), pue.high - 1
+        over = Quantity(pue.value - 1, *ends, pue.unit, pue.kind, pue.source)
+        over = over.as_input(next(iter(pue.inputs), "pue"))
+        for name, joules in (*sums.items(), (OVERHEAD, whole)):
+            if joules is None or joules.value <= 0:
+                continue
+            found["operational", name] = joules.times(intensity, "gCO2e").scaled(per_joule)
+        found["operational", OVERHEAD] = found["operational", OVERHEAD].times(over, "gCO2e")
+    made: dict[str, list[Quantity]] = defaultdict(list)
+    for device in job.devices:
+        if device.embodied_g:
+            made[device.device_class].append(device.embodied_g)
+    for name, parts in made.items():
+        known = total(parts)
+        if known is not None and known.value > 0:
+            found["embodied", name] = known
+    return found
+
+
+def _readings(job_id: str, device: DeviceDoc) -> list[Quantity]:
+    """Return the energy [J] of a device by kind."""
+    sensor = Sensor(device.device_id, device.name, job_id)
+    return [
+        energy(joules, kind, device.meter, sensor)  # type: ignore[arg-type]
+        for kind, joules in device.kinds.items()
+        if joules > 0
+    ]
+
+
+def pue_of(job: JobDoc) -> tuple[Kind, list[str], list[str]]:
+    """Return the kind of the job's PUE, its sources, and the ids of what it depends on."""
+    pue, inputs = job.method.pue, job.method.inputs
+    sources = {row.figure.source for row in inputs if row.symbol == "PUE"}
+    return pue.kind, sorted(sources), sorted(pue.inputs)
+
+
+def hardware_of(job: JobDoc) -> str:
+    """Return the accelerators of a job by catalog id, else by name; several kinds joined by "+"."""
+    found = {d.hardware or d.name for d in job.devices if d.device_class in ACCELERATORS}
+    return " + ".join(sorted(found)) or NO_ACCELERATOR
+
+
+def method_of(job: JobDoc) -> list[str]:
+    """Return what compared scores must share: versions, and signal and basis of intensity."""
+    method = job.method
+    return [
+        method.engine_version,
+        method.catalog_version,
+        method.intensity_signal,
+        method.intensity_basis,
+    ]
+
+
+def intensity_of(job: JobDoc) -> list[list[str]]:
+    """Return zone, quality, series and source of each intensity of a job.
+
+    The first three are what a change of method is: the next edition of a series is the same method.
+    """
+    used = {
+        (row.zone, row.quality, row.series, row.source) for row in job.intensity if row.energy_j > 0
+    }
+    return [list(row) for row in sorted(used)]
+
+
+def _idle(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
+    accelerators = [device for device in job.devices if device.device_class in ACCELERATORS]
+    busy = [(device, device.mean_utilisation) for device in accelerators]
+    idle = [device for device, share in busy if share is not None and share < IDLE_BELOW]
+    unseen = [device for device, share in busy if share is None]
+    found = {}
+    if joules > 0 and idle:
+        found["energy"] = found["operational"] = _summed(idle, "energy_j") / joules
+    if joules > 0 and unseen:
+        found["not seen"] = _summed(unseen, "energy_j") / joules
+    if grams > 0 and idle:
+        found["embodied"] = _summed(idle, "embodied_g") / grams
+    return found
+
+
+def _idle_time(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
+    """Return the shares of O and M of the times in which accelerators had no work."""
+    of_class = _by_class(job.devices, "embodied_g")
+    idle_j = embodied = 0.0
+    for name in ACCELERATORS:
+        points = [point for point in job.series if point.device_class == name]
+        idle = [
+            point
+            for point in points
+            if point.utilisation is not None and point.utilisation < IDLE_BELOW
+        ]
+        idle_j += sum(point.energy_j for point in idle)
+        if idle:
+            embodied += of_class.get(name, 0.0) * _length_s(idle) / _length_s(points)
+    found = {}
+    if joules > 0 and idle_j > 0:
+        found["operational"] = min(1.0, idle_j / joules)
+    if grams > 0 and embodied > 0:
+        found["embodied"] = embodied / grams
+    return found
+
+
+def _length_s(points: Iterable[SeriesPoint]) -> float:
+    spans = (datetime.fromisoformat(p.end) - datetime.fromisoformat(p.start) for p in points)
+    return sum(span.total_seconds() for span in spans)
+
+
+def _by_class(
+    devices: Iterable[DeviceDoc], term: Literal["energy_j", "embodied_g"]
+) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for device in devices:
+        if getattr(device, term):
+            found[device.device_class] += _summed([device], term)
+    return found
+
+
+def _summed(devices: Iterable[DeviceDoc], term: Literal["energy_j", "embodied_g"]) -> float:
+    figures = (getattr(device, term) for device in devices)
+    return sum((figure.value for figure in figures if figure), 0.0)

@@ -1,0 +1,187 @@
+"""A year out of the documents of its months: sums, and what it is held against.
+
+Months share the errors of meters, PUE and hardware, which do not cancel in a year: what moves one
+month moves all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeVar
+
+from msgspec import Struct
+
+from gramwatt.sci.figures.quantity import Quantity, bare, total
+from gramwatt.sci.month.documents import (
+    ModelUnitRow,
+    MonthDoc,
+    ProjectRow,
+    StatementDoc,
+    TermsDoc,
+)
+from gramwatt.sci.score.assess import worst_status
+
+TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
+KG = 1000.0
+UnitOf = TypeVar("UnitOf", ProjectRow, ModelUnitRow)
+MONTHS = "months"
+"""The id of the error that all months of a year share."""
+
+
+class YearMonthRow(TermsDoc):
+    """A month of the year; `revision` is that of its kept report, null for none."""
+
+    month: str
+    complete: bool
+    revision: int | None
+    jobs: int
+    jobs_unknown: int
+
+
+class BaseYearDoc(Struct):
+    """The year that this one is compared with; `change_share` is this year over it, less one."""
+
+    year: str
+    total_g: Quantity | None
+    change_share: float | None
+
+
+class TargetRow(Struct):
+    """What a year may emit [kgCO2e]; `met` once the year is over and its range is on one side."""
+
+    year: str
+    limit_kg: float
+    share: float | None
+    met: bool | None
+
+
+class YearDoc(Struct):
+    """The data of a year's report.
+
+    `months` are the twelve, null figures where a month has no job. The year is `complete` once
+    each of its months is over and those with jobs are complete. `projects` and `models` are sums
+    of C over sums of R by unit.
+    """
+
+    year: str
+    project: str | None
+    complete: bool
+    jobs_ended: int
+    totals: TermsDoc
+    months: list[YearMonthRow]
+    base_year: BaseYearDoc | None
+    targets: list[TargetRow]
+    projects: list[ProjectRow]
+    models: list[ModelUnitRow]
+    sources: list[str]
+    statement: StatementDoc
+
+
+def months_of_year(year: str) -> list[str]:
+    """Return the twelve months of a year, YYYY-MM."""
+    return [f"{year}-{number:02d}" for number in range(1, 13)]
+
+
+def added(figures: Sequence[Quantity | None]) -> Quantity | None:
+    """Return the sum of the known figures of months, which err alike; None where none is known."""
+    known = [figure for figure in figures if figure is not None]
+    return bare(total(figure.as_input(MONTHS) for figure in known))
+
+
+def year_totals(months: Sequence[MonthDoc]) -> TermsDoc:
+    """Return the sums of the terms over months."""
+    return TermsDoc(*(added([getattr(of.totals, term) for of in months]) for term in TERMS))
+
+
+def year_document(
+    year: str,
+    project: str | None,
+    months: Mapping[str, MonthDoc],
+    over: Mapping[str, bool],
+    base: tuple[int, TermsDoc] | None,
+    targets: Sequence[tuple[int, float]],
+    statement: StatementDoc,
+) -> YearDoc:
+    """Return the document of a year; `over` says which of its months have ended."""
+    totals = year_totals(list(months.values()))
+    complete = all(over.values()) and all(of.complete for of in months.values())
+    held = [row for row in targets if row[0] == int(year)] or list(targets)
+    return YearDoc(
+        year=year,
+        project=project,
+        complete=complete,
+        jobs_ended=sum(of.totals.jobs_ended for of in months.values()),
+        totals=totals,
+        months=[_month(month, months.get(month), over[month]) for month in months_of_year(year)],
+        base_year=_base(base, totals) if base else None,
+        targets=[_target(*row, year, totals.total_g, complete) for row in held],
+        projects=_per_unit(
+            ProjectRow, [row for of in months.values() for row in of.projects], "project"
+        ),
+        models=_per_unit(
+            ModelUnitRow, [row for of in months.values() for row in of.model_units], "model_id"
+        ),
+        sources=sorted({source for of in months.values() for source in of.sources}),
+        statement=statement,
+    )
+
+
+def _month(month: str, document: MonthDoc | None, over: bool) -> YearMonthRow:
+    totals = document.totals if document else None
+    return YearMonthRow(
+        energy_kwh=totals.energy_kwh if totals else None,
+        operational_g=totals.operational_g if totals else None,
+        embodied_g=totals.embodied_g if totals else None,
+        total_g=totals.total_g if totals else None,
+        month=month,
+        complete=document.complete if document else over,
+        revision=document.revision if document else None,
+        jobs=totals.jobs if totals else 0,
+        jobs_unknown=totals.jobs_unknown if totals else 0,
+    )
+
+
+def _base(base: tuple[int, TermsDoc], totals: TermsDoc) -> BaseYearDoc:
+    year, before = base
+    old, new = before.total_g, totals.total_g
+    share = new.value / old.value - 1 if old and new and old.value > 0 else None
+    return BaseYearDoc(year=f"{year}", total_g=old, change_share=share)
+
+
+def _target(
+    year: int, limit_kg: float, of: str, total_g: Quantity | None, complete: bool
+) -> TargetRow:
+    limit_g, met = limit_kg * KG, None
+    if complete and f"{year}" == of and total_g is not None:
+        met = True if total_g.high <= limit_g else False if total_g.low > limit_g else None
+    share = total_g.value / limit_g if total_g is not None else None
+    return TargetRow(year=f"{year}", limit_kg=limit_kg, share=share, met=met)
+
+
+def _per_unit(
+    shape: type[UnitOf], rows: Sequence[UnitOf], of: Literal["project", "model_id"]
+) -> list[UnitOf]:
+    """Return sums of C over sums of R by project or model, and unit."""
+    groups: dict[tuple[str, str], list[UnitOf]] = defaultdict(list)
+    for row in rows:
+        groups[getattr(row, of), row.unit].append(row)
+    summed = []
+    for (name, unit), members in sorted(groups.items()):
+        count, total_g = sum(row.count for row in members), added([r.total_g for r in members])
+        per_unit = None
+        if total_g is not None and count > 0:
+            per_unit = bare(total_g.scaled(1 / count, f"gCO2e/{unit}"))
+        summed.append(
+            shape(
+                **{of: name},
+                unit=unit,
+                jobs=sum(row.jobs for row in members),
+                count=count,
+                energy_kwh=added([row.energy_kwh for row in members]),
+                total_g=total_g,
+                g_per_unit=per_unit,
+                conformance=worst_status({row.conformance for row in members}),
+            )
+        )
+    return summed

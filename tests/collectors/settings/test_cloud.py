@@ -1,0 +1,164 @@
+"""The region of a machine in a cloud, asked of servers in the documented shapes."""
+
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from gramwatt.collectors.settings.cloud import cloud_region
+
+NOWHERE = "127.0.0.1:9"  # nothing listens on the port of `discard`
+VARIABLES = {
+    "aws": "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+    "gcp": "GCE_METADATA_HOST",
+    "azure": "AZURE_IMDS_ENDPOINT",
+}
+
+
+class Metadata:
+    """A metadata service; `answer(method, path, headers)` gives status, headers and body."""
+
+    def __init__(self, answer):
+        self.asked = []
+        metadata = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                metadata.asked.append((self.command, self.path, dict(self.headers)))
+                status, headers, body = answer(self.command, self.path, self.headers)
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_PUT(self):
+                self.do_GET()
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+
+    def close(self):
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def metadata():
+    made = []
+
+    def start(answer):
+        made.append(Metadata(answer))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.close()
+
+
+def environ(**given):
+    return {variable: given.get(name, NOWHERE) for name, variable in VARIABLES.items()}
+
+
+def aws(method, path, headers):
+    if method == "PUT" and path == "/latest/api/token":
+        assert headers["X-aws-ec2-metadata-token-ttl-seconds"]
+        return 200, {}, b"t-1"
+    if path == "/latest/meta-data/placement/region":
+        allowed = headers.get("X-aws-ec2-metadata-token") == "t-1"
+        return (200, {}, b"us-west-2") if allowed else (401, {}, b"")
+    return 404, {}, b""
+
+
+def gcp(method, path, headers):
+    found = path == "/computeMetadata/v1/instance/zone" and headers["Metadata-Flavor"] == "Google"
+    body = b"projects/7/zones/europe-west1-b"
+    return (200, {"Metadata-Flavor": "Google"}, body) if found else (403, {}, b"")
+
+
+def azure(method, path, headers):
+    found = path.startswith("/metadata/instance/compute/location?") and headers["Metadata"]
+    return (200, {}, b"westeurope") if found else (400, {}, b"")
+
+
+ANSWERS = {
+    "aws": (aws, "aws:us-west-2"),
+    "gcp": (gcp, "gcp:europe-west1"),
+    "azure": (azure, "azure:westeurope"),
+}
+
+
+@pytest.mark.parametrize("cloud", ANSWERS)
+def test_each_cloud_says_its_region(metadata, cloud):
+    answer, region = ANSWERS[cloud]
+    # Long enough for any machine; how long it waits at most is tested below.
+    assert cloud_region(environ(**{cloud: metadata(answer).address}), 60.0) == region
+
+
+def test_without_an_answer_there_is_no_region():
+    assert cloud_region(environ()) is None
+
+
+def test_a_service_that_does_not_answer_is_not_waited_for(metadata):
+    release = threading.Event()
+
+    def slow(method, path, headers):
+        release.wait(60)
+        return 200, {}, b""
+
+    server = metadata(slow)
+    began = time.monotonic()
+    assert cloud_region(environ(aws=server.address, azure=server.address)) is None
+    waited = time.monotonic() - began
+    release.set()
+    assert waited < 30  # far below the 60 s of the service
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>login</html>", b"", b"US WEST", b"\xff\xfe", b"a" * 5000, b"-"]
+)
+def test_what_is_no_region_is_not_taken_for_one(metadata, body):
+    server = metadata(lambda *_: (200, {"Metadata-Flavor": "Google"}, body))
+    given = dict.fromkeys(VARIABLES, server.address)
+    assert cloud_region(environ(**given), 60.0) is None
+
+
+def test_another_service_on_googles_address_is_not_taken_for_google(metadata):
+    server = metadata(lambda *_: (200, {}, b"projects/7/zones/europe-west1-b"))
+    assert cloud_region(environ(gcp=server.address), 60.0) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "region", "asked"),
+    [
+        ({"GRAMWATT_CLOUD_METADATA": "1"}, "aws:us-west-2", True),
+        ({}, None, False),
+        ({"GRAMWATT_CLOUD_METADATA": "1", "GRAMWATT_ZONE": "FR"}, None, False),
+        (
+            {"GRAMWATT_CLOUD_METADATA": "1", "GRAMWATT_REGION": "gcp:us-east1"},
+            "gcp:us-east1",
+            False,
+        ),
+    ],
+)
+def test_the_meter_asks_only_where_it_may_and_no_place_is_given(
+    metadata, monkeypatch, given, region, asked
+):
+    from gramwatt.collectors.meter.main import _config
+    from gramwatt.collectors.settings import cloud
+
+    server = metadata(aws)
+    for name, value in (environ(aws=server.address) | given).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(cloud.cloud_region, "__defaults__", (5.0,))
+    config = _config({})
+    assert config.region == region
+    assert bool(server.asked) is asked
+    assert ("region_source" in config.tags) is asked

@@ -1,0 +1,374 @@
+"""Kills, take-overs and resumption: nothing lost but the last 10 s, nothing counted twice."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.spool.recovery import close_dead
+from gramwatt.collectors.spool.writer import Journal
+from gramwatt.sci.records.records import EndRecord, IntervalRecord, JobRecord, decode
+from tests.collectors.rig import Rig, by_type, energy_j, gpu
+from tests.collectors.spool.test_writer import full_disk
+
+POWER_W = 250.0
+STARTED = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def test_killing_meter_and_job_loses_at_most_ten_seconds(tmp_path: Path) -> None:
+    for lived_s in (0.6, 3.0, 9.9, 25.0, 299.5, 400.0, 4_000.0):
+        rig = Rig(tmp_path / str(lived_s), gpu())
+        meter = rig.start()
+        rig.run(lived_s, meter)
+        rig.kill(meter)
+        assert close_dead(rig.folder())
+        job = rig.merged()
+        booked_j = energy_j(rig.gpu_intervals())
+        assert POWER_W * (lived_s - 10.1) <= booked_j <= POWER_W * lived_s + 1
+        assert job.state == "lost"
+        assert any(notice.code == "job-lost" for notice in job.notices)
+        assert job.ended_at is not None
+        assert 0 <= job.duration_s <= lived_s
+
+
+def test_closing_twice_writes_once(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(30, meter)
+    assert not close_dead(rig.folder())  # it lives
+    rig.kill(meter)
+    assert close_dead(rig.folder())
+    before = rig.records()
+    assert close_dead(rig.folder())
+    assert rig.records() == before
+
+
+def test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead(tmp_path: Path) -> None:
+    for gap_s, lived_s in ((1, 12.3), (45, 33.0), (700, 290.0), (1, 30.0)):
+        rig = Rig(tmp_path / f"{gap_s}-{lived_s}", gpu())
+        first = rig.start()
+        rig.run(lived_s, first)
+        rig.kill(first)
+        rig.clock.sleep(gap_s)
+        second = rig.start(restart=1)
+        rig.run(60, second)
+        rig.stop(second)
+        job = rig.merged()
+        assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * (lived_s + gap_s + 60))
+        assert {i.kind for i in rig.gpu_intervals()} == {"measured"}
+        assert {line.writer.removesuffix("-open") for line in rig.records()} == {
+            first.journal.base["writer"]
+        }
+        numbers = [line.seq for line in rig.records() if not line.writer.endswith("-open")]
+        assert sorted(numbers) == list(range(1, len(numbers) + 1))
+        assert job.state == "completed"
+        assert [notice.code for notice in job.notices].count("meter-replaced") == 1
+        assert not any(notice.code == "overlap-removed" for notice in job.notices)
+        assert close_dead(rig.folder())
+        assert rig.merged().state == "completed"
+
+
+def test_a_meter_killed_at_once_keeps_the_time_before_its_first_reading(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.clock.sleep(0.15)
+    first = rig.start()
+    rig.run(0.05, first)
+    rig.kill(first)
+    second = rig.start(restart=1)
+    rig.run(10, second)
+    rig.stop(second)
+    # It had no time to see a tick, so its first reading is up to one (0.1 s) too low.
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 10.2, abs=POWER_W * 0.1)
+    assert energy_j(rig.gpu_intervals(), "estimated") == pytest.approx(POWER_W * 0.15)
+
+
+def test_the_host_is_not_counted_twice_either(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start()
+    rig.run(47, first)
+    rig.kill(first)
+    rig.clock.sleep(20)
+    second = rig.start(restart=1)
+    rig.run(33, second)
+    rig.stop(second)
+    ram = next(d for d in rig.merged().devices if d.record.device_class == "ram")
+    assert energy_j(ram.intervals) == pytest.approx(64 * 0.19 * 100, rel=1e-6)
+
+
+@pytest.mark.parametrize("after_flush", [True, False])
+def test_a_kill_between_the_two_writes_of_a_cut_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_flush: bool
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start()
+    rig.run(35, first)
+    if not after_flush:
+        monkeypatch.setattr(first.journal, "flush", lambda: False)  # died before appending
+    else:
+        monkeypatch.setattr(first.journal, "write_open", lambda *_: False)  # before replacing
+    rig.run(6, first)
+    rig.kill(first)
+    second = rig.start(restart=1)
+    rig.run(20, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 61)
+
+
+def test_counts_survive_the_meter_once_each(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    first = rig.start()
+    for _ in range(25):
+        rig.count(4)
+        rig.run(1, first)
+    rig.kill(first)
+    second = rig.start(restart=1)
+    rig.count(1)
+    rig.stop(second)
+    assert sum(count.amount for count in rig.merged().counts) == 25 * 4 + 1
+
+
+def test_counts_in_the_open_file_are_closed_by_the_recovery(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    meter = rig.start()
+    rig.run(400, meter)  # one-minute intervals now, so a count waits longer than the open file
+    rig.count(7)
+    rig.run(10.5, meter)
+    rig.count(5)
+    rig.run(10.5, meter)
+    rig.kill(meter)
+    assert close_dead(rig.folder())
+    assert sum(c.amount for c in rig.merged().counts) == 12
+
+
+def test_ranks_that_see_one_gpu_each_are_measured_together(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(), gpu({"type": "constant", "power_w": 400.0}))
+    first = rig.start(pid=100, environ={"CUDA_VISIBLE_DEVICES": "0"})
+    rig.enter(101, environ={"CUDA_VISIBLE_DEVICES": "1"})
+    rig.run(60, first)
+    rig.stop(first, pid=101)
+    assert not first.closed
+    rig.stop(first)
+    assert energy_j(rig.gpu_intervals(0)) == pytest.approx(250 * 60, rel=1e-3)
+    assert energy_j(rig.gpu_intervals(1)) == pytest.approx(400 * 60, rel=1e-3)
+
+
+def test_a_later_job_under_the_same_id_does_not_pay_for_the_time_between(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=100)
+    rig.run(20, first)
+    rig.kill(first)
+    rig.die()
+    rig.clock.sleep(3600)
+    rig.now()
+    second = rig.start(pid=200)
+    rig.run(20, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 40, abs=POWER_W * 10.1)
+    assert close_dead(rig.folder())
+    assert len(by_type(rig.records(), EndRecord)) == 2
+
+
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [
+        (["completed", "completed"], ("completed", 0)),
+        (["completed", "failed"], ("failed", 3)),
+        (["failed", "completed"], ("failed", 3)),
+        ([None, "completed"], ("killed", None)),
+    ],
+)
+def test_a_job_ends_with_its_last_rank_and_as_the_first_bad_one(
+    tmp_path: Path, ends: list[str | None], state: tuple[str, int | None]
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start(pid=100, role="track")
+    rig.enter(101, "track")
+    rig.enter(102, "worker")
+    rig.run(10, meter)
+    for pid, end in zip((100, 101), ends, strict=True):
+        assert not meter.closed
+        if end:
+            rig.stop(meter, end, pid=pid, exit_code=3 if end == "failed" else 0)
+        else:
+            rig.die(pid)
+            rig.run(2, meter)
+    assert meter.closed, "a worker that is still there does not hold it up"
+    merged = rig.merged()
+    assert (merged.state, merged.exit_code) == state
+    assert len(by_type(rig.records(), EndRecord)) == 1
+
+
+def test_who_enters_while_the_job_is_closed_keeps_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start(pid=100, role="track")
+    rig.run(5, meter)
+
+    def enter() -> None:
+        monkeypatch.undo()
+        rig.enter(101, "track")
+        meter.memory.close()
+
+    monkeypatch.setattr(meter.memory, "close", enter)
+    rig.stop(meter)
+    assert not meter.closed
+    assert not meter.memory.closed
+    rig.run(5, meter)
+    rig.stop(meter, pid=101)
+    assert meter.closed
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 10, rel=1e-3)
+
+
+def test_after_a_reboot_nothing_is_resumed(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start()
+    rig.run(20, first)
+    rig.kill(first)
+    rig.boot = "boot-2"
+    second = rig.start(restart=1)
+    rig.run(5, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 25, abs=POWER_W * 10)
+
+
+def test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu(faults=[{"type": "reset", "at_s": 60.0}]))
+    first = rig.start()
+    rig.run(50.5, first)
+    rig.kill(first)
+    rig.clock.sleep(49.5)
+    second = rig.start(restart=1)
+    rig.run(20, second)
+    rig.stop(second)
+    intervals = rig.gpu_intervals()
+    assert energy_j(intervals) == pytest.approx(POWER_W * 120, rel=0.01)
+    assert energy_j(intervals, "estimated") == pytest.approx(POWER_W * 50, rel=0.05)
+
+
+def test_the_state_of_a_torn_open_file_is_not_trusted(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start()
+    rig.run(20, first)
+    rig.kill(first)
+    path = first.journal.path.with_suffix(".open")
+    path.write_bytes(path.read_bytes()[:50])
+    second = rig.start(restart=1)
+    rig.run(20, second)
+    rig.stop(second)
+    assert second.devices is not None
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 40, abs=1)
+
+
+def test_final_lines_alone_are_complete_once_the_job_has_ended(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(33, meter)
+    rig.stop(meter)
+    final = [decode(line) for line in meter.journal.path.read_bytes().splitlines()]
+    mine = [r for r in by_type(final, IntervalRecord) if r.device_id.startswith("GPU-")]
+    assert energy_j(mine) == pytest.approx(POWER_W * 33)
+    assert len(meter.journal.path.with_suffix(".open").read_bytes().splitlines()) == 1
+
+
+def test_recovery_of_a_meter_that_wrote_nothing_but_its_job(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.kill(meter)
+    assert close_dead(rig.folder())
+    job = rig.merged()
+    assert (job.state, job.duration_s) == ("lost", 0)
+    assert job.started_at.timestamp() == rig.mark[1] / NS_PER_S
+
+
+def test_a_meter_brought_back_after_the_machine_slept_knows_its_client(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    boot_ns = rig.clock.now_ns()
+    first = rig.start(boot_ns=boot_ns)
+    rig.run(20.5, first)
+    rig.kill(first)
+    rig.clock.suspend(600)
+    second = rig.start(boot_ns=boot_ns, restart=1)
+    rig.run(10, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 630.5, rel=1e-4)
+    assert rig.merged().state == "completed"
+
+
+def test_a_job_of_one_reading_has_an_estimate_instead_of_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    rig.clock.sleep(0.2)  # the job is over when its meter has come up
+    meter = rig.start()
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals(), "estimated") == pytest.approx(POWER_W * 0.2)
+
+
+def test_a_clock_set_back_between_two_lives_of_a_job_hides_none_of_them(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, gpu())
+    first = rig.start(pid=100)
+    rig.run(300, first)
+    rig.stop(first, "failed")
+    rig.die()
+    rig.clock.jump_wall(-200)
+    rig.clock.sleep(5)
+    rig.now()
+    second = rig.start(pid=101)
+    rig.run(100, second)
+    rig.stop(second)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 400, rel=1e-4)
+    assert not any(notice.code == "overlap-removed" for notice in rig.merged().notices)
+
+
+def files_on_disk(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
+    """By path, what was in a journal's files when they were synced last."""
+    contents: dict[Path, bytes] = {}
+
+    def noted(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        name = path.with_suffix(".open") if path.suffix == ".tmp" else path
+        contents[name] = path.read_bytes()
+
+    monkeypatch.setattr(os, "fdatasync", noted)
+    return contents
+
+
+def test_a_power_cut_takes_nothing_that_was_saved_before_the_disk_was_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk = files_on_disk(monkeypatch)
+    rig = Rig(tmp_path, gpu())
+    monkeypatch.setattr("time.monotonic", lambda: rig.clock.now_ns() / NS_PER_S)
+    meter = rig.start()
+    rig.run(16, meter)
+    meter.save_soon()  # 6 s after the last save, so that this one is not synced
+    rig.run(1, meter)
+    with monkeypatch.context() as patch:
+        full_disk(patch, 0)
+        rig.run(12, meter)
+        rig.kill(meter)
+    for path, content in on_disk.items():
+        path.write_bytes(content)
+    rig.boot = "boot-2"
+    assert close_dead(rig.folder())
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 16, abs=POWER_W * 0.2)
+
+
+def test_lines_that_were_not_synced_are_when_nothing_new_comes_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk = files_on_disk(monkeypatch)
+    clock_s = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock_s[0])
+    journal = Journal(tmp_path, {"job_id": "j", "node": "n", "writer": "w"}, lambda _text: None)
+    for second in (0.0, 9.0, 19.0, 29.0):
+        clock_s[0] = 100.0 + second
+        if second < 10:
+            journal.put(JobRecord, started_at=STARTED, role="command")
+        journal.write_open({}, [])
+        journal.flush()
+        assert len(on_disk[journal.path].splitlines()) == (1 if second < 10 else 2)
+    journal.close()

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gramwatt.collectors.meter import job_meter
+from gramwatt.collectors.meter.device_manager import DeviceManager
+from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule, moment
+from gramwatt.collectors.spool.writer import Journal
+from gramwatt.sci.records.records import CountRecord, IntervalRecord, decode
+from tests.collectors.rig import Rig, energy_j, gpu
+
+NOON_NS = int(datetime(2026, 5, 1, 12, tzinfo=UTC).timestamp()) * NS_PER_S
+S = NS_PER_S
+
+
+def at(second: float) -> datetime:
+    return moment(NOON_NS + int(second * S))
+
+
+def fields(start_s: float, end_s: float, energy: float, **more: Any) -> dict[str, Any]:
+    interval = Interval(NOON_NS + int(start_s * S), more.pop("kind", "measured"))
+    interval.end_ns, interval.energy_j = NOON_NS + int(end_s * S), energy
+    return {**interval.fields("GPU-1"), **more}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    base = {"job_id": "j", "node": "n", "writer": "w"}
+    return Journal(tmp_path / "folder", base, lambda _text: None)
+
+
+def cuts(start_s: float, end_s: float, *segment_ends: float) -> list[tuple[float, float, float]]:
+    found: list[tuple[float, float, float]] = []
+    origin = NOON_NS
+
+    def take(_device: str, interval: Interval) -> None:
+        spans = ((interval.start_ns - origin) / S, (interval.end_ns - origin) / S)
+        found.append((*spans, interval.energy_j))
+
+    ledger = Ledger("d", Schedule(origin + int(start_s * S)), take)
+    previous = start_s
+    for end in (*segment_ends, end_s):
+        # one watt, so that energy is duration
+        ledger.add(origin + int(previous * S), origin + int(end * S), end - previous, "measured")
+        previous = end
+    ledger.close()
+    return found
+
+
+def test_the_first_intervals_end_on_whole_tens_of_seconds() -> None:
+    assert cuts(3.5, 31.25) == [(3.5, 10, 6.5), (10, 20, 10), (20, 30, 10), (30, 31.25, 1.25)]
+
+
+def test_after_five_minutes_they_are_a_minute_and_after_an_hour_five() -> None:
+    ends = [end for _, end, _ in cuts(0, 7200, *range(1, 7200))]
+    tens = [10 * n for n in range(1, 31)]
+    minutes = [300 + 60 * n for n in range(1, 56)]
+    fives = [3600 + 300 * n for n in range(1, 13)]
+    assert ends == tens + minutes + fives
+
+
+def test_a_segment_over_several_cuts_is_shared_by_time_and_adds_up() -> None:
+    parts = cuts(0, 25)
+    assert parts == [(0, 10, 10), (10, 20, 10), (20, 25, 5)]
+
+
+def test_another_kind_begins_another_interval() -> None:
+    found: list[tuple[str, float]] = []
+    ledger = Ledger("d", Schedule(NOON_NS), lambda _d, i: found.append((i.kind, i.energy_j)))
+    ledger.add(NOON_NS, NOON_NS + S, 1.0, "estimated")
+    ledger.add(NOON_NS + S, NOON_NS + 3 * S, 2.0, "measured")
+    ledger.add(NOON_NS + 3 * S, NOON_NS + 4 * S, 3.0, "integrated")
+    ledger.close()
+    assert found == [("estimated", 1.0), ("measured", 2.0), ("integrated", 3.0)]
+
+
+def test_a_gap_begins_another_interval() -> None:
+    found: list[Interval] = []
+    ledger = Ledger("d", Schedule(NOON_NS), lambda _d, interval: found.append(interval))
+    ledger.add(NOON_NS, NOON_NS + S, 1.0, "measured")
+    ledger.add(NOON_NS + 2 * S, NOON_NS + 3 * S, 1.0, "measured")
+    ledger.close()
+    assert [(i.end_ns - i.start_ns) // S for i in found] == [1, 1]
+
+
+def test_an_interval_survives_its_own_state() -> None:
+    interval = Interval(NOON_NS, "measured")
+    ledger = Ledger("d", Schedule(NOON_NS), lambda _d, _i: None)
+    ledger.open = interval
+    ledger.add(NOON_NS, NOON_NS + S, 5.0, "measured", 300.0)
+    ledger.observe(0.5, 1e9)
+    ledger.observe(1.0, 5e8)
+    again = Interval.restored(json.loads(json.dumps(interval.state())))
+    assert again is not None
+    assert again.fields("d") == interval.fields("d")
+    assert again.fields("d")["utilisation_mean"] == 0.75
+
+
+def test_no_interval_is_continued_without_a_state() -> None:
+    assert Interval.restored(None) is None
+
+
+def test_lines_are_numbered_from_one_and_decode(journal: Journal) -> None:
+    journal.put(IntervalRecord, **fields(0, 10, 5))
+    journal.put(CountRecord, at=at(3), unit="image", amount=2)
+    assert journal.flush()
+    journal.put(IntervalRecord, **fields(10, 20, 6))
+    assert journal.flush()
+    records = [decode(line) for line in journal.path.read_bytes().splitlines()]
+    assert [record.seq for record in records] == [1, 2, 3]
+
+
+def test_the_open_file_holds_what_is_about_to_be_appended(journal: Journal) -> None:
+    journal.put(IntervalRecord, **fields(0, 10, 5))
+    assert journal.write_open({"boot": "b"}, [(IntervalRecord, fields(10, 12, 1))])
+    state, *lines = journal.path.with_suffix(".open").read_bytes().splitlines()
+    assert json.loads(state) == {"state": {"boot": "b", "open_seq": 2}}
+    records = [decode(line) for line in lines]
+    assert [(r.writer, r.seq) for r in records] == [("w-open", 1), ("w-open", 2)]
+    journal.flush()
+    journal.write_open({}, [(IntervalRecord, fields(10, 13, 2))])
+    again = [decode(ln) for ln in journal.path.with_suffix(".open").read_bytes().splitlines()[1:]]
+    assert [r.seq for r in again] == [3]
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
+    """The disk takes `taken` bytes of each write, or nothing with an error."""
+    real = os.write
+
+    def write(descriptor: int, data: bytes) -> int:
+        if descriptor <= 2:
+            return real(descriptor, data)
+        if taken:
+            return real(descriptor, data[:taken])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", write)
+
+
+@pytest.mark.parametrize("taken", [0, 20])
+def test_a_full_disk_leaves_no_torn_line_and_nothing_out_later(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    journal.put(IntervalRecord, **fields(0, 10, 5))
+    journal.flush()
+    with monkeypatch.context() as patch:
+        full_disk(patch, taken)
+        journal.put(IntervalRecord, **fields(10, 20, 6))
+        assert not journal.flush()
+        assert not journal.write_open({}, [])
+        assert journal.path.read_bytes().count(b"\n") == 1
+    journal.put(IntervalRecord, **fields(20, 30, 7))
+    assert journal.flush()
+    records = [decode(line) for line in journal.path.read_bytes().splitlines()]
+    assert [(r.seq, r.energy_j) for r in records] == [(1, 5), (2, 6), (3, 7)]  # type: ignore[union-attr]
+
+
+@pytest.mark.long
+def test_a_disk_full_for_long_costs_resolution_and_no_energy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_meter, "PENDING_MAX", 48)
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(20, meter)
+    with monkeypatch.context() as patch:
+        full_disk(patch, 0)
+        rig.run(2_400, meter)
+        devices = cast(DeviceManager, meter.devices)
+        assert devices.schedule.coarse
+        assert len(meter.journal.pending) < 3 * (30 + 5 + 2_400 / 300 + 3)
+    rig.run(20, meter)
+    rig.stop(meter)
+    assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * (2_400 + 40), rel=1e-9)
+    assert any(text.startswith("spool-resolution: ") for text in meter.notices)
+
+
+def test_a_home_that_cannot_be_written_costs_the_journal_not_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setattr("tempfile.tempdir", str(blocked))
+    rig = Rig(blocked / "home", gpu())
+    meter = rig.start()
+    rig.run(20, meter)
+    rig.stop(meter)
+    assert any("nothing can be journaled" in text for text in meter.notices)
+
+
+def test_a_slow_disk_is_synced_one_hundredth_of_the_time(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    synced = []
+
+    def slow(_descriptor: int) -> None:
+        synced.append(clock[0])
+        clock[0] += 2.0
+
+    monkeypatch.setattr("os.fdatasync", slow)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    for _ in range(60):
+        journal.write_open({}, [])
+        clock[0] += 10.0
+    gaps = [after - before for before, after in zip(synced, synced[1:], strict=False)]
+    assert synced[0] == 100.0
+    assert min(gaps) >= 190  # 2 s each: one in 200 s

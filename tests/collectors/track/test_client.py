@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt.collectors.track import client as client_module
+from gramwatt.collectors.track import counts, messages
+from gramwatt.collectors.track.client import Client
+from gramwatt.collectors.track.counts import JobFolder
+from tests.collectors.memory import file_of, folders
+
+FAKE = Path(__file__).parents[1] / "fake_meter.py"
+Log = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Log]]:
+    """Replace the meter: `fake(mode)` answers a reader of what the meter was told."""
+    log = tmp_path / "told.jsonl"
+    started: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(messages, "_reported", set())
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
+
+    def install(mode: str) -> Log:
+        if mode != "mute":  # a busy machine needs more than 2 s to start Python
+            monkeypatch.setattr(client_module, "CLOSE_TIMEOUT_S", 60.0)
+
+        def spawn(lock: int, folder: str) -> None:
+            command = [sys.executable, str(FAKE), folder, str(log), mode]
+            started.append(subprocess.Popen(command, stdin=lock))
+
+        monkeypatch.setattr(client_module, "spawn_meter", spawn)
+        return lambda: [json.loads(text) for text in log.read_text().splitlines()]
+
+    yield install
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(autouse=True)
+def _leave_nothing() -> Iterator[None]:
+    """What a test's process runs from here on is no part of a job that a test has left."""
+    yield
+    for folder in folders():
+        if any(path.name.startswith(f"{os.getpid()}-") for path in folder.iterdir()):
+            JobFolder(str(folder)).remove()
+
+
+def totals(told: list[dict[str, Any]]) -> dict[tuple[str | None, str | None], float]:
+    """What all processes had counted at the end."""
+    (line,) = (line for line in told if line["cmd"] == "totals")
+    return {(unit, phase): total for unit, phase, total in line["totals"]}
+
+
+def ended(told: list[dict[str, Any]]) -> list[Any]:
+    (line,) = (line for line in told if line["cmd"] == "end")
+    return list(line["stops"])
+
+
+def test_the_files_from_start_to_stop(
+    fake: Callable[[str], Log], capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = fake("")
+    client = Client("j", "track", {"unit": "image"})
+    assert client.start()
+    client.count(64)
+    client.count(2, "token", "epoch-1")
+    client.send_begin(77)
+    assert client.stop("failed", exit_code=3)
+    start = next(line for line in told() if line["cmd"] == "start")
+    known = {k: start[k] for k in ("job_id", "role", "pid", "args")}
+    assert known == {"job_id": "j", "role": "track", "pid": os.getpid(), "args": {"unit": "image"}}
+    assert abs(start["at_ns"] - counts.clock_ns()) < 60e9
+    assert abs(start["wall_ns"] - time.time_ns()) < 60e9
+    assert totals(told()) == {(None, None): 64.0, ("token", "epoch-1"): 2.0}
+    (stop,) = ended(told())
+    assert (stop["state"], stop["exit_code"], stop["signal"]) == ("failed", 3, None)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "gramwatt: No grid zone was given. [zone-unknown]\n"
+    assert not Path(str(client.folder)).exists(), "nothing stays in memory"
+
+
+def test_ranks_have_one_meter_and_the_last_one_ends_the_job(fake: Callable[[str], Log]) -> None:
+    told = fake("")
+    ranks = [Client("j", "track", {}) for _ in range(4)]
+    for client in ranks:
+        assert client.start()
+        client.count(10)
+    worker = ranks[0].in_child()
+    worker.count(5)
+    for client in ranks:
+        assert client.stop("completed", lines=True)
+    assert [client.closed for client in ranks] == [False, False, False, True]
+    assert len([line for line in told() if line["cmd"] == "meter"]) == 1
+    assert totals(told()) == {(None, None): 45.0}
+
+
+def test_a_meter_that_does_not_read_blocks_nobody(fake: Callable[[str], Log]) -> None:
+    fake("mute")
+    client = Client("j", "track", {})
+    client.start()
+    took_s = []
+    for number in range(20_000):
+        before = time.perf_counter()
+        client.count(1, "x" * 60)
+        if number % 200 == 0:
+            client.send_notice("code", str(number))
+        took_s.append(time.perf_counter() - before)
+    # A busy machine may stand still in some counts, not in a tenth.
+    assert sorted(took_s)[18_000] < 0.01
+    before = time.monotonic()
+    assert not client.stop("completed")
+    assert time.monotonic() - before < 30
+
+
+def test_a_meter_that_dies_is_followed_by_one_that_knows_everything(
+    fake: Callable[[str], Log],
+) -> None:
+    told = fake("dies")
+    client = Client("j", "track", {})
+    client.start()
+    assert client.wait_ready(60)
+    client.count(5)  # read, and then it dies
+    deadline = time.monotonic() + 60
+    while client._started < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+        client.poll()
+    client.count(7, None, "later")
+    assert client.stop("completed")
+    starts = [line for line in told() if line["cmd"] == "start"]
+    assert len({line["meter"] for line in starts}) == 2
+    assert totals(told()) == {(None, None): 5.0, (None, "later"): 7.0}
+
+
+def test_meters_that_are_started_again_are_few_and_spaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launches: list[float] = []
+    now = [100.0]
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
+    monkeypatch.setattr(client_module, "spawn_meter", lambda *_: launches.append(now[0]))
+    monkeypatch.setattr(messages, "_reported", set())
+    monkeypatch.setattr("gramwatt.collectors.track.client.time.monotonic", lambda: now[0])
+    client = Client("j", "track", {})
+    client.start()
+    for _ in range(2000):
+        now[0] += 1.0
+        client.poll()
+    assert len(launches) == len(client_module.RESTART_WAITS_S)
+    gaps = [b - a for a, b in zip(launches, launches[1:], strict=False)]
+    assert gaps == [1.0, 5.0, 30.0, 120.0]
+    JobFolder(str(client.folder)).remove()
+
+
+def test_a_silent_meter_costs_two_seconds_and_one_line(
+    fake: Callable[[str], Log], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake("mute")
+    client = Client("j", "track", {})
+    client.start()
+    before = time.monotonic()
+    assert not client.stop("completed")
+    assert 1.9 < time.monotonic() - before < 30  # two seconds, and a slow machine
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_launch_that_fails_is_reported_and_survived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("no more processes")
+
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
+    monkeypatch.setattr(client_module, "spawn_meter", refuse)
+    monkeypatch.setattr(messages, "_reported", set())
+    client = Client("j", "track", {})
+    assert not client.start()
+    client.count(1)
+    assert not client.stop("completed")
+    assert "no more processes" in capsys.readouterr().err
+
+
+def test_memory_that_cannot_be_had_is_reported_and_survived(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(counts, "FOLDERS", ("/proc/nowhere",))
+    monkeypatch.setattr(messages, "_reported", set())
+    client = Client("j", "track", {})
+    assert not client.start()
+    client.count(1)
+    client.leave_window("a", 0, {})
+    assert not client.stop("completed")
+    assert "is not measured" in capsys.readouterr().err
+
+
+def test_a_descriptor_that_became_somebody_elses_is_not_written_to(
+    fake: Callable[[str], Log], tmp_path: Path
+) -> None:
+    told = fake("")
+    client = Client("j", "track", {})
+    client.start()
+    assert client._totals is not None
+    number = client._totals._lines
+    assert number is not None
+    theirs = tmp_path / "checkpoint.bin"
+    descriptor = os.open(theirs, os.O_WRONLY | os.O_CREAT)
+    os.dup2(descriptor, number)  # what a daemonising process ends up with
+    client.count(1)
+    client.stop("completed")
+    os.close(descriptor)
+    os.write(number, b"weights")  # still open, and still theirs
+    os.close(number)
+    assert theirs.read_bytes() == b"weights"
+    assert totals(told()) == {(None, None): 1.0}
+
+
+def test_a_signal_handler_may_count_while_a_count_is_running(fake: Callable[[str], Log]) -> None:
+    told = fake("")
+    client = Client("j", "track", {})
+    client.start()
+    before = signal.signal(signal.SIGALRM, lambda *_: client.count(1, "alarm"))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        for _ in range(50_000):
+            client.count(1, "loop")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    client.stop("completed")
+    assert totals(told())["loop", None] == 50_000
+
+
+def test_the_client_needs_the_light_part_of_the_standard_library_only() -> None:
+    heavy = "dataclasses inspect typing asyncio tomllib tempfile hashlib logging datetime uuid"
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "from gramwatt import track\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        f"heavy = set({heavy.split()!r}) & new\n"
+        "foreign = {n for n in new if n not in sys.stdlib_module_names} - {'gramwatt'}\n"
+        "print(sorted(heavy), sorted(foreign))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.sub(r"\s+", "", done.stdout) == "[][]"
+
+
+@pytest.mark.parametrize("letters", ["x", "\N{EARTH GLOBE EUROPE-AFRICA}"])
+def test_settings_of_a_megabyte_arrive_whole(fake: Callable[[str], Log], letters: str) -> None:
+    told = fake("")
+    tags = {f"{number:02}" + letters * 510: letters * 512 for number in range(64)}
+    client = Client("j", "track", {"tags": tags})
+    client.start()
+    assert client.stop("completed")
+    start = next(line for line in told() if line["cmd"] == "start")
+    assert start["args"]["tags"] == tags
+
+
+@pytest.mark.parametrize("took_s", [1.0, 61.0])
+def test_a_job_of_more_than_a_minute_waits_longer_for_its_figures(
+    fake: Callable[[str], Log], took_s: float
+) -> None:
+    fake("late")
+    client = Client("j", "track", {})
+    client.start()
+    assert client.wait_ready(60)
+    client._start_mark["at_ns"] = counts.clock_ns() - round(took_s * 1e9)
+    assert client.stop("completed", lines=True)
+    (line,) = client.end_lines()
+    assert (line == "the figures") == (took_s > 60)
+
+
+def test_a_full_disk_is_said_though_the_line_about_the_job_is_late(
+    fake: Callable[[str], Log],
+) -> None:
+    fake("full")
+    client = Client("j", "track", {})
+    client.start()
+    assert client.wait_ready(60)
+    assert client.stop("completed", lines=True)
+    (line,) = client.end_lines()
+    assert line.startswith("the disk does not take the journal (No space left): ")
+
+
+def test_what_a_killed_job_and_meter_have_left_is_not_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
+    before, is_new = JobFolder.enter("j") or (None, False)
+    assert before is not None
+    assert is_new
+    file_of(before, "4194000-5-1", {"job_id": "j", "role": "track", "pid": 4194000})
+    after, is_new = JobFolder.enter("j") or (None, False)
+    assert after is not None
+    assert is_new
+    assert before.closed
+    assert not after.closed
+    for folder in (before, after):
+        folder.remove()
+    assert before.path not in map(str, folders())
+
+
+def test_where_files_cannot_be_locked_one_process_starts_the_meter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
+    folder, _ = JobFolder.enter("j") or (None, False)
+    assert folder is not None
+    first = folder.lock()
+    assert first is not None
+    assert folder.lock() is None, "the meter is just starting"
+    reader = folder.listen()
+    os.utime(folder.at(counts.STARTING), (0, 0))
+    assert folder.lock() is None, "the meter lives"
+    os.close(reader)
+    again = folder.lock()
+    assert again is not None, "the meter has died"
+    for descriptor in (first, again):
+        os.close(descriptor)
+    folder.remove()

@@ -1,0 +1,100 @@
+"""Messages on a terminal end their lines between words; elsewhere a message is one line."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from gramwatt.collectors.track.messages import wrap
+
+END = (
+    "gramwatt: 11 mWh (6.3 to 18), SCI 8.1 mg CO2e/job (1.6 to 14), grade D; see "
+    "`gramwatt job 20260501-083000-3fa9c21b04d7`"
+)
+FIRST, SECOND = END.split(" see ")
+
+
+def test_a_line_ends_between_words_and_a_command_stays_whole() -> None:
+    assert wrap(END, 80) == f"{FIRST} see\n  {SECOND}"
+    assert wrap(END, 79) == f"{FIRST} see\n  {SECOND}"
+    assert wrap(END, 20).endswith(f"\n  {SECOND}")
+    for whole in (0, len(END), 200):
+        assert wrap(END, whole) == END
+    assert wrap("a `b c", 3) == "a\n  `b c"
+
+
+def test_only_a_terminal_gets_a_message_in_lines() -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    code = "from gramwatt.collectors.track.messages import print_message as say;"
+    line = [sys.executable, "-c", f"{code} say({END[10:]!r})"]
+    subprocess.run(line, check=True, stderr=theirs)
+    assert os.read(ours, 1000).decode() == f"{' ' * 80}\r{FIRST} see\r\n  {SECOND}\r\n"
+    os.close(ours)
+    os.close(theirs)
+    piped = subprocess.run(line, check=True, capture_output=True, text=True)
+    assert piped.stderr == f"{END}\n"
+
+
+BAR = (
+    "import sys; from tqdm import tqdm; from gramwatt.collectors.track.messages import "
+    "print_message as say; bar = tqdm(total=3, ncols=40); say('the end'); bar.close()"
+)
+PART = (
+    "import sys; from gramwatt.collectors.track.messages import print_message as say; "
+    "sys.stderr.write({!r}); sys.stderr.flush(); say('the end')"
+)
+
+
+def shown(raw: str, columns: int) -> list[str]:
+    """The lines that a terminal shows: one that wraps when the character after the last comes."""
+    lines, at = [""], 0
+    for char in raw:
+        if char == "\n":
+            lines.append("")
+        elif char == "\r":
+            at = 0
+        else:
+            if at == columns:
+                lines, at = [*lines, ""], 0
+            lines[-1] = lines[-1][:at].ljust(at) + char + lines[-1][at + 1 :]
+            at += 1
+    return [line.rstrip() for line in lines]
+
+
+def on_terminal(code: str, columns: int) -> str:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    subprocess.run([sys.executable, "-c", code], check=True, stderr=theirs)
+    raw = os.read(ours, 10_000).decode()
+    os.close(ours)
+    os.close(theirs)
+    return raw
+
+
+@pytest.mark.parametrize("before", ["", "x", "33%|###", "x" * 79, "done\n"])
+def test_a_message_begins_a_line_whatever_stands_before_it(before: str, tmp_path: Path) -> None:
+    code = PART.format(before)
+    first = [before.strip()] if before else []
+    assert shown(on_terminal(code, 80), 80) == [*first, "gramwatt: the end", ""]
+    with (tmp_path / "log").open("wb") as log:
+        subprocess.run([sys.executable, "-c", code], check=True, stderr=log)
+    assert (tmp_path / "log").read_text().splitlines() == [*first, "gramwatt: the end"]
+
+
+def test_lines_of_a_summary_end_between_words_and_those_of_a_table_stay() -> None:
+    code = "from gramwatt.collectors.track.messages import print_lines as say;"
+    said = shown(on_terminal(f"{code} say(['{'word ' * 9}end', '  Energy  {'1 ' * 20}'])", 40), 40)
+    assert said[0] == " ".join(["word"] * 8)
+    assert said[1:3] == ["  word end", f"  Energy  {'1 ' * 15}".rstrip()]
+
+
+def test_a_message_in_a_pipe_begins_a_line_behind_a_bar_of_tqdm() -> None:
+    done = subprocess.run([sys.executable, "-c", BAR], check=True, capture_output=True, text=True)
+    assert "\ngramwatt: the end\n" in done.stderr, done.stderr

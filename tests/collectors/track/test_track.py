@@ -1,0 +1,871 @@
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gramwatt import track
+from gramwatt.collectors.track import messages
+from gramwatt.collectors.track import session as session_module
+from gramwatt.collectors.track.session import UNIT_NAME
+from gramwatt.sci.records.records import UNIT_PATTERN
+
+
+class FakeClient:
+    """Remembers what a job's client was told, in the words of the protocol."""
+
+    def __init__(self, job_id: str, role: str, args: dict[str, Any]) -> None:
+        self.job_id, self.role, self.args = job_id, role, args
+        self.told: list[tuple[Any, ...]] = []
+        self.job_role, self.folder = role, "/dev/null"
+        self.ready = True
+        self.home: str | None = None
+
+    def start(self) -> bool:
+        self.told.append(("start",))
+        return True
+
+    def count(self, amount: float, unit: str | None = None, phase: str | None = None) -> None:
+        self.told.append(("count", amount, unit, phase))
+
+    def enter_window(self, name: str, start_ns: int) -> None:
+        self.told.append(("enter", name, start_ns))
+
+    def leave_window(self, name: str, start_ns: int, counts: dict[str | None, float]) -> None:
+        self.told.append(("leave", name, start_ns, counts))
+
+    def send_notice(self, code: str, text: str) -> None:
+        self.told.append(("notice", f"{code}: {text}"))
+
+    def stop(
+        self,
+        state: str,
+        exit_code: int | None = None,
+        signal: int | None = None,
+        *,
+        lines: bool = False,
+    ) -> bool:
+        self.told.append(("stop", state, exit_code, signal))
+        self.asked_lines = lines
+        return True
+
+    def end_lines(self) -> list[str]:
+        return [f"the line of {self.job_id}"] if self.asked_lines else []
+
+    def wait_ready(self) -> bool:
+        return self.ready
+
+    def in_child(self) -> FakeClient:
+        child = FakeClient(self.job_id, "worker", self.args)
+        child.told = self.told
+        self.told.append(("child",))
+        return child
+
+    @staticmethod
+    def find() -> None:
+        """No process above this one runs a job."""
+
+    @property
+    def counts(self) -> list[tuple[Any, ...]]:
+        return [item[1:] for item in self.told if item[0] == "count"]
+
+    @property
+    def end(self) -> tuple[Any, ...]:
+        (stop,) = (item for item in self.told if item[0] == "stop")
+        return stop[1:]
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeClient]]:
+    made: list[FakeClient] = []
+
+    class Made(FakeClient):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args)
+            if not more:
+                made.append(self)
+
+    for name in ("GRAMWATT_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "GRAMWATT_OFF"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(session_module, "Client", Made)
+    monkeypatch.setattr(session_module, "_ended", 0)
+    monkeypatch.setenv("GRAMWATT_QUIET", "1")
+    monkeypatch.setattr(messages, "_reported", set())
+    yield made
+    assert session_module._current is None
+
+
+def test_bare_decorator_keeps_result_signature_and_name(clients: list[FakeClient]) -> None:
+    @track
+    def train(steps: int, *, rate: float = 0.1) -> float:
+        """Train."""
+        return steps * rate
+
+    assert train(10, rate=0.5) == 5.0
+    assert train.__name__ == "train"
+    assert train.__doc__ == "Train."
+    assert list(inspect.signature(train).parameters) == ["steps", "rate"]
+    assert clients[0].role == "track"
+    assert clients[0].args["default_name"].endswith("train")
+    assert clients[0].end == ("completed", None, None)
+
+
+def test_arguments_reach_the_meter_and_unset_ones_do_not(clients: list[FakeClient]) -> None:
+    with track(project="vision", unit="image", region="aws:eu-west-1", kind="inference"):
+        pass
+    assert clients[0].args == {
+        "project": "vision",
+        "unit": "image",
+        "region": "aws:eu-west-1",
+        "kind": "inference",
+        "default_name": os.path.basename(sys.argv[0]),
+    }
+
+
+def test_counts_with_units_and_nested_windows(clients: list[FakeClient]) -> None:
+    with track(unit="image") as job:
+        job.count(64)
+        with job.window("epoch-1"):
+            job.count(2)
+            with job.window("validation"):
+                job.count(token=4096, image=3)
+            job.count(1)
+        job.count(5)
+    assert clients[0].counts == [
+        (64.0, None, None),
+        (2.0, None, "epoch-1"),
+        (4096.0, "token", "epoch-1/validation"),
+        (3.0, "image", "epoch-1/validation"),
+        (1.0, None, "epoch-1"),
+        (5.0, None, None),
+    ]
+
+
+def test_a_window_s_name_is_fit_for_a_journal(clients: list[FakeClient]) -> None:
+    with track(unit="image") as job, job.window("a\udcffb\x00c"), job.window(3):  # type: ignore[arg-type]
+        job.count(1)
+    assert clients[0].counts == [(1.0, None, "a?bc/3")]
+
+
+def test_a_window_tells_its_edges_its_whole_name_and_what_was_counted_in_it(
+    clients: list[FakeClient],
+) -> None:
+    with track(unit="image") as job:
+        window = job.window("step")
+        for amount in (2, 3):
+            with job.window("epoch"), window:
+                job.count(amount, token=7)
+    edges = [item for item in clients[0].told if item[0] in ("enter", "leave")]
+    assert [item[:2] for item in edges] == [
+        ("enter", "epoch"),
+        ("enter", "epoch/step"),
+        ("leave", "epoch/step"),
+        ("leave", "epoch"),
+    ] * 2
+    assert [item[3] for item in edges if item[0] == "leave"] == [
+        {None: 2.0, "token": 7.0},
+        {None: 2.0, "token": 7.0},
+        {None: 3.0, "token": 7.0},
+        {None: 3.0, "token": 7.0},
+    ]
+    starts_ns = [item[2] for item in edges]
+    assert starts_ns[:4] == [starts_ns[0], starts_ns[1], starts_ns[1], starts_ns[0]]
+    assert starts_ns[0] < starts_ns[1] < starts_ns[4]
+
+
+def test_windows_may_overlap(clients: list[FakeClient]) -> None:
+    with track() as job:
+        first, second = job.window("a"), job.window("b")
+        first.__enter__()
+        second.__enter__()
+        first.__exit__()
+        job.count(1)
+        second.__exit__()
+        job.count(2)
+    assert clients[0].counts == [(1.0, None, "b"), (2.0, None, None)]
+
+
+def counted_in_windows(client: FakeClient) -> list[tuple[str, float]]:
+    return sorted((item[1], item[3][None]) for item in client.told if item[0] == "leave")
+
+
+ONE_EACH = [("part-0", 1.0), ("part-1", 1.0), ("part-2", 1.0)]
+
+
+def test_threads_have_windows_of_their_own(clients: list[FakeClient]) -> None:
+    together = threading.Barrier(3)
+
+    def work(number: int) -> None:
+        with job.window(f"part-{number}"):
+            together.wait(30)
+            job.count(1)
+            together.wait(30)
+
+    with track(unit="image") as job, job.window("epoch"):
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        job.count(10)
+    assert counted_in_windows(clients[0]) == [("epoch", 10.0), *ONE_EACH]
+    assert sorted(clients[0].counts, key=str) == [
+        *((1.0, None, name) for name, _ in ONE_EACH),
+        (10.0, None, "epoch"),
+    ]
+
+
+def test_a_pool_leaves_no_window_in_its_threads(clients: list[FakeClient]) -> None:
+    def work(number: int) -> None:
+        with window if number == 3 else job.window(f"part-{number}"):
+            job.count(1)
+
+    with track(unit="image") as job, ThreadPoolExecutor(2) as pool:
+        window = job.window("part-3")
+        list(pool.map(work, [0, 1, 2, 3, 3]))
+        pool.submit(job.count, 7).result()
+    found = counted_in_windows(clients[0])
+    assert found == [*ONE_EACH, ("part-3", 1.0), ("part-3", 1.0)]
+    assert clients[0].counts[-1] == (7.0, None, None)
+
+
+def test_tasks_have_windows_of_their_own_inside_those_around_them(
+    clients: list[FakeClient],
+) -> None:
+    async def work(number: int) -> None:
+        with job.window(f"part-{number}"):
+            await asyncio.sleep(0.01)
+            job.count(1)
+            await asyncio.to_thread(job.count, 1)
+
+    async def main() -> None:
+        with job.window("epoch"):
+            await asyncio.gather(*map(work, range(3)))
+            job.count(10)
+
+    with track(unit="image") as job:
+        asyncio.run(main())
+        job.count(5)
+    inner = [(f"epoch/{name}", 2.0) for name, _ in ONE_EACH]
+    assert counted_in_windows(clients[0]) == [("epoch", 16.0), *inner]
+    assert clients[0].counts[-1] == (5.0, None, None)
+
+
+def test_a_window_may_end_in_another_thread_and_another_jobs_is_not_counted_in(
+    clients: list[FakeClient],
+) -> None:
+    with track(unit="image") as job:
+        window = job.window("a")
+        window.__enter__()
+        thread = threading.Thread(target=window.__exit__)
+        thread.start()
+        thread.join()
+        job.count(2)
+        job.window("open for ever").__enter__()
+    with track(unit="image") as second:
+        second.count(1)
+    assert clients[0].counts == [(2.0, None, None)]
+    assert [item[:2] for item in clients[0].told if item[0] == "leave"] == [("leave", "a")]
+    assert clients[1].counts == [(1.0, None, None)]
+
+
+@pytest.mark.parametrize("wrong", ["x", -1, float("nan"), float("inf"), [1]])
+def test_a_wrong_amount_is_a_notice_and_not_an_error(
+    clients: list[FakeClient], capsys: pytest.CaptureFixture[str], wrong: Any
+) -> None:
+    with track() as job:
+        job.count(wrong)
+        job.count(**{"no/unit": 1})
+        job.count(1)
+    assert clients[0].counts == [(1.0, None, None)]
+    notes = [item[1] for item in clients[0].told if item[0] == "notice"]
+    assert [note.partition(":")[0] for note in notes] == ["argument-ignored"] * 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 2
+
+
+def test_unknown_arguments_are_said_and_not_used(
+    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with track(projct="x", pue=1.3):  # type: ignore[call-overload]
+        pass
+    assert clients[0].args.keys() == {"default_name"}  # the meter would use a PUE
+    said = [
+        "track() has no argument 'projct', and it is ignored; close matches: project",
+        "track() has no argument 'pue', and it is ignored; "
+        "set GRAMWATT_PUE, or pue in gramwatt.toml",
+    ]
+    assert [item[1] for item in clients[0].told if item[0] == "notice"] == [
+        f"argument-ignored: {text}" for text in said
+    ]
+    assert capsys.readouterr().err.splitlines() == [
+        f"gramwatt: {text} [argument-ignored]" for text in said
+    ]
+
+
+def test_an_argument_without_a_name_is_said_and_the_block_runs(
+    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with track("vision", unit="image") as job:  # type: ignore[call-overload]
+        job.count(2)
+
+    @track("vision")  # type: ignore[call-overload]
+    def double(x: int) -> int:
+        return 2 * x
+
+    assert double(4) == 8
+    assert [client.counts for client in clients] == [[(2.0, None, None)], []]
+    assert capsys.readouterr().err.splitlines() == [
+        "gramwatt: track('vision'): arguments are given by name, such as project='vision'; "
+        "it is ignored [argument-ignored]"
+    ]
+    with pytest.raises(TypeError, match="vision"):
+        track("vision", strict=True)  # type: ignore[call-overload]
+
+
+def test_a_class_stays_a_class(
+    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
+) -> None:
+    @track
+    class Model:
+        pass
+
+    class Larger(Model):
+        pass
+
+    assert isinstance(Larger(), Model)
+    assert "cannot decorate <class" in capsys.readouterr().err
+    assert clients == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"projct": "x"}, TypeError, "projct"),
+        ({"zone": "Atlantis"}, ValueError, "Atlantis"),
+        ({"region": "aws:nowhere-9"}, ValueError, "nowhere-9"),
+        ({"kind": "guessing"}, ValueError, "guessing"),
+        ({"unit": "a/b"}, ValueError, "a/b"),
+    ],
+)
+def test_strict_raises_at_decoration(
+    clients: list[FakeClient], options: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        track(strict=True, **options)
+    assert clients == []
+
+
+def test_strict_raises_at_the_start_when_the_meter_is_not_ready(
+    clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeClient, "wait_ready", lambda _self: False)
+    with pytest.raises(RuntimeError, match="gramwatt doctor"), track(strict=True):
+        pytest.fail("the block must not run")
+    assert clients[0].end == ("completed", None, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        (ValueError("x"), ("failed", None, None)),
+        (SystemExit(3), ("failed", 3, None)),
+        (SystemExit(0), ("completed", 0, None)),
+        (SystemExit(None), ("completed", 0, None)),
+        (SystemExit("words"), ("failed", 1, None)),
+        (KeyboardInterrupt(), ("killed", None, 2)),
+    ],
+)
+def test_how_a_block_ends_is_how_the_job_ends(
+    clients: list[FakeClient], error: BaseException, end: tuple[Any, ...]
+) -> None:
+    with pytest.raises(type(error)), track():
+        raise error
+    assert clients[0].end == end
+
+
+def test_nested_tracking_is_one_job_and_counts_its_own_unit(clients: list[FakeClient]) -> None:
+    @track(unit="token")
+    def inner(depth: int) -> None:
+        if depth:
+            inner(depth - 1)
+
+    with track(unit="image") as outer:
+        inner(3)
+        with track(unit="token") as nested:
+            nested.count(7)
+            assert nested.id == outer.id
+        with pytest.raises(ValueError, match="inner"), track():
+            raise ValueError("inner")
+    assert len(clients) == 1
+    assert clients[0].counts == [(7.0, "token", None)]
+    assert clients[0].end == ("completed", None, None)
+
+
+def test_two_blocks_are_two_jobs_and_the_environment_is_put_back(
+    clients: list[FakeClient],
+) -> None:
+    ids = []
+    tracker = track()
+    for _ in range(2):
+        with tracker as job:
+            ids.append(job.id)
+            assert os.environ["GRAMWATT_JOB_ID"] == job.id
+        assert "GRAMWATT_JOB_ID" not in os.environ
+    assert ids == [client.job_id for client in clients]
+    assert ids[0] != ids[1]
+
+
+def test_a_new_job_is_one_of_its_own_inside_another_and_counts_only_its_own(
+    clients: list[FakeClient],
+) -> None:
+    outer = track(unit="image")
+    inner = track(job="new", unit="token", zone="FR")
+    first = outer.start()
+    second = inner.__enter__()
+    assert os.environ["GRAMWATT_JOB_ID"] == second.id != first.id
+    with track() as innermost:
+        innermost.count(token=1)
+    first.count(2)
+    outer.stop()  # before the one inside it
+    assert repr(second).endswith(": running>")
+    assert os.environ["GRAMWATT_JOB_ID"] == second.id
+    inner.__exit__(None, None, None)
+    assert "GRAMWATT_JOB_ID" not in os.environ
+    assert "GRAMWATT_UNIT" not in os.environ
+    assert [client.counts for client in clients] == [[(2.0, None, None)], [(1.0, "token", None)]]
+    assert [client.end for client in clients] == [("completed", None, None)] * 2
+
+
+def test_another_word_for_the_job_is_ignored_or_refused(
+    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with track(job="other"):
+        pass
+    assert "only job='new' is known" in capsys.readouterr().err
+    with pytest.raises(TypeError, match="only job='new'"):
+        track(job="other", strict=True)
+
+
+def test_each_track_of_the_code_is_a_job_of_a_launch_and_alike_in_its_ranks(
+    clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
+    for name, value in step.items():
+        monkeypatch.setenv(name, value)
+    ranks = []
+    for rank in range(2):
+        monkeypatch.setattr(session_module, "_begun", {})
+        if rank == 0:
+            with track(name="what only the first rank does") as job:
+                prepared = job.id
+        ids = []
+        for trial in range(2):
+            with track(name=f"trial {trial} of rank {rank}") as job:
+                ids.append(job.id)
+        ranks.append(ids)
+    assert ranks[0] == ranks[1]
+    assert len({prepared, *ranks[0]}) == 3
+    assert str(prepared).startswith("slurm-7.0-")
+
+
+@pytest.mark.parametrize("outer", [None, "token"])
+def test_the_declared_unit_is_handed_down_while_the_job_runs(
+    clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch, outer: str | None
+) -> None:
+    monkeypatch.delenv("GRAMWATT_UNIT", raising=False)
+    if outer:
+        monkeypatch.setenv("GRAMWATT_UNIT", outer)
+    with track(unit="image"):
+        assert os.environ["GRAMWATT_UNIT"] == "image"
+    assert os.environ.get("GRAMWATT_UNIT") == outer
+    with track():
+        assert os.environ.get("GRAMWATT_UNIT") == outer
+
+
+def test_an_id_from_outside_is_kept(
+    clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMWATT_JOB_ID", "outer")
+    with track() as job:
+        assert job.id == "outer"
+    assert os.environ["GRAMWATT_JOB_ID"] == "outer"
+
+
+def test_the_job_lasts_until_the_last_thread_has_left(clients: list[FakeClient]) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    @track
+    def late() -> None:
+        entered.set()
+        leave.wait(30)
+
+    thread = threading.Thread(target=late)
+    with track():
+        thread.start()
+        assert entered.wait(30)
+    assert clients[0].told == [("start",)]
+    leave.set()
+    thread.join()
+    assert clients[0].end == ("completed", None, None)
+
+
+def test_coroutines_stay_coroutines(clients: list[FakeClient]) -> None:
+    @track(unit="image")
+    async def train() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    assert inspect.iscoroutinefunction(train)
+    assert clients == []
+    assert asyncio.run(train()) == "done"
+    assert clients[0].end == ("completed", None, None)
+
+
+def test_async_with(clients: list[FakeClient]) -> None:
+    async def main() -> None:
+        async with track() as job:
+            job.count(1)
+
+    asyncio.run(main())
+    assert clients[0].counts == [(1.0, None, None)]
+
+
+def test_generators_run_inside_and_pass_everything_through(clients: list[FakeClient]) -> None:
+    @track
+    def talk() -> Generator[Any, Any, str]:
+        got = yield "first"
+        try:
+            yield got
+        except KeyError as error:
+            yield f"caught {error}"
+        return "end"
+
+    assert inspect.isgeneratorfunction(talk)
+    steps = talk()
+    assert clients == []
+    assert next(steps) == "first"
+    assert clients[0].told == [("start",)]
+    assert steps.send("sent") == "sent"
+    assert steps.throw(KeyError("k")) == "caught 'k'"
+    with pytest.raises(StopIteration) as stopped:
+        next(steps)
+    assert stopped.value.value == "end"
+    assert clients[0].end == ("completed", None, None)
+
+
+def test_a_generator_closed_early_completes(clients: list[FakeClient]) -> None:
+    @track
+    def endless() -> Iterator[int]:
+        while True:
+            yield 1
+
+    steps = endless()
+    next(steps)
+    steps.close()  # type: ignore[attr-defined]
+    assert clients[0].end == ("completed", None, None)
+
+
+def test_async_generators_run_inside_and_pass_everything_through(
+    clients: list[FakeClient],
+) -> None:
+    closed: list[str] = []
+
+    @track
+    async def talk() -> AsyncIterator[Any]:
+        try:
+            got = yield "first"
+            try:
+                yield got
+            except KeyError as error:
+                yield f"caught {error}"
+            yield "last"
+        finally:
+            closed.append("closed")
+
+    async def main() -> None:
+        steps: Any = talk()
+        assert await anext(steps) == "first"
+        assert await steps.asend("sent") == "sent"
+        assert await steps.athrow(KeyError("k")) == "caught 'k'"
+        await steps.aclose()
+        assert [item async for item in talk()] == ["first", None, "last"]
+
+    assert inspect.isasyncgenfunction(talk)
+    asyncio.run(main())
+    assert closed == ["closed"] * 2
+    assert [client.end for client in clients] == [("completed", None, None)] * 2
+
+
+def test_methods_partials_and_callables(clients: list[FakeClient]) -> None:
+    class Model:
+        @track
+        def fit(self, x: int) -> int:
+            return x + 1
+
+        @track
+        @staticmethod
+        def version() -> int:
+            return 3
+
+        @track
+        @classmethod
+        def name(cls) -> str:
+            return cls.__name__
+
+    class Callable_:  # noqa: N801
+        async def __call__(self) -> int:
+            return 5
+
+    assert (Model().fit(1), Model.version(), Model().name()) == (2, 3, "Model")
+    assert track(functools.partial(pow, 2))(5) == 32
+    assert asyncio.run(track(Callable_())()) == 5
+    assert len(clients) == 5
+
+
+def test_what_cannot_be_decorated_is_given_back(
+    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert track()(5) == 5  # type: ignore[type-var]
+    assert "cannot decorate 5" in capsys.readouterr().err
+
+    class Unprintable:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    wrong = Unprintable()
+    assert track()(wrong) is wrong  # type: ignore[type-var]
+    assert "cannot decorate a Unprintable;" in capsys.readouterr().err
+    with pytest.raises(TypeError):
+        track(strict=True)(5)  # type: ignore[type-var]
+
+
+def test_off_does_nothing_at_all(
+    clients: list[FakeClient],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("GRAMWATT_OFF", "1")
+    with track(unit="image") as job:
+        job.count(1)
+        job.count("wrong")  # type: ignore[arg-type]
+        with job.window("epoch-1"):
+            assert "GRAMWATT_JOB_ID" not in os.environ
+    assert (job.id, job.result, clients) == (None, None, [])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_session_that_cannot_start_lets_the_job_run(
+    clients: list[FakeClient],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Broken(FakeClient):
+        def __init__(self, *_args: Any) -> None:
+            raise MemoryError("no memory for a client")
+
+    monkeypatch.setattr(session_module, "Client", Broken)
+    with track() as job:
+        job.count(1)
+    assert job.id is None
+    assert "no memory for a client" in capsys.readouterr().err
+
+
+def test_result_is_the_document_of_sync(
+    clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answer(what: str, job_id: str, _timeout_s: float, _settings: Any) -> dict[str, Any]:
+        asked.append(what)
+        return {"document": {"job_id": job_id, "provisional": len(asked) == 1}}
+
+    monkeypatch.setattr("gramwatt.collectors.track.track.ask_sync", answer)
+    monkeypatch.setattr(FakeClient, "poll", lambda _self: None, raising=False)
+    with track() as job:
+        assert job.result == {"job_id": job.id, "provisional": True}
+    assert job.result == {"job_id": job.id, "provisional": False}
+    assert job.result == {"job_id": job.id, "provisional": False}
+    assert asked == ["document", "document"]  # a final document is not asked for again
+
+
+def test_of_many_jobs_of_a_process_the_first_ten_end_with_a_line(
+    clients: list[FakeClient],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GRAMWATT_QUIET")
+
+    @track
+    def step() -> None:
+        """A function that is called all the time."""
+
+    for _ in range(13):
+        step()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:10] == [f"gramwatt: the line of {client.job_id}" for client in clients[:10]]
+    assert lines[10:] == [
+        "gramwatt: further jobs of this process end without a line; see `gramwatt jobs`"
+    ]
+
+
+def test_the_unit_pattern_is_the_records_own() -> None:
+    assert UNIT_NAME.pattern == UNIT_PATTERN.pattern
+
+
+SCRIPT = """
+import json, os, subprocess, sys
+from gramwatt.collectors.track import client
+
+def spawn(lock, folder):
+    command = [sys.executable, sys.argv[1], folder, sys.argv[2]]
+    subprocess.Popen(command, stdin=lock, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+client.CLOSE_TIMEOUT_S = 60.0
+client.spawn_meter = spawn
+from gramwatt import track
+"""
+
+
+def run_script(tmp_path: Path, body: str) -> tuple[list[dict[str, Any]], Any]:
+    """What the fake meter was told by a script of its own process, and how that ended."""
+    log = tmp_path / "told.jsonl"
+    fake = Path(__file__).parents[1] / "fake_meter.py"
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("GRAMWATT_")}
+    environ["GRAMWATT_HOME"] = str(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT + body, str(fake), str(log)],
+        capture_output=True,
+        text=True,
+        env=environ,
+        timeout=30,
+    )
+    told = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    return told, done
+
+
+def ends(told: list[dict[str, Any]]) -> list[tuple[str, int | None]]:
+    stops = [stop for item in told if item["cmd"] == "end" for stop in item["stops"]]
+    return [(stop["state"], stop["exit_code"]) if stop else ("killed", None) for stop in stops]
+
+
+def totals(told: list[dict[str, Any]]) -> list[float]:
+    """What each job had counted at its end."""
+    ended = [item["totals"] for item in told if item["cmd"] == "totals"]
+    return [sum(total for *_, total in found) for found in ended]
+
+
+def test_a_forgotten_stop_completes_at_exit(tmp_path: Path) -> None:
+    told, done = run_script(tmp_path, "job = track(unit='image').start(); job.count(3)")
+    assert done.returncode == 0
+    assert ends(told) == [("completed", None)]
+    assert totals(told) == [3.0]
+
+
+def test_a_forgotten_stop_fails_when_the_script_does(tmp_path: Path) -> None:
+    told, done = run_script(tmp_path, "track().start(); raise ValueError('boom')")
+    assert done.returncode == 1
+    assert "ValueError: boom" in done.stderr
+    assert ends(told) == [("failed", None)]
+
+
+def test_an_error_that_was_handled_does_not_fail_the_job(tmp_path: Path) -> None:
+    body = "track().start()\ntry:\n    raise ValueError\nexcept ValueError:\n    pass\n"
+    told, done = run_script(tmp_path, body)
+    assert done.returncode == 0
+    assert ends(told) == [("completed", None)]
+
+
+@pytest.mark.parametrize("way_out", ["sys.exit(0)", "os._exit(0)", "raise SystemExit"])
+def test_forked_children_count_and_end_nothing(tmp_path: Path, way_out: str) -> None:
+    body = f"""
+with track(unit="image") as job:
+    job.count(1)
+    if os.fork() == 0:
+        for _ in range(1000):
+            job.count(1)
+        {way_out}
+    os.wait()
+    job.count(10)
+print("end")
+"""
+    told, done = run_script(tmp_path, body)
+    assert (done.returncode, done.stdout) == (0, "end\n")
+    assert totals(told) == [1011.0]
+    assert [item["cmd"] for item in told].count("meter") == 1
+    assert ends(told) == [("completed", None)]
+
+
+def test_a_forked_child_starts_a_meter_only_when_the_job_has_ended(tmp_path: Path) -> None:
+    body = """
+with track() as job:
+    pid = os.fork()
+    if pid == 0:
+        with track() as mine:
+            assert mine.id == job.id
+            mine.count(5)
+        while job._session.client.alive:
+            time.sleep(0.01)
+        with track() as later:
+            assert later.id == job.id
+            later.count(7)
+        os._exit(0)
+    time.sleep(0.5)
+os.waitpid(pid, 0)
+"""
+    told, _ = run_script(tmp_path, "import time\n" + body)
+    starts = [item for item in told if item["cmd"] == "start"]
+    assert [item["cmd"] for item in told].count("meter") == 2
+    assert [item["role"] for item in starts] == ["track", "worker", "track"]
+    assert len({item["job_id"] for item in starts}) == 1
+    assert totals(told) == [5.0, 7.0]
+    assert ends(told) == [("completed", None)] * 2
+
+
+def test_the_real_launch_leaves_no_child_for_os_wait(tmp_path: Path) -> None:
+    body = """
+import os
+from gramwatt import track
+with track():
+    try:
+        os.wait()
+        print("a child")
+    except ChildProcessError:
+        print("no child")
+"""
+    environ = {**os.environ, "GRAMWATT_HOME": str(tmp_path)}
+    environ.pop("GRAMWATT_OFF", None)
+    done = subprocess.run(
+        [sys.executable, "-c", body], capture_output=True, text=True, env=environ, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (0, "no child\n")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [10**400, float("nan"), float("inf"), -(10**5000), "x" * 100_000],
+    ids=["huge", "nan", "inf", "unprintable", "text"],
+)
+def test_a_wrong_amount_is_said_in_one_short_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wrong: Any
+) -> None:
+    monkeypatch.setattr(messages, "_reported", set())
+    with track(unit="image") as job:
+        job.count(wrong)
+        job.count(**{"u" * 100_000: 1})
+    said = capsys.readouterr().err.splitlines()
+    ignored = [line for line in said if "[argument-ignored]" in line]
+    assert len(ignored) == 2
+    assert max(map(len, ignored)) < 300
