@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.columns import TABLES, TRAITS
 from gramwatt.sci.month.document import month_document
@@ -52,7 +53,7 @@ def originals() -> list[JobDoc]:
 def copies(number: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of so many jobs, with the name of their table."""
     draw, methods = random.Random(SEED), set[int]()
-    rows = [rows_of(job) for job in originals()]
+    rows = [rows_of(job, class_of(job)) for job in originals()]
     for job in range(1, number + 1):
         of_job = rows[job % len(rows)]
         (month,) = (row for row in of_job["job_months"] if row["month"] == MONTH)

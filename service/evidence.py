@@ -31,6 +31,7 @@ from msgspec import Struct
 
 from gramwatt import __version__
 from gramwatt.collectors.settings.files import replace_text, why
+from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import GramwattError
@@ -658,7 +659,7 @@ class _Check:
 
     def _add(self, document: JobDoc) -> None:
         """Add the rows of a job to those of the month."""
-        for table, rows in rows_of(document).items():
+        for table, rows in rows_of(document, class_of(document)).items():
             of_month = [row for row in rows if row.get("month") in (None, self.about.id)]
             names = ", ".join(f":{name}" for name in TABLES[table])
             self.rows.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({names})", of_month)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gramwatt.sci.advice.jobs import grouped
+from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.quantity import Effect, Quantity, ends_of, total
 from gramwatt.sci.month.columns import TABLES
@@ -40,7 +41,7 @@ class Tables:
             self._connection: Any = duckdb.connect()
         else:
             self._connection = sa.create_engine(url, poolclass=sa.NullPool).connect()
-        for table, rows in _all_rows([rows_of(job) for job in jobs]).items():
+        for table, rows in _all_rows([rows_of(job, class_of(job)) for job in jobs]).items():
             columns = TABLES[table]
             described = (f"{name} {TYPES[kind.rstrip('?')]}" for name, kind in columns.items())
             self(f"CREATE TABLE {table} ({', '.join(described)})", {})

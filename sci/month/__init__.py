@@ -1,5 +1,7 @@
-"""The month: rows that a scored job adds to its months, and the document that is made of sums.
+"""What follows from scored jobs: months, sums of a model's runs, comparisons.
 
-`columns` describes the tables, `rows` fills them, `change` says why a month differs from the
-one before. The sums are SQL (`service/months`).
+`rows` fills the tables that `columns` describes, `document` makes a month of their sums (SQL, in
+`service/months`), `change` and `revised` say why it differs, `yearly` adds up months.
+`compare.compare` and `repeated.compare_runs` compare jobs, `breakdown` divides a job,
+`revisions.revision_change` says what another score of a job changed.
 """

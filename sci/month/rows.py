@@ -20,7 +20,6 @@ from hashlib import blake2b
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.figures.days import DAY, midnight, month_span
 from gramwatt.sci.figures.document import DayDoc, IntensityUsedDoc, JobDoc
 from gramwatt.sci.figures.errors import QuantityError
@@ -49,8 +48,8 @@ MOST = 1e100
 """Figures and counts beyond this are no job's: the sum of many would not be finite."""
 
 
-def rows_of(job: JobDoc) -> dict[str, list[Row]]:
-    """Return the rows of a job by table, over all its months.
+def rows_of(job: JobDoc, work: str | None) -> dict[str, list[Row]]:
+    """Return the rows of a job by table, over all its months; `work` is the class of its work.
 
     An excluded job has rows of `job_months` alone, without a figure. Raises QuantityError for
     figures that no sum can hold.
@@ -60,7 +59,7 @@ def rows_of(job: JobDoc) -> dict[str, list[Row]]:
     rows["month_methods"], rows["month_method_texts"] = [method], texts
     for month, part in months_of(job).items():
         of_job = {"month": month, "project": job.project, "job_id": job.job_id}
-        row = {**of_job, **_attributes(job, method["method"]), **_figures(job, part)}
+        row = {**of_job, **_attributes(job, work, method["method"]), **_figures(job, part)}
         row["traits"] = number_of([row[name] for name in TRAITS] + [row["total_g"] is None])
         rows["job_months"].append(row)
         if job.excluded is not None:
@@ -137,7 +136,7 @@ def _method(job: JobDoc) -> tuple[Row, list[Row]]:
     return {"method": number, **row}, rows
 
 
-def _attributes(job: JobDoc, method: int) -> Row:
+def _attributes(job: JobDoc, work: str | None, method: int) -> Row:
     return {
         "method": method,
         "revision": job.revision,
@@ -148,7 +147,7 @@ def _attributes(job: JobDoc, method: int) -> Row:
         "state": job.state,
         "owner": job.tags.get("user", ""),
         "hardware": hardware_of(job),
-        "work": class_of(job) or job.kind,
+        "work": work or job.kind,
         "region": job.region,
         "units": ",".join(_units(job)),
         "conformance": job.conformance,

@@ -1,5 +1,6 @@
-"""A month's report: its sums, trend, budgets, what became of suggestions, and kept revisions.
+"""Months: rows of jobs, their sums by SQL, kept sums, reports and revisions.
 
-`report.month_report` puts it together, out of sums that `stored` keeps; `overview` shows a month at
-a glance, `archive` which reports are kept, `badges` a project's badge. `sums` adds parts of jobs.
+`rows.keep_rows` stores what a score adds, `statements` and `sums.sum_month` add it up,
+`cache.month_sums` keeps the sums until a score changes them. `report.month_report` is a month's
+document, `revisions` keeps it, `overview` shows it at a glance, `badges` a project's badge.
 """
