@@ -7,7 +7,7 @@ from gramwatt.sci.figures.notices import CODES
 from tests.packages import ROOT, sources, tree
 
 REGISTER = ROOT / "sci" / "figures" / "notices.py"
-EMITTERS = {"Notice", "notify", "_notify", "note"}
+EMITTERS = {"Notice", "notify", "_notify", "note", "send_notice"}
 """Calls whose first argument is a code."""
 
 
