@@ -21,7 +21,7 @@ from gramwatt.service.common.errors import ServiceError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.precedence import outdated
-from gramwatt.service.months.rows import forget_rows
+from gramwatt.service.months.rows import erase_rows
 from gramwatt.service.store.access import (
     ApiKey,
     AuditEntry,
@@ -86,7 +86,7 @@ def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
         jobs = session.scalars(sa.select(Job).where(Job.project == project)).all()
         for job in jobs:
             outdated(session, job)  # what was taken out of lesser jobs for it counts there now
-            forget_rows(session, job.id)
+            erase_rows(session, job.id)
         rows = len(jobs)
         for model in (Job, *OWN):
             column: Any = model.project

@@ -13,7 +13,7 @@ from gramwatt.service.common.answers import DeletedJob
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import Expected, locked_job, own_job, require_expected
 from gramwatt.service.jobs.precedence import outdated
-from gramwatt.service.months.rows import forget_rows
+from gramwatt.service.months.rows import erase_rows
 from gramwatt.service.store.documents import read_job, to_text
 from gramwatt.service.store.models import Deletion, Job, Score
 from gramwatt.service.store.people import alias_of
@@ -69,7 +69,7 @@ def remove_job(
     )
     session.add(record)
     outdated(session, job)  # what was taken out of lesser jobs for it counts there now
-    forget_rows(session, job.id)
+    erase_rows(session, job.id)
     session.execute(sa.delete(Job).where(Job.id == job.id))
     return record
 

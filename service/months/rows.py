@@ -16,7 +16,15 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.months.statements import Execute
 from gramwatt.service.store.models import Job
-from gramwatt.service.store.months import ALL, MODELS, OF_JOB, JobMonth, MonthSum
+from gramwatt.service.store.months import (
+    ALL,
+    MODELS,
+    OF_JOB,
+    JobMonth,
+    MonthMethod,
+    MonthMethodText,
+    MonthSum,
+)
 from gramwatt.service.store.restriction import RestrictedSession
 from gramwatt.service.store.upserts import upsert
 
@@ -65,8 +73,25 @@ def keep_rows(session: Session, job: Job, rows: Rows, *, is_new: bool) -> None:
 
 
 def forget_rows(session: Session, key: int) -> None:
-    """Remove the rows of a job that is deleted, or that runs again."""
+    """Remove the rows of a job that runs again."""
     _count(session, _remove(session, key))
+
+
+def erase_rows(session: Session, key: int) -> None:
+    """Remove the rows of a job that is deleted, sums that name it, and methods of no other job."""
+    connection = session.connection()
+    own = sa.select(_JOB_MONTHS.c.method).where(_JOB_MONTHS.c.job == key)
+    methods = set(connection.execute(own).scalars())
+    touched = _remove(session, key)
+    _count(session, touched)
+    empty = dict.fromkeys(("document", "made_of", "advice", "advised_of"))
+    for month, project in sorted(touched):
+        of_month = (MonthSum.month == month, MonthSum.project.in_((project, ALL)))
+        connection.execute(sa.update(MonthSum).where(*of_month).values(empty))
+    for method in sorted(methods):
+        if not connection.scalar(sa.select(sa.exists().where(_JOB_MONTHS.c.method == method))):
+            connection.execute(sa.delete(MonthMethodText).where(MonthMethodText.method == method))
+            connection.execute(sa.delete(MonthMethod).where(MonthMethod.method == method))
 
 
 def _month(row: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ def _of_job(name: str, *key: str) -> type[Base]:
 
 
 class MonthMethod(Base):
-    """By what scores are made that are made alike; a row stays when its last job is deleted."""
+    """By what scores are made that are made alike."""
 
     __tablename__ = "month_methods"
 

@@ -110,7 +110,6 @@ def test_the_month_says_what_would_help_most(client: FlaskClient) -> None:
     [same] = [one for one in job if one["action"] == "batching"]
     assert saving["saved_g"] == same["saved_g"]
     assert "What to do: the actions that save most" in client.get(f"{address}.html").text
-    assert "suggestion,served/batching,saved_g," in client.get(f"{address}.csv").text
 
 
 def test_a_drawn_report_shows_what_own_jobs_teach_and_its_tag_follows(client: FlaskClient) -> None:

@@ -98,7 +98,7 @@ DOORS: list[tuple[str, Callable[..., str], str]] = [
     ("intensity in mg: API", estimate("intensity_g_per_kwh", 350_000), "from 0 to 5000 g"),
     ("intensity in mg: points", points(350_000), "from 0 to 5000 g"),
     ("intensity in mg: file", file(350_000), "from 0 to 5000 g"),
-    ("intensity in mg: overlay", overlay(ZONE.format(350_000)), "up to 5000 g"),
+    ("intensity in mg: overlay", overlay(ZONE.format(350_000)), "at most 5000 g"),
 ]
 for bad in (0.9, 120):
     DOORS += [
@@ -112,7 +112,7 @@ DOORS += [
     ("per cent: command", command("utilisation", 40), "write 40 % as 0.4"),
     ("per cent: API", estimate("utilisation", 40), "write 40 % as 0.4"),
     ("per cent: journal", line(share=40), "write 40 % as 0.4"),
-    ("per cent: overlay", overlay('[instances."lab:a"]\nshare = 40'), "at most 1"),
+    ("per cent: overlay", overlay('[instances."lab:a"]\nshare = 40'), "from 0.01 to 1"),
     ("energy that is none: API", estimate("energy_kwh", -1), "a number above 0"),
     ("power that is none: command", command("power_w", 0), "a number above 0"),
 ]

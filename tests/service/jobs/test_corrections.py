@@ -136,7 +136,7 @@ def test_what_changes_nothing_makes_no_revision(client, light):
         ({"tags": {"a": 1}}, "body.tags", "got `int`"),
         ({"excluded": 1}, "body.excluded", "is 1, not true or false"),
         ({"reason": {}}, "body.reason", "not a text"),
-        ({"unit": [5]}, "body.unit.0", "Expected `str`, got `int`"),
+        ({"unit": [5]}, "body.unit.0", "not a text of 1 to 512 characters"),
         ({"excluded": True}, "body.reason", "reason"),
         ({"tags": {"": "x"}}, "body.tags", "an object of names"),
         ({"colour": "red"}, "body.colour", "is not known"),
@@ -190,7 +190,8 @@ def test_an_excluded_job_is_left_out_of_its_month_with_its_reason(client, light,
     assert answer.json["excluded"] == "broken meter"
     found = client.get(month).json
     assert found["totals"]["energy_kwh"]["value"] == pytest.approx(0.03)
-    assert (found["totals"]["jobs"], found["states"]) == (1, {"completed": 1})
+    states = {state: row["jobs"] for state, row in found["by_state"].items()}
+    assert (found["totals"]["jobs"], states) == (1, {"completed": 1})
     (row,) = found["excluded"]
     assert (row["job_id"], row["reason"]) == ("job-2", "broken meter")
     assert "broken meter" in client.get(f"{month}.html").text

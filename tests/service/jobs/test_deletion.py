@@ -11,6 +11,7 @@ from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.store import models
+from gramwatt.service.store.months import MonthSum
 from tests.journals import body, journal, lines
 
 NDJSON = "application/x-ndjson"
@@ -62,7 +63,10 @@ def test_nothing_of_it_is_left_but_the_record(service):
             )
             for mapper in models.Base.registry.mappers
         }
+        sums = session.execute(sa.select(MonthSum.document, MonthSum.advice)).all()
     assert [left.pop(name) for name in ("deletions", "audit", "people")] == [1, 1, 1]
+    assert left.pop("month_sums") == len(sums) == 2  # how often they changed, and no name
+    assert set(sums) == {(None, None)}
     assert left == dict.fromkeys(left, 0)
     with pytest.raises(DeletedJobError, match="by u-1"):
         job_document(service, "job-1")
@@ -82,7 +86,7 @@ def test_a_kept_month_is_made_again_without_it(client, two, clock):
     found = month_report(two, "2026-05")
     # 3 minutes at 600 W are 0.03 kWh.
     assert found.totals.energy_kwh.value == pytest.approx(0.03)
-    assert (found.totals.jobs, found.deleted) == (1, 1)
+    assert (found.totals.jobs, len(found.deletions)) == (1, 1)
 
 
 def test_a_running_job_may_be_deleted(client, light):

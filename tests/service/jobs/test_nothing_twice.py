@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from gramwatt.collectors.settings.identity import bound_id
 from gramwatt.service.app import create_app
 from gramwatt.service.evidence import scored_inputs
 from gramwatt.service.jobs.deletion import delete_job
@@ -12,7 +13,6 @@ from gramwatt.service.jobs.intake.ingest import ingest
 from tests.journals import H100, Writer, at, body, lines
 from tests.service.access.test_keys import NDJSON, with_key
 
-NAMES = ("pod-a", "pod-b", "own")
 GPU = "GPU-0a1b2c3d-0000-4000-8000-000000000001"
 
 
@@ -181,17 +181,18 @@ def test_one_key_of_several_projects_sends_what_counts_in_each(light):
     """Prolog's key may write both; a better job's part goes out of either project's."""
     client = create_app(service=light).test_client()
     key = with_key(light, "prolog", "ingest", "genomics", "vision")
+    pod_a, pod_b = bound_id("pod-a", "genomics"), bound_id("pod-b", "vision")
     for records in (
-        of("node", "pod-a", minutes(0, 10), node="k-2", project="genomics"),
-        of("node", "pod-b", minutes(10, 20), node="k-2", project="vision"),
+        of("node", pod_a, minutes(0, 10), node="k-2", project="genomics"),
+        of("node", pod_b, minutes(10, 20), node="k-2", project="vision"),
     ):
         address = f"/v1/jobs/{records[0].job_id}/records"
         sent = client.post(address, data=body(records), content_type=NDJSON, headers=key)
         assert (sent.status_code, sent.json["rejected_count"]) == (200, 0)
     take(light, of(None, "own", minutes(5, 15), project="vision"))
-    found = {name: (document(light, name).project, joules(light, name)) for name in NAMES}
-    assert found == {
-        "pod-a": ("genomics", pytest.approx(5 * 6000)),
-        "pod-b": ("vision", pytest.approx(5 * 6000)),
+    names = (pod_a, pod_b, "own")
+    assert {name: (document(light, name).project, joules(light, name)) for name in names} == {
+        pod_a: ("genomics", pytest.approx(5 * 6000)),
+        pod_b: ("vision", pytest.approx(5 * 6000)),
         "own": ("vision", pytest.approx(10 * 6000)),
     }

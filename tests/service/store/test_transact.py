@@ -33,7 +33,7 @@ def report(month: str) -> Callable[[Session], str]:
 
     def work(session: Session) -> str:
         session.add(
-            MonthlyReport(month=month, project="", revision=1, made_us=1, made_of="", doc="{}")
+            MonthlyReport(month=month, project="", revision=1, made_us=1, changes=1, doc="{}")
         )
         session.flush()
         return month
