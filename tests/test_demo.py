@@ -18,7 +18,14 @@ COMMAND = [sys.executable, "-m", "gramwatt", "demo"]
 
 
 def quantity(value: float, low: float, high: float, unit: str) -> dict[str, Any]:
-    return {"value": value, "low": low, "high": high, "unit": unit, "kind": "x", "source": "x"}
+    return {
+        "value": value,
+        "low": low,
+        "high": high,
+        "unit": unit,
+        "kind": "measured",
+        "source": "x",
+    }
 
 
 def job_document(**changes: Any) -> dict[str, Any]:

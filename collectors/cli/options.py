@@ -272,7 +272,7 @@ def show(*lines: str, err: bool = False) -> None:
     """Print lines that may hold texts of others, such as names: none of them can begin a line of
     its own, or change what a terminal shows.
     """
-    typer.echo("\n".join(map(on_terminal, lines)), err=err)
+    print(*map(on_terminal, lines), sep="\n", file=sys.stderr if err else sys.stdout)
 
 
 def refuse(message: str) -> NoReturn:

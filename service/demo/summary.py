@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from gramwatt.sci.figures import formatting
 from gramwatt.sci.figures.formatting import plain
+from gramwatt.sci.figures.quantity import figure_of
 
 if TYPE_CHECKING:
-    from gramwatt.sci.figures.quantity import Quantity, figure_of
+    from gramwatt.sci.figures.quantity import Quantity
     from gramwatt.service.demo.flow import Training
 
 LABEL_WIDTH = 15

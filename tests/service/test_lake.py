@@ -85,7 +85,10 @@ def test_one_month_and_what_cannot_be_written(home: Path) -> None:
     assert {name.split("/")[-2] for name in names} == {"month=2026-06"}
     assert {name.split("/")[0] for name in names} >= {"intervals", "job_months", "month_effects"}
     code, _, err = gramwatt("export", "parquet", "--to", "lake", "--month", "June")
-    assert (code, err) == (2, "gramwatt: 'June' is not a month; write YYYY-MM, such as 2026-05\n")
+    assert (code, err) == (
+        2,
+        "gramwatt: month is 'June', not a month; write YYYY-MM, such as 2026-05\n",
+    )
     (home / "file").write_text("")
     code, _, err = gramwatt("export", "parquet", "--to", "file")
     assert (code, err.count("\n")) == (1, 1)

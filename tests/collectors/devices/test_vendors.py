@@ -533,7 +533,7 @@ def test_a_module_has_no_host_on_top(tmp_path: Path) -> None:
     measured(rig, 50.0)
     energy = document(rig).energy_kwh
     assert energy is not None
-    assert energy["value"] * 3.6e6 == pytest.approx(20.0 * 50, rel=1e-3)
+    assert energy.value * 3.6e6 == pytest.approx(20.0 * 50, rel=1e-3)
 
 
 @pytest.mark.parametrize("why", ["no figure", "no library"])

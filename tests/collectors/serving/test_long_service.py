@@ -107,7 +107,7 @@ def rows(document: JobDoc) -> list[ServiceRowDoc]:
 
 def known(figure: Quantity | None) -> float:
     assert figure is not None
-    return figure["value"]
+    return figure.value
 
 
 def parts(row: ServiceRowDoc) -> dict[str, float]:
@@ -161,7 +161,7 @@ def test_parts_are_those_of_the_script_and_within_their_ranges(served: Served) -
     for part in found.values():
         figure = part.energy_j
         assert figure is not None
-        assert figure["low"] < figure["value"] < figure["high"]
+        assert figure.low < figure.value < figure.high
     per_token = found["prefill"].energy_j_per_token
     tokens = found["prefill"].tokens
     assert tokens == pytest.approx(PROMPT_PER_S * served.server.work_s(DAYS * DAY_S), rel=2e-3)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gramwatt.sci.month.documents import StatementDoc
-from gramwatt.sci.score import method
+from gramwatt.sci.score import boundary
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import keep_month, month_report
 from gramwatt.service.store.documents import read_month
@@ -96,7 +96,7 @@ def test_more_time_on_the_board_for_the_same_work_is_hardware(light):
 
 def test_what_another_method_hides_stands_under_it(light, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(method, "ENGINE_VERSION", "0")
+        patched.setattr(boundary, "ENGINE_VERSION", "0")
         run(light, "one", APRIL)
     run(light, "two", MAY, zone="DE", power_w=900.0)
     document, effects = split(light)
