@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
+from msgspec.structs import fields
 
 from gramwatt.reports.delimited import delimited
 from gramwatt.sci.figures.document import DeviceDoc, JobDoc
@@ -28,6 +31,7 @@ COLUMNS = (
     "source",
     "node",
 )
+_UNIT = re.compile(r"_(g_per_kwh|kwh|g|j|years)$")
 STEP_KIND, STEP_SOURCE = "derived", "energy of the step, shared by time"
 
 Row = dict[str, object]
@@ -53,29 +57,25 @@ def _rows(document: JobDoc) -> Iterator[Row]:
     for row in _job(document):
         yield {"level": "job", "name": document.name, **span, **row}
     for device in document.devices:
-        for row in _device(device):
+        for row in _figures(device):
             yield {"level": "device", **_identity(device), **span, **row}
     yield from _steps(document)
 
 
 def _job(document: JobDoc) -> Iterable[Row]:
-    method = document.method
-    yield _figure("energy", document.energy_kwh)
-    yield _figure("operational", document.operational_g)
-    yield _figure("embodied", document.embodied_g)
-    yield _figure("total", document.total_g)
-    yield _figure("pue", method.pue)
-    yield _figure("intensity", method.intensity_g_per_kwh)
-    yield _figure("lifetime", method.lifetime_years)
+    yield from _figures(document)
+    yield from _figures(document.method)
     for row in document.sci:
         count = row.count
         yield {"figure": "count", "value": count, "low": count, "high": count, "unit": row.unit}
         yield _figure("sci", row.g_per_unit)
 
 
-def _device(device: DeviceDoc) -> Iterable[Row]:
-    yield _figure("energy", device.energy_j)
-    yield _figure("embodied", device.embodied_g)
+def _figures(part: Struct) -> Iterator[Row]:
+    """Yield each figure among the fields of a part, without its unit in the name."""
+    for field in fields(part):
+        if Quantity in (field.type, *get_args(field.type)):
+            yield _figure(_UNIT.sub("", field.name), getattr(part, field.name))
 
 
 def _steps(document: JobDoc) -> Iterator[Row]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from gramwatt.sci.figures.document import DeviceDoc, JobDoc, JobHead
+from gramwatt.sci.figures.document import DeviceDoc, JobDoc
 from gramwatt.sci.figures.quantity import Quantity, bare
 from gramwatt.sci.records.corrections import (
     EXCLUDED,
@@ -60,7 +60,28 @@ def document(scored: ScoredJob, assessed: Assessment) -> JobDoc:
     """Return all that a score shows, as JSON-ready data."""
     job, embodied = scored.job, scored.embodied
     return JobDoc(
-        **asdict(_head(scored, assessed)),
+        job_id=job.head.job_id,
+        name=job.head.name or job.head.job_id,
+        project=job.head.project,
+        kind=job.head.kind,
+        state=job.state,
+        exit_code=job.exit_code,
+        started_at=format_time(job.started_at),
+        ended_at=format_time(job.ended_at) if job.ended_at else None,
+        duration_s=job.duration_s,
+        zone=scored.place.zone,
+        region=job.head.region,
+        revision=scored.context.revision,
+        provisional=job.state == "running",
+        energy_kwh=_term(scored, scored.energy_kwh),
+        operational_g=_term(scored, scored.operational_g),
+        embodied_g=_term(scored, scored.embodied_g),
+        total_g=bare(scored.total_g),
+        sci=scored.sci,
+        conformance=assessed.status.status,
+        deviations=list(assessed.status.deviations),
+        tags=dict(job.head.tags),
+        excluded=exclusion(scored.context.corrections),
         devices=_devices(scored),
         data_quality=assessed.quality,
         notices=list(assessed.notices),
@@ -100,34 +121,6 @@ def changes_no_figure(field: str) -> bool:
     if tag != field:
         return not (tag in _SCORED_TAGS or tag.startswith(PREFIX))
     return field in ("name", EXCLUDED)
-
-
-def _head(scored: ScoredJob, assessed: Assessment) -> JobHead:
-    job = scored.job
-    return JobHead(
-        job_id=job.head.job_id,
-        name=job.head.name or job.head.job_id,
-        project=job.head.project,
-        kind=job.head.kind,
-        state=job.state,
-        exit_code=job.exit_code,
-        started_at=format_time(job.started_at),
-        ended_at=format_time(job.ended_at) if job.ended_at else None,
-        duration_s=job.duration_s,
-        zone=scored.place.zone,
-        region=job.head.region,
-        revision=scored.context.revision,
-        provisional=job.state == "running",
-        energy_kwh=_term(scored, scored.energy_kwh),
-        operational_g=_term(scored, scored.operational_g),
-        embodied_g=_term(scored, scored.embodied_g),
-        total_g=bare(scored.total_g),
-        sci=scored.sci,
-        conformance=assessed.status.status,
-        deviations=list(assessed.status.deviations),
-        tags=dict(job.head.tags),
-        excluded=exclusion(scored.context.corrections),
-    )
 
 
 def _term(scored: ScoredJob, figure: Quantity | None) -> Quantity | None:
