@@ -116,7 +116,7 @@ def test_each_training_gets_a_job_of_its_own_on_this_machine(tmp_path: Path) -> 
     ("arguments", "environ", "code", "said"),
     [
         (["--zone", "GERMANY-XX"], {}, 2, "unknown zone 'GERMANY-XX'"),
-        (["--pue", "0.5"], {}, 2, "greater than or equal to 1"),
+        (["--pue", "0.5"], {}, 2, "Invalid value for '--pue'"),
         ([], {"GRAMWATT_OFF": "1"}, 2, "GRAMWATT_OFF is set"),
     ],
 )

@@ -124,7 +124,7 @@ def test_an_hour_of_an_instance_is_that_of_its_parts(client: FlaskClient, part: 
             continue
         chosen = {} if found.count else {"count": devices}
         size = (found.cpu or "some CPU", found.vcpu, found.host_memory_gib)
-        seen = size if found.vcpu else None
+        seen = size if found.vcpu and found.host_memory_gib else None
         agree(
             {
                 "part": one.scaled(devices * found.share),

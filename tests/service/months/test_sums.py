@@ -282,7 +282,7 @@ def test_sums_of_another_release_are_made_again(light):
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(scoring, "keep_rows"), (deletion, "forget_rows")], ids=["first", "last"]
+    ("module", "name"), [(scoring, "keep_rows"), (deletion, "erase_rows")], ids=["first", "last"]
 )
 def test_a_job_scored_while_the_only_other_is_deleted_keeps_its_month(
     service, monkeypatch, module, name
