@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from gramwatt.sci.advice.actions.capacity import (
     leave_device,
@@ -97,7 +96,7 @@ def suggest(
     every = [*shown, *_actions(work), *keep(work, compared)]
     suggestions = [
         replace(one, effort=effort_of(work, one), yearly_kg=work.yearly_kg(one.saved_g))
-        for one in sorted(every, key=partial(_rank, work))
+        for one in sorted(every, key=_rank)
     ]
     found += [*shortened, *notices(work)]
     return AdviceDoc(
@@ -117,7 +116,7 @@ def _implausible(score: EstimateDoc | None) -> list[Notice]:
     ]
 
 
-def _rank(work: Work, suggestion: Suggestion) -> tuple[int, float]:
+def _rank(suggestion: Suggestion) -> tuple[int, float]:
     """Order certain savings first, by expected grams, then by ratio; the rest by verdict."""
     if suggestion.action == "keep" and suggestion.verdict == "not-feasible":
         return -3, 0.0  # first: there is nothing to compare the rest with

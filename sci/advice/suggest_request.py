@@ -33,7 +33,6 @@ METHODS: tuple[Method, ...] = get_args(Method)
 Ownership = Literal["owned", "rented", "to-buy"]
 OWNERSHIPS: tuple[Ownership, ...] = get_args(Ownership)
 PaceName = Literal["throughput", "requests", "input", "host"]
-PACES: tuple[PaceName, ...] = get_args(PaceName)
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Constraint = Literal["none", "offline", "edge"]

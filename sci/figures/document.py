@@ -6,8 +6,7 @@ them. An unknown figure is None, never 0. docs/api.md describes the fields.
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -16,17 +15,6 @@ from gramwatt.sci.figures.quantity import Quantity
 
 Term = Literal["energy_kwh", "operational_g", "embodied_g"]
 """The terms of a job whose inputs its document keeps."""
-
-
-def to_json(record: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the fields of a dataclass: tuples as lists, figures without their effects."""
-    doc: dict[str, Any] = {}
-    for name in (spec.name for spec in fields(record) if spec.name not in skip):
-        value = getattr(record, name)
-        if isinstance(value, Quantity):
-            value = value.bare()
-        doc[name] = list(value) if isinstance(value, tuple) else value
-    return doc
 
 
 class SciDoc(Struct):
@@ -40,7 +28,7 @@ class SciDoc(Struct):
 class DeviceDoc(Struct):
     """One device of the job: the share of it that was reserved, its energy [J] and embodied share
     [gCO2e], its meter, the joules by kind, and in `profile` its telemetry by the names of
-    journal/records.py.
+    records/records.py.
     """
 
     device_id: str

@@ -6,7 +6,7 @@ Each part is a share of a term of the job, so that sums over jobs weight it by t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -14,10 +14,9 @@ from gramwatt.sci.figures.document import (
     DeviceDoc,
     JobDoc,
     SeriesPoint,
-    Term,
 )
 from gramwatt.sci.figures.meters import Sensor, energy
-from gramwatt.sci.figures.quantity import Kind, Quantity, total
+from gramwatt.sci.figures.quantity import Quantity, total
 from gramwatt.sci.records.records import ACCELERATORS
 from gramwatt.sci.score.assess import shares
 
@@ -32,17 +31,6 @@ COMPONENTS: tuple[tuple[Component, str], ...] = tuple(
 IDLE_BELOW = 0.05
 """Mean utilisation below which an accelerator counts as reserved but idle (a choice)."""
 Breakdown = Literal["operational", "embodied", "boundary", "idle"]
-WEIGHTS: Mapping[tuple[str, str], Term] = {
-    ("boundary", "accelerators"): "energy_kwh",
-    ("boundary", "facility"): "energy_kwh",
-    ("idle", "energy"): "energy_kwh",
-    ("idle", "operational"): "operational_g",
-    ("idle", "embodied"): "embodied_g",
-    ("idle", "not seen"): "energy_kwh",
-    ("idle", "time operational"): "operational_g",
-    ("idle", "time embodied"): "embodied_g",
-}
-"""The term of which each key is a share; `operational` and `embodied` divide their own term."""
 
 
 def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
@@ -119,39 +107,10 @@ def _readings(job_id: str, device: DeviceDoc) -> list[Quantity]:
     ]
 
 
-def pue_of(job: JobDoc) -> tuple[Kind, list[str], list[str]]:
-    """Return the kind of the job's PUE, its sources, and the ids of what it depends on."""
-    pue, inputs = job.method.pue, job.method.inputs
-    sources = {row.figure.source for row in inputs if row.symbol == "PUE"}
-    return pue.kind, sorted(sources), sorted(pue.inputs)
-
-
 def hardware_of(job: JobDoc) -> str:
     """Return the accelerators of a job by catalog id, else by name; several kinds joined by "+"."""
     found = {d.hardware or d.name for d in job.devices if d.device_class in ACCELERATORS}
     return " + ".join(sorted(found)) or NO_ACCELERATOR
-
-
-def method_of(job: JobDoc) -> list[str]:
-    """Return what compared scores must share: versions, and signal and basis of intensity."""
-    method = job.method
-    return [
-        method.engine_version,
-        method.catalog_version,
-        method.intensity_signal,
-        method.intensity_basis,
-    ]
-
-
-def intensity_of(job: JobDoc) -> list[list[str]]:
-    """Return zone, quality, series and source of each intensity of a job.
-
-    The first three are what a change of method is: the next edition of a series is the same method.
-    """
-    used = {
-        (row.zone, row.quality, row.series, row.source) for row in job.intensity if row.energy_j > 0
-    }
-    return [list(row) for row in sorted(used)]
 
 
 def _idle(job: JobDoc, joules: float, grams: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The shapes of a month's and a model's documents, as typed dictionaries.
+"""The shapes of a month's and a model's documents, as structs.
 
 An unknown figure is None, never 0. docs/api.md describes the fields.
 """

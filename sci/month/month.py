@@ -35,7 +35,6 @@ TOP = 10
 TERMS: tuple[Term, ...] = get_args(Term)
 NAMED_MOST = 20
 """Running or unscored jobs that a month names; it counts all."""
-HEAD_FIELDS = tuple(JobHead.__struct_fields__)
 ALIKE = 0.05
 """Relative difference up to which the range of a day counts as that of its job."""
 
@@ -100,23 +99,6 @@ class Part:
     def count(self, unit: str) -> float:
         """Return R of the job in this unit over these days."""
         return sum(day.counts.get(unit, 0.0) for day in self.days)
-
-    def head(self) -> JobHead:
-        """Return the job's head with the figures and R of these days."""
-        sums = self.sums
-        head = {name: getattr(self.job, name) for name in JobHead.__struct_fields__}
-        return JobHead(
-            **head
-            | {
-                "energy_kwh": bare(sums.energy_kwh),
-                "operational_g": bare(sums.operational_g),
-                "embodied_g": bare(sums.embodied_g),
-                "total_g": bare(sums.total_g),
-                "sci": [
-                    sci_row(row.unit, self.count(row.unit), sums.total_g) for row in self.job.sci
-                ],
-            }
-        )
 
     def _term(self, term: Term) -> Quantity | None:
         """Return a term of the job over these days, with the job's uncertainty by inputs.

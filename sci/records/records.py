@@ -91,13 +91,10 @@ SERVICE_PREFILL_S, SERVICE_DECODE_S = f"{SERVICE}prefill_s", f"{SERVICE}decode_s
 JobKind = Literal["training", "fine-tuning", "inference", "evaluation", "data-prep", "other"]
 JOB_KINDS: tuple[str, ...] = get_args(JobKind)
 DeviceClass = Literal["gpu", "cpu", "ram", "accelerator", "module"]
-DEVICE_CLASSES: tuple[str, ...] = get_args(DeviceClass)
 ACCELERATORS, HOST_CLASSES = ("gpu", "accelerator", "module"), ("cpu", "ram")
 Role = Literal["command", "track", "recovery"]
-ROLES: tuple[str, ...] = get_args(Role)
 Reporter = Literal["meter", "node", "prometheus"]
 EndState = Literal["completed", "failed", "killed", "lost"]
-END_STATES: tuple[str, ...] = get_args(EndState)
 REPORTERS: tuple[str, ...] = get_args(Reporter)
 """Who reports a job, the best first: a device's time counts for the first of them only."""
 
