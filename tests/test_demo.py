@@ -158,6 +158,10 @@ def test_the_whole_demo(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].startswith("conforming: zone DE")
     assert sum("CO2e/point" in line for line in lines) == 1
+    (second,) = (line.index("@track") for line in lines if "@track" in line)
+    (report,) = (line for line in lines if line.startswith("report "))
+    assert report[second - 2 :].startswith("  track-")
+    assert max(map(len, lines)) <= 80
     assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [
         ".html",
         ".html",
