@@ -51,10 +51,7 @@ def by_work(sums: Iterable[WorkSums], until: str | None = None) -> dict[Work, Wo
     """
     works: dict[Work, WorkMonth] = {}
     for row in sums:
-        figures = [
-            figure if figure else None
-            for figure in (row.energy_kwh, row.operational_g, row.embodied_g)
-        ]
+        figures = (row.energy_kwh, row.operational_g, row.embodied_g)
         values = [figure.value if figure else 0.0 for figure in figures]
         amounts = (row.amount, *values)
         if until is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from msgspec.structs import asdict
 from gramwatt.sci.figures.document import QualityDoc
 from gramwatt.sci.figures.quantity import Quantity, bare
 from gramwatt.sci.grid.zones import at_equal_grid
-from gramwatt.sci.month.change import by_work, change_effects, other_sources
+from gramwatt.sci.month.change import Work, WorkMonth, by_work, change_effects, other_sources
 from gramwatt.sci.month.documents import (
     BudgetUse,
     ExcludedDoc,
@@ -101,13 +102,13 @@ def month_document(
     changes = {term: _ratio(compared.terms.get(term), previous.terms.get(term)) for term in TERMS}
     parts = None
     if compared.terms.get("total_g") and previous.terms.get("total_g"):
-        parts = change_effects(compared.works(), previous.works())
+        parts = change_effects(compared.works, previous.works)
     own = asdict(sums)
     shared = {name: own[name] for name in MonthDoc.__struct_fields__ if name in own}
     excluded = [*sums.excluded, *beside.excluded]
     advice = beside.advice or MonthAdvice([], [], 0, sums.factors)
     rows = sorted([*advice.advice, *sums.waste], key=lambda row: -row.saved_g.value)
-    made: dict[str, Any] = {
+    further: dict[str, Any] = {
         "revision": None,
         "issued_at": None,
         "revised": beside.revised,
@@ -130,7 +131,7 @@ def month_document(
         "deletions": list(beside.deletions),
         "statement": beside.statement,
     }
-    return MonthDoc(**{**shared, **made})
+    return MonthDoc(**{**shared, **further})
 
 
 class _Compared:
@@ -143,8 +144,7 @@ class _Compared:
         self._sums, self._until = sums, None
         if sums is None:
             return
-        terms = {term: _quantity(getattr(sums.terms, term)) for term in TERMS}
-        projects = {name: _quantity(g) for name, g in sums.by_project_g.items()}
+        terms, projects = asdict(sums.terms), sums.by_project_g
         if days is None:
             self.totals = sums.totals if sums.totals.jobs else None
             self.terms, self.projects = terms, projects
@@ -153,8 +153,7 @@ class _Compared:
         jobs = [n for day, n in sums.jobs_by_day.items() if day <= self._until]
         if not jobs:
             return
-        works = self.works()
-        columns = list(zip(*(work.amounts for work in works.values()), strict=True))
+        columns = list(zip(*(work.amounts for work in self.works.values()), strict=True))
         energy, operational, embodied = (
             _scaled(terms[term], sum(columns[place])) for place, term in enumerate(TERMS[:3], 1)
         )
@@ -165,17 +164,14 @@ class _Compared:
         began, ended, unknown = counts
         self.totals = MonthTotals(**docs, jobs=began, jobs_ended=ended, jobs_unknown=unknown)
         grams: dict[str, float] = {}
-        for (project, _), work in works.items():
+        for (project, _), work in self.works.items():
             grams[project] = grams.get(project, 0.0) + work.amounts[2] + work.amounts[3]
         self.projects = {name: _scaled(projects[name], g) for name, g in grams.items()}
 
-    def works(self) -> Any:
+    @cached_property
+    def works(self) -> dict[Work, WorkMonth]:
         """Return what is compared by kind of work."""
         return by_work(self._sums.by_work if self._sums else [], self._until)
-
-
-def _quantity(figure: Quantity | None) -> Quantity | None:
-    return figure if figure else None
 
 
 def _scaled(whole: Quantity | None, value: float) -> Quantity | None:
@@ -246,7 +242,7 @@ def trend_rows(
 
 def market_rows(sums: MonthSums, factors: Mapping[str, MarketFactor]) -> list[MarketRow]:
     """Return the energy of the facility in each zone with a factor, times that factor."""
-    whole, rows = _quantity(sums.facility_kwh), []
+    whole, rows = sums.facility_kwh, []
     for zone, stated in sorted(factors.items()):
         of_zone = [row for row in sums.factors if row.zone == zone]
         kwh = sum(row.energy_kwh.value * row.pue.value for row in of_zone)
