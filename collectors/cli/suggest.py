@@ -85,7 +85,7 @@ def _suggestion(suggestion: SuggestionDoc) -> list[str]:
         figures.append(f"saves {quantity_text(suggestion.saved_g)}")
         if suggestion.yearly_kg is not None:
             yearly = suggestion.yearly_kg.scaled(G_PER_KG, "gCO2e")
-            figures.append(f"{quantity_text(yearly.bare())} a year")
+            figures.append(f"{quantity_text(yearly)} a year")
     if figures:
         shown.append(f"    {'; '.join(figures)} [{suggestion.basis}]")
     effort = suggestion.effort

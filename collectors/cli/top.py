@@ -213,7 +213,7 @@ def _cells(job: LiveJob) -> list[str]:
     return [
         f"{name or job.job_id}{'' if job.sci else '*'}",
         _length(job.duration_s),
-        ascii_units(value_text(job.power_w.bare())) if job.power_w else "-",
+        ascii_units(value_text(job.power_w)) if job.power_w else "-",
         _carbon(job),
         rate,
         ascii_units(percent(job.utilisation)) if job.utilisation is not None else "-",
@@ -226,7 +226,7 @@ def _carbon(job: LiveJob) -> str:
 
     if job.g_per_h is None:
         return "-"
-    return ascii_units(text(job.g_per_h.bare())).replace(" CO2e/h", "")
+    return ascii_units(text(job.g_per_h)).replace(" CO2e/h", "")
 
 
 def _sums(jobs: Sequence[LiveJob]) -> list[str]:
@@ -241,8 +241,8 @@ def _sums(jobs: Sequence[LiveJob]) -> list[str]:
     return [
         f"all {len(jobs)}",
         "",
-        ascii_units(value_text(power.bare())) if power else "-",
-        ascii_units(text(grams.bare())).replace(" CO2e/h", "") if grams else "-",
+        ascii_units(value_text(power)) if power else "-",
+        ascii_units(text(grams)).replace(" CO2e/h", "") if grams else "-",
         "",
         "",
     ]
