@@ -20,9 +20,10 @@ from msgspec import Struct
 
 from gramwatt.sci.figures.document import SciDoc
 from gramwatt.sci.figures.formatting import all_digits
-from gramwatt.sci.figures.quantity import Quantity, bare, per_unit
+from gramwatt.sci.figures.quantity import Quantity, bare
 from gramwatt.sci.month.documents import ModelDoc, ModelPartDoc
 from gramwatt.sci.score.assess import worst_status
+from gramwatt.sci.score.functional_unit import sci_doc
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, PROVIDER, named_unit, persona
 
 PARAMETERS, SWEEP, SWEEP_RUNS = "model_parameters", "sweep", "sweep_runs"
@@ -127,14 +128,7 @@ def _scores(name: str, known: Sequence[RunHead], emitted: Quantity | None) -> li
     sizes = _sizes(known) if name == PROVIDER else set()
     if len(sizes) == 1:
         counts[BILLION_PARAMETERS] = sizes.pop() / PER_BILLION
-    return [
-        SciDoc(
-            unit=unit,
-            count=count,
-            g_per_unit=bare(per_unit(emitted, count, unit)) if emitted else None,
-        )
-        for unit, count in sorted(counts.items())
-    ]
+    return [sci_doc(emitted, count, unit) for unit, count in sorted(counts.items())]
 
 
 def _sizes(runs: Iterable[RunHead]) -> set[float]:

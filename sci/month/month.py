@@ -15,7 +15,7 @@ from functools import cached_property
 from math import fsum
 from typing import get_args
 
-from gramwatt.sci.figures.document import DayDoc, JobDoc, JobHead, SciDoc, Term
+from gramwatt.sci.figures.document import DayDoc, JobDoc, JobHead, Term
 from gramwatt.sci.figures.meters import energy
 from gramwatt.sci.figures.quantity import (
     KINDS,
@@ -23,7 +23,6 @@ from gramwatt.sci.figures.quantity import (
     Quantity,
     bare,
     kind_of_sum,
-    per_unit,
     total,
     total_known,
     weakest,
@@ -149,12 +148,6 @@ def months_of(job: JobDoc) -> dict[str, Part]:
     for day in job.days:
         days[day.day[:7]].append(day)
     return {month: Part(job, of_month) for month, of_month in days.items()}
-
-
-def sci_row(unit: str, count: float, total_g: Quantity | None) -> SciDoc:
-    """Return R and C / R; no score where nothing was counted or the total is not known."""
-    score = per_unit(total_g, count, unit) if total_g and count > 0 else None
-    return SciDoc(unit=unit, count=count, g_per_unit=bare(score))
 
 
 def excluded_row(job: JobHead) -> ExcludedDoc:

@@ -21,6 +21,7 @@ from gramwatt.sci.month.documents import (
     TermsDoc,
 )
 from gramwatt.sci.score.assess import worst_status
+from gramwatt.sci.score.functional_unit import sci_doc
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 KG = 1000.0
@@ -169,9 +170,6 @@ def _per_unit(
     summed = []
     for (name, unit), members in sorted(groups.items()):
         count, total_g = sum(row.count for row in members), added([r.total_g for r in members])
-        per_unit = None
-        if total_g is not None and count > 0:
-            per_unit = bare(total_g.scaled(1 / count, f"gCO2e/{unit}"))
         summed.append(
             shape(
                 **{of: name},
@@ -180,7 +178,7 @@ def _per_unit(
                 count=count,
                 energy_kwh=added([row.energy_kwh for row in members]),
                 total_g=total_g,
-                g_per_unit=per_unit,
+                g_per_unit=sci_doc(total_g, count, unit).g_per_unit,
                 conformance=worst_status({row.conformance for row in members}),
             )
         )

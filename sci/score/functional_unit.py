@@ -209,6 +209,6 @@ def _parsed(unit: str, text: str) -> ConversionDoc:
 
 
 def sci_doc(total_g: Quantity | None, count: float, unit: str) -> SciDoc:
-    """Return the score in one unit as JSON-ready data; its figure is None where C is not known."""
-    figure = per_unit(total_g, count, unit).bare() if total_g else None
+    """Return R and C / R in one unit; None where C is not known, or nothing was counted."""
+    figure = per_unit(total_g, count, unit).bare() if total_g and count > 0 else None
     return SciDoc(unit=unit, count=count, g_per_unit=figure)

@@ -42,7 +42,7 @@ from gramwatt.sci.month.documents import (
     WorkSums,
 )
 from gramwatt.sci.month.model_totals import UNFINISHED
-from gramwatt.sci.month.month import TOP, sci_row
+from gramwatt.sci.month.month import TOP
 from gramwatt.sci.month.month_rows import (
     AdviceRow,
     GradeLimit,
@@ -54,6 +54,7 @@ from gramwatt.sci.month.trail import FactorRow
 from gramwatt.sci.records.records import ACCELERATORS
 from gramwatt.sci.score.assess import GRADE_NEEDS, quality, sum_of, worst_status
 from gramwatt.sci.score.boundary import APPROACH, FORMULA, INCLUDED, STANDARD
+from gramwatt.sci.score.functional_unit import sci_doc
 from gramwatt.service.months import statements
 from gramwatt.service.months.groups import (
     BLOCKS,
@@ -389,7 +390,7 @@ class _Sums:
             rows.append(
                 shape(
                     **{of: name},  # type: ignore[arg-type]  # it has this field
-                    **asdict(sci_row(unit, counts[key], total_g)),
+                    **asdict(sci_doc(total_g, counts[key], unit)),
                     jobs=_jobs(group),
                     energy_kwh=group.doc("energy_kwh"),
                     total_g=bare(total_g),
