@@ -19,7 +19,7 @@ from gramwatt.service.store.months import OF_JOB
 from gramwatt.service.store.postgres import unlimited
 
 TABLES = ("Job", "JobLabel", "Writer", "Statement", "Device", "Interval", "Count", "Score")
-"""What a scored job has rows in, parents first, beside those of its months."""
+"""The tables in which a scored job has rows, parents first, without the tables of months."""
 NAMED = ("head", "line", "doc", "input_id")
 """Texts that the id of their job stands in."""
 PORTION = 20_000

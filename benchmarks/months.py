@@ -2,8 +2,8 @@
 
     python -m benchmarks.months [--jobs 100000] [--postgres postgresql://...]
 
-The rows are those of a few dozen scored jobs, repeated under other names, projects and owners. It
-prints the seconds from rows to sums, the memory that they took, and beside them a bare GROUP BY.
+A few dozen scored jobs give the rows, repeated under other names, projects and owners. It prints
+the seconds and the memory from rows to sums, and beside them the seconds of a bare GROUP BY.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ DAYS: tuple[Field[MonthDay], ...] = (
     Field("Operational", lambda row: row.operational_g, align="right", unit="kg CO2e"),
     Field("Embodied", lambda row: row.embodied_g, align="right", unit="kg CO2e"),
 )
-"""What the tables of the report and those of numbers (`tables.py`) have in common."""
+"""Columns that the tables of the report share with the tables of numbers (`tables.py`)."""
 
 
 def month_name(month: str) -> str:

@@ -211,8 +211,8 @@ def _add_month(
 ) -> dict[str, bytes]:
     """Add the jobs of a month; returns its document, and the sums of the months before it.
 
-    Jobs are scored and deleted meanwhile. Those are added again, until the table of the month's
-    jobs is that of what was added. Raises BusyError where it never is.
+    Jobs that are scored or deleted meanwhile are added again, until the table of the month's jobs
+    names what was added. Raises BusyError where it never does.
     """
     for _ in range(MONTH_TRIES):
         month_report(service, month, project)  # raises NoDataError for a month without jobs
@@ -464,7 +464,7 @@ class Verdict:
     not_compared: list[str] = field(default_factory=list)
     trusted: list[str] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
-    """Versions of the bundle's scores that are not those of here."""
+    """Versions that made the bundle's scores and are not installed here."""
 
     @property
     def outcome(self) -> Literal["proven", "altered", "proven-in-part"]:
@@ -647,7 +647,7 @@ class _Check:
         return document
 
     def _accept_versions(self, stated: Any, document: JobDoc) -> None:
-        """Take the versions of a score as stated, and name those that are not the ones of here."""
+        """Take the versions of a score as stated, and name those that are not installed here."""
         method, by = document.method, stated.get("method")
         for version in VERSIONS:
             other = by.get(version) if isinstance(by, dict) else None

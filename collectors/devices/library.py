@@ -1,8 +1,8 @@
 """The first questions to a vendor's native library, so that no driver takes the meter with it.
 
 They are asked in a thread: a driver that hangs holds the job up for no longer than LIMIT_S. A
-library that crashes ends its process; the next meter, and those of later jobs until the machine
-restarts, ask it in a child process first.
+library that crashes ends its process. Until the machine restarts, every later meter, of this job or
+another, asks the library in a child process first.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class Span(NamedTuple):
     """Mean power [W] of a whole component over [start, end) of the timeline [ns].
 
     None for a span of which a source tells nothing: the model stands in. `awake` (0 to 1) is the
-    part of it in which the machine was not suspended: only then it drew this power. None where the
-    source does not tell: it is then that of the whole time since the last reading.
+    fraction in which the machine was not suspended: only then it drew this power. None where the
+    source does not tell it by span: the fraction of all time since the last reading then counts.
     """
 
     start_ns: int

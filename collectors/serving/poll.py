@@ -133,8 +133,8 @@ def parse_samples(text: str, names: Container[str]) -> dict[Series, float]:
     (0.0.4), or in OpenMetrics; times and exemplars are not used.
 
     Raises ValueError for a text without its last newline, which was cut off, and for a line of
-    these that cannot be read. A value that is NaN, infinite or below zero is no count: such series
-    are left out.
+    these series that cannot be read. A value that is NaN, infinite or below zero is not a count:
+    its series is left out.
     """
     if text and not text.endswith("\n"):
         raise ValueError("the text ends within a line")

@@ -50,7 +50,7 @@ def chosen_part(name: str) -> str:
 
 
 def is_random(name: str) -> bool:
-    """Say whether an id has the form of those of `new_job_id`, which nobody can guess."""
+    """Return whether an id has the form that `new_job_id` gives, which nobody can guess."""
     day, _, rest = name.partition("-")
     second, _, random = rest.partition("-")
     sizes = len(day), len(second), len(random)

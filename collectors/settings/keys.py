@@ -1,4 +1,4 @@
-"""Keys of servers: that of each home, and those of `gramwatt login`.
+"""Keys of servers: the key of each home, and the keys of `gramwatt login`.
 
 Their files are of this user alone.
 

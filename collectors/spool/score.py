@@ -156,7 +156,7 @@ def document_so_far(job_id: str, config: Config) -> Document | None:
 
 
 def _as_json(document: JobDoc) -> Document:
-    """Return a document as those of servers and of other releases come."""
+    """Return a document in the form in which servers and other releases send theirs."""
     data: Document = to_builtins(document)
     return data
 

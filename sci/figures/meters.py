@@ -117,7 +117,7 @@ def energy(energy_j: float, kind: Kind, meter: str, sensor: Sensor | None = None
 
 @cache
 def _gains(kind: Kind, meter: str) -> tuple[Effect, Effect, Effect]:
-    """Return the effects of a sensor's own error, of that of its type and of that of its load."""
+    """Return the effects of three errors of a sensor: its own, its type's and its load's."""
     low, high, _ = relative_range(kind, meter)
     down, up = math.log(low), math.log(high)
     by_type, by_load = SHARED[kind]

@@ -4,7 +4,7 @@ Carbon of each kind of work (a project and its unit) is R x E/R x O/E + R x M/R.
 (volume), E/R (efficiency), O/E (grid and PUE) and M/R (hardware) on its change are those of the
 logarithmic mean Divisia index (additive LMDI-I, Ang 2004, Energy Policy 32): they leave no rest.
 Where the two months are scored by different methods, the effects per unit cannot be separated from
-that of the method, and stand under it. Where a zone that both months have got another resolution or
+the method's, and stand under it. Where a zone that both months have got another resolution or
 publisher of its intensity, the effect of the grid cannot, and stands there too. Work of one month
 alone is volume.
 """

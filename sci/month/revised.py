@@ -87,7 +87,7 @@ def job_changes(
 ) -> list[JobChange]:
     """Return the jobs that differ between two tables, in order of their ids.
 
-    A score that was made again with the same figures is no difference.
+    A job that was scored again with the same figures does not differ.
 
     `deleted` are the ids and projects of deleted jobs: another job that is gone was corrected.
     """

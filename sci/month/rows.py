@@ -45,7 +45,7 @@ Row = dict[str, Any]
 IDLE_LEAST = 0.1
 """Fraction of a job's carbon from which on its idle time counts as wasted: each job starts."""
 MOST = 1e100
-"""Figures and counts beyond this are no job's: the sum of many would not be finite."""
+"""A figure or count beyond this is not a job's: the sum of many would not be finite."""
 
 
 def rows_of(job: JobDoc, work: str | None) -> dict[str, list[Row]]:

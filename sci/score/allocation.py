@@ -133,7 +133,7 @@ def allocate(identified: IdentifiedJob) -> EmbodiedShares:
 def _times(identified: IdentifiedJob, of: Component) -> tuple[Charged, ...]:
     """Return the reserved time of a component that counts in this job.
 
-    Of that of a host there counts as much as of any of its accelerators, or of its other devices.
+    A host counts as long as the longest of its accelerators, or else of its other devices.
     """
     job = identified.job
     spans = job.reserved(of.nodes)

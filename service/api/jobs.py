@@ -190,9 +190,9 @@ class RescoreAnswer(JobAnswer):
 def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON or a JSON array, plain or with gzip), idempotently.
 
-    A `job` line makes the job, so it is among the first that are sent: lines of an unknown job are
-    refused with 404, as are those of an id of another project. After it lines may come in any order
-    and any number of times. A bad line is rejected alone, by its number; `acknowledged` says up to
+    A `job` line makes the job, so it is among the first that are sent: lines of an unknown job, or
+    of an id of another project, are refused with 404. After it lines may come in any order and any
+    number of times. A bad line is rejected alone, by its number; `acknowledged` says up to
     where each writer's lines have arrived without a gap, and are on disk. The job is scored when
     its last writer has ended.
     """

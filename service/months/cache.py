@@ -36,7 +36,7 @@ class Kept:
 
 
 def kept_sums(service: Service, names: Collection[Name]) -> dict[Name, Kept]:
-    """Return what is kept of those of these months that ever had a job; nothing is summed.
+    """Return what is kept of these months, without months that never had a job; nothing is summed.
 
     What the caller may see is for the caller of this to check, as for all here.
     """
@@ -60,7 +60,7 @@ def kept_months(service: Service, months: Collection[str], project: str | None) 
 
 
 def sums_by_name(service: Service, names: Collection[Name], kind: type[Sums]) -> dict[Name, Sums]:
-    """Return the sums of those of these months that ever had a job.
+    """Return the sums of these months, without months that never had a job.
 
     `kind` names the fields that are wanted of `MonthSums`.
     """

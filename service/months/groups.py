@@ -1,8 +1,8 @@
 """Groups of a month's jobs: what is added over them, and what each input changes by that.
 
 The jobs come grouped by all their traits; a row of a table adds up some of those groups, and its
-range is that of `sci/figures/quantity.py`: an input changes the sum by what it changes in its
-parts, and inputs are independent. What is a job's own adds up by its squares.
+range has the rules of `sci/figures/quantity.py`: an input changes the sum by what it changes in
+the parts, and inputs are independent. Inputs that only one job has add up by their squares.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Group:
         return MonthTotals(**terms, jobs=jobs, jobs_ended=ended, jobs_unknown=unknown)
 
     def amounts(self, block: str) -> dict[str, float]:
-        """Return the amounts of a block of data quality, but those of zero."""
+        """Return the amounts of a block of data quality, that are not zero."""
         return {name: self[column] for column, name in BLOCKS[block].items() if self[column]}
 
 

@@ -82,7 +82,7 @@ def month_text(
 
 
 def _as_kept(text: str, document: MonthDoc) -> str:
-    """Return a kept report with the memo of now: another factor in it is no other report."""
+    """Return a kept report with today's memo: another factor there does not make a revision."""
     before = read_month(text)
     if before.market_based == document.market_based:
         return text
@@ -161,7 +161,7 @@ def read_now(
 def _beside(
     service: Service, session: Session, month: str, project: str | None, months: tuple[str, ...]
 ) -> Beside:
-    """Return what the sums of a month do not hold; `months` are those of the trend."""
+    """Return what the sums of a month do not hold; `months` are the trend's."""
     now_us, pending = service.now_us(), pending_keys(session)
     running, unscored, excluded = pending_jobs(service, session, month, project, pending)
     rescoring = jobs_to_rescore(service, session, months, project)

@@ -49,9 +49,9 @@ def from_session(session: Session) -> Execute:
 
 
 def keep_rows(session: Session, job: Job, rows: Rows, *, is_new: bool) -> None:
-    """Replace the rows of a job by those of its newest document.
+    """Replace the rows of a job by the rows of its newest document.
 
-    A document that is no new revision and has the same figures of the same traits changes nothing.
+    Nothing changes where that is not a new revision and has the same figures of the same traits.
     """
     keyed = {table: [{**row, "job": job.id} for row in rows[table]] for table in OF_JOB}
     for row in keyed["job_months"]:

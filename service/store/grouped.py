@@ -63,8 +63,8 @@ class GroupCommit:
     def _commit(self, tickets: list[_Ticket[object]]) -> None:
         """Do the work of all in one transaction, or each in its own if any of it fails.
 
-        Where no transaction can begin, as another process holds the lock, that has been waited for
-        once: it is told to all, also to those who came meanwhile.
+        Where no transaction can begin, as another process holds the lock, the lock is waited for
+        once: all get the error, also those who came meanwhile.
         """
         has_begun = False
         try:

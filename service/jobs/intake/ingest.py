@@ -187,7 +187,7 @@ def _locked_job(
 ) -> _JobRow:
     """Return the row of the job that the lines are of, locked; a `job` line makes it.
 
-    Who does not see a job learns nothing of it: the answer is that of one that is not there.
+    A caller who may not see the job gets the answer of a job that is not there.
     """
     connection, name = session.connection(), {"job_id": job_id}
     row = connection.execute(_JOB, name).one_or_none()

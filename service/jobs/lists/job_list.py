@@ -1,6 +1,7 @@
 """The list of jobs: keys by one keyset query, which walks an index in the list's order, then rows.
 
-The index is that of jobs; of a list by start that asks for labels alone, that of the rarest label.
+It is an index of jobs; a list by start that asks for labels alone walks the index of the rarest
+label.
 """
 
 from __future__ import annotations
