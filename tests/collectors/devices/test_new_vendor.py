@@ -105,9 +105,13 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_suggestions(
     assert part.hardware == "acme-x1"
     assert document.energy_kwh is not None
     assert document.energy_kwh.value * 3.6e6 > 200 * 60  # the host comes on top
-    answer = for_job(document, catalog)
-    assert answer.estimate is not None
-    assert answer.estimate.total_g is not None
+    estimate = for_job(document, catalog).estimate
+    assert estimate is not None
+    # The card's power as measured, for a minute, with a host of 45 % of it.
+    assert estimate.energy_kwh is not None
+    assert estimate.energy_kwh.value == pytest.approx(0.2 * 1.45 / 60, rel=1e-3)
+    assert estimate.total_g is not None
+    assert estimate.total_g.low > 0
 
 
 def test_doctor_and_the_ranks_of_a_job_know_a_made_up_vendor(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 
 import pytest
@@ -95,11 +96,15 @@ def test_measurements_may_be_of_any_vendor_of_the_catalog(monkeypatch):
     own = [replace(first, hardware="apple-m1-max", family=name) for name in ("one", "two")]
     asked = {"hardware": H100, "kind": "training", "precision": "fp32", "framework": "pytorch"}
     assert judged("apple-m1-max", **asked).time_ratio is None
+    setting = Setting("training", "pytorch", "fp32")
+    logs = MODEL.log_time_ratios(setting, SPECS[H100], SPECS["apple-m1-max"])
     kept = (predict._families, predict._vendors)
     for one in kept:
         one.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(predict, "measurements", lambda: (*rows, *own))
-        assert judged("apple-m1-max", **asked).time_ratio is not None
+        time = judged("apple-m1-max", **asked).time_ratio
+        assert time.value == pytest.approx(math.exp(sum(logs) / len(logs)))
+        assert time.low < time.value < time.high
     for one in kept:
         one.cache_clear()
