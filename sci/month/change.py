@@ -92,11 +92,11 @@ def change_effects(now: Mapping[Work, WorkMonth], before: Mapping[Work, WorkMont
     def figure(number: int) -> Quantity:
         value = values[number]
         ends = value - down[number], value + up[number]
-        return Quantity(value, *ends, "gCO2e", kind, SOURCE).bare()
+        return Quantity(value, *ends, "gCO2e", kind, SOURCE)
 
     effects = {name: figure(number) for number, name in enumerate(EFFECTS)}
     if not any(pair.other_method or (pair.both and pair.other_grid) for pair in pairs):
-        effects["method_g"] = Quantity.exact(0.0, "gCO2e", "derived", SAME_METHOD).bare()
+        effects["method_g"] = Quantity.exact(0.0, "gCO2e", "derived", SAME_METHOD)
     return ChangeDoc(change_g=figure(len(EFFECTS)), **effects)
 
 

@@ -440,7 +440,7 @@ class _Sums:
                 kind = kinds.get(term) or weakest((kinds["operational_g"], kinds["embodied_g"]))
                 unit = "kWh" if term == "energy_kwh" else "gCO2e"
                 value, low, high = (row[f"{term}{end}"] for end in ENDS)
-                figures[term] = of_sources(value, low, high, unit, kind, of_term).bare()
+                figures[term] = of_sources(value, low, high, unit, kind, of_term)
         return TopJob(
             **figures,
             job_id=row["job_id"],
@@ -540,7 +540,7 @@ class _Sums:
             for of in methods.rows.values()
         }
         value, low, high, kind, source = next(iter(lives))
-        life = Quantity(value, low, high, "years", kind, source).bare()
+        life = Quantity(value, low, high, "years", kind, source)
         joined = {name: "; ".join(methods.values(name)) for name in (*METHOD, "time_zone")}
         supplies = methods.values("supply")
         return MonthMethodDoc(
@@ -580,7 +580,7 @@ def _like(label: Quantity | None, *ends: float | None) -> Quantity | None:
     if label is None or value is None or low is None or high is None:
         return None
     ends_ = min(low, value), max(high, value)
-    return of_sources(value, *ends_, label.unit, label.kind, label.sources).bare()
+    return of_sources(value, *ends_, label.unit, label.kind, label.sources)
 
 
 def _intensities(factors: Iterable[Sequence[Any]]) -> list[list[str]]:
