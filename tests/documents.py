@@ -14,8 +14,8 @@ from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.quantity import Kind, kind_of_sum, total_known
 from gramwatt.sci.grid.intensity import IntensityLookup
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.month.documents import ModelDoc, MonthDoc
-from gramwatt.sci.month.model_totals import RunHead, RunTerms, Summing, totals_of_runs
+from gramwatt.sci.month.documents import ModelDoc, MonthDoc, TermsDoc
+from gramwatt.sci.month.model_totals import RunHead, Summing, totals_of_runs
 from gramwatt.sci.records.merge import merge
 from gramwatt.sci.records.records import AnyRecord
 from gramwatt.sci.score.score import ScoreContext, score
@@ -62,7 +62,7 @@ def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) ->
         list(documents.values()), list[RunHead], from_attributes=True, strict=False
     )
 
-    def terms(runs: Sequence[RunHead]) -> RunTerms:
+    def terms(runs: Sequence[RunHead]) -> TermsDoc:
         known = [documents[run.job_id] for run in runs]
         energy, operational, embodied = (
             total_known(getattr(job, term) for job in known)
@@ -74,7 +74,7 @@ def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) ->
                 by_kind[kind] += share * (job.energy_kwh or {"value": 0.0}).value
         energy = energy.of_kind(kind_of_sum(by_kind)) if energy and by_kind else energy
         emitted = operational + embodied if operational and embodied else None
-        return RunTerms(energy, operational, embodied, emitted)
+        return TermsDoc(energy, operational, embodied, emitted)
 
     def method(run: RunHead) -> tuple[str, str]:
         own = documents[run.job_id].method

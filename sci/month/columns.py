@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from gramwatt.sci.catalog.embodied_facts import Tier
+from gramwatt.sci.figures.document import Term
 from gramwatt.sci.figures.quantity import KINDS
 from gramwatt.sci.grid.intensity import Quality
 
@@ -15,7 +16,7 @@ TERMS = {
     "embodied_g": "gCO2e",
 }
 """The terms with a range of their own, and their units; the energy of the facility is E x PUE."""
-JOB_TERMS = ("energy_kwh", "operational_g", "embodied_g")
+JOB_TERMS: tuple[Term, ...] = get_args(Term)
 QUALITIES: tuple[Quality, ...] = get_args(Quality)
 TIERS: tuple[Tier, ...] = get_args(Tier)
 ENDS = ("", "_low", "_high")

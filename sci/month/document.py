@@ -20,6 +20,7 @@ from gramwatt.sci.figures.quantity import Quantity, bare
 from gramwatt.sci.grid.zones import at_equal_grid
 from gramwatt.sci.month.change import Work, WorkMonth, by_work, change_effects, other_sources
 from gramwatt.sci.month.documents import (
+    TERMS,
     BudgetUse,
     ExcludedDoc,
     MarketFactor,
@@ -39,7 +40,6 @@ from gramwatt.sci.month.month_rows import AdviceRow, FollowedRow, ProjectChange
 from gramwatt.sci.month.trail import DeletedRow
 
 TREND_MONTHS = 12
-TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 OVER_BEFORE = "this month over the month before"
 SWAP, MOVE = "change-hardware", "shift-region"
 """The actions that show in the jobs of the next month."""

@@ -34,6 +34,10 @@ class TermsDoc(Struct):
     total_g: Quantity | None
 
 
+TERMS = TermsDoc.__struct_fields__
+"""E, O, M and C by name."""
+
+
 class MonthTotals(TermsDoc):
     """Sums over the parts of jobs in a month, of the terms that are known; None where none is.
 

@@ -14,14 +14,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from gramwatt.sci.figures.document import SciDoc
 from gramwatt.sci.figures.formatting import all_digits
 from gramwatt.sci.figures.quantity import Quantity, bare
-from gramwatt.sci.month.documents import ModelDoc, ModelPartDoc
+from gramwatt.sci.month.documents import ModelDoc, ModelPartDoc, TermsDoc
 from gramwatt.sci.score.assess import worst_status
 from gramwatt.sci.score.functional_unit import sci_doc
 from gramwatt.sci.score.sci_for_ai import BILLION_PARAMETERS, PROVIDER, named_unit, persona
@@ -52,20 +51,11 @@ Method = tuple[str, str]
 """Signal and basis of the intensity that a run is scored with."""
 
 
-class RunTerms(NamedTuple):
-    """E [kWh], O, M and C = O + M [gCO2e] over runs; None where not known."""
-
-    energy_kwh: Quantity | None
-    operational_g: Quantity | None
-    embodied_g: Quantity | None
-    total_g: Quantity | None
-
-
 @dataclass(frozen=True, slots=True)
 class Summing:
     """How runs are added, and the method that each is scored by."""
 
-    terms: Callable[[Sequence[RunHead]], RunTerms]
+    terms: Callable[[Sequence[RunHead]], TermsDoc]
     method: Callable[[RunHead], Method]
 
 

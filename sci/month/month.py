@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
-from typing import get_args
 
 from gramwatt.sci.figures.document import DayDoc, JobDoc, JobHead, Term
 from gramwatt.sci.figures.meters import energy
@@ -28,10 +27,10 @@ from gramwatt.sci.figures.quantity import (
     weakest,
 )
 from gramwatt.sci.figures.units import J_PER_KWH
+from gramwatt.sci.month.columns import JOB_TERMS
 from gramwatt.sci.month.documents import ExcludedDoc, PendingDoc, PendingJobRow
 
 TOP = 10
-TERMS: tuple[Term, ...] = get_args(Term)
 NAMED_MOST = 20
 """Running or unscored jobs that a month names; it counts all."""
 ALIKE = 0.05
@@ -93,7 +92,7 @@ class Part:
     @cached_property
     def sums(self) -> Terms:
         """Return the terms of the job over these days."""
-        return Terms(*(self._term(term) for term in TERMS))
+        return Terms(*(self._term(term) for term in JOB_TERMS))
 
     def count(self, unit: str) -> float:
         """Return R of the job in this unit over these days."""

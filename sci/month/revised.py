@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from gramwatt.sci.figures.formatting import jobs_text, number, prefix
+from gramwatt.sci.month.columns import JOB_TERMS
 
 Change = Literal["added", "removed", "changed"]
 CHANGES: tuple[Change, ...] = get_args(Change)
@@ -34,7 +35,6 @@ DECLARED: tuple[Cause, ...] = ("late-records", "corrected")
 """Causes that may change what else a report says of a job, though not its E, O and M."""
 SAME = 1e-12
 """Relative difference of figures that were added in another order."""
-TERMS = ("energy_kwh", "operational_g", "embodied_g")
 
 
 class JobRow(Struct):
@@ -111,7 +111,7 @@ def job_changes(
         energy_kwh, operational_g, embodied_g = (
             ((getattr(now, term) if now else None) or 0.0)
             - ((getattr(was, term) if was else None) or 0.0)
-            for term in TERMS
+            for term in JOB_TERMS
         )
         changes.append(
             JobChange(*key, change, cause, detail, energy_kwh, operational_g, embodied_g)
@@ -120,7 +120,7 @@ def job_changes(
 
 
 def _is_same(was: JobRow, now: JobRow) -> bool:
-    pairs = [(getattr(was, term), getattr(now, term)) for term in TERMS]
+    pairs = [(getattr(was, term), getattr(now, term)) for term in JOB_TERMS]
     return all(
         old == new if old is None or new is None else math.isclose(old, new, rel_tol=SAME)
         for old, new in pairs

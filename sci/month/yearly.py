@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gramwatt.sci.figures.quantity import Quantity, bare, total
 from gramwatt.sci.month.documents import (
+    TERMS,
     ModelUnitRow,
     MonthDoc,
     ProjectRow,
@@ -23,7 +24,6 @@ from gramwatt.sci.month.documents import (
 from gramwatt.sci.score.assess import worst_status
 from gramwatt.sci.score.functional_unit import sci_doc
 
-TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 KG = 1000.0
 UnitOf = TypeVar("UnitOf", ProjectRow, ModelUnitRow)
 MONTHS = "months"

@@ -426,7 +426,9 @@ class _Sums:
     def _top_job(self, row: Mapping[str, Any]) -> TopJob:
         by_kind = {kind: row[column] for column, kind in ENERGY_KINDS.items()}
         scored, method = self._methods.rows[row["method"]], [row["method"]]
-        sources = {term: self._methods.texts(method, term.split("_")[0]) for term in JOB_TERMS}
+        sources: dict[str, list[str]] = {
+            term: self._methods.texts(method, term.split("_")[0]) for term in JOB_TERMS
+        }
         sources["total_g"] = [*dict.fromkeys(sources["operational_g"] + sources["embodied_g"])]
         kinds = {
             "energy_kwh": kind_of_sum(by_kind) if sum(by_kind.values()) > 0 else "declared",

@@ -12,12 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.month.columns import JOB_TERMS
-from gramwatt.sci.month.documents import ModelDoc
+from gramwatt.sci.month.documents import ModelDoc, TermsDoc
 from gramwatt.sci.month.model_totals import (
     OTHER,
     Method,
     RunHead,
-    RunTerms,
     Summing,
     totals_of_runs,
 )
@@ -98,14 +97,14 @@ def _summed(service: Service, session: Session, model_id: str, *, unscored: int)
         row = methods.rows[of_job[run.job_id]]
         return row["intensity_signal"], row["intensity_basis"]
 
-    def terms(runs: Sequence[RunHead]) -> RunTerms:
+    def terms(runs: Sequence[RunHead]) -> TermsDoc:
         kinds = {run.kind for run in runs}
         if not runs:
-            return RunTerms(None, None, None, None)
+            return TermsDoc(None, None, None, None)
         of_persona = ("persona", (persona(min(kinds)) or OTHER,))
         table, key = of_persona if len(kinds) > 1 else ("kind", tuple(kinds))
         group = groups.one(table, key)
-        return RunTerms(*(group.figure(term) for term in (*JOB_TERMS, "total_g")))
+        return TermsDoc(*(group.figure(term) for term in (*JOB_TERMS, "total_g")))
 
     return totals_of_runs(model_id, heads, Summing(terms, method), unscored=unscored)
 
