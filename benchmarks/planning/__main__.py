@@ -140,8 +140,8 @@ def _came(zone: str, data: ZoneData, kind: Kind, hours: Hours, now: int) -> Came
         cost(grid, profile, slots, slots[0][0]),
         cost(grid, profile, best, best[0][0]),
         answer.reliable,
-        saving["low"],
-        saving["high"],
+        saving.low,
+        saving.high,
     )
 
 
