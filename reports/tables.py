@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from gramwatt.reports.delimited import delimited
 from gramwatt.reports.model import Pair
@@ -22,6 +22,7 @@ from gramwatt.sci.figures.printable import clean
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import kg_from_g
 from gramwatt.sci.month.documents import MonthDoc
+from gramwatt.sci.month.revised import JobRow
 from gramwatt.sci.month.trail import FactorRow
 
 Row = TypeVar("Row")
@@ -34,20 +35,6 @@ WIDTH = 14
 """Width of a column [characters]; the first, which has names, is twice as wide."""
 MADE = datetime(1980, 1, 1, tzinfo=UTC)
 """When every file in a zip was made, so that the same month gives the same bytes."""
-
-
-class MonthJob(Protocol):
-    """A job in the sums of a month: by which of its scores, and its part of the month.
-
-    E in kWh, O and M in gCO2e; None where a term is not known.
-    """
-
-    job_id: str
-    project: str
-    revision: int
-    energy_kwh: float | None
-    operational_g: float | None
-    embodied_g: float | None
 
 
 class _Outside(NamedTuple):
@@ -86,7 +73,7 @@ MONTH: tuple[Field[MonthDoc], ...] = (
     Field("Embodied", lambda month: month.totals.embodied_g, unit="kg CO2e"),
     Field("Carbon", lambda month: month.totals.total_g, unit="kg CO2e"),
 )
-JOBS: tuple[Field[MonthJob], ...] = (
+JOBS: tuple[Field[JobRow], ...] = (
     Field("Job", lambda row: row.job_id),
     Field("Project", lambda row: row.project),
     Field("Revision of its score", lambda row: row.revision),
@@ -127,7 +114,7 @@ SOURCES: tuple[Field[tuple[str, ...]], ...] = (
 )
 
 
-def month_tables(document: MonthDoc, jobs: Sequence[MonthJob]) -> list[Sheet]:
+def month_tables(document: MonthDoc, jobs: Sequence[JobRow]) -> list[Sheet]:
     """Return the tables of a month; `jobs` are those in its sums."""
     unnamed = [("",) * 4]
     sources = [

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from gramwatt.reports.model import Document
-    from gramwatt.reports.tables import MonthJob
     from gramwatt.sci.advice.documents import AdviceDoc
     from gramwatt.sci.figures.document import IntensityDoc
     from gramwatt.sci.month.repeated import RunsComparisonDoc
+    from gramwatt.sci.month.revised import JobRow
     from gramwatt.sci.month.yearly import YearDoc
     from gramwatt.sci.planning.plan import PlanDoc
 
@@ -65,7 +65,7 @@ def render_job(
 def render_month(
     document: MonthDoc,
     form: MonthFormat | Page,
-    jobs: Callable[[], Sequence[MonthJob]],
+    jobs: Callable[[], Sequence[JobRow]],
     whole: str = "",
     mark: Mark = ".",
 ) -> bytes:

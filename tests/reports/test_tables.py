@@ -11,7 +11,7 @@ import pytest
 from gramwatt.reports.delimited import delimited
 from gramwatt.reports.exports.csv import scicsv
 from gramwatt.reports.tables import as_xlsx, as_zip, month_tables
-from gramwatt.service.months.revisions import JobRow
+from gramwatt.sci.month.revised import JobRow
 from tests.documents import full_month, month_of, steady_job, unread_job
 from tests.packages import PACKAGES, ROOT
 from tests.tables import tables_of
