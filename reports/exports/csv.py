@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import get_args
 
 from msgspec import Struct, to_builtins
@@ -73,9 +74,16 @@ def _job(document: JobDoc) -> Iterable[Row]:
 
 def _figures(part: Struct) -> Iterator[Row]:
     """Yield each figure among the fields of a part, without its unit in the name."""
-    for field in fields(part):
-        if Quantity in (field.type, *get_args(field.type)):
-            yield _figure(_UNIT.sub("", field.name), getattr(part, field.name))
+    for name in _figure_names(type(part)):
+        yield _figure(_UNIT.sub("", name), getattr(part, name))
+
+
+@cache
+def _figure_names(of: type[Struct]) -> tuple[str, ...]:
+    """Return the fields of a class that hold a figure, which take long to resolve."""
+    return tuple(
+        field.name for field in fields(of) if Quantity in (field.type, *get_args(field.type))
+    )
 
 
 def _steps(document: JobDoc) -> Iterator[Row]:
