@@ -9,7 +9,7 @@ import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from benchmarks.suggestions.quantiles import percentile
 from gramwatt.sci.advice.actions.settings import HALVED_FROM, LARGE_QUANTISED, LIMITS
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
     """A ratio of one pair: the key and figure it speaks for, and its source key."""
 
     key: str
-    figure: str
+    figure: Literal["time", "energy"]
     ratio: float
     source: str
 
@@ -57,7 +57,15 @@ def _evidence(samples: Sequence[Sample]) -> Evidence:
     low, middle, high = (percentile(ratios, share) for share in (tail, 0.5, 1 - tail))
     sources = tuple(sorted({sample.source for sample in samples}))
     first = samples[0]
-    return Evidence(first.key, first.figure, low, middle, high, len(ratios), sources)
+    return Evidence(
+        change=first.key,
+        figure=first.figure,
+        low=low,
+        value=middle,
+        high=high,
+        pairs=len(ratios),
+        source=sources,
+    )
 
 
 def _half_precision(rows: Sequence[Measurement], specs: Mapping[str, Specs]) -> Iterator[Sample]:

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
 
+import msgspec
+
 from benchmarks.suggestions.accuracy import Replay, power_shares
 from benchmarks.suggestions.evidence import measured_effects
 from benchmarks.suggestions.quantiles import percentile
@@ -129,8 +131,8 @@ def files(replay: Replay) -> dict[Path, str]:
         DATA / "evidence.csv": table(
             ("key", "figure", "low", "value", "high", "pairs", "source"),
             (
-                (*astuple(one)[:-1], ";".join(one.source))
-                for one in measured_effects(replay.rows, replay.specs)
+                (*msgspec.structs.astuple(row)[:-1], ";".join(row.source))
+                for row in measured_effects(replay.rows, replay.specs)
             ),
         ),
         REPORT: report(replay),
