@@ -252,6 +252,14 @@ def bar(
     return {"name": name, **ends, "tip": words, "estimated": estimated}
 
 
+def waterfall_total(
+    name: str, low: float, high: float, size: float, label: str
+) -> dict[str, float | str]:
+    """Return the total of a row of a waterfall: its range in units of `size`, and its figure."""
+    ends = {"low": low / size, "high": high / size, "end": high / size}
+    return {"name": name, **ends, "label": label}
+
+
 def waterfall(bars: Rows, totals: Rows) -> Spec:
     """Bars that start where the one above ends, with ranges, and a figure beside each row.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gramwatt.reports.charts import bar, tip, waterfall
+from gramwatt.reports.charts import bar, tip, waterfall, waterfall_total
 from gramwatt.reports.model import Block, Chart, Document, Figures, Text
 from gramwatt.reports.sections import (
     Field,
@@ -68,7 +68,7 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
     per = f"gCO2e/{document.unit}"
     size, unit = prefix(max(before.value, after.value), per)
     light = is_estimate(before) or is_estimate(after)
-    rows = [_row(BEFORE, before.low, before.high, size, text(before))]
+    rows = [waterfall_total(BEFORE, before.low, before.high, size, text(before))]
     bars = [bar(BEFORE, 0.0, before.value, size, tip(BEFORE, before), estimated=light)]
     at = at_least = before.value
     for term, effect in document.effects_g_per_unit.items():
@@ -76,11 +76,11 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
         label = f"{'+' if effect > 0 else ''}{number(effect / size, 2)}"
         words = [TERMS[term], f"{label} {unit}"]
         bars.append(bar(TERMS[term], ends[0], ends[1], size, words, estimated=light))
-        rows.append(_row(TERMS[term], ends[1], ends[1], size, label))
+        rows.append(waterfall_total(TERMS[term], ends[1], ends[1], size, label))
         at += effect
         at_least = min(at_least, at)
     bars.append(bar(AFTER, 0.0, after.value, size, tip(AFTER, after), estimated=light))
-    rows.append(_row(AFTER, after.low, after.high, size, text(after)))
+    rows.append(waterfall_total(AFTER, after.low, after.high, size, text(after)))
     striped = ", striped: estimated" if light else ""
     caption = f"From before to after, in {unit}; lines are ranges{striped}"
     steps = [(str(row["name"]), str(row["label"])) for row in rows]
@@ -89,11 +89,6 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
         return [data, Text(HOW)]
     alt = "; ".join(f"{name} {label}" for name, label in steps)
     return [Chart(caption, f"Waterfall: {alt}.", waterfall(bars, rows), data), Text(HOW)]
-
-
-def _row(name: str, low: float, high: float, size: float, label: str) -> dict[str, float | str]:
-    ends = {"low": low / size, "high": high / size, "end": high / size}
-    return {"name": name, **ends, "label": label}
 
 
 def _runs(document: RunsComparisonDoc) -> list[Block]:

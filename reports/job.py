@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gramwatt.reports import job_sections as details
-from gramwatt.reports.charts import bar, tip, waterfall
+from gramwatt.reports.charts import bar, tip, waterfall, waterfall_total
 from gramwatt.reports.model import (
     Block,
     Cell,
@@ -65,7 +65,6 @@ from gramwatt.sci.figures.quantity import (
     is_estimate,
     total,
 )
-from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.records.corrections import declared_counts
 from gramwatt.sci.records.records import SERVING, parse_time
 
@@ -269,13 +268,12 @@ def _why(data: JobData) -> list[Block]:
     return [Chart(caption, f"Waterfall: {alt}.", waterfall(drawn, rows), data_behind)]
 
 
-def _total(name: str, figure: Quantity, before_g: float, size: float) -> dict[str, object]:
+def _total(name: str, figure: Quantity, before_g: float, size: float) -> dict[str, float | str]:
     """Return a row of the waterfall: the range where its bar ends, and the figure as text."""
-    low, high = ((before_g + end) / size for end in (figure.low, figure.high))
     words = shown(figure)
     span = f" ({words.span})" if words.span else ""
     label = f"{words.with_unit(words.value)}{span}"
-    return {"name": name, "low": low, "high": high, "end": high, "label": label}
+    return waterfall_total(name, before_g + figure.low, before_g + figure.high, size, label)
 
 
 # What to do
@@ -437,9 +435,7 @@ def _kwh(devices: Sequence[DeviceDoc]) -> Quantity | None:
     figures = [device.energy_j for device in devices if device.device_class != "host"]
     read = [figure for figure in figures if figure is not None]
     whole = total(figure.as_input(f"meter {n}") for n, figure in enumerate(read))
-    if whole is None or len(read) < len(figures):
-        return None
-    return whole.scaled(1 / J_PER_KWH, "kWh").bare()
+    return details.kwh(whole) if len(read) == len(figures) else None
 
 
 def _joules(devices: Iterable[DeviceDoc]) -> float:
