@@ -12,7 +12,6 @@ from gramwatt.reports.charts import stack, trend_columns
 from gramwatt.reports.model import (
     Block,
     Chart,
-    Column,
     Document,
     Figure,
     Figures,
@@ -351,13 +350,12 @@ def _effects(figures: Mapping[str, Quantity]) -> Table:
     whole = figures["change_g"].value / size
     places = details.decimals(values)
     amounts = [*details.adding_up(values, whole, places), whole]
-    cells = tuple(
+    cells = [
         Pair(signed(amount, places), _span(figures[name], size, places))
         for name, amount in zip((*EFFECTS, "change_g"), amounts, strict=True)
-    )
+    ]
     titles = (*(name for name, *_ in EFFECTS.values()), "Change")
-    columns = tuple(Column(title, "right" if n else "left") for n, title in enumerate(titles))
-    return Table(f"What the change is made of, in {unit}", columns, (cells,))
+    return data_table(f"What the change is made of, in {unit}", titles, [cells])
 
 
 def _span(figure: Quantity, size: float, places: int) -> str:

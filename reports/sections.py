@@ -194,9 +194,7 @@ def first_of(shown: int, whole: int, of: str = "job") -> str:
 
 
 def data_table(caption: str, titles: Sequence[str], rows: Iterable[Sequence[Value]]) -> Table:
-    """Return the table of a chart's data, with names in the first column and figures in the
-    others.
-    """
+    """Return a table with a left first column and others to the right, as of a chart's data."""
     heads = tuple(Column(title, "right" if n else "left") for n, title in enumerate(titles))
     return Table(caption, heads, tuple(tuple(map(printed, row)) for row in rows))
 
