@@ -356,16 +356,20 @@ def not_summed_warnings(document: MonthDoc) -> list[Block]:
 
 def has_jobs_outside(document: MonthDoc) -> bool:
     """Return whether a job of the month that no sum holds is named."""
-    pending = document.jobs_running.named or document.jobs_unscored.named
-    return bool(pending or document.excluded or document.deletions)
+    return bool(pending_jobs(document) or document.excluded or document.deletions)
+
+
+def pending_jobs(document: MonthDoc) -> list[tuple[str, PendingJobRow]]:
+    """Return the running and unscored jobs that are named, each with which of the two it is."""
+    kinds = (("running", document.jobs_running), ("not scored", document.jobs_unscored))
+    return [(state, row) for state, jobs in kinds for row in jobs.named]
 
 
 def not_summed(document: MonthDoc) -> list[Block]:
     """Tables of the jobs that no sum holds, with why."""
     tables: list[Block] = []
-    kinds = (("running", document.jobs_running), ("not scored", document.jobs_unscored))
-    if pending := [(state, row) for state, jobs in kinds for row in jobs.named]:
-        more = sum(jobs.jobs for _, jobs in kinds) - len(pending)
+    if pending := pending_jobs(document):
+        more = document.jobs_running.jobs + document.jobs_unscored.jobs - len(pending)
         tables.append(_pending(pending, more))
     if excluded := document.excluded:
         tables.append(_excluded(excluded))
@@ -459,8 +463,8 @@ def components(document: MonthDoc) -> list[Block]:
         }
         for row in rows
     ]
-    lines = [(component_name(row), printed(row.g), _share(row.g, total_g)) for row in rows]
-    lines.append(("Total", printed(total_g), percent(1.0)))
+    lines = [(component_name(row), row.g, _share(row.g, total_g)) for row in rows]
+    lines.append(("Total", total_g, percent(1.0)))
     data = data_table("Components", ("Component", "Carbon", "Share"), lines)
     alt = "; ".join(f"{component_name(row)} {text(row.g)}" for row in rows)
     chart = Chart(caption, f"Bars of carbon: {alt}.", ranged_bars(bars, x_title=unit), data)

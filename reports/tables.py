@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from gramwatt.reports.delimited import delimited
 from gramwatt.reports.model import Pair
-from gramwatt.reports.month_sections import CHARGES, DAYS, PROJECTS
+from gramwatt.reports.month_sections import CHARGES, DAYS, PROJECTS, pending_jobs
 from gramwatt.reports.sections import Amount, Field, Value, keys_of
 from gramwatt.sci.figures.printable import clean
 from gramwatt.sci.figures.quantity import Quantity
@@ -134,12 +134,10 @@ def month_tables(document: MonthDoc, jobs: Sequence[JobRow]) -> list[Sheet]:
 
 def _outside(document: MonthDoc) -> list[_Outside]:
     """Return the jobs that no sum holds; of running and unscored ones those that are named."""
-    kinds = (("running", document.jobs_running), ("not scored", document.jobs_unscored))
     return [
         *(
             _Outside(row.job_id, row.project, why, energy_kwh=row.energy_kwh)
-            for why, jobs in kinds
-            for row in jobs.named
+            for why, row in pending_jobs(document)
         ),
         *(_Outside(row.job_id, row.project, "left out", row.reason) for row in document.excluded),
         *(
