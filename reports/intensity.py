@@ -20,6 +20,7 @@ from gramwatt.reports.model import (
 from gramwatt.reports.sections import data_table
 from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc
 from gramwatt.sci.figures.formatting import minute_text, number
+from gramwatt.sci.figures.notices import Notice
 
 if TYPE_CHECKING:  # plans load numpy
     from gramwatt.sci.planning.plan import PlanDoc, SlotDoc
@@ -55,9 +56,9 @@ def build(
     title = f"Grid intensity of {answer.zone}"
     stored = f"No {answer.signal} {answer.basis} value of this time is stored."
     if not steps:
-        return Document(title, stored, f"{now:%Y-%m-%d}", tuple(_notices(answer)))
+        return Document(title, stored, f"{now:%Y-%m-%d}", tuple(_notices(answer.notices)))
     blocks: list[Block] = [
-        *_notices(answer),
+        *_notices(answer.notices),
         Facts(
             (
                 ("Signal", f"{answer.signal}, location-based"),
@@ -77,8 +78,8 @@ def build(
     return Document(title, subtitle, f"{now:%Y-%m-%d}", tuple(blocks))
 
 
-def _notices(answer: IntensityDoc) -> list[NoticeBlock]:
-    return [NoticeBlock("info", row.code, row.message) for row in answer.notices]
+def _notices(notices: Sequence[Notice]) -> list[NoticeBlock]:
+    return [NoticeBlock("info", row.code, row.message) for row in notices]
 
 
 def _step(point: IntensityPointDoc) -> Step:
@@ -159,5 +160,4 @@ def _plan_blocks(plan: PlanDoc) -> list[Block]:
     if plan.reliable and saving is not None:
         low, value, high = (round(100 * end) for end in (saving.low, saving.value, saving.high))
         gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
-    blocks: list[Block] = [Text(f"The plan, shaded: {slots}; {gain}.")]
-    return [*blocks, *(NoticeBlock("info", n.code, n.message) for n in plan.notices)]
+    return [Text(f"The plan, shaded: {slots}; {gain}."), *_notices(plan.notices)]
