@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta, tzinfo
 from itertools import compress, groupby, pairwise
 from operator import mul
@@ -17,7 +17,7 @@ from gramwatt.sci.figures.document import (
     SeriesPoint,
     StepsDoc,
 )
-from gramwatt.sci.figures.quantity import KINDS, Quantity, bare
+from gramwatt.sci.figures.quantity import Kind, Quantity, bare, weakest
 from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, Run
 from gramwatt.sci.records.elsewhere import charged, charged_s
@@ -32,7 +32,6 @@ MAX_STEPS = 744
 """As many as a month has hours."""
 MAX_CELLS = 20_000
 """Devices times steps that one document carries at most."""
-_RANK: Mapping[str, int] = {kind: rank for rank, kind in enumerate(KINDS)}
 
 
 def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
@@ -61,7 +60,7 @@ def series(job: MergedJob, track: IntensityTrack | None) -> list[SeriesPoint]:
             end=texts[index + 1],
             device_class=device_class,
             energy_j=sum(by_kind.values()),
-            kind=max(by_kind, key=_RANK.__getitem__),
+            kind=weakest(by_kind),
             intensity_g_per_kwh=means.get(index),
             utilisation=busy.get((device_class, index)),
         )
@@ -78,12 +77,12 @@ def _chart_step_s(duration_s: float) -> float:
 
 def _by_step(
     job: MergedJob, step: timedelta
-) -> tuple[dict[tuple[str, int], dict[str, float]], dict[tuple[str, int], float]]:
+) -> tuple[dict[tuple[str, int], dict[Kind, float]], dict[tuple[str, int], float]]:
     """Return joules by kind, and mean utilisation (0 to 1) weighted by time.
 
     Both are by device class and number of the step after the job's start.
     """
-    sums: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    sums: dict[tuple[str, int], dict[Kind, float]] = defaultdict(lambda: defaultdict(float))
     times: dict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for device in job.devices:
         device_class = device.record.device_class
