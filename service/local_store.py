@@ -97,12 +97,13 @@ def newest_jobs(home: Path, project: str, name: str, most: int) -> Any:
 
     Raises StoreError.
     """
+    from gramwatt.service.common.requests import JobList
     from gramwatt.service.jobs.lists.job_list import jobs_page
 
     ingest(home)
     with opened(home) as service:
-        page = jobs_page(service, most, None, project=project, name=name, state="completed")
-        return _as_json(page.jobs)
+        query = JobList(limit=most, project=project, name=name, state="completed")
+        return _as_json(jobs_page(service, query).jobs)
 
 
 def budget(home: Path, project: str) -> Any:

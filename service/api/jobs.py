@@ -205,9 +205,7 @@ def add_records(path: JobPath) -> IngestAnswer:
 @routes.get("/v1/jobs", access=Access.READ)
 def list_jobs(query: JobsQuery) -> JobsAnswer:
     """Jobs, newest first unless sorted; the first page of one model with its sums."""
-    return jobs_page(
-        service(), query.limit, query.cursor, wait=query.wait is not None, **query.filters()
-    )
+    return jobs_page(service(), query, wait=query.wait is not None)
 
 
 @routes.get("/v1/jobs/<job_id>", *ENDED, access=Access.READ, media={JSON: JobAnswer})

@@ -34,7 +34,7 @@ def jobs(query: JobList, as_json: AsJson = False) -> None:
 
     with current_service() as service:
         try:
-            page = jobs_page(service, query.limit, query.cursor, **query.filters())
+            page = jobs_page(service, query)
         except CursorError as error:
             stop(2, f"--cursor: {error}")
         short = short_ids(service, [head.job_id for head in page.jobs])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
@@ -30,7 +30,6 @@ Sort = Literal[
     "total",
     "-total",
 ]
-SORTS: tuple[str, ...] = get_args(Sort)
 NEWEST_FIRST: Sort = "-started_at"
 MONTH = r"(19|20|21)\d\d-(0[1-9]|1[0-2])"
 YEAR = r"(19|20|21)\d\d"
@@ -174,17 +173,11 @@ class JobList(ProjectPage, frozen=True, kw_only=True):
         ),
     ] = NEWEST_FIRST
 
-    def filters(self) -> dict[str, Any]:
-        """Return what the list is filtered and sorted by."""
-        names = [
-            name for name in JobList.__struct_fields__ if name not in ("limit", "cursor", "tag")
-        ]
-        return {**{name: getattr(self, name) for name in names}, "tags": tuple(self.tag)}
-
     @property
     def is_filtered(self) -> bool:
         """Return whether anything is left out of the list."""
-        return any(value for name, value in self.filters().items() if name != "sort")
+        names = set(JobList.__struct_fields__) - {"limit", "cursor", "sort"}
+        return any(getattr(self, name) for name in names)
 
 
 class UnitQuery(Struct, frozen=True, kw_only=True):

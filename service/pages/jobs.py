@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from flask import Response, render_template, request
 from markupsafe import Markup
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.figures.document import JobDoc, JobHead
@@ -23,7 +24,7 @@ from gramwatt.service.api.jobs import JobsQuery
 from gramwatt.service.api.reports import job_response
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import JobPath, service
-from gramwatt.service.common.requests import JOB_STATES
+from gramwatt.service.common.requests import JOB_STATES, JobList
 from gramwatt.service.jobs.comparison import earlier_runs
 from gramwatt.service.jobs.documents import job_document, job_summary
 from gramwatt.service.jobs.lists import list_jobs, project_names
@@ -55,7 +56,7 @@ class CompareQuery(Struct, frozen=True, kw_only=True):
 def jobs() -> Response:
     """Return the list of jobs: filtered, sorted, searched, page by page."""
     chosen = query(JobsQuery)
-    found, following = list_jobs(service(), PER_PAGE, chosen.cursor, **chosen.filters())
+    found, following = list_jobs(service(), replace(chosen, limit=PER_PAGE))
     asked = {
         name: values for name, values in request.args.lists() if name in FILTERS and any(values)
     }
@@ -69,7 +70,7 @@ def jobs() -> Response:
         columns=COLUMNS,
         chosen=chosen,
         asked=asked,
-        is_filtered=bool(shown),
+        is_filtered=chosen.is_filtered,
         more_filters=bool(shown - {"q", "project", "state"}),
         next_cursor=following,
         is_first=chosen.cursor is None,
@@ -213,6 +214,6 @@ def _terms(
 
 
 def _others(project: str, named: Collection[str]) -> list[JobHead]:
-    rows, _ = list_jobs(service(), OTHERS_SHOWN, None, project=project)
+    rows, _ = list_jobs(service(), JobList(limit=OTHERS_SHOWN, project=project))
     heads = [row.head for row in rows]
     return [h for h in heads if h.job_id not in named and h.state != "running"]

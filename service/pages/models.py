@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import service
-from gramwatt.service.common.requests import Page
+from gramwatt.service.common.requests import JobList, Page
 from gramwatt.service.jobs.lists import jobs_page
 from gramwatt.service.jobs.lists.models import models_page
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
@@ -34,5 +34,5 @@ def models() -> Response:
     if chosen.model is None:
         found, following = models_page(service(), PER_PAGE, chosen.cursor)
         return page("models.html", models=found, chosen=chosen, next_cursor=following)
-    answer = jobs_page(service(), 1, None, model_id=chosen.model)
+    answer = jobs_page(service(), JobList(limit=1, model_id=chosen.model))
     return page("model.html", model=answer.model, personas=PERSONAS)

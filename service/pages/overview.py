@@ -18,7 +18,7 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.support import caller, service
 from gramwatt.service.budgets.budgets import limits_kg, standing
-from gramwatt.service.common.requests import MONTH, Page, ProjectQuery, exactly
+from gramwatt.service.common.requests import MONTH, JobList, Page, ProjectQuery, exactly
 from gramwatt.service.jobs.lists import list_jobs, projects_page
 from gramwatt.service.jobs.lists.projects import project_names
 from gramwatt.service.months.overview import Bar, month_overview, project_bars
@@ -111,7 +111,8 @@ def running() -> Response:
 
 
 def _running(project: str | None) -> dict[str, Any]:
-    jobs, more = list_jobs(service(), RUNNING_SHOWN, None, project=project, state="running")
+    running_jobs = JobList(limit=RUNNING_SHOWN, project=project, state="running")
+    jobs, more = list_jobs(service(), running_jobs)
     unscored = [job.head.job_id for job in jobs if job.head.energy_kwh is None]
     return {
         "running": jobs,

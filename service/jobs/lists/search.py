@@ -26,7 +26,7 @@ Condition = sa.ColumnElement[bool]
 
 
 def found_by(service: Service, text: str) -> Condition:
-    """Return what is asked of a row of jobs, so that it is one that `JobFilter.q` finds.
+    """Return what is asked of a row of jobs, so that it is one that `q` of a list finds.
 
     The session that asks sees to it that the rows are the caller's.
     """

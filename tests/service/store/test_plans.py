@@ -11,6 +11,7 @@ from sqlalchemy import event
 
 from gramwatt.service.advice.suggest import rows_of_own_jobs
 from gramwatt.service.common.cursors import encode_cursor
+from gramwatt.service.common.requests import JobList
 from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.corrections import correct_job
@@ -37,12 +38,12 @@ def keeping_a_day(service):
 
 
 WORK = {
-    "list": lambda s: list_jobs(s, 50, None),
-    "list of a project": lambda s: list_jobs(s, 50, None, project="vision"),
-    "list of a state": lambda s: list_jobs(s, 50, None, state="completed"),
-    "list of a model": lambda s: list_jobs(s, 50, None, model_id="m-1"),
-    "list by a text": lambda s: list_jobs(s, 50, None, q="job-"),
-    "list by energy": lambda s: list_jobs(s, 50, None, sort="-energy"),
+    "list": lambda s: list_jobs(s),
+    "list of a project": lambda s: list_jobs(s, JobList(project="vision")),
+    "list of a state": lambda s: list_jobs(s, JobList(state="completed")),
+    "list of a model": lambda s: list_jobs(s, JobList(model_id="m-1")),
+    "list by a text": lambda s: list_jobs(s, JobList(q="job-")),
+    "list by energy": lambda s: list_jobs(s, JobList(sort="-energy")),
     "report": lambda s: job_document(s, "job-1"),
     "revisions": lambda s: revisions_page(s, "job-1", 50, encode_cursor(9)),
     "intervals": lambda s: intervals_page(s, "job-1", 50, None),
@@ -145,7 +146,7 @@ def test_a_sorted_list_of_a_project_reads_its_page_and_no_other_jobs(filled, sor
     """An index has the project and then the order: nothing is sorted, and no row is left out."""
     for direction in ("", "-"):
         with met(filled.store.engine) as statements:
-            list_jobs(filled, 50, None, project="vision", sort=f"{direction}{sort}")
+            list_jobs(filled, JobList(project="vision", sort=f"{direction}{sort}"))
         plan = explained(filled, *statements[0])  # of jobs whose figure is known
         column = {"started_at": "started_us", "ended_at": "ended_us", "duration": "duration_s"}
         column |= {"energy": "energy_kwh", "total": "total_g"}
@@ -155,18 +156,18 @@ def test_a_sorted_list_of_a_project_reads_its_page_and_no_other_jobs(filled, sor
 
 def test_a_list_of_a_project_and_a_state_reads_its_page_and_no_other_jobs(filled):
     with met(filled.store.engine) as statements:
-        list_jobs(filled, 50, None, project="vision", state="failed")
+        list_jobs(filled, JobList(project="vision", state="failed"))
     plan = explained(filled, *statements[0], without=("ix_jobs_state_started_us_id",))
     assert "ix_jobs_project_state_started_us_id" in plan, plan
     assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "Filter")), plan
 
 
 @pytest.mark.parametrize(
-    "labels", [{"zone": "FR"}, {"zone": "FR", "user": "ada"}, {"tags": ("a:b", "c:d", "e:f")}]
+    "labels", [{"zone": "FR"}, {"zone": "FR", "user": "ada"}, {"tag": ["a:b", "c:d", "e:f"]}]
 )
 def test_a_list_of_labels_reads_their_index_in_order(filled, labels):
     with met(filled.store.engine) as statements:
-        list_jobs(filled, 50, None, **labels)
+        list_jobs(filled, JobList(**labels))
     (statement,) = [one for one in statements if "ORDER BY" in one[0]]
     plan = explained(filled, *statement)
     assert "ix_job_labels_label_started_us_job" in plan, plan

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.addresses import parse_url
+from gramwatt.service.common.requests import JobList
 from gramwatt.service.config import ConfigError, ServiceConfig, from_environment, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
@@ -59,7 +60,7 @@ def test_a_database_without_an_encoding_holds_every_text(postgres_server, clock,
     migrate.upgrade(store)
     service = Service(ServiceConfig(home=tmp_path, database_url="", clock=clock), store)
     ingest(service, "job-1", lines(journal(name="Zürich 日本")))
-    (job,), _ = list_jobs(service, 50, None, name="Zürich 日本")
+    (job,), _ = list_jobs(service, JobList(name="Zürich 日本"))
     assert job.head.name == "Zürich 日本"
     store.close()
 

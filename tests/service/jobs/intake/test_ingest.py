@@ -164,7 +164,7 @@ def test_a_journal_is_refused_until_its_job_line_has_come(light):
     sent = lines(journal())
     with pytest.raises(UnknownJobError):
         ingest(light, "job-1", sent[1:])
-    assert list_jobs(light, 50, None)[0] == []
+    assert list_jobs(light)[0] == []
     ingest(light, "job-1", [*sent[1:], sent[0]])
     assert energy_kwh(light) == pytest.approx(ENERGY_KWH, rel=1e-12)
 
