@@ -143,7 +143,8 @@ def _of_field(field: FieldInfo, text: str | None) -> Parameter:
     text = text or _description(field.type)
     if words := _words(field.type):
         text = f"{text} One of {words}."
-    option = typer.Option(_flag(field.encode_name), help=text.strip())
+    flag, metavar = _flag(field.encode_name), _number(field.type)
+    option = typer.Option(flag, metavar=metavar, help=text.strip())
     default = None if field.default in (None, NODEFAULT) else str(field.default)
     kind = list[str] if items_of(field.type) else str
     return Parameter(
@@ -170,17 +171,26 @@ def _checked_fields(kind: type[Struct], texts: Mapping[str, Any]) -> dict[str, A
 def _description(kind: Any) -> str:
     """Return what a type says that it is; that of an alternative where it says nothing."""
     texts = [meta.description for meta in getattr(kind, "__metadata__", ()) if meta.description]
-    parts = get_args(kind)[:1] if get_origin(kind) is Annotated else get_args(kind)
-    return texts[0] if texts else next(filter(None, map(_description, parts)), "")
+    return texts[0] if texts else next(filter(None, map(_description, _parts(kind))), "")
 
 
 def _words(kind: Any) -> str:
     """Return the words that a type allows."""
-    parts = get_args(kind)
     if get_origin(kind) is Literal:
-        return ", ".join(parts)
-    parts = parts[:1] if get_origin(kind) is Annotated else parts
-    return "".join(map(_words, parts))
+        return ", ".join(get_args(kind))
+    return "".join(map(_words, _parts(kind)))
+
+
+def _number(kind: Any) -> str | None:
+    """Return what stands for a number beside its option; None for what is not a number."""
+    if kind in (int, float):
+        return f"<{kind.__name__}>"
+    return next(filter(None, map(_number, _parts(kind))), None)
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    """Return the types that a type is made of."""
+    return get_args(kind)[:1] if get_origin(kind) is Annotated else get_args(kind)
 
 
 def checked_text(what: str, kind: Any, value: Any) -> Any:

@@ -5,8 +5,10 @@ import inspect
 import pytest
 
 from gramwatt.collectors.cli import estimate, suggest
+from gramwatt.collectors.cli.options import grouped
 from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.service.common.requests import MonthQuery
 
 
 @pytest.mark.parametrize(
@@ -17,3 +19,13 @@ def test_every_option_says_what_it_is(module, request_):
     assert options.keys() - {"source", "as_json"} == set(request_.__struct_fields__)
     assert all(option.annotation.__metadata__[0].help for option in options.values())
     assert module.HELPS.keys() <= set(request_.__struct_fields__)
+
+
+def test_the_option_of_a_number_does_not_ask_for_a_text():
+    @grouped
+    def command(query: MonthQuery) -> None:
+        """Ask for a month."""
+
+    options = inspect.signature(command).parameters
+    metavars = {name: row.annotation.__metadata__[0].metavar for name, row in options.items()}
+    assert metavars == {"project": None, "revision": "<int>"}
