@@ -14,7 +14,7 @@ from gramwatt.sci.figures.document import (
     JobDoc,
     SourceDoc,
 )
-from gramwatt.sci.figures.formatting import UNKNOWN, count_text, plain, text
+from gramwatt.sci.figures.formatting import UNKNOWN, count_text, minute_text, plain, text
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import J_PER_KWH
@@ -125,7 +125,7 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
 
 
 def _used(row: IntensityUsedDoc) -> str:
-    span = f"{row.start[:16].replace('T', ' ')} to {row.end[:16].replace('T', ' ')} UTC"
+    span = f"{minute_text(row.start)} to {minute_text(row.end)} UTC"
     kwh = row.energy_j / J_PER_KWH
     return (
         f"  {row.zone}  {span}  {row.quality}  {row.g_per_kwh:.4g} g/kWh  "

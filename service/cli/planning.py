@@ -115,9 +115,9 @@ def plan(
 
 def _lines(answer: PlanDoc) -> list[str]:
     """Return the plan for people: when, what it saves and whether that can be relied on."""
-    from gramwatt.sci.figures.formatting import plain, text
+    from gramwatt.sci.figures.formatting import minute_text, plain, text
 
-    slots = [f"{s.zone}  {_time(s.start)} to {_time(s.end)} UTC" for s in answer.plan]
+    slots = [f"{s.zone}  {minute_text(s.start)} to {minute_text(s.end)} UTC" for s in answer.plan]
     saving, gain = answer.saving_ratio, "no reliable gain: start at once"
     if answer.reliable and saving is not None:
         low, value, high = (round(100 * end) for end in (saving.low, saving.value, saving.high))
@@ -131,10 +131,6 @@ def _lines(answer: PlanDoc) -> list[str]:
         plain(f"intensity {expected}, at once {at_once}"),
         *(f"Notice: {notice.message}" for notice in answer.notices),
     ]
-
-
-def _time(text: str) -> str:
-    return text[:16].replace("T", " ")
 
 
 @partial(
@@ -183,11 +179,11 @@ def _intensity_lines(answer: IntensityDoc) -> list[str]:
     """Return a line for each value; a stand-in of hours for which a forecast is shown is left
     out.
     """
-    from gramwatt.sci.figures.formatting import plain, text
+    from gramwatt.sci.figures.formatting import minute_text, plain, text
 
     def line(point: IntensityPointDoc) -> str:
         figure = plain(text(point.intensity_g_per_kwh))
-        span = f"{_time(point.start)} to {_time(point.end)}"
+        span = f"{minute_text(point.start)} to {minute_text(point.end)}"
         return f"{span}  {figure}  {point.quality}"
 
     expected = answer.forecast
