@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import secrets
 from collections.abc import Collection, Sequence
 from datetime import date
@@ -263,16 +262,11 @@ def budgets_of(service: Service, months: Collection[str]) -> list[tuple[Budget, 
 
 
 def _check(service: Service, new: NewBudget) -> None:
+    """Raise CorrectionError for what the types of a budget's fields do not say."""
     if not new.project.strip():
         raise CorrectionError("project", "a budget is of a project: give its name")
     if new.projects and new.cost_centre is not None:
         raise CorrectionError("cost_centre", "give projects or a cost centre, not both")
-    if not (math.isfinite(new.limit_kg) and 0 < new.limit_kg <= 1e12):
-        raise CorrectionError("limit_kg", "must be above 0 and at most 1e12 kgCO2e")
-    if not 1 <= len(new.thresholds) <= 20:
-        raise CorrectionError("thresholds", "give 1 to 20 percents, such as 50, 80 and 100")
-    if not all(0 < percent <= 1000 for percent in new.thresholds):
-        raise CorrectionError("thresholds", "are percents above 0, at most 1000")
     if new.webhook is not None:
         try:
             parse_webhook(new.webhook, service.config.alerts.webhook_hosts)
