@@ -333,8 +333,8 @@ def _alerts(
     found: dict[tuple[str, str, int], list[AlertRow]] = {}
     with service.store.read() as session:
         for row in session.scalars(sa.select(Alert).where(*of_these).order_by(Alert.threshold)):
-            made: AlertRow = AlertRow(threshold=row.threshold, at=text_from_us(row.made_us))
-            found.setdefault((row.month, row.project, row.budget_version), []).append(made)
+            alert = AlertRow(threshold=row.threshold, at=text_from_us(row.made_us))
+            found.setdefault((row.month, row.project, row.budget_version), []).append(alert)
     return found
 
 

@@ -104,9 +104,9 @@ def import_csv(
         try:
             _import_row(service, row, answer)
         except RecordError as error:
-            answer.rejected.append(_rejected(row.line, error.code, error.message))
+            answer.rejected.append(Rejected(row.line, error.code, error.message))
         except ServiceError as error:
-            answer.rejected.append(_rejected(row.line, error.code, str(error)))
+            answer.rejected.append(Rejected(row.line, error.code, str(error)))
     progress(len(rows), len(rows))
     answer.rejected.sort(key=lambda item: item.line)
     return answer
@@ -128,7 +128,7 @@ def _rows(path: Path, zone: tzinfo | None, rejected: list[Rejected]) -> Iterable
                 try:
                     yield _row(number, raw, zone)
                 except ValueError as error:
-                    rejected.append(_rejected(number, "bad-row", str(error)))
+                    rejected.append(Rejected(number, "bad-row", str(error)))
     except TableError as error:
         raise NotCodecarbonError(f"{path}: {error}") from None
     except csv.Error as error:
@@ -225,7 +225,7 @@ def _import_row(service: Service, row: _Row, answer: ImportAnswer) -> None:
     if not taken.accepted:
         answer.duplicate += 1
     else:
-        getattr(answer, "imported" if known is None else "updated").append(row.job_id)
+        (answer.imported if known is None else answer.updated).append(row.job_id)
 
 
 def _records(row: _Row, started: datetime, catalog: Catalog) -> list[AnyRecord]:
@@ -264,7 +264,3 @@ def _records(row: _Row, started: datetime, catalog: Catalog) -> list[AnyRecord]:
     first = int(row.length.total_seconds() + 1) << 20
     span = (started, started + row.length)
     return [job, *devices, end, *machine.intervals(who, first, span, energy)]
-
-
-def _rejected(line: int, code: str, message: str) -> Rejected:
-    return Rejected(line=line, code=code, message=message)

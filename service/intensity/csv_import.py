@@ -103,7 +103,7 @@ def import_csv(
     row = {"zone": key, "signal": signal, "basis": basis, **(origin or Origin())._asdict()}
     last = start + step * len(values) - timedelta(seconds=1)
     row |= {"first_day": start.toordinal(), "last_day": last.toordinal()}
-    digest = _note(service, file, row, service.caller.name)
+    digest = _note(service, file, row)
     return IntensityImport(**asdict(added), sha256=digest)
 
 
@@ -144,13 +144,13 @@ def _kept(
     )
 
 
-def _note(service: Service, file: Path, row: Mapping[str, Any], by: str) -> str:
+def _note(service: Service, file: Path, row: Mapping[str, Any]) -> str:
     """Keep which file was imported, once; its SHA-256."""
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     about = {"sha256": digest, "name": file.name[:512], "imported_us": service.now_us()}
     with service.store.write() as session:
-        who = {"imported_by": alias_of(session, by)}
+        who = {"imported_by": alias_of(session, service.caller.name)}
         upsert(session, IntensityFile, [{**row, **about, **who}])
     return digest
 

@@ -186,7 +186,7 @@ def import_range(
         jobs.fold()
     if pods.tracks:
         _set_shares(jobs, server, (from_s, to_s))
-    answer: ImportAnswer = ImportAnswer(
+    answer = ImportAnswer(
         imported=[],
         duplicate=0,
         boards=len(boards.tracks),
