@@ -151,13 +151,18 @@ def _key_file(variable: str, text: str) -> str:
         raise ConfigError(f"{variable}={text!r} cannot be read: {why(error)}") from None
 
 
+def _require_codes(variable: str, text: str) -> None:
+    """Raise ConfigError for a percent sign that is not written as in an address."""
+    if _BARE_PERCENT.search(text):
+        raise ConfigError(f"{variable} has a % without a code; write %25 for %, %20 for a space")
+
+
 def _parts(variable: str, text: str) -> list[str]:
     """Return the words of a list, separated by spaces or commas, as they are written.
 
     A space, a comma or a percent sign in a name is written as in an address.
     """
-    if _BARE_PERCENT.search(text):
-        raise ConfigError(f"{variable} has a % without a code; write %25 for %, %20 for a space")
+    _require_codes(variable, text)
     return text.replace(",", " ").split()
 
 
@@ -249,8 +254,7 @@ def _days_by_project(variable: str, text: str) -> dict[str, timedelta]:
 def _group_projects(variable: str, text: str) -> tuple[GroupProjects, ...]:
     """Return what groups see, of `team-vision=vision,video leads=vision:admin`."""
     found = []
-    if _BARE_PERCENT.search(text):
-        raise ConfigError(f"{variable} has a % without a code; write %25 for %, %20 for a space")
+    _require_codes(variable, text)
     for word in text.split():
         group, _, rest = word.partition("=")
         names, colon, scope = rest.partition(":")
