@@ -102,9 +102,17 @@ def month_advice(service: Service, sums: MonthSums) -> MonthAdvice:
             except msgspec.ValidationError:  # kept by another release
                 pass
         advice = advised(service, session, sums)
-    if row is not None:
-        _keep(service, name, advised_of=row.changes, advice=to_text(advice))
+    # Of sums that jobs have changed since they were read it is not known how many changes they saw.
+    if row is not None and row.document is not None and _decoded(row.document) == sums:
+        _keep(service, name, advised_of=row.made_of, advice=to_text(advice))
     return advice
+
+
+def _decoded(document: str) -> MonthSums | None:
+    try:
+        return msgspec.json.decode(document, type=MonthSums)
+    except msgspec.ValidationError:  # kept by another release
+        return None
 
 
 def _made(service: Service, name: Name, before: str | None) -> str:

@@ -17,7 +17,7 @@ from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.months import cache, sums
+from gramwatt.service.months import advice, cache, sums
 from gramwatt.service.months.report import month_report, read_now
 from gramwatt.service.months.sums import sum_month
 from gramwatt.service.store.documents import read_job
@@ -259,6 +259,33 @@ def test_a_month_that_changes_while_it_is_summed_is_summed_again(service, monkey
     monkeypatch.setattr(sums, "sum_month", meanwhile)
     month_report(service, "2026-05")  # of one job or of two, as the database has it
     assert month_report(service, "2026-05").totals.jobs == 2
+
+
+def test_what_is_added_to_sums_is_made_again_where_a_job_is_scored_meanwhile(service):
+    ingest(service, "job-1", lines(journal("job-1")))
+    before = cache.month_sums(service, ["2026-05"], None, MonthSums)["2026-05"]
+    ingest(service, "job-2", lines(journal("job-2")))
+    assert [row.jobs for row in cache.month_advice(service, before).factors] == [1]
+    now = cache.month_sums(service, ["2026-05"], None, MonthSums)["2026-05"]
+    assert [row.jobs for row in cache.month_advice(service, now).factors] == [2]
+
+
+def test_suggestions_are_made_again_only_when_a_job_changed(service, monkeypatch):
+    ingest(service, "job-1", lines(journal("job-1")))
+    advised, months = advice.advised, []
+
+    def counted(*arguments):
+        months.append(arguments[-1].month)
+        return advised(*arguments)
+
+    monkeypatch.setattr(advice, "advised", counted)
+    for _ in range(3):
+        month_report(service, "2026-05")
+    assert months == ["2026-05"]
+    ingest(service, "job-2", lines(journal("job-2")))
+    for _ in range(3):
+        month_report(service, "2026-05")
+    assert months == ["2026-05"] * 2
 
 
 def test_a_change_in_the_month_before_changes_what_is_compared_with(light):
