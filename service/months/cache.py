@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from gramwatt.sci.month.documents import MonthAdvice, MonthSums
 from gramwatt.service.container import Service
-from gramwatt.service.months.rows import from_session
+from gramwatt.service.months.rows import changes_of, from_session
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.months import ALL, MonthSum
 
@@ -40,15 +40,16 @@ def kept_sums(service: Service, names: Collection[Name]) -> dict[Name, Kept]:
 
     What the caller may see is for the caller of this to check, as for all here.
     """
-    wanted = sa.select(MonthSum).where(
+    columns = (MonthSum.month, MonthSum.project, MonthSum.document)
+    statement = sa.select(*columns, MonthSum.made_of, MonthSum.changes).where(
         MonthSum.month.in_({month for month, _ in names}),
         MonthSum.project.in_({project or ALL for _, project in names}),
     )
     with service.for_every_project().store.read() as session:
-        rows = session.scalars(wanted).all()
+        rows = session.execute(statement).all()
     kept = {
-        (row.month, row.project or None): Kept(row.document, row.made_of == row.changes)
-        for row in rows
+        (month, project or None): Kept(document, made_of == changes)
+        for month, project, document, made_of, changes in rows
     }
     return {name: kept[name] for name in names if name in kept}
 
@@ -125,9 +126,9 @@ def _made(service: Service, name: Name, before: str | None) -> str:
         if kept is not None and kept.holds and kept.document not in (None, before):
             return str(kept.document)
         with service.store.read() as session:
-            row = session.get(MonthSum, key)
+            changes = changes_of(session, *name)
             text = to_text(sum_month(from_session(session), *name))
-        _keep(service, key, made_of=row.changes if row else 0, document=text)
+        _keep(service, key, made_of=changes, document=text)
     return text
 
 

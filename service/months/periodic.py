@@ -8,12 +8,12 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.month.document import months_before
 from gramwatt.service.config import EACH_PROJECT
 from gramwatt.service.container import Service
-from gramwatt.service.months import revisions
 from gramwatt.service.months.badges import BADGE_MONTHS
 from gramwatt.service.months.cache import keep_sums
 from gramwatt.service.months.pending import pending_jobs, pending_keys
 from gramwatt.service.months.report import keep_month, months_with_data
 from gramwatt.service.months.rescoring import jobs_to_rescore
+from gramwatt.service.months.rows import changes_of
 from gramwatt.service.store.models import MonthlyReport
 from gramwatt.service.store.months import ALL, JobMonth, MonthSum
 
@@ -49,7 +49,7 @@ def _changed(
     kept = {(month, project): changes for month, project, changes in session.execute(ordered)}
     changed = set()
     for month, project in wanted:
-        changes = revisions.changes_of(session, month, project)
+        changes = changes_of(session, month, project)
         if kept.get((month, project or ALL)) == changes:
             continue
         # The months of its trend are looked at where it is kept.

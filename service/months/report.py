@@ -23,6 +23,7 @@ from gramwatt.service.months import revisions
 from gramwatt.service.months.cache import month_advice, month_sums
 from gramwatt.service.months.pending import deleted_jobs, pending_jobs, pending_keys
 from gramwatt.service.months.rescoring import jobs_to_rescore
+from gramwatt.service.months.rows import changes_of
 from gramwatt.service.months.spending import budget_uses
 from gramwatt.service.store.documents import read_month, to_text
 from gramwatt.service.store.models import Job, is_pending
@@ -72,7 +73,7 @@ def month_text(
             report = revisions.kept(session, month, project, revision)
             return with_names(session, report.doc) if names else report.doc
         newest = revisions.newest(session, month, project)
-        changes = revisions.changes_of(session, month, project)
+        changes = changes_of(session, month, project)
     document = read_now(service, month, project, nil=nil, known=newest is not None)
     text = to_text(document)
     if newest is not None and document.complete and newest.changes == changes:
@@ -103,7 +104,7 @@ def keep_month(service: Service, month: str, project: str | None = None) -> str:
     for _ in range(TRIES):
         with service.store.read() as session:
             newest = revisions.newest(session, month, project)
-            changes = revisions.changes_of(session, month, project)
+            changes = changes_of(session, month, project)
         document = read_now(service, month, project, nil=True, known=newest is not None)
         if not document.complete:
             text = to_text(document)

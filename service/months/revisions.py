@@ -29,9 +29,10 @@ from gramwatt.sci.month.revised import (
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
+from gramwatt.service.months.rows import changes_of
 from gramwatt.service.store.documents import read_month, to_text
 from gramwatt.service.store.models import Deletion, Job, MonthlyReport, MonthlyReportJob, Score
-from gramwatt.service.store.months import ALL, MODELS, JobMonth, MonthSum
+from gramwatt.service.store.months import ALL, MODELS, JobMonth
 from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.store.upserts import upsert
 
@@ -69,12 +70,6 @@ class MonthDifference(Struct):
     against: int
     changes: list[ChangeRow]
     jobs: list[JobChange]
-
-
-def changes_of(session: Session, month: str, project: str | None) -> int:
-    """Return how often the rows of a month have changed."""
-    row = session.get(MonthSum, (month, project or ALL))
-    return row.changes if row is not None else 0
 
 
 def newest(session: Session, month: str, project: str | None) -> MonthlyReport | None:

@@ -94,6 +94,12 @@ def erase_rows(session: Session, key: int) -> None:
             connection.execute(sa.delete(MonthMethod).where(MonthMethod.method == method))
 
 
+def changes_of(session: Session, month: str, project: str | None) -> int:
+    """Return how often the rows of a month have changed."""
+    of_month = MonthSum.month == month, MonthSum.project == (project or ALL)
+    return session.scalar(sa.select(MonthSum.changes).where(*of_month)) or 0
+
+
 def _month(row: Mapping[str, Any]) -> str:
     return str(row["month"])
 
