@@ -21,7 +21,7 @@ from gramwatt.service.common.errors import ServiceError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.precedence import outdated
-from gramwatt.service.months.rows import erase_rows
+from gramwatt.service.months.rows import empty_sums, erase_rows
 from gramwatt.service.store.access import (
     ApiKey,
     AuditEntry,
@@ -95,9 +95,7 @@ def erase_project(service: Service, project: str, *, by: str) -> DeletedProject:
         if not rows:
             text = f"there is no project {project[:80]!r}"
             raise ServiceError(text, "unknown-project")
-        # Those of all projects are made again.
-        of_all = sa.update(MonthSum).where(MonthSum.project == ALL)
-        session.execute(of_all.values(made_of=None, document=None, advice=None))
+        empty_sums(session, MonthSum.project == ALL)  # also where a job was once of the project
         _leave(session, project)
         audit.record(session, service, "project-deleted", f"{len(jobs)} jobs", by)
         return len(jobs)

@@ -84,14 +84,18 @@ def erase_rows(session: Session, key: int) -> None:
     methods = set(connection.execute(own).scalars())
     touched = _remove(session, key)
     _count(session, touched)
-    empty = dict.fromkeys(("document", "made_of", "advice", "advised_of"))
     for month, project in sorted(touched):
-        of_month = (MonthSum.month == month, MonthSum.project.in_((project, ALL)))
-        connection.execute(sa.update(MonthSum).where(*of_month).values(empty))
+        empty_sums(session, MonthSum.month == month, MonthSum.project.in_((project, ALL)))
     for method in sorted(methods):
         if not connection.scalar(sa.select(sa.exists().where(_JOB_MONTHS.c.method == method))):
             connection.execute(sa.delete(MonthMethodText).where(MonthMethodText.method == method))
             connection.execute(sa.delete(MonthMethod).where(MonthMethod.method == method))
+
+
+def empty_sums(session: Session, *conditions: sa.ColumnElement[bool]) -> None:
+    """Remove what is kept of months, which may name a deleted job; the next reader makes it."""
+    empty = dict.fromkeys(("document", "made_of", "advice", "advised_of"))
+    session.connection().execute(sa.update(MonthSum).where(*conditions).values(empty))
 
 
 def changes_of(session: Session, month: str, project: str | None) -> int:
