@@ -136,11 +136,11 @@ class Group:
             return of_sources(value, min(low, value), max(high, value), unit, kind, sources)
         return of_effects(value, self.inputs(term), unit, kind, *sources)
 
-    def doc(self, term: str) -> Quantity | None:
+    def bare(self, term: str) -> Quantity | None:
         """Return a term as documents publish it."""
         return bare(self.figure(term))
 
-    def kept(self, term: str, rest: str) -> Quantity | None:
+    def condensed(self, term: str, rest: str) -> Quantity | None:
         """Return a term with the effects of its inputs, the small ones as one by the id `rest`."""
         figure = self.figure(term)
         return figure.condensed(rest) if figure else None
@@ -161,7 +161,7 @@ class Group:
 
     def terms(self) -> dict[str, Any]:
         """Return E, O, M and their total, as the tables have them."""
-        return {term: self.doc(term) for term in (*JOB_TERMS, "total_g")}
+        return {term: self.bare(term) for term in (*JOB_TERMS, "total_g")}
 
     def totals(self) -> MonthTotals:
         """Return the sums with the number of jobs."""

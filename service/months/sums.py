@@ -134,7 +134,7 @@ class _Sums:
     def document(self) -> MonthSums:
         """Return the sums."""
         whole, rest = self._whole, f"other:{self._month}"
-        terms = {term: whole.kept(term, rest) for term in (*JOB_TERMS, "total_g")}
+        terms = {term: whole.condensed(term, rest) for term in (*JOB_TERMS, "total_g")}
         days = list(self._select(statements.DAYS))
         shares = quality(*(whole.amounts(block) for block in BLOCKS))
         components = self._components()
@@ -144,7 +144,7 @@ class _Sums:
             totals=whole.totals(),
             terms=TermsDoc(**terms),
             by_project_g={
-                project: group.kept("total_g", f"{rest}:{project}")
+                project: group.condensed("total_g", f"{rest}:{project}")
                 for (project,), group in self._groups.table("project").items()
             },
             by_work=self._by_work(days),
@@ -152,7 +152,7 @@ class _Sums:
             provisional=self._groups.one("provisional").totals(),
             components=components,
             boundary=self._boundary(components),
-            facility_kwh=whole.doc("facility_kwh"),
+            facility_kwh=whole.bare("facility_kwh"),
             factors=self._factor_rows(),
             ledger=self._ledger(),
             idle_not_seen_kwh=self._idle_not_seen(),
@@ -202,7 +202,9 @@ class _Sums:
         for key, group in self._groups.table("change").items():
             rest = ":".join(("other", self._month, *key))
             methods = {cell["method"] for cell in group.cells}
-            energy_kwh, operational_g, embodied_g = (group.kept(term, rest) for term in JOB_TERMS)
+            energy_kwh, operational_g, embodied_g = (
+                group.condensed(term, rest) for term in JOB_TERMS
+            )
             works.append(
                 WorkSums(
                     project=key[0],
@@ -255,7 +257,7 @@ class _Sums:
             narrow_kwh=energy.scaled(self._whole["accelerators_kwh"] / energy.value).bare(),
             narrow_g=grams.scaled(narrow_g / grams.value).bare(),
             full_kwh=facility.bare(),
-            full_g=self._whole.doc("total_g"),
+            full_g=self._whole.bare("total_g"),
         )
 
     def _factor_rows(self) -> list[FactorRow]:
@@ -327,8 +329,8 @@ class _Sums:
                     work=work,
                     jobs=_jobs(group),
                     regions=dict(sorted(regions.items())),
-                    energy_kwh=group.doc("energy_kwh"),
-                    total_g=group.doc("total_g"),
+                    energy_kwh=group.bare("energy_kwh"),
+                    total_g=group.bare("total_g"),
                 )
             )
         return _most_first(rows)
@@ -392,7 +394,7 @@ class _Sums:
                     **{of: name},  # type: ignore[arg-type]  # it has this field
                     **asdict(sci_doc(total_g, counts[key], unit)),
                     jobs=_jobs(group),
-                    energy_kwh=group.doc("energy_kwh"),
+                    energy_kwh=group.bare("energy_kwh"),
                     total_g=bare(total_g),
                     conformance=worst_status({cell["conformance"] for cell in group.cells}),
                 )
@@ -409,10 +411,10 @@ class _Sums:
                     persona=key[1],
                     jobs=_jobs(group),
                     unfinished=_jobs(unfinished),
-                    energy_kwh=group.doc("energy_kwh"),
-                    facility_kwh=group.doc("facility_kwh"),
-                    total_g=group.doc("total_g"),
-                    unfinished_g=unfinished.doc("total_g"),
+                    energy_kwh=group.bare("energy_kwh"),
+                    facility_kwh=group.bare("facility_kwh"),
+                    total_g=group.bare("total_g"),
+                    unfinished_g=unfinished.bare("total_g"),
                 )
             )
         return rows
