@@ -54,6 +54,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import StoredIntensity
 from gramwatt.service.jobs.documents import find_job, job_document, rescore
 from gramwatt.service.jobs.journal import corrections_of, journal_of
+from gramwatt.service.jobs.scoring import VERSIONS
 from gramwatt.service.months.cache import month_sums
 from gramwatt.service.months.report import month_report, read_now
 from gramwatt.service.months.revisions import job_rows
@@ -105,7 +106,6 @@ UNPUBLISHED: Mapping[str, Any] = {
     "files": [],
 }
 """What a factor of a month is without the store, which knows its publisher."""
-VERSIONS = ("engine_version", "catalog_version")
 REASON = "evidence"
 """Why the revision of a job was made that was scored again to be exported."""
 TRIES, MONTH_TRIES = 3, 10

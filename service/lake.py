@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.figures.errors import GramwattError
+from gramwatt.sci.month.columns import ENDS, JOB_TERMS
 from gramwatt.sci.month.columns import TABLES as MONTH_TABLES
 from gramwatt.sci.month.document import month_document, months_before
 from gramwatt.sci.month.documents import MonthDoc
@@ -36,18 +37,13 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from obstore.store import ObjectStore
 
-_ENDS = ("", "_low", "_high")
 TABLES: Mapping[str, Mapping[str, str]] = {
     "jobs": {
         **dict.fromkeys(("month", "job_id", "project", "name"), "text"),
         **dict.fromkeys(("model_id", "kind", "zone", "region", "grade", "excluded"), "text?"),
         **{"state": "text", "started_at": "time", "ended_at": "time?"},
         **{"revision": "int", "provisional": "int"},
-        **{
-            f"{term}{end}": "float?"
-            for term in ("energy_kwh", "operational_g", "embodied_g", "total_g")
-            for end in _ENDS
-        },
+        **{f"{term}{end}": "float?" for term in (*JOB_TERMS, "total_g") for end in ENDS},
     },
     **MONTH_TABLES,
     "intervals": {
