@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import sqlalchemy as sa
+from sqlalchemy.orm import defer
 
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.revisions import revision_change
@@ -34,6 +35,7 @@ def revisions_page(
     with service.store.read() as session:
         wanted = (
             sa.select(Score)
+            .options(defer(Score.series))
             .where(Score.job == find_job(session, job_id).id, Score.revision < before)
             .order_by(Score.revision.desc())
             .limit(limit + 1)
@@ -41,9 +43,9 @@ def revisions_page(
         rows = session.scalars(wanted).all()
     shown, following = cut(rows, limit, lambda score: (score.revision,))
     documents = [read_job(score.doc) for score in rows]
-    before = [*documents[1:], None]
+    earlier = [*documents[1:], None]
     return RevisionsAnswer(
-        revisions=list(map(_revision, shown, documents, before)),
+        revisions=list(map(_revision, shown, documents, earlier)),
         next_cursor=following,
     )
 
