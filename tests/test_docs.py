@@ -183,6 +183,14 @@ def test_documented_commands_and_options_exist(cli: Any) -> None:
     assert wrong == []
 
 
+def test_each_option_that_the_page_of_commands_names_is_there(cli: Any) -> None:
+    options = {opt for _, leaf in commands(cli) for param in leaf.params for opt in param.opts}
+    text = (ROOT / "docs" / "command.md").read_text("utf-8")
+    named = re.findall(r"`(--[a-z][a-z-]+)", text)
+    assert len(named) > 30
+    assert [option for option in named if option not in options] == []
+
+
 def shell_lines() -> list[str]:
     bodies = blocks("sh", README, *DOCS) + blocks("bash", README, *DOCS)
     return [line.strip() for body in bodies for line in body.splitlines() if line.strip()]
