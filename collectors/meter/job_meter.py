@@ -123,6 +123,8 @@ class JobMeter:
         self.memory = memory
         self.processes = Processes(memory, dependencies.process_start_ns)
         self._entered = self.processes.enter()
+        self.running: list[int] = []
+        """The processes whose end is the job's, as of the last look, or their commands."""
         first = self.first = self.processes.deciding()[0].first
         self.job_id = identity.safe_id(str(first["job_id"]))
         self.node = identity.node_id(config.allow_host_names)
@@ -223,14 +225,6 @@ class JobMeter:
             if now_ns >= self._open_at_ns and not self.closed:
                 self._watch_size(now_ns)
                 self._save()
-
-    def running(self) -> list[int]:
-        """Return the processes whose end is the job's, or their commands."""
-        deciding = [p for p in self.processes.deciding() if self.processes.runs(p)]
-        return [
-            p.first["pid"] if p.command is None or self.processes.lives(p) else p.command
-            for p in deciding
-        ]
 
     def handle(self, process: Process, message: dict[str, Any]) -> None:
         """Act on a line of a process; an unknown one is ignored, for newer clients."""
@@ -376,11 +370,13 @@ class JobMeter:
         """Read what processes have written; the job ends with the last of those that decide."""
         self._look_at_ns = now_ns + LOOK_EVERY_NS
         self._read_lines()
-        if self.running():
+        self.running = self.processes.running()
+        if self.running:
             return
         self.memory.close()
         self._read_lines()
-        if self.running():  # one has entered meanwhile
+        self.running = self.processes.running()
+        if self.running:  # one has entered meanwhile
             self.memory.reopen()
             return
         self._guarded("the end", self.close, self._end())
@@ -601,7 +597,7 @@ class JobMeter:
 
 
 def writable_home(usual: Path) -> tuple[Path, str | None]:
-    """Return the home to journal in, and a message when it is not the wanted one."""
+    """Return the home to journal in, and a message when it is not the usual one."""
     try:
         home = usable_home(usual, LEAST_FREE_B)
     except OSError as error:  # the journal stays in memory and tries again

@@ -94,8 +94,8 @@ class Loop:
             self._syncs.append(process)
 
     def _watch_processes(self) -> None:
-        """Be woken by the end of each process that decides; a look each second has the others."""
-        for pid in self._meter.running():
+        """Be woken by the end of each process that decides; a look has the others."""
+        for pid in self._meter.running:
             if pid not in self._watched:
                 self._watched[pid] = -1
                 with contextlib.suppress(AttributeError, OSError):

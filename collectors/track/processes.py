@@ -1,4 +1,4 @@
-"""What the processes of a job have written into its folder in memory (tracking/counts.py)."""
+"""What the processes of a job have written into its folder in memory (counts.py)."""
 
 from __future__ import annotations
 
@@ -134,13 +134,19 @@ class Processes:
                 last[process.first["pid"], process.first.get("began_ns") or 0] = process
         return list(last.values())
 
-    def runs(self, process: Process) -> bool:
-        """Say whether it has neither ended nor said so, or has left its command running."""
-        if process.stop is not None:
-            return False
-        return self.lives(process) or (
-            process.command is not None and self._start_ns(process.command) is not None
-        )
+    def running(self) -> list[int]:
+        """Return the processes whose end is the job's, and of those that are gone the commands that
+        they have left running.
+        """
+        pids = []
+        for process in self.deciding():
+            if process.stop is not None:
+                continue
+            if self.lives(process):
+                pids.append(int(process.first["pid"]))
+            elif process.command is not None and self._start_ns(process.command) is not None:
+                pids.append(process.command)
+        return pids
 
     def lives(self, process: Process) -> bool:
         """Say whether the process itself is there; one that began later only has its number."""

@@ -39,7 +39,7 @@ def main() -> None:
             totals = [[*key, total] for key, total in processes.totals().items()]
             if mode == "dies" and not has_died and any(total for *_, total in totals):
                 return
-            if not any(map(processes.runs, processes.deciding())):
+            if not processes.running():
                 break
             time.sleep(0.002)
         folder.close()

@@ -23,6 +23,7 @@ class Failing:
 
     def __init__(self, length_s: float) -> None:
         self.ticks = 0
+        self.running: list[int] = []
         self.lines: list[str] = []
         self.log = SimpleNamespace(write=self.lines.append)
         self._until = time.monotonic() + length_s
@@ -30,9 +31,6 @@ class Failing:
     @property
     def closed(self) -> bool:
         return time.monotonic() > self._until
-
-    def running(self) -> list[int]:
-        return []
 
     def due_ns(self) -> int:
         return 0
