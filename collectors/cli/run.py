@@ -30,7 +30,6 @@ from gramwatt.collectors.settings.config import (
     Metrics,
     for_own_process,
     plain_address,
-    resolve,
 )
 from gramwatt.collectors.settings.files import first_notice_today, why
 from gramwatt.collectors.settings.launches import enclosing_job, job_id
@@ -204,10 +203,10 @@ def run_command(
     from gramwatt.collectors.cli.wait import Questions
 
     settings = {key: value for key, value in args.items() if value is not None}
-    place = " ".join(["run", *map(basename, command[:2])])
-    name = job_id(place, project=lambda: resolve(settings).project)[0]
     try:
         config = _checked(command, args, options.strict, options.json_summary)
+        place = " ".join(["run", *map(basename, command[:2])])
+        name = job_id(place, project=lambda: config.project)[0]
         counted = None
         if options.counts:
             from gramwatt.collectors.cli.counts import RunCounts
