@@ -99,7 +99,7 @@ def declared_job(environ: Mapping[str, str]) -> bool:
 def launched_elsewhere(name: str, environ: Mapping[str, str]) -> bool:
     """Say whether this job is one of a launch over nodes of which this is not the first."""
     node = {"torchrun": "GROUP_RANK", "slurm": "SLURM_NODEID"}.get(name.partition("-")[0], "")
-    return _whole(environ.get(node)) > 0
+    return whole(environ.get(node)) > 0
 
 
 def within(name: str) -> str:
@@ -146,12 +146,12 @@ def _launch(env: Mapping[str, str]) -> tuple[str, str] | None:
     if run := env.get("TORCHELASTIC_RUN_ID"):
         # Not the restart count: each node has its own, and what is restarted is the same launch.
         name = f"torchrun-{run}" if run != "none" else "torchrun"
-        if _whole(env.get("GROUP_WORLD_SIZE")) > 1:
+        if whole(env.get("GROUP_WORLD_SIZE")) > 1:
             meeting = f"{env.get('MASTER_ADDR')} {env.get('MASTER_PORT')}"
             return name, f"{run} {meeting} {slurm} {step}" if step else f"{run} {meeting}"
         launcher = _launcher("LOCAL_RANK", os.getppid())
         return name, f"{run} {env.get('MASTER_PORT')} {launcher or slurm}"
-    if _whole(env.get("OMPI_COMM_WORLD_SIZE", env.get("OMPI_COMM_WORLD_LOCAL_SIZE"))) > 1:
+    if whole(env.get("OMPI_COMM_WORLD_SIZE", env.get("OMPI_COMM_WORLD_LOCAL_SIZE"))) > 1:
         if env.get("OMPI_COMM_WORLD_SIZE") != env.get("OMPI_COMM_WORLD_LOCAL_SIZE") and (
             space := env.get("PMIX_NAMESPACE")
         ):
@@ -159,9 +159,9 @@ def _launch(env: Mapping[str, str]) -> tuple[str, str] | None:
         return _launched("mpi", "OMPI_COMM_WORLD_RANK")
     if step:
         return f"slurm-{slurm_job(env)}.{step}", f"{env.get('SLURM_CLUSTER_NAME')} {slurm} {step}"
-    if env.get("LOCAL_RANK") and max(_whole(env.get(n)) for n in _SIZES) > 1:
+    if env.get("LOCAL_RANK") and max(whole(env.get(n)) for n in _SIZES) > 1:
         return _launched("ranks", "LOCAL_RANK")
-    if env.get("PMI_RANK") and _whole(env.get("PMI_SIZE")) > 1:
+    if env.get("PMI_RANK") and whole(env.get("PMI_SIZE")) > 1:
         return _launched("mpi", "PMI_RANK")
     return None
 
@@ -177,7 +177,7 @@ def _launched(name: str, variable: str) -> tuple[str, str] | None:
 def _step(env: Mapping[str, str]) -> str:
     """Return the number of the Slurm step whose tasks these are; "" where there is one task."""
     step, tasks = env.get("SLURM_STEP_ID", ""), env.get("SLURM_STEP_NUM_TASKS")
-    if not 0 <= _whole(step) < FIRST_SPECIAL_STEP or not env.get("SLURM_JOB_ID"):
+    if not 0 <= whole(step) < FIRST_SPECIAL_STEP or not env.get("SLURM_JOB_ID"):
         return ""
     return "" if (tasks or env.get("SLURM_NTASKS")) == "1" else step
 
@@ -229,5 +229,6 @@ def _agreed(place: str, name: str) -> str | None:
         return None
 
 
-def _whole(text: str | None) -> int:
+def whole(text: str | None) -> int:
+    """Return the number that a variable of a launcher holds, such as a rank; -1 for none."""
     return int(text) if text and text.isdecimal() else -1

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gramwatt.collectors.settings.identity import chosen_part, hashed
-from gramwatt.collectors.settings.launches import REPORTER, declared_job, slurm_job
+from gramwatt.collectors.settings.launches import REPORTER, declared_job, slurm_job, whole
 from gramwatt.collectors.settings.proc import system_text
 
 
@@ -151,7 +151,7 @@ def scheduler_ids(env: Mapping[str, str]) -> dict[str, str]:
 
 def rank(env: Mapping[str, str]) -> int | None:
     """Return this process's rank in the whole job, None when nothing says so."""
-    numbers = (_whole(env.get(name)) for name in _RANK_NAMES)
+    numbers = (whole(env.get(name)) for name in _RANK_NAMES)
     return next((value for value in numbers if value >= 0), None)
 
 
@@ -196,7 +196,3 @@ def _filled(template: str, environ: Mapping[str, str]) -> str:
     if not all(environ.get(name) for name in names):
         return ""
     return _VARIABLE.sub(lambda match: environ[match[1]], template)
-
-
-def _whole(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() else -1
