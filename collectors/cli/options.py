@@ -214,15 +214,14 @@ class _Option(NamedTuple):
     @classmethod
     def of(cls, name: str, hint: Any) -> _Option:
         """Return the option of a field."""
-        flag = f"--{name.replace('_', '-')}"
-        types = [part for part in get_args(hint) if part is not NoneType] or [hint]
-        if get_origin(hint) is not Union:
-            types = [hint]
+        flag, types = _flag(name), [hint]
+        if get_origin(hint) is Union:
+            types = [part for part in get_args(hint) if part is not NoneType]
         kind = get_origin(types[0]) or types[0]
         if len(types) > 1:
             return cls(flag, str, ranged)
         if kind is Literal:
-            return cls(flag, str, words=", ".join(get_args(types[0])))
+            return cls(flag, str, words=_words(types[0]))
         if kind is dict:
             return cls(flag.removesuffix("s"), list[str], counts, "UNIT=N")
         if kind is tuple:
