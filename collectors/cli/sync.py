@@ -91,7 +91,7 @@ def _sync(
 
 
 def answer_of(config: Config, store: LocalStore | None, job: str, what: str) -> Mapping[str, Any]:
-    """Return the answer to `tracking.launch.ask_sync`, for programs."""
+    """Return the answer to `track.launch.ask_sync`, for programs."""
     from gramwatt.collectors.spool import spool
     from gramwatt.collectors.spool.score import document_so_far
 

@@ -327,13 +327,13 @@ def _signals() -> Iterator[Signals]:
     """Collect SIGINT and SIGTERM meanwhile, unless they are ignored, as behind `nohup` and `&`."""
     signals: Signals = SimpleQueue()  # its put may be called in a signal handler
     numbers = (signal.SIGINT, signal.SIGTERM)
-    usual = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) != signal.SIG_IGN}
-    for number in usual:
+    handlers = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) != signal.SIG_IGN}
+    for number in handlers:
         signal.signal(number, lambda came, _frame: signals.put(came))
     try:
         yield signals
     finally:
-        for number, handler in usual.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
     if not signals.empty():  # it came at the last moment
         raise _cancelled(signals.get())

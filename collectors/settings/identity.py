@@ -1,4 +1,4 @@
-"""The node, rank and scheduler of this process, and what ids look like, without a subprocess.
+"""The machine, node and user of this process, and what ids look like, without a subprocess.
 
 Imported by the training process too, so it needs `os`, `time` and `binascii` only.
 """
