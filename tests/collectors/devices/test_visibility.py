@@ -41,9 +41,9 @@ def test_cuda_visible_devices(value: str, expected: list[int]) -> None:
 
 @pytest.mark.parametrize("value", ["0,0,1", "0,00", "1,0,1", f"{UUIDS[2]},{UUIDS[2]}", "2,GPU-b"])
 def test_a_list_that_names_a_device_twice_names_none(value: str) -> None:
-    found = visible({"CUDA_VISIBLE_DEVICES": value}, BOARDS)
-    assert found.billed == ()
-    assert "twice" in found.remarks[0]
+    selection = visible({"CUDA_VISIBLE_DEVICES": value}, BOARDS)
+    assert selection.billed == ()
+    assert "twice" in selection.remarks[0]
 
 
 @pytest.mark.parametrize(

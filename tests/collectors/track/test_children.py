@@ -31,13 +31,18 @@ client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a j
 """
 
 
-def run(environ: dict[str, str], tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:  # noqa: F811
-    """Run a script to its end; nothing of it stays in memory."""
+def written(tmp_path: Path, body: str) -> str:
+    """Return the path of a script with this body."""
     script = tmp_path / "job.py"
     script.write_text(HEAD + body)
+    return str(script)
+
+
+def run(environ: dict[str, str], tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:  # noqa: F811
+    """Run a script to its end; nothing of it stays in memory."""
     environ.pop("GRAMWATT_JOB_ID", None)
     with subprocess.Popen(
-        [sys.executable, str(script)],
+        [sys.executable, written(tmp_path, body)],
         env=environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -281,12 +286,9 @@ if __name__ == "__main__":
                 job.count(0)
             print(sum(result.get()))
 """
-    script = tmp_path / "job.py"
-    script.write_text(HEAD + body)
     del environ["GRAMWATT_JOB_ID"]
-    with subprocess.Popen(
-        [sys.executable, str(script)], env=environ, stdout=subprocess.PIPE, text=True
-    ) as process:
+    line = [sys.executable, written(tmp_path, body)]
+    with subprocess.Popen(line, env=environ, stdout=subprocess.PIPE, text=True) as process:
         kills = 0
         while kills < 3:
             (meter,) = wait_until(lambda: meters(environ), "a meter")
@@ -336,10 +338,7 @@ def test_children_of_a_command_declare_what_it_counts(
     environ: dict[str, str],  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    script = tmp_path / "job.py"
-    script.write_text(
-        HEAD
-        + """
+    body = """
 @track(project="vision", unit="image", zone="FR", name="worker")
 def work(number):
     with track() as job, job.window("all"):
@@ -349,9 +348,9 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(3) as pool:
         pool.map(work, range(1, 11))
 """
-    )
     line = [sys.executable, "-m", "gramwatt", "run", "--name", "all", "--", sys.executable]
-    done = subprocess.run([*line, str(script)], env=environ, capture_output=True, timeout=120)
+    line.append(written(tmp_path, body))
+    done = subprocess.run(line, env=environ, capture_output=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, b"")
     assert b"track(" not in done.stderr
     wait_until(lambda: not meters(environ), "the end of the meters")

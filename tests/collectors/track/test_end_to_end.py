@@ -213,11 +213,11 @@ def test_a_driver_that_takes_seconds_to_open_costs_no_energy(
     body = f"with track():\n    time.sleep({lasts_s})\nassert job._session.client.closed\n"
     body = body.replace("track()", "track() as job")
     assert start_script({**environ, "PYTHONPATH": path}, body, tmp_path).wait(60) == 0
-    found = records(environ)
-    (began,) = {r.started_at for r in found if isinstance(r, JobRecord)}
-    (ended,) = {r.ended_at for r in found if isinstance(r, EndRecord)}
+    journaled = records(environ)
+    (began,) = {r.started_at for r in journaled if isinstance(r, JobRecord)}
+    (ended,) = {r.ended_at for r in journaled if isinstance(r, EndRecord)}
     duration_s = (ended - began).total_seconds()
-    energy_j = sum(r.energy_j for r in gpu_intervals(found) if not r.writer.endswith("-open"))
+    energy_j = sum(r.energy_j for r in gpu_intervals(journaled) if not r.writer.endswith("-open"))
     assert energy_j == pytest.approx(POWER_W * duration_s, abs=EDGES_J)
 
 
@@ -385,9 +385,9 @@ def test_sigterm_to_a_meter_has_it_journal_at_once_and_go_on(
     job.kill()
     job.wait()
     synced(environ)
-    found = records(environ)
-    assert [state for state, _, _ in states(found)] == ["lost"]
-    assert sum(count.amount for count in merge(found).counts) == 3.0
+    journaled = records(environ)
+    assert [state for state, _, _ in states(journaled)] == ["lost"]
+    assert sum(count.amount for count in merge(journaled).counts) == 3.0
 
 
 def test_a_job_and_meter_that_get_sigterm_end_with_a_whole_journal_and_a_score(
@@ -429,10 +429,10 @@ with track(unit='image') as job:
 """
     assert start_script(environ, body, tmp_path).wait(60) == 0
     wait_until(lambda: spool.folders(home(environ)), "the job's start")
-    found = records(environ)
-    assert states(found) == [("completed", None, None)]
-    assert covered_once(gpu_intervals(found), 1.5)
-    counts = {(count.unit, count.phase): count.amount for count in merge(found).counts}
+    journaled = records(environ)
+    assert states(journaled) == [("completed", None, None)]
+    assert covered_once(gpu_intervals(journaled), 1.5)
+    counts = {(count.unit, count.phase): count.amount for count in merge(journaled).counts}
     assert counts == {("image", None): 1.0, ("image", "after"): 2.0, ("row", "after"): 4.0}
 
 
@@ -547,14 +547,14 @@ def test_a_run_inside_a_tracked_process_is_part_of_its_job_and_says_what_it_leav
     )
     done = subprocess.run([sys.executable, str(script)], env=environ, capture_output=True)
     assert done.returncode == 0, done.stderr
-    said = (
+    notice = (
         b"gramwatt run --project --zone joins job %b, which this process is part of"
         % bound_id("job-1", "vision").encode()
     )
-    assert done.stderr.count(said) == 1
-    found = records(environ, bound_id("job-1", "vision"))
-    assert covered_once(gpu_intervals(found), 0.9)
-    job = merge(found)
+    assert done.stderr.count(notice) == 1
+    journaled = records(environ, bound_id("job-1", "vision"))
+    assert covered_once(gpu_intervals(journaled), 0.9)
+    job = merge(journaled)
     head = job.head
     assert (head.project, head.name, head.zone, head.role) == ("vision", "outer", "FR", "track")
     assert job.units == ("token",)
