@@ -18,7 +18,6 @@ from gramwatt.collectors.track.client import is_set, switched_off
 from gramwatt.collectors.track.decorators import decorate
 from gramwatt.collectors.track.launch import ask_sync
 from gramwatt.collectors.track.messages import print_message
-from gramwatt.collectors.track.metrics import flat
 from gramwatt.collectors.track.session import (
     UNIT_NAME,
     OpenWindow,
@@ -42,6 +41,9 @@ SHOWN_CHARACTERS = 40
 """Characters of a wrong value in a message."""
 _SHOWN = {"gramwatt/energy_kwh": "kWh", "gramwatt/total_g": "gCO2e"}
 """Metrics that stand for an ended job at a prompt."""
+_FIGURES = ("energy_kwh", "operational_g", "embodied_g", "total_g")
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+"""Characters of a name that trackers of experiments take."""
 _OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
 
 
@@ -84,7 +86,7 @@ class Job:
         `so_far` those of a running job up to now, about 2 s; of one that has ended the same.
         """
         try:
-            return flat((self._document_so_far() if so_far else self.result) or {})
+            return _flat((self._document_so_far() if so_far else self.result) or {})
         except Exception as error:  # a server's document of another form
             print_message(f"the metrics of {self.id} could not be made ({error!r})")
             return {}
@@ -124,7 +126,7 @@ class Job:
             return "<gramwatt job: not measured>"
         if self._session.runs:
             return f"<gramwatt job {self.id}: running>"
-        figures = flat(self._result or {})
+        figures = _flat(self._result or {})
         shown = [f"{figures[name]:.3g} {unit}" for name, unit in _SHOWN.items() if name in figures]
         text = ", ".join(shown) or "ended; .result has its figures"
         return f"<gramwatt job {self.id}: {text}>"
@@ -168,6 +170,37 @@ def running_job() -> Job | None:
     """Return the job that this process counts into: its own or that around it; None without."""
     session = running_session()
     return Job(session, None) if session is not None else None
+
+
+def _flat(document: Mapping[str, Any]) -> dict[str, float]:
+    """Return a job document's figures by name, each with `_low` and `_high`, where they are known.
+
+    `co2e_g_per_UNIT` and `count_UNIT` for each functional unit; energy and carbon of each window,
+    of several with one name the last; `conforming` is 1 for a score that is an SCI, with or without
+    listed deviations, else 0.
+    """
+    figures: dict[str, float] = {}
+    for name in _FIGURES:
+        _add_figure(figures, name, document.get(name))
+    for item in document.get("sci") or ():
+        unit = "".join(char if char in _SAFE else "_" for char in str(item["unit"]))
+        figures[f"gramwatt/count_{unit}"] = float(item["count"])
+        _add_figure(figures, f"co2e_g_per_{unit}", item.get("g_per_unit"))
+    for window in document.get("windows") or ():
+        name = "".join(char if char in _SAFE or char == "/" else "_" for char in window["name"])
+        for figure in ("energy_kwh", "total_g"):
+            _add_figure(figures, f"window/{name}/{figure}", window.get(figure))
+    if document.get("duration_s") is not None:
+        figures["gramwatt/duration_s"] = float(document["duration_s"])
+    if document.get("conformance"):
+        figures["gramwatt/conforming"] = float(document["conformance"] != "not-sci")
+    return figures
+
+
+def _add_figure(figures: dict[str, float], name: str, figure: Mapping[str, float] | None) -> None:
+    if figure is not None:
+        for end, suffix in (("value", ""), ("low", "_low"), ("high", "_high")):
+            figures[f"gramwatt/{name}{suffix}"] = float(figure[end])
 
 
 def _short(value: object, text_of: Callable[[Any], str] = repr) -> str:
