@@ -307,8 +307,6 @@ def _wait(
     questions: Questions, command: list[str], job: str, waits: tuple[bool, str | None, float | None]
 ) -> dict[str, str]:
     """Wait as the options say; return tags that record it. Raises NotStarted."""
-    if waits == (False, None, None):
-        return {}
     from gramwatt.collectors.cli.measure import starts_nothing
     from gramwatt.collectors.cli.wait import WaitOptions, wait_for_greenest
 
