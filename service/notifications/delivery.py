@@ -98,10 +98,15 @@ def write_files(folder: Path, made: list[ReportFile]) -> None:
             stream.write(one.content)
 
 
+def project_text(name: str) -> str:
+    """Return the name of a project as a letter has it: in one line, and not too long."""
+    return isolated(" ".join(name.split())[:200])
+
+
 def letter(document: MonthDoc) -> tuple[str, str]:
     """Subject and text of the mail."""
     revision, totals = document.revision, document.totals
-    project = isolated(" ".join((document.project or "").split())[:200])
+    project = project_text(document.project or "")
     subject = f"Energy and carbon of AI jobs, {document.month}{project and f', {project}'}"
     if revision and revision > 1:
         subject += f", revision {revision}"

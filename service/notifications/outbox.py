@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from gramwatt.sci.figures.formatting import all_digits, grams, jobs_text, minute_text, plain, text
-from gramwatt.sci.figures.printable import clean, isolated
+from gramwatt.sci.figures.printable import clean
 from gramwatt.sci.figures.quantity import figure_of
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import NoDataError
@@ -178,7 +178,7 @@ def _send_report(
 
 
 def _letter(doc: dict[str, Any]) -> tuple[str, str]:
-    project = isolated(" ".join(str(doc["project"]).split())[:200])
+    project = reports.project_text(str(doc["project"]))
     spent, ahead = figure_of(doc, "spent_kg"), figure_of(doc, "forecast_kg")
     subject = f"{project}: {doc['threshold_percent']:g} % of the budget of {doc['month']} is spent"
     rows = [
