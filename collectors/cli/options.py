@@ -284,10 +284,15 @@ def show(*lines: str, err: bool = False) -> None:
     print(*map(on_terminal, lines), sep="\n", file=sys.stderr if err else sys.stdout)
 
 
+def stop(code: int, message: str) -> NoReturn:
+    """Exit with a code and one line on stderr."""
+    show(f"gramwatt: {message}", err=True)
+    raise typer.Exit(code)
+
+
 def refuse(message: str) -> NoReturn:
     """Report on stderr what is wrong and end with exit 2."""
-    show(f"gramwatt: {message}", err=True)
-    raise typer.Exit(2)
+    stop(2, message)
 
 
 def refuse_error(error: GramwattError, *, as_json: bool) -> NoReturn:

@@ -8,13 +8,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import to_builtins
 
 from gramwatt.collectors.cli.options import AsJson as AsJson
 from gramwatt.collectors.cli.options import checked_text, show
+from gramwatt.collectors.cli.options import stop as stop
 from gramwatt.collectors.settings.files import folder, whole_file, why
 
 if TYPE_CHECKING:
@@ -28,12 +29,6 @@ JobId = Annotated[
 DatabaseUrl = Annotated[
     str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... (default: home)")
 ]
-
-
-def stop(code: int, message: str) -> NoReturn:
-    """Exit with a code and one line on stderr."""
-    show(f"gramwatt: {message}", err=True)
-    raise typer.Exit(code)
 
 
 def print_json(document: object) -> None:
