@@ -32,6 +32,7 @@ from gramwatt.reports.sections import (
     WARNING_CODES,
     Field,
     Section,
+    capitalised,
     contents,
     data_table,
     declared,
@@ -292,7 +293,7 @@ def _what_to_do(data: JobData) -> list[Block]:
         return [*blocks, Text(NOTHING)]
     blocks += [Text(line) for line in (*flags, *_software(document))]
     if suggestions and suggestions[0].action == "keep":
-        return [*blocks, Text(_sentence(suggestions[0].reasons[0]))]
+        return [*blocks, Text(capitalised(suggestions[0].reasons[0]))]
     rows = table(
         "What would emit less for the same work",
         suggestions,
@@ -331,7 +332,7 @@ def _reason(row: SuggestionDoc) -> str:
 
 def _action(action: str, target: str | None) -> str:
     name = action.replace("-", " ")
-    return _sentence(f"{name} to {target}" if target else name)
+    return capitalised(f"{name} to {target}" if target else name)
 
 
 def _ratio(figure: Quantity | None) -> Cell:
@@ -339,10 +340,6 @@ def _ratio(figure: Quantity | None) -> Cell:
         return UNKNOWN
     value, low, high = (marked(f"{end:.2f}") for end in (figure.value, figure.low, figure.high))
     return Pair(value, f"{low} to {high}")
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}"
 
 
 # What is uncertain

@@ -36,6 +36,7 @@ from gramwatt.reports.month_sections import (
 from gramwatt.reports.sections import (
     Field,
     Section,
+    capitalised,
     contents,
     data_table,
     reference,
@@ -193,7 +194,7 @@ def _story(document: MonthDoc) -> list[Block]:
     causes = "; ".join(_cause(name, figures[name]) for name in sure[:FIRST_CAUSES])
     sentence = f"Carbon against {then}: {total.text}."
     if causes:
-        sentence += f" {causes[:1].upper()}{causes[1:]}."
+        sentence += f" {capitalised(causes)}."
     return [Text(sentence, strong=True)]
 
 

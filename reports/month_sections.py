@@ -24,6 +24,7 @@ from gramwatt.reports.sections import (
     STATUS,
     Amount,
     Field,
+    capitalised,
     data_table,
     first_of,
     job_cell,
@@ -831,8 +832,7 @@ def _jobs(row: AdviceRow) -> str:
 def _action(row: AdviceRow | FollowedRow) -> str:
     """Return an action in words."""
     words = ACTIONS.get(row.action, row.action.replace("-", " "))
-    words = words.format(target=row.target or "another part")
-    return f"{words[:1].upper()}{words[1:]}"
+    return capitalised(words.format(target=row.target or "another part"))
 
 
 def _on_target(row: FollowedRow) -> str:

@@ -221,6 +221,11 @@ def terms(document: JobHead | TermsDoc) -> dict[str, Figure]:
     }
 
 
+def capitalised(words: str) -> str:
+    """Return words with a capital at their beginning."""
+    return f"{words[:1].upper()}{words[1:]}"
+
+
 def job_cell(row: NamedJob) -> Pair:
     """Return a table cell: the job's name, its id below it."""
     return Pair(row.name, row.job_id if row.name != row.job_id else "")
