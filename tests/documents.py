@@ -70,8 +70,9 @@ def model_totals(model_id: str, jobs: Iterable[JobDoc], *, unscored: int = 0) ->
         )
         by_kind: dict[Kind, float] = defaultdict(float)
         for job in known:
-            for kind, share in job.data_quality.energy.items():
-                by_kind[kind] += share * (job.energy_kwh or {"value": 0.0}).value
+            if job.energy_kwh:
+                for kind, share in job.data_quality.energy.items():
+                    by_kind[kind] += share * job.energy_kwh.value
         energy = energy.of_kind(kind_of_sum(by_kind)) if energy and by_kind else energy
         emitted = operational + embodied if operational and embodied else None
         return TermsDoc(energy, operational, embodied, emitted)
