@@ -1,0 +1,160 @@
+"""The request for suggestions: its fields, what they say together, and whose cloud it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+
+from gramwatt.sci.estimate.request import PRECISIONS as ESTIMATED
+from gramwatt.sci.estimate.request import EstimateRequest, check_activated
+from gramwatt.sci.figures.checks import (
+    Amount,
+    Counts,
+    Fraction,
+    Pue,
+    Text,
+    Whole,
+    Years,
+    parse,
+    refuse_both,
+)
+from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.records.records import JobKind
+
+WorkloadClass = Literal[
+    "training",
+    "batch-inference",
+    "decode",
+    "prefill",
+    "llm-serving",
+    "interactive",
+    "recsys",
+    "small",
+]
+CLASSES: tuple[WorkloadClass, ...] = get_args(WorkloadClass)
+Method = Literal["full", "lora", "qlora"]
+METHODS: tuple[Method, ...] = get_args(Method)
+Ownership = Literal["owned", "rented", "to-buy"]
+OWNERSHIPS: tuple[Ownership, ...] = get_args(Ownership)
+PaceName = Literal["throughput", "requests", "input", "host"]
+Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8", "int4"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Constraint = Literal["none", "offline", "edge"]
+PROVIDERS: Mapping[str, str] = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
+"""Other names of providers."""
+_COMPANY: Mapping[str, str] = {"google-colab": "gcp"}
+"""Providers whose instances run in the regions of another."""
+
+
+class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to find something better for; every figure is that of the present run.
+
+    `count` counts devices as the driver lists them, `mean_power_w` [W] and `peak_memory_gb` [GiB]
+    are per device, `hours` [h] is wall time, `utilisation` and `memory_bandwidth_utilisation` are
+    shares 0 to 1. `host_power_w` [W] is the mean power of all hosts of the job together, without
+    its devices. `ownership` says how the hardware is had, `pace` what sets the speed of the job,
+    `runs_per_year` how often such a job runs. `activated_parameters` are those of a mixture of
+    experts that one token passes, of all `model_parameters`.
+    """
+
+    hardware: Text | None = None
+    instance: Text | None = None
+    count: Whole | None = None
+    hours: Amount | None = None
+    kind: JobKind | None = None
+    method: Method | None = None
+    model_parameters: Amount | None = None
+    activated_parameters: Amount | None = None
+    tokens: Amount | None = None
+    precision: Precision | None = None
+    batch_size: Amount | None = None
+    framework: Text | None = None
+    workload_class: WorkloadClass | None = None
+    mean_power_w: Amount | None = None
+    peak_memory_gb: Amount | None = None
+    utilisation: Fraction | None = None
+    memory_bandwidth_utilisation: Fraction | None = None
+    units: Counts = msgspec.field(default_factory=dict)
+    provider: Text | None = None
+    region: Text | None = None
+    zone: Text | None = None
+    candidates: Annotated[tuple[Text, ...], Meta(max_length=500)] | None = None
+    constraint: Constraint = "none"
+    lifetime_years: Years | None = None
+    ownership: Ownership | None = None
+    pace: PaceName | None = None
+    pue: Pue | None = None
+    host_power_w: Amount | None = None
+    runs_per_year: (
+        Annotated[float, Meta(title="a number above 0 and at most 1e7", gt=0, le=1e7)] | None
+    ) = None
+
+    @property
+    def trains(self) -> bool:
+        """Tell whether a model is trained, by its kind, method or tokens."""
+        return self.kind in ("training", "fine-tuning") or bool(self.method or self.tokens)
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Return the providers that are named, in the catalog's words, the most explicit first."""
+        prefixed = (name for name in (self.region, self.instance) if name and ":" in name)
+        named = [self.provider or "", *(name.split(":")[0] for name in prefixed)]
+        known = (name.strip().lower() for name in named if name)
+        return tuple(dict.fromkeys(PROVIDERS.get(name, name) for name in known))
+
+    @property
+    def cloud(self) -> str | None:
+        """Return the cloud provider: given, or that of the region or instance."""
+        return next(iter(self.providers), None)
+
+    @property
+    def full_region(self) -> str | None:
+        """Return the region as PROVIDER:REGION."""
+        if not self.region or ":" in self.region:
+            return self.region
+        return f"{self.cloud}:{self.region}"
+
+    def estimate(self, **given: Any) -> EstimateRequest:
+        """Return the estimate of this run, or of its training, on what is given."""
+        training = self.model_parameters is not None and self.tokens is not None
+        return EstimateRequest(
+            zone=self.zone,
+            region=self.full_region,
+            lifetime_years=self.lifetime_years,
+            model_parameters=self.model_parameters if training else None,
+            activated_parameters=self.activated_parameters if training else None,
+            tokens=self.tokens if training else None,
+            precision=self.precision if self.precision in ESTIMATED else None,
+            pue=self.pue,
+            **given,
+        )
+
+    def check_one_provider(self) -> None:
+        """Raise ScoreError where provider, region and instance are not of one provider."""
+        if len({_COMPANY.get(name, name) for name in self.providers}) > 1:
+            named = " and ".join(self.providers)
+            text = f"provider, region and instance name {named}: give those of one"
+            raise ScoreError(text, code="conflicting-fields")
+
+
+def parse_suggest_request(document: Mapping[str, Any]) -> SuggestRequest:
+    """Return the request in a JSON object; raises ScoreError with a code and what to change."""
+    return check_suggest_request(parse(SuggestRequest, document))
+
+
+def check_suggest_request(request: SuggestRequest) -> SuggestRequest:
+    """Return a request whose fields do not contradict; raises ScoreError with what to change."""
+    work = request.model_parameters or request.workload_class or request.kind
+    if not (request.hardware or request.instance or work):
+        text = "say what runs: hardware, instance, model_parameters, workload_class or kind"
+        raise ScoreError(text, code="missing-field")
+    refuse_both(request, "hardware", "instance")
+    refuse_both(request, "zone", "region")
+    check_activated(request.model_parameters, request.activated_parameters)
+    if request.region and ":" not in request.region and not request.provider:
+        text = "give region as PROVIDER:REGION, such as gcp:europe-west1, or give provider too"
+        raise ScoreError(text, code="missing-field")
+    return request
