@@ -108,7 +108,7 @@ def newest_jobs(home: Path, project: str, name: str, most: int) -> Any:
 
 def budget(home: Path, project: str) -> Any:
     """Return the budget of a project as it stands; raises StoreError."""
-    from gramwatt.service.budgets.budgets import standing_for_job
+    from gramwatt.service.budgets import standing_for_job
 
     with opened(home) as service:
         return _as_json(standing_for_job(service, project))

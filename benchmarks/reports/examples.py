@@ -16,7 +16,7 @@ from gramwatt.reports import month, pdf
 from gramwatt.reports.printable import cleaned
 from gramwatt.sci.month.documents import MonthDoc
 from gramwatt.sci.records.records import encode
-from gramwatt.service.budgets.budgets import set_budget
+from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service

@@ -7,7 +7,7 @@ from msgspec import Struct
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import caller, service
-from gramwatt.service.budgets.budgets import (
+from gramwatt.service.budgets import (
     BudgetRow,
     BudgetsAnswer,
     CheckAnswer,

@@ -22,7 +22,7 @@ from gramwatt.service.cli.common import (
 from gramwatt.service.common.requests import BudgetsQuery, NewBudget
 
 if TYPE_CHECKING:
-    from gramwatt.service.budgets.budgets import BudgetRow
+    from gramwatt.service.budgets import BudgetRow
     from gramwatt.service.notifications.outbox import OutboxRow
 
 PAGE = 500
@@ -74,7 +74,7 @@ def budget_set(
     as_json: AsJson = False,
 ) -> None:
     """Set the budget of a project, in place of its budget for the same month."""
-    from gramwatt.service.budgets.budgets import set_budget
+    from gramwatt.service.budgets import set_budget
 
     document = {"project": project, "limit_kg": kg, **asdict(options)}
     try:
@@ -89,7 +89,7 @@ def budget_set(
 @partial(grouped, month="As they stand in this month, YYYY-MM (default: now).")
 def budget_list(query: BudgetsQuery, as_json: AsJson = False) -> None:
     """List the budgets: what is spent of each, and where the month will end."""
-    from gramwatt.service.budgets.budgets import budgets_page
+    from gramwatt.service.budgets import budgets_page
 
     with upgraded_service() as service:
         page = budgets_page(service, query.limit, query.cursor, query.project, query.month)
@@ -106,7 +106,7 @@ def budget_list(query: BudgetsQuery, as_json: AsJson = False) -> None:
 
 def budget_rm(project: ProjectName, month: Month = None) -> None:
     """Remove a budget; its alerts stay on record."""
-    from gramwatt.service.budgets.budgets import remove_budget
+    from gramwatt.service.budgets import remove_budget
 
     require_month(month)
     with upgraded_service() as service:
@@ -116,7 +116,7 @@ def budget_rm(project: ProjectName, month: Month = None) -> None:
 
 def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
     """Show the budget of a project this month; exit code 1 when it is spent."""
-    from gramwatt.service.budgets.budgets import standing_for_job
+    from gramwatt.service.budgets import standing_for_job
 
     with open_service() as service:
         answer = standing_for_job(service, project)

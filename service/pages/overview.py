@@ -17,7 +17,7 @@ from gramwatt.sci.month.month import previous_month
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.support import caller, service
-from gramwatt.service.budgets.budgets import limits_kg, standing
+from gramwatt.service.budgets import limits_kg, standing
 from gramwatt.service.common.requests import MONTH, JobList, Page, ProjectQuery, exactly
 from gramwatt.service.jobs.lists import list_jobs, projects_page
 from gramwatt.service.jobs.lists.projects import project_names

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from gramwatt.service.budgets.alerts import check_budgets
+from gramwatt.service.budgets import check_budgets
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool

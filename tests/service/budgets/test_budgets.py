@@ -22,9 +22,7 @@ from aiosmtpd.controller import Controller
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
-from gramwatt.service.budgets.alerts import check_budgets
-from gramwatt.service.budgets.budgets import budgets_page
-from gramwatt.service.budgets.forecast import DAYS_LEAST, month_end
+from gramwatt.service.budgets import DAYS_LEAST, budgets_page, check_budgets, month_end
 from gramwatt.service.config import AlertSettings
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
@@ -673,7 +671,7 @@ def test_a_message_without_a_mail_server_says_what_to_set(client, light):
 
 
 def test_the_quantile_of_a_normal_distribution_is_that_of_the_forecast():
-    from gramwatt.service.budgets.forecast import Z
+    from gramwatt.service.budgets import Z
 
     assert pytest.approx(NormalDist().inv_cdf(0.9), rel=1e-12) == Z
 

@@ -9,7 +9,7 @@ from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.month.document import followed
 from gramwatt.sci.month.documents import WorkRow
 from gramwatt.sci.month.month_rows import AdviceRow
-from gramwatt.service.budgets.budgets import set_budget, standing
+from gramwatt.service.budgets import set_budget, standing
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from gramwatt.collectors.settings.identity import bound_id
 from gramwatt.service.access.keys import create_key
-from gramwatt.service.budgets.budgets import set_budget
+from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service

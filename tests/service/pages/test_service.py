@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from flask.testing import FlaskClient
 
-from gramwatt.service.budgets.budgets import set_budget
+from gramwatt.service.budgets import set_budget
 from gramwatt.service.cli.terminal import job_lines
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.container import Service

@@ -1,11 +1,16 @@
-"""Set, list and remove budgets, and say how far each is spent."""
+"""Budgets of projects in kgCO2e per month: set and listed, how far they are spent, where the month
+will end, and which thresholds are told to whom; `notifications` delivers the messages.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Collection, Sequence
-from datetime import date
+from datetime import date, timedelta
+from itertools import pairwise
+from statistics import fmean, pvariance
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -18,7 +23,6 @@ from gramwatt.sci.figures.units import g_from_kg, kg_from_g
 from gramwatt.sci.month.documents import BudgetStatus
 from gramwatt.service.access import audit
 from gramwatt.service.access.projects import require_own
-from gramwatt.service.budgets import forecast
 from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import CorrectionError, ServiceError
 from gramwatt.service.common.requests import NewBudget
@@ -33,9 +37,96 @@ from gramwatt.service.months.spending import (
     scope_of,
 )
 from gramwatt.service.notifications.addresses import AddressError, parse_webhook, shown
-from gramwatt.service.store.budgets import Alert, Budget
+from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage, outbox_row
+from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.restriction import ForeignProjectError
 from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.store.upserts import upsert
+
+DAYS_LEAST = 7
+"""A whole week: of fewer days none may have been a weekend."""
+DEGREES_LEAST = 3
+"""Of fewer degrees of freedom Student's t has ends that say nothing."""
+LIKENESS_MOST = 0.9
+"""Days that are more alike are a trend, which so few of them do not tell from chance."""
+Z = 1.2815515655446004
+"""The 90th percentile of the normal distribution; 8 in 10 lie between it and its negative."""
+
+
+def month_end(spent: Quantity, days: Sequence[float], rest_days: float) -> Quantity:
+    """Return what the month will emit [unit of `spent`], out of what its whole days emitted.
+
+    `rest_days` are left of the month. The range is that of the days to come, and that of `spent`
+    for the whole. Raises ValueError for fewer than DAYS_LEAST days.
+    """
+    number = len(days)
+    if number < DAYS_LEAST:
+        raise ValueError(f"too few days: {number} of {DAYS_LEAST}")
+    rest, likeness = fmean(days) * rest_days, _likeness(days)
+    width = _t90(max(DEGREES_LEAST, _independent(number, likeness) - 1)) * math.sqrt(
+        _variance(days, likeness) * _spread(number, rest_days, likeness)
+    )
+    value = spent.value + rest
+    # The figures of the days to come are as uncertain as those of the past, in the same direction.
+    scale = value / spent.value if spent.value > 0 else 1.0
+    below = math.hypot((spent.value - spent.low) * scale, min(width, rest))
+    above = math.hypot((spent.high - spent.value) * scale, width)
+    source = f"mean of {number} days of this month; {spent.source}"
+    return Quantity(value, max(0.0, value - below), value + above, spent.unit, "estimated", source)
+
+
+def _likeness(days: Sequence[float]) -> float:
+    """Return how alike a day and the next are, 0 to LIKENESS_MOST: their autocorrelation.
+
+    Of independent days the estimate is -1/n in the mean, which is added back.
+    """
+    mean, number = fmean(days), len(days)
+    whole = sum((day - mean) ** 2 for day in days)
+    if whole <= 0:
+        return 0.0
+    after = sum((one - mean) * (other - mean) for one, other in pairwise(days)) / whole
+    return min(max(0.0, after + 1 / number), LIKENESS_MOST)
+
+
+def _independent(number: float, likeness: float) -> float:
+    """Return how many independent days say as much of the mean as so many days that are alike."""
+    return number * (1 - likeness) / (1 + likeness)
+
+
+def _of_sum(number: float, likeness: float) -> float:
+    """Return the variance of the sum of so many days in a row [that of one day]."""
+    tail = 2 * likeness * (1 - math.pow(likeness, number)) / (1 - likeness) ** 2
+    return number * (1 + likeness) / (1 - likeness) - tail
+
+
+def _variance(days: Sequence[float], likeness: float) -> float:
+    """Return the variance of a day: days that are alike differ less among themselves."""
+    number = len(days)
+    return pvariance(days) / (1 - _of_sum(number, likeness) / number**2)
+
+
+def _spread(number: int, rest_days: float, likeness: float) -> float:
+    """Return the variance of the sum of the days to come around that which the known foretell."""
+    share = rest_days / number
+    both = (
+        likeness
+        * (1 - math.pow(likeness, number))
+        * (1 - math.pow(likeness, rest_days))
+        / (1 - likeness) ** 2
+    )
+    known, rest = (_of_sum(days, likeness) for days in (number, rest_days))
+    return max(0.0, rest + share**2 * known - 2 * share * both)
+
+
+def _t90(degrees: float) -> float:
+    """Return the 90th percentile of Student's t, to 1 % from 3 degrees of freedom on.
+
+    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
+    """
+    first = (Z**3 + Z) / 4
+    second = (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96
+    return Z + first / degrees + second / degrees**2
+
 
 KG = 1e-3
 _ALERTED = ("covers", "limit_g", "webhook", "email")
@@ -354,13 +445,77 @@ def _forecast(
     first = begun if found.began_before else _first_day(found.days, today)
     number = (today - first).days
     days = [found.days.get((first + DAY * n).isoformat(), 0.0) for n in range(number)]
-    if number < forecast.DAYS_LEAST:
-        return None, f"too few days: {max(0, number)} whole days of {forecast.DAYS_LEAST}"
+    if number < DAYS_LEAST:
+        return None, f"too few days: {max(0, number)} whole days of {DAYS_LEAST}"
     rest_days = (end - now) / DAY
-    return forecast.month_end(found.spent, days, rest_days), None
+    return month_end(found.spent, days, rest_days), None
 
 
 def _first_day(days: dict[str, float], today: date) -> date:
     """Return the day of the first emission; today where there is none."""
     emitting = [date.fromisoformat(day) for day, grams in days.items() if grams > 0]
     return min(emitting, default=today)
+
+
+LATE = timedelta(days=8)
+"""How long the month before is looked at too: its last jobs are scored again until seven days after
+their end, when the intensity of their time is known."""
+
+
+def check_budgets(service: Service) -> None:
+    """Record the thresholds that projects have reached; safe to repeat, by several processes too.
+
+    An alert and its messages are written in one transaction, each at most once.
+    """
+    months = {service.month_now(), service.month_of(service.now() - LATE)}
+    wanted = budgets_of(service, months)
+    for (budget, _), row in zip(wanted, budget_rows(service, wanted), strict=True):
+        _record(service, budget, row)
+
+
+def _record(service: Service, budget: Budget, row: BudgetRow) -> None:
+    """Record the thresholds that are reached and were not in this month, by the budget as set."""
+    if row.spent_share is None:
+        return
+    percent = row.spent_share * 100
+    known = {alert.threshold for alert in row.alerts}
+    reached = [t for t in row.thresholds if percent >= t and t not in known]
+    if not reached:
+        return
+    now_us = service.now_us()
+    alerts, messages = [], []
+    for threshold in reached:
+        doc = to_text(_message(row, threshold, text_from_us(now_us)))
+        key = {
+            "project": row.project,
+            "month": row.for_month,
+            "budget_version": budget.version,
+            "threshold": threshold,
+        }
+        alerts.append({**key, "made_us": now_us, "doc": doc})
+        for channel, target in (("webhook", budget.webhook), ("email", budget.email)):
+            if target is not None:
+                to = channel, target
+                messages.append(outbox_row([*key.values()], budget.project, to, doc, now_us))
+    with service.store.write() as session:
+        upsert(session, Alert, alerts)
+        upsert(session, OutboxMessage, messages)
+
+
+def _message(row: BudgetRow, threshold: float, at: str) -> dict[str, object]:
+    return {
+        "event": "budget-threshold",
+        "at": at,
+        "project": row.project,
+        "projects": row.projects,
+        "cost_centre": row.cost_centre,
+        "month": row.for_month,
+        "threshold_percent": threshold,
+        "limit_kg": row.limit_kg,
+        "spent_kg": row.spent_kg,
+        "spent_share": row.spent_share,
+        "forecast_kg": row.forecast_kg,
+        "forecast_reason": row.forecast_reason,
+        "jobs_running": row.jobs_running,
+        "jobs_unknown": row.jobs_unknown,
+    }
