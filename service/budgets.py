@@ -36,7 +36,7 @@ from gramwatt.service.months.spending import (
     month_spending,
     scope_of,
 )
-from gramwatt.service.notifications.addresses import AddressError, parse_webhook, shown
+from gramwatt.service.notifications import AddressError, parse_webhook, shown
 from gramwatt.service.store.budgets import Alert, Budget, OutboxMessage, outbox_row
 from gramwatt.service.store.documents import to_text
 from gramwatt.service.store.restriction import ForeignProjectError

@@ -23,7 +23,7 @@ from gramwatt.service.common.requests import (
     Page,
     Text,
 )
-from gramwatt.service.notifications.outbox import OutboxAnswer, outbox_page
+from gramwatt.service.notifications import OutboxAnswer, outbox_page
 
 routes = Routes("budgets")
 

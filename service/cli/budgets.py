@@ -23,7 +23,7 @@ from gramwatt.service.common.requests import BudgetsQuery, NewBudget
 
 if TYPE_CHECKING:
     from gramwatt.service.budgets import BudgetRow
-    from gramwatt.service.notifications.outbox import OutboxRow
+    from gramwatt.service.notifications import OutboxRow
 
 PAGE = 500
 Month = Annotated[
@@ -133,7 +133,7 @@ def budget_check(project: ProjectName, as_json: AsJson = False) -> None:
 
 def budget_outbox(as_json: AsJson = False) -> None:
     """List the messages of alerts and reports: sent, waiting with the reason, or given up."""
-    from gramwatt.service.notifications.outbox import outbox_page
+    from gramwatt.service.notifications import outbox_page
 
     with upgraded_service() as service:
         page = outbox_page(service, PAGE, None)

@@ -14,8 +14,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 from gramwatt.service.months.periodic import keep_ended_months, sum_newest_months
-from gramwatt.service.notifications.delivery import announce
-from gramwatt.service.notifications.outbox import deliver
+from gramwatt.service.notifications import announce, deliver
 from gramwatt.service.operation.backfill import rescore_due
 from gramwatt.service.operation.backups import back_up
 from gramwatt.service.operation.factors import rescore_on_new_factors

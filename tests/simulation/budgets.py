@@ -13,8 +13,8 @@ from math import fsum, isclose
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from gramwatt.service import notifications
 from gramwatt.service.config import AlertSettings
-from gramwatt.service.notifications import channels
 from tests.simulation.surroundings import SCENE
 from tests.simulation.world import NS_PER_S, Death
 
@@ -125,9 +125,9 @@ class _Connection:
 def received() -> Iterator[None]:
     """Webhooks go to the receiver of the scene."""
     with ExitStack() as stack:
-        stack.enter_context(patch.object(channels, "_CheckedHttps", _Connection))
+        stack.enter_context(patch.object(notifications, "_CheckedHttps", _Connection))
         address = ("203.0.113.5", 443)
-        stack.enter_context(patch.object(channels, "checked_address", lambda *_: address))
+        stack.enter_context(patch.object(notifications, "checked_address", lambda *_: address))
         yield
 
 

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from gramwatt.collectors.spool import recovery, send, writer
 from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.service import notifications
 from gramwatt.service.jobs import journal
 from gramwatt.service.jobs import scoring as score_job
 from gramwatt.service.jobs.intake import ingest, sequences
 from gramwatt.service.months import rows as month_rows
 from gramwatt.service.months import spending
-from gramwatt.service.notifications import outbox
 from gramwatt.service.operation import backfill, retention, upkeep
 from gramwatt.service.store import database, upserts
 from gramwatt.service.store.budgets import OutboxMessage
@@ -286,22 +286,22 @@ def alerts_count_as_sent_when_they_are_claimed() -> AbstractContextManager[Any]:
     """A message whose sender fails or dies is never sent again."""
 
     def patched(service: Any, key: int) -> None:
-        outbox._note(service, key, next_us=None, sent_us=service.now_us(), error=None)
+        notifications._note(service, key, next_us=None, sent_us=service.now_us(), error=None)
         with service.store.read() as session:
-            outbox._send(service, session.get(OutboxMessage, key))
+            notifications._send(service, session.get(OutboxMessage, key))
 
-    return patch.object(outbox, "_deliver", _without_errors(patched))
+    return patch.object(notifications, "_deliver", _without_errors(patched))
 
 
 def alerts_have_an_id_for_each_attempt() -> AbstractContextManager[Any]:
     """Who receives a message twice cannot know that it is the same."""
-    original = outbox._send
+    original = notifications._send
 
     def patched(service: Any, message: Any) -> None:
         message.made_us += message.attempts
         original(service, message)
 
-    return patch.object(outbox, "_send", patched)
+    return patch.object(notifications, "_send", patched)
 
 
 def running_jobs_are_spent_twice() -> AbstractContextManager[Any]:
@@ -334,7 +334,7 @@ def _without_errors(action: Callable[..., Any]) -> Callable[..., bool]:
     def patched(*args: Any) -> bool:
         try:
             action(*args)
-        except outbox.SendError:
+        except notifications.SendError:
             return False
         return True
 

@@ -20,14 +20,14 @@ import sqlalchemy as sa
 from aiosmtpd.controller import Controller
 
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.service import notifications
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.budgets import DAYS_LEAST, budgets_page, check_budgets, month_end
 from gramwatt.service.config import AlertSettings
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.notifications import channels
-from gramwatt.service.notifications.addresses import (
+from gramwatt.service.notifications import (
     AddressError,
     checked_address,
     is_public,
@@ -441,7 +441,7 @@ class Dripping(BaseHTTPRequestHandler):
 
 
 def test_a_receiver_that_answers_byte_by_byte_holds_up_no_other_message(light, monkeypatch):
-    monkeypatch.setattr(channels, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(notifications, "TIMEOUT_S", 0.5)
     with receiver(kind=Dripping) as slow, receiver() as server:
         service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
         client = create_app(service=service).test_client()

@@ -14,7 +14,7 @@ from aiosmtpd.controller import Controller
 
 from gramwatt.service.config import AlertSettings, ConfigError, S3Access, from_environment
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.notifications.delivery import letter
+from gramwatt.service.notifications import report_letter
 from gramwatt.service.tasks.table import TASKS
 from tests.documents import changed, month_of, steady_job
 from tests.journals import journal, lines
@@ -227,5 +227,5 @@ def test_a_project_written_from_right_to_left_moves_no_figure_of_a_mail():
     document = month_of(
         [steady_job(project="\u05e9\u05dc\u05d5\u05dd")], project="\u05e9\u05dc\u05d5\u05dd"
     )
-    subject, _ = letter(changed(document, revision=2))
+    subject, _ = report_letter(changed(document, revision=2))
     assert subject.endswith(", 2026-05, \u2068\u05e9\u05dc\u05d5\u05dd\u2069, revision 2")

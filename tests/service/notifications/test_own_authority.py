@@ -15,8 +15,7 @@ from cryptography.x509.oid import NameOID
 from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
 from gramwatt.service.access import oidc
 from gramwatt.service.config import AlertSettings, OidcConfig, S3Access
-from gramwatt.service.notifications.channels import SendError, send_webhook
-from gramwatt.service.notifications.s3 import S3Error, put
+from gramwatt.service.notifications import S3Error, SendError, put_s3, send_webhook
 
 ALERTS = AlertSettings(webhook_secret="s", webhook_hosts=("127.0.0.1",))
 
@@ -83,7 +82,7 @@ def ask(server):
 
 
 def store(server):
-    put(S3Access(f"{server}/bucket/p", "id", "secret"), "name", b"x", "text/plain")
+    put_s3(S3Access(f"{server}/bucket/p", "id", "secret"), "name", b"x", "text/plain")
 
 
 def hook(server):
