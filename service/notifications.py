@@ -44,7 +44,7 @@ from gramwatt.service.config import AlertSettings, S3Access
 from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import job_table, latest_revision
-from gramwatt.service.rendering.reports import MEDIA, MonthFormat, render_month
+from gramwatt.service.rendering import MEDIA, MonthFormat, render_month
 from gramwatt.service.store.budgets import OutboxMessage, outbox_row
 from gramwatt.service.store.documents import read_month
 from gramwatt.service.store.timestamps import span_us, text_from_us

@@ -25,7 +25,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import Form, ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
-from gramwatt.service.rendering.reports import end_child, render_in_child
+from gramwatt.service.rendering import end_child, render_in_child
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
 from gramwatt.service.tasks.heartbeat import Heartbeat

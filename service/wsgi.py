@@ -12,7 +12,7 @@ from flask import Flask
 from gramwatt.service import app, logs
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
-from gramwatt.service.rendering.reports import render_in_child
+from gramwatt.service.rendering import render_in_child
 from gramwatt.service.stopping import announce
 from gramwatt.service.store.database import UNAVAILABLE, Store
 from gramwatt.service.store.migrate import SchemaError, upgrade

@@ -25,7 +25,7 @@ from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import keep_month
 from gramwatt.service.months.revisions import job_table
 from gramwatt.service.months.year import year_report
-from gramwatt.service.rendering.reports import MonthFormat, render_job, render_month, render_year
+from gramwatt.service.rendering import MonthFormat, render_job, render_month, render_year
 from gramwatt.service.store.documents import read_month
 from gramwatt.service.store.migrate import upgrade
 

@@ -25,7 +25,7 @@ from gramwatt.service.api.limits import Buckets
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import ADMIN, INGEST, READ, Caller, Service
-from gramwatt.service.rendering.reports import MEDIA
+from gramwatt.service.rendering import MEDIA
 from gramwatt.service.store.database import UNAVAILABLE
 
 EXTENSION = "gramwatt"

@@ -18,7 +18,7 @@ from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import ABSENT, service
 from gramwatt.service.common.requests import Identifier, UnitQuery
 from gramwatt.service.jobs.comparison import comparison
-from gramwatt.service.rendering.reports import JOB_FORMATS, MEDIA, JobFormat, render_comparison
+from gramwatt.service.rendering import JOB_FORMATS, MEDIA, JobFormat, render_comparison
 from gramwatt.service.store.documents import to_text
 
 routes = Routes("comparisons")

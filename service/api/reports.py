@@ -12,6 +12,7 @@ from gramwatt.reports.html import POLICY
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.documents import MonthDoc
 from gramwatt.sci.month.yearly import YearDoc
+from gramwatt.service import rendering
 from gramwatt.service.advice.suggest import advice_basis, advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
@@ -24,8 +25,7 @@ from gramwatt.service.jobs.documents import document_version, job_document
 from gramwatt.service.months.report import keep_month, month_text
 from gramwatt.service.months.revisions import JobTable, MonthDifference, compare, job_table
 from gramwatt.service.months.year import year_report
-from gramwatt.service.rendering import reports as rendering
-from gramwatt.service.rendering.reports import (
+from gramwatt.service.rendering import (
     JOB_FORMATS,
     MEDIA,
     MONTH_FORMATS,

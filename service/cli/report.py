@@ -41,8 +41,8 @@ def report_job(
     ] = False,
 ) -> None:
     """Write the report of a job, two pages or with --full all; prints the files' names."""
+    from gramwatt.service import rendering
     from gramwatt.service.advice.suggest import advice_beside
-    from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
     with current_service() as service:
@@ -64,8 +64,8 @@ def report_comparison(
     output: Folder = Path(),
 ) -> None:
     """Write the report of runs against others; prints the files' names."""
+    from gramwatt.service import rendering
     from gramwatt.service.config import from_environment
-    from gramwatt.service.rendering import reports as rendering
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
     found, date = compared(before, after, query.unit)
@@ -88,9 +88,9 @@ def report_month(
     """Write the report of a month, kept if it is complete; prints the files' names."""
     from gramwatt.reports.month_sections import incomplete
     from gramwatt.reports.printable import file_name
+    from gramwatt.service import rendering
     from gramwatt.service.months.report import keep_month, month_text
     from gramwatt.service.months.revisions import job_table
-    from gramwatt.service.rendering import reports as rendering
     from gramwatt.service.store.documents import read_month
 
     require_month(month)
@@ -122,8 +122,8 @@ def report_year(
 ) -> None:
     """Write the report of a year, out of those of its months; prints the files' names."""
     from gramwatt.reports.printable import file_name
+    from gramwatt.service import rendering
     from gramwatt.service.months.year import year_report
-    from gramwatt.service.rendering import reports as rendering
 
     checked_text("year", Year, year)
     chosen = _chosen(formats, rendering.JOB_FORMATS)

@@ -24,7 +24,7 @@ from gramwatt.service.intensity.over_time import LONGEST, intensity_over
 from gramwatt.service.intensity.plans import plan
 from gramwatt.service.pages.frame import route
 from gramwatt.service.pages.jobs import framed
-from gramwatt.service.rendering.reports import render_intensity
+from gramwatt.service.rendering import render_intensity
 
 BEFORE, AHEAD = timedelta(days=3), timedelta(days=4)
 

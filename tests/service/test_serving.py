@@ -19,14 +19,14 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.reports import job
+from gramwatt.service import rendering
 from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import BusyError
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
-from gramwatt.service.rendering import process as render_process
-from gramwatt.service.rendering.process import RenderProcess, render
+from gramwatt.service.rendering import RenderProcess, render
 from tests.journals import body, journal, lines
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send, serving
 
@@ -214,7 +214,7 @@ def children(pid):
 def test_a_renderer_that_cannot_start_is_a_fault_and_not_a_wait(light, monkeypatch):
     ingest(light, "job-1", lines(journal()))
     report = job.build(job_document(light, "job-1").document)
-    monkeypatch.setattr(render_process.sys, "executable", "/bin/false")
+    monkeypatch.setattr(rendering.sys, "executable", "/bin/false")
     process = RenderProcess()
     with pytest.raises(RuntimeError, match="ends at once, with exit code 1"):
         process.render(report, "html")
@@ -228,10 +228,10 @@ def test_a_report_that_takes_too_long_or_is_killed_is_given_up_and_the_next_one_
     ingest(light, "job-1", lines(journal()))
     report = job.build(job_document(light, "job-1").document)
     process = RenderProcess()
-    monkeypatch.setattr(render_process, "TIMEOUT_S", 0.001)
+    monkeypatch.setattr(rendering, "TIMEOUT_S", 0.001)
     with pytest.raises(BusyError, match="not rendered within"):
         process.render(report, "html")
-    monkeypatch.setattr(render_process, "TIMEOUT_S", 60.0)
+    monkeypatch.setattr(rendering, "TIMEOUT_S", 60.0)
     assert process.render(report, "html") == render(report, "html")
     process._child._popen.kill()  # as the kernel does where memory is short
     process._child._popen.wait()

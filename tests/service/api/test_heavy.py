@@ -59,7 +59,7 @@ def test_twenty_reports_of_one_key_keep_nobody_else_waiting(light, address, monk
         assert go_on.wait(60)
         return b"done"
 
-    monkeypatch.setattr("gramwatt.service.rendering.reports._rendered", slow)
+    monkeypatch.setattr("gramwatt.service.rendering._rendered", slow)
     pdf = f"{address}/v1/jobs/job-1/report.pdf"
     with ThreadPoolExecutor(24) as threads:
         many = [threads.submit(ask, pdf, keys["many"]) for _ in range(20)]

@@ -16,7 +16,7 @@ from gramwatt.service.common.cursors import decode_cursor, encode_cursor
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.rendering.reports import MEDIA
+from gramwatt.service.rendering import MEDIA
 from tests.journals import START, body, journal, lines
 
 NDJSON = "application/x-ndjson"
