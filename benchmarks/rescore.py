@@ -27,9 +27,9 @@ from gramwatt.sci.score.score import score
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.operation.factors import rescore_on_new_factors
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.tasks.rescoring import rescore_on_new_factors
 
 FOR_EVER_S = 1e9
 FLEET = 100_000

@@ -73,7 +73,7 @@ def _described(found: Any, prefix: str) -> Iterator[str]:
 def settings() -> str:
     """Return every setting of the service with its default, from the settings themselves."""
     from gramwatt.service.config import ServiceConfig, settings_of
-    from gramwatt.service.operation.settings import value_text
+    from gramwatt.service.status import value_text
 
     rows = [
         f"| `{row.variable}` | {row.text} | {value_text(row.variable, value) or ''} |"

@@ -17,18 +17,87 @@ from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gramwatt.collectors.settings.catalogs import overlay_file
 from gramwatt.collectors.settings.config import plain_address, resolve
 from gramwatt.collectors.settings.files import why
-from gramwatt.sci.month.documents import MarketFactor
+from gramwatt.sci.month.documents import MarketFactor, StatementDoc
 from gramwatt.service.addresses import host_name, parse_url, plain_ip
-from gramwatt.service.report_settings import ReportSettings as ReportSettings
-from gramwatt.service.report_settings import S3Access as S3Access
-from gramwatt.service.sign_in_settings import GroupProjects as GroupProjects
-from gramwatt.service.sign_in_settings import OidcConfig as OidcConfig
+
+
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """An address `https://host/bucket/prefix`, and the key that may write there."""
+
+    url: str
+    key_id: str
+    secret: str = field(repr=False)
+    region: str = "us-east-1"
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSettings:
+    """Who answers for monthly reports, and where they go: docs/reports.md describes the variables.
+
+    `folder`, `mail_to` and `s3` are where finished reports are delivered to. `projects` have
+    reports of their own beside the one of all; EACH_PROJECT stands for every project.
+    Figures are printed with the `decimal_mark`. Years are compared with the `base_year`, and with
+    `targets` [kgCO2e] by year. `market_factors` are those of the memo, by zone.
+    """
+
+    organisation: str | None = None
+    accountable: str | None = None
+    contact: str | None = None
+    folder: Path | None = None
+    mail_to: tuple[str, ...] = ()
+    s3: S3Access | None = None
+    projects: frozenset[str] = frozenset()
+    base_year: int | None = None
+    decimal_mark: Literal[".", ","] = "."
+    targets: tuple[tuple[int, float], ...] = ()
+    market_factors: Mapping[str, MarketFactor] = field(default_factory=dict)
+
+    def statement(self) -> StatementDoc:
+        """Return who answers for the report."""
+        return StatementDoc(
+            organisation=self.organisation,
+            accountable=self.accountable,
+            contact=self.contact,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProjects:
+    """A group of the provider, the projects that its people see, and what they may do there."""
+
+    group: str
+    projects: frozenset[str]
+    scope: str
+
+    def __str__(self) -> str:
+        names = ",".join(quote(name, safe="") for name in sorted(self.projects))
+        return f"{quote(self.group, safe='/')}={names}:{self.scope}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcConfig:
+    """The OpenID Connect provider of the pages, and which of its groups may do what."""
+
+    issuer: str = field(repr=False)
+    client_id: str
+    secret_file: Path | None = None
+    groups_claim: str = "groups"
+    admin_groups: tuple[str, ...] = ()
+    read_groups: tuple[str, ...] = ()
+    projects: tuple[GroupProjects, ...] = ()
+
+    def client_secret(self) -> str | None:
+        """Return the secret in its file; None for a public client. Raises OSError."""
+        return self.secret_file.read_text("utf-8").strip() if self.secret_file else None
+
 
 Form = Literal["text", "json"]
 """How the service logs: warnings for people, or every request as a JSON line."""

@@ -28,7 +28,7 @@ from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 from gramwatt.service.rendering import end_child, render_in_child
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
-from gramwatt.service.tasks.heartbeat import Heartbeat
+from gramwatt.service.tasks.listening import Heartbeat
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.scoring import ScoringWorker
 

@@ -16,7 +16,7 @@ from gramwatt.service.rendering import render_in_child
 from gramwatt.service.stopping import announce
 from gramwatt.service.store.database import UNAVAILABLE, Store
 from gramwatt.service.store.migrate import SchemaError, upgrade
-from gramwatt.service.tasks.heartbeat import Heartbeat
+from gramwatt.service.tasks.listening import Heartbeat
 from gramwatt.service.tasks.scoring import ScoringWorker
 
 RETRY_S = 2.0

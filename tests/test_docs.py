@@ -132,7 +132,7 @@ def test_every_setting_is_explained() -> None:
 
 def test_every_setting_of_the_service_is_documented_in_its_own_words_with_its_default() -> None:
     from gramwatt.service.config import ServiceConfig, settings_of
-    from gramwatt.service.operation.settings import value_text
+    from gramwatt.service.status import value_text
 
     rows = [
         [re.sub(r"`|\[([^]]*)\]\([^)]*\)", r"\1", cell.strip()) for cell in line.split("|")[1:-1]]

@@ -10,7 +10,7 @@ from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import service
 from gramwatt.service.common.errors import NotReadyError
 from gramwatt.service.metrics import EXTENSION, Metrics
-from gramwatt.service.operation.status import require_ready, store_measures
+from gramwatt.service.status import require_ready, store_measures
 from gramwatt.service.tasks.runs import task_measures
 
 routes = Routes("service")

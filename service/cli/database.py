@@ -21,7 +21,7 @@ from gramwatt.service.cli.common import (
 
 if TYPE_CHECKING:
     from gramwatt.service.container import Service
-    from gramwatt.service.operation.factors import ScorePreview
+    from gramwatt.service.tasks.rescoring import ScorePreview
 
 PREVIEWED = 20
 """Scores that a preview names, those that change most."""
@@ -50,8 +50,8 @@ def upgrade(
 
 
 def _preview(service: Service, as_json: bool) -> None:
-    from gramwatt.service.operation.factors import preview_scores
     from gramwatt.service.store.migrate import is_current, require_known
+    from gramwatt.service.tasks.rescoring import preview_scores
 
     require_known(service.store)
     if not is_current(service.store):

@@ -25,7 +25,7 @@ from gramwatt.service.common.requests import Text
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from gramwatt.service.codecarbon.emissions_csv import ImportAnswer
+    from gramwatt.service.imports.codecarbon import ImportAnswer
 
 SHOWN_MOST = 20
 """Refused rows that are named on the terminal; `--json` has all."""
@@ -43,7 +43,7 @@ def import_codecarbon(
 
     Rows that cannot be used are named by line and leave exit code 1; the others are imported.
     """
-    from gramwatt.service.codecarbon.emissions_csv import NotCodecarbonError, import_csv
+    from gramwatt.service.imports.codecarbon import NotCodecarbonError, import_csv
 
     zone = _zone(timezone)
     with upgraded_service() as service, bar("importing") as progress:
@@ -181,9 +181,13 @@ def import_prometheus(
     Importing again changes nothing, and a longer span makes the jobs longer. What a meter
     measured of a board at the same time counts there.
     """
-    from gramwatt.service.prometheus.client import Prometheus, PrometheusError
-    from gramwatt.service.prometheus.importing import import_range
-    from gramwatt.service.prometheus.mapping import MappingError, read_mapping
+    from gramwatt.service.imports.prometheus import (
+        MappingError,
+        Prometheus,
+        PrometheusError,
+        import_range,
+        read_mapping,
+    )
 
     span = _unix_s("--from", start), _unix_s("--to", end)
     if span[0] >= span[1]:

@@ -17,8 +17,8 @@ from gramwatt.service.api.schedules import SchedulesQuery
 from gramwatt.service.api.support import service
 from gramwatt.service.container import SCOPES
 from gramwatt.service.jobs.lists import project_names
-from gramwatt.service.operation.settings import effective_settings
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
+from gramwatt.service.status import effective_settings
 from gramwatt.service.tasks import runs
 
 DOCS_POLICY = (

@@ -15,11 +15,9 @@ from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
 from gramwatt.service.months.periodic import keep_ended_months, sum_newest_months
 from gramwatt.service.notifications import announce, deliver
-from gramwatt.service.operation.backfill import rescore_due
-from gramwatt.service.operation.backups import back_up
-from gramwatt.service.operation.factors import rescore_on_new_factors
-from gramwatt.service.operation.retention import delete_old
-from gramwatt.service.operation.upkeep import close_silent, refresh_running, score_pending
+from gramwatt.service.tasks.rescoring import rescore_due, rescore_on_new_factors
+from gramwatt.service.tasks.retention import back_up, delete_old
+from gramwatt.service.tasks.upkeep import close_silent, refresh_running, score_pending
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from gramwatt.sci.figures.errors import GramwattError, LookupFailed, RecordError
 from gramwatt.sci.records.records import decode, encode
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
-from gramwatt.service.codecarbon import emissions_csv
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.evidence import EvidenceError, export
+from gramwatt.service.imports import codecarbon
 from gramwatt.service.intensity import csv_import
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
@@ -208,8 +208,8 @@ def _emissions(stores: Stores, content: bytes) -> None:
     service = stores.service()
     path = stores.folder / "emissions.csv"
     path.write_bytes(content)
-    with suppress(emissions_csv.NotCodecarbonError):
-        answer = emissions_csv.import_csv(service, path, UTC)
+    with suppress(codecarbon.NotCodecarbonError):
+        answer = codecarbon.import_csv(service, path, UTC)
         for job_id in answer.imported:
             with suppress(GramwattError):
                 job_document(service, job_id)

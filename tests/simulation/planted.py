@@ -22,12 +22,12 @@ from gramwatt.service.jobs import scoring as score_job
 from gramwatt.service.jobs.intake import ingest, sequences
 from gramwatt.service.months import rows as month_rows
 from gramwatt.service.months import spending
-from gramwatt.service.operation import backfill, retention, upkeep
 from gramwatt.service.store import database, upserts
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.store.months import ALL, MonthSum
+from gramwatt.service.tasks import rescoring, retention, upkeep
 from tests.simulation.surroundings import SCENE
 
 Patch = Callable[[], AbstractContextManager[Any]]
@@ -233,7 +233,7 @@ def late_lines_are_not_scored() -> AbstractContextManager[Any]:
 
 def points_arrive_unseen() -> AbstractContextManager[Any]:
     """Jobs that were scored before points of their time arrived are not scored again."""
-    return patch.object(backfill, "_note_arrivals", lambda service: None)
+    return patch.object(rescoring, "_note_arrivals", lambda service: None)
 
 
 def months_keep_old_rows() -> AbstractContextManager[Any]:

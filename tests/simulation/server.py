@@ -31,12 +31,12 @@ from gramwatt.service.container import Service
 from gramwatt.service.intensity.csv_import import import_csv
 from gramwatt.service.jobs.intake import ingest as ingest_module
 from gramwatt.service.months import advice
-from gramwatt.service.operation.factors import rescore_on_new_factors
-from gramwatt.service.operation.listening import beat, expect
 from gramwatt.service.store import database
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks import runs
+from gramwatt.service.tasks.listening import beat, expect
+from gramwatt.service.tasks.rescoring import rescore_on_new_factors
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS
 from tests.simulation import budgets

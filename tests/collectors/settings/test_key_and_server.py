@@ -19,7 +19,7 @@ from gramwatt.collectors.settings import config as settings
 from gramwatt.collectors.settings import keys
 from gramwatt.collectors.settings.http import new_session
 from gramwatt.collectors.settings.keys import ensure_home_key, home_key_for
-from gramwatt.service.prometheus.client import Prometheus
+from gramwatt.service.imports.prometheus import Prometheus
 from gramwatt.service.providers.base import ProviderError
 from gramwatt.service.providers.http import Http
 

@@ -13,10 +13,10 @@ from gramwatt.service.api.access import declared
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.operation.retention import delete_old_audit
 from gramwatt.service.store.access import ApiKey
 from gramwatt.service.store.models import Base
 from gramwatt.service.store.restriction import restricted_tables
+from gramwatt.service.tasks.retention import delete_old_audit
 from tests.journals import body, journal, lines
 
 NDJSON = "application/x-ndjson"

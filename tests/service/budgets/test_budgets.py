@@ -33,8 +33,8 @@ from gramwatt.service.notifications import (
     is_public,
     parse_webhook,
 )
-from gramwatt.service.operation.upkeep import refresh_running
 from gramwatt.service.tasks.table import TASKS
+from gramwatt.service.tasks.upkeep import refresh_running
 from tests.journals import Writer, journal, lines
 
 JUNE = datetime(2026, 6, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.service.codecarbon.machine import boards
+from gramwatt.service.imports.codecarbon import boards
 from tests.service.cli.command import gramwatt
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gramwatt.service.intensity.csv_import import IntensityFileError, import_csv
 from gramwatt.service.intensity.points import SeriesName, keep
-from gramwatt.service.operation.backfill import rescore_due
+from gramwatt.service.tasks.rescoring import rescore_due
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import Writer, body
 

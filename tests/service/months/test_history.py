@@ -14,7 +14,7 @@ from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.months.sums import sum_month
-from gramwatt.service.operation.upkeep import refresh_running
+from gramwatt.service.tasks.upkeep import refresh_running
 from tests.journals import Writer, journal, lines
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)

@@ -12,7 +12,7 @@ from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import keep_month, month_report
-from gramwatt.service.operation.settings import value_text
+from gramwatt.service.status import value_text
 from tests.blocks import plain
 from tests.journals import START, Writer, journal, lines
 from tests.service.cli.command import gramwatt

@@ -11,9 +11,9 @@ from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
-from gramwatt.service.operation import factors
 from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.models import MonthlyReport
+from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
 
@@ -62,17 +62,16 @@ def test_jobs_scored_again_one_after_another_make_two_revisions_and_no_mixture(
     after = told(service, tmp_path, lifetime_years=8.0)
     # The restarted server has scored nothing again yet.
     assert state(after)[0::3] == (False, JOBS)
-    monkeypatch.setattr(factors, "RESCORE_S", 0.0)
-    score, seen = factors.score_job, []
+    score, seen = rescoring.score_job, []
 
     def watched(service, key, reason, *, force):
         score(service, key, reason, force=force)
         work(service, "monthly-reports")
         seen.append(state(service))
 
-    monkeypatch.setattr(factors, "score_job", watched)
-    monkeypatch.setattr(factors, "KEPT_EVERY", 5)
-    factors.rescore_on_new_factors(after)
+    monkeypatch.setattr(rescoring, "score_job", watched)
+    monkeypatch.setattr(rescoring, "KEPT_EVERY", 5)
+    rescoring.rescore_on_new_factors(after)
     assert len(seen) == JOBS
     assert {(complete, revision) for complete, revision, _, _ in seen} == {(False, None)}
     assert [waiting for *_, waiting in seen] == [12] * 5 + [7] * 5 + [2] * 2

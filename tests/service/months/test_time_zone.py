@@ -12,8 +12,8 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.cache import keep_sums, kept_months
 from gramwatt.service.months.report import months_with_data
-from gramwatt.service.operation import factors
-from gramwatt.service.operation.factors import rescore_on_new_factors
+from gramwatt.service.tasks import rescoring
+from gramwatt.service.tasks.rescoring import rescore_on_new_factors
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
 
@@ -135,8 +135,8 @@ def test_a_score_that_changes_nothing_leaves_the_sums_of_its_month(service):
 def test_rescoring_goes_on_where_a_crash_left_it(service, monkeypatch):
     for number in range(5):
         measure(service, f"job-{number}")
-    monkeypatch.setattr(factors, "KEPT_EVERY", 2)
-    score, scored = factors.score_job, []
+    monkeypatch.setattr(rescoring, "KEPT_EVERY", 2)
+    score, scored = rescoring.score_job, []
 
     def until_the_fourth(service, key, reason, *, force):
         if len(scored) == 3:
@@ -144,8 +144,8 @@ def test_rescoring_goes_on_where_a_crash_left_it(service, monkeypatch):
         scored.append(key)
         score(service, key, reason, force=force)
 
-    monkeypatch.setattr(factors, "score_job", until_the_fourth)
+    monkeypatch.setattr(rescoring, "score_job", until_the_fourth)
     with pytest.raises(KeyboardInterrupt):
         rescore_on_new_factors(service)
-    monkeypatch.setattr(factors, "score_job", score)
+    monkeypatch.setattr(rescoring, "score_job", score)
     assert [rescore_on_new_factors(service), rescore_on_new_factors(service)] == [3, 0]

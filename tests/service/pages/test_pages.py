@@ -18,8 +18,8 @@ from gramwatt.service.months import overview
 from gramwatt.service.months.cache import keep_sums, kept_months
 from gramwatt.service.months.overview import month_overview, project_bars
 from gramwatt.service.months.report import month_report
-from gramwatt.service.operation.settings import effective_settings
 from gramwatt.service.pages.misquoted import misquoted
+from gramwatt.service.status import effective_settings
 from gramwatt.service.store.months import MonthSum
 from tests.journals import body, journal, lines
 

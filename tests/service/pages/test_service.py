@@ -15,7 +15,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months.report import month_report
-from gramwatt.service.operation.upkeep import refresh_running
+from gramwatt.service.tasks.upkeep import refresh_running
 from tests.journals import lines
 from tests.sci.score.test_service import BUSY_W, IDLE_W, journal
 from tests.service.conftest import Clock

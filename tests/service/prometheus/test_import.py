@@ -11,12 +11,17 @@ import sqlalchemy as sa
 from gramwatt.sci.records.merge import MergedJob, merge
 from gramwatt.sci.records.records import AnyRecord, encode
 from gramwatt.service.container import Service
+from gramwatt.service.imports.prometheus import (
+    ImportAnswer,
+    MappingError,
+    Prometheus,
+    import_range,
+    named,
+    read_mapping,
+)
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.journal import journal_of
-from gramwatt.service.prometheus.client import Prometheus
-from gramwatt.service.prometheus.importing import ImportAnswer, import_range
-from gramwatt.service.prometheus.mapping import MappingError, named, read_mapping
 from gramwatt.service.store.models import Job
 from tests.service.cli.command import gramwatt
 from tests.service.prometheus.scripted import Scripted, scripted

@@ -21,10 +21,10 @@ from gramwatt.service.jobs.lists import intervals_page, list_jobs, revisions_pag
 from gramwatt.service.jobs.lists.model_runs import totals_of_model
 from gramwatt.service.months.periodic import keep_ended_months
 from gramwatt.service.months.report import month_report, months_with_data
-from gramwatt.service.operation.backfill import rescore_due
-from gramwatt.service.operation.retention import delete_old_intervals
-from gramwatt.service.operation.status import store_measures
-from gramwatt.service.operation.upkeep import close_silent, refresh_running, score_pending
+from gramwatt.service.status import store_measures
+from gramwatt.service.tasks.rescoring import rescore_due
+from gramwatt.service.tasks.retention import delete_old_intervals
+from gramwatt.service.tasks.upkeep import close_silent, refresh_running, score_pending
 from tests.journals import START, Writer, journal, lines
 from tests.service.providers.local import settings
 

@@ -10,9 +10,9 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.operation.upkeep import score_pending
 from gramwatt.service.store.models import Count, Interval, Job, Statement
 from gramwatt.service.tasks.scheduler import Scheduler
+from gramwatt.service.tasks.upkeep import score_pending
 from tests.journals import START, Writer, body, journal, lines
 
 NDJSON = "application/x-ndjson"

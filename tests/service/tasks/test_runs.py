@@ -13,12 +13,12 @@ from gramwatt.service.common.idempotency import answered_once
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Caller
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.operation.listening import beat, expect
-from gramwatt.service.operation.upkeep import close_silent
 from gramwatt.service.store.models import TaskRun
 from gramwatt.service.tasks import runs
+from gramwatt.service.tasks.listening import beat, expect
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task, period
+from gramwatt.service.tasks.upkeep import close_silent
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 

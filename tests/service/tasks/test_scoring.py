@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.scoring import score_provisionally
-from gramwatt.service.operation.upkeep import refresh_running, score_pending
 from gramwatt.service.store.models import Job
 from gramwatt.service.tasks import scoring
 from gramwatt.service.tasks.scoring import ScoringWorker
+from gramwatt.service.tasks.upkeep import refresh_running, score_pending
 from tests.journals import START, Writer, body, journal, lines
 
 NDJSON = "application/x-ndjson"
@@ -119,7 +119,7 @@ def test_the_oldest_score_comes_first(light, clock, monkeypatch, known):
             ingest(light, name, lines([writer.interval(0, 60, 6e4, "GPU-x")]))
     met = []
     monkeypatch.setattr(
-        "gramwatt.service.operation.upkeep.score_provisionally",
+        "gramwatt.service.tasks.upkeep.score_provisionally",
         lambda _s, key: met.append(key),
     )
     refresh_running(light)

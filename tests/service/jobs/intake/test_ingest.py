@@ -239,7 +239,7 @@ def test_a_writer_that_leaves_gaps_for_ever_stays_small():
 
 
 def test_the_silence_of_a_job_heard_while_the_clock_was_ahead_counts_from_now(service, clock):
-    from gramwatt.service.operation.upkeep import close_silent
+    from gramwatt.service.tasks.upkeep import close_silent
 
     clock.turn(days=180)
     ingest(service, "job-1", lines(journal())[:-1])
@@ -250,7 +250,7 @@ def test_the_silence_of_a_job_heard_while_the_clock_was_ahead_counts_from_now(se
 
 
 def test_a_job_that_fell_silent_and_speaks_again_is_not_lost(service, clock):
-    from gramwatt.service.operation.upkeep import close_silent
+    from gramwatt.service.tasks.upkeep import close_silent
 
     sent = lines(journal())
     ingest(service, "job-1", sent[:-1])

@@ -11,7 +11,7 @@ from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.operation.upkeep import close_silent
+from gramwatt.service.tasks.upkeep import close_silent
 from tests.journals import H100, START, Writer, body
 
 NDJSON = "application/x-ndjson"

@@ -1,7 +1,10 @@
-"""Delete what is kept longer than the settings say: intervals of scored jobs, the audit log."""
+"""What is kept, and for how long: intervals of scored jobs and the audit log are deleted as the
+settings say; one backup a day is written, of which the newest are kept.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 
@@ -10,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.access import audit
 from gramwatt.service.container import Service
+from gramwatt.service.store import transfer
 from gramwatt.service.store.access import AuditEntry, audit_unlocked
 from gramwatt.service.store.models import Count, Device, Interval, Job, Writer
 from gramwatt.service.store.timestamps import span_us, text_from_us
@@ -92,3 +96,24 @@ def _is_old(before_us: int) -> tuple[sa.ColumnElement[bool], ...]:
         Job.revision > 0,
         Job.scored_version == Job.version,
     )
+
+
+NAME = re.compile(r"gramwatt-\d{8}T\d{6}Z\.db")
+"""Files that this task made, and may delete; no other file of the folder is touched."""
+
+
+def back_up(service: Service) -> None:
+    """Write a backup into `backup_dir`, if one is set, and delete all but the newest `backup_keep`.
+
+    Raises OSError or TransferError, also for PostgreSQL; then no older backup is deleted.
+    """
+    folder = service.config.backup_dir
+    if folder is None:
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"gramwatt-{service.now():%Y%m%dT%H%M%SZ}.db"
+    transfer.backup(service.store, path)
+    audit.log(service, "backup", str(path))
+    made = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
+    for path in made[: -service.config.backup_keep]:
+        path.unlink()

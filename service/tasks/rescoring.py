@@ -1,37 +1,119 @@
-"""Scores follow the factors of today: catalog, engine, time zone of days, expected lifetime."""
+"""Scores follow what they are made of: jobs are scored again when intensity of their time arrives,
+or is to be known better, and after catalog, engine, time zone or expected lifetime changed.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterator
+from datetime import date
 
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict, replace
+from sqlalchemy.orm import Session
 
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.service.container import Service
+from gramwatt.service.intensity.points import DAY_S
 from gramwatt.service.jobs.scoring import VERSIONS, made_now, score_job
 from gramwatt.service.months.rescoring import NEWEST_BACKFILL, factors_of, to_rescore
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.factors import FactorBackfill
-from gramwatt.service.store.models import Job, Score
+from gramwatt.service.store.intensity import IntensityArrival
+from gramwatt.service.store.job_labels import ZONE, label_text
+from gramwatt.service.store.models import Job, JobLabel, Score
 
-RESCORE_S = 240.0
+INTENSITY_S = 60.0
+"""How long one run scores at most [s]; the next goes on."""
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_DAY_US = DAY_S * 1_000_000
+
+
+_log = logging.getLogger("gramwatt.service")
+
+
+def rescore_due(service: Service, budget_s: float = INTENSITY_S) -> int:
+    """Score ended jobs again that are due, and those of whose time points arrived; how many.
+
+    Each job once for all points stored by then. A score that does not change makes no revision.
+    """
+    ends, done = time.monotonic() + budget_s, 0
+    _note_arrivals(service)
+    for key in _due(service):
+        if time.monotonic() >= ends:
+            break
+        try:
+            score_job(service, key, "intensity", force=True)
+        except GramwattError as error:
+            _log.warning("job %d cannot be scored with new intensity: %s", key, error.message)
+            with service.store.write() as session:
+                session.execute(sa.update(Job).where(Job.id == key).values(rescore_us=None))
+        done += 1
+    return done
+
+
+def _note_arrivals(service: Service) -> None:
+    """Make the jobs due of whose time points arrived.
+
+    An arrival is seen when its points are, so a score whose points were read before finds its job
+    changed when it is stored (`score_job`), and one read later has them.
+    """
+
+    def note(session: Session) -> None:
+        for row in session.scalars(sa.select(IntensityArrival).order_by(IntensityArrival.id)):
+            _make_due(session, service, row)
+            session.delete(row)
+
+    service.store.transact(note, large=True)
+
+
+def _make_due(session: Session, service: Service, row: IntensityArrival) -> None:
+    start_us = (row.first_day - _EPOCH_DAY) * _DAY_US
+    end_us = (row.last_day + 1 - _EPOCH_DAY) * _DAY_US
+    there = sa.select(JobLabel.job).where(JobLabel.label.in_(_labels(service, row.zone)))
+    # A job that was never scored may lie in the zone by its region, which only a score knows.
+    touched = sa.or_(Job.id.in_(there), Job.revision == 0)
+    session.execute(
+        sa.update(Job)
+        .where(Job.started_us < end_us, sa.func.coalesce(Job.ended_us, end_us) > start_us)
+        .where(touched, Job.intervals_deleted_us.is_(None))
+        .values(rescore_us=service.now_us()),
+        execution_options={"synchronize_session": False},
+    )
+
+
+def _labels(service: Service, zone: str) -> list[str]:
+    """Return the labels of jobs in a zone, under each code that people write for it."""
+    country = service.catalog.zone(zone).country or zone
+    codes = {zone, country} if service.catalog.zone(country).zone == zone else {zone}
+    return [label_text(ZONE, text) for code in codes for text in (code, code.lower())]
+
+
+def _due(service: Service) -> list[int]:
+    due = (
+        sa.select(Job.id)
+        .where(Job.rescore_us.is_not(None), Job.rescore_us <= service.now_us())
+        .where(Job.state != "running", Job.revision > 0)
+        .where(Job.intervals_deleted_us.is_(None))
+        .order_by(Job.rescore_us, Job.id)
+    )
+    with service.store.read() as session:
+        return list(session.scalars(due))
+
+
+FACTORS_S = 240.0
 """How long one run scores at most [s], four fifths of its period; the next goes on."""
 JOBS_AT_ONCE = 1_000
 """Keys of jobs that are read at once."""
 KEPT_EVERY = 100
 """Jobs after which the store notes how far this is; those since a crash are scored twice."""
-REASON = "factors"
-
-_log = logging.getLogger("gramwatt.service")
 
 
-def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int:
+def rescore_on_new_factors(service: Service, budget_s: float = FACTORS_S) -> int:
     """Score ended jobs again after the factors changed, each once; how many.
 
     A score that they do not change makes no revision.
@@ -52,7 +134,7 @@ def rescore_on_new_factors(service: Service, budget_s: float = RESCORE_S) -> int
                     _keep(service, FactorBackfill(id=1, done=before, until=today, job=last))
                 return number
             try:
-                score_job(service, key, REASON, force=True)
+                score_job(service, key, "factors", force=True)
             except GramwattError as error:
                 _log.warning("job %d cannot be scored with today's factors: %s", key, error.message)
             last, number = key, number + 1

@@ -17,9 +17,9 @@ from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.journal import refresh_head
 from gramwatt.service.jobs.scoring import score_provisionally, score_when_closed
-from gramwatt.service.operation.listening import silent_limit_us
 from gramwatt.service.store.models import Job, Provisional, is_pending
 from gramwatt.service.store.timestamps import span_us
+from gramwatt.service.tasks.listening import silent_limit_us
 
 REFRESH_S = 60.0
 """How long one run of `refresh_running` scores at most [s], a fifth of its period."""

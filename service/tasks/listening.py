@@ -1,17 +1,21 @@
 """Since when a server listens: only that time counts when a job is silent.
 
 While no server listens nothing can arrive, so a job that could not be heard is not lost. Servers
-say in one row of the store that they listen; downtime is not silence.
+say again and again, in one row of the store, that they listen; downtime is not silence.
 """
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
+from threading import Event, Thread
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
+from gramwatt.service.store.database import UNAVAILABLE, failure_text
 from gramwatt.service.store.models import Listening
 from gramwatt.service.store.timestamps import span_us
 from gramwatt.service.store.upserts import upsert
@@ -59,3 +63,40 @@ def silent_limit_us(service: Service, session: Session) -> int | None:
         return now_us - silent_us
     limit_us = min(now_us, known.beat_us) - silent_us
     return limit_us if known.since_us <= limit_us else None
+
+
+_log = logging.getLogger("gramwatt.service")
+
+
+class Heartbeat:
+    """A thread of a serving process; it ends with the process."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name="gramwatt-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Say at once that this process listens, then periodically in the background."""
+        self._try()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop saying so."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        period_s = beat_period(self._service.config).total_seconds()
+        while not self._stopped.wait(period_s):
+            self._try()
+
+    def _try(self) -> None:
+        try:
+            beat(self._service)
+        except SQLAlchemyError as error:
+            # While the database is away nothing can be stored, so the break in the beats is true;
+            # the store logs that once.
+            if not isinstance(error, UNAVAILABLE):
+                _log.warning("%s", failure_text(error))
