@@ -336,33 +336,47 @@ def _shares_of(host_threads: float, threads: float | None, memory_gib: float | N
 
 
 def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied | None:
-    """Return TE of the share of the host that belongs to one device of an instance [gCO2e].
+    """Return TE of the fraction of the host that belongs to one device of an instance [gCO2e].
 
-    It is share/ToR of the host's CPUs, memory and case, by devices; the range holds the share by
-    threads and by memory too. Where the host is not known, or does not tell more than its class,
-    it is that of the class. None for a part that has no host beside it.
+    See `host_fraction`. Where the host is not known it is the usual one of the device's class. None
+    for a part that has no host beside it.
     """
     part = catalog.hardware(instance.hardware)
     usual, host = host_share_te(part), catalog.host_of(instance)
-    if usual is None or host is None or host.count is None or not shows_host(part):
+    fraction = host_fraction(instance, host)
+    if usual is None or host is None or fraction is None:
         return usual.scaled(instance.share) if usual else None
-    by_devices = instance.share / (host.count * host.share)
-    shares = [by_devices, *_other_shares(instance, host)]
-    cpu, size = catalog.cpu_of(host), Size(host.vcpu, host.host_memory_gib)
-    whole = seen_host_te(usual.scaled(host.count * host.share), size, cpu, server=False)
-    figure = whole.te_g.scaled(by_devices)
-    sources = (f"{by_devices:.4g} of the host {host.id}, {figure.source}", *host.own_sources)
-    low, high = whole.te_g.low * min(shares), whole.te_g.high * max(shares)
-    low = min(low, figure.low)
-    figure = of_sources(figure.value, low, high, "gCO2e", figure.kind, sources)
+    if host.id == instance.id and not shows_host(part):
+        return usual
+    whole = usual.scaled((host.count or 1) * host.share)
+    if shows_host(part):
+        size = Size(host.vcpu, host.host_memory_gib)
+        whole = seen_host_te(whole, size, catalog.cpu_of(host), server=False)
+    source = f"{fraction.value:.4g} of the host {host.id}, {whole.te_g.source}"
+    value, low = whole.te_g.value * fraction.value, whole.te_g.low * fraction.low
+    ends = min(low, value), whole.te_g.high * fraction.high
+    sources = (source, *host.own_sources)
+    figure = of_sources(value, *ends, "gCO2e", whole.te_g.kind, sources)
     return replace(whole, te_g=figure.as_input(f"te:host:{host.id}"))
 
 
-def _other_shares(instance: Instance, host: Instance) -> list[float]:
-    """Return shares of the host's threads and of its memory for each device of an instance."""
-    pairs = [(instance.vcpu, host.vcpu), (instance.host_memory_gib, host.host_memory_gib)]
+def host_fraction(instance: Instance, host: Instance | None) -> Quantity | None:
+    """Return the fraction of a host that belongs to one device of an instance [1].
+
+    The mean of the fractions of its threads and of its memory, so that instances that fill a host
+    add up to it, whatever their sizes; the range holds either, and the fraction of its devices,
+    which alone counts where no size is known. None where the host or its count is not known.
+    """
+    if host is None or host.count is None:
+        return None
     count = instance.count or 1
-    return [min(1.0, part / whole) / count for part, whole in pairs if part and whole]
+    by_devices = instance.share / (host.count * host.share)
+    pairs = [(instance.vcpu, host.vcpu), (instance.host_memory_gib, host.host_memory_gib)]
+    sizes = [min(1.0, size / whole) / count for size, whole in pairs if size and whole]
+    value, ends = (math.fsum(sizes) / len(sizes) if sizes else by_devices), (by_devices, *sizes)
+    source = f"{instance.id} by threads and memory of {host.id}, by devices in the range"
+    figure = Quantity(value, min(ends), max(ends), "1", "derived", source)
+    return figure.as_input(f"host-fraction:{instance.id}")
 
 
 def _memory_te(sockets: Quantity, cpu: Cpu | None, memory_gib: float | None) -> Embodied:

@@ -13,6 +13,7 @@ from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.embodied.te import (
     Embodied,
     accelerator_te,
+    host_fraction,
     host_share_te,
     instance_host_te,
     stand_in_te,
@@ -166,8 +167,22 @@ class Assumptions:
         devices = power.scaled(1 / W_PER_KW, "kW").times(hours, "kWh")
         if not self.with_host:
             return devices
-        self.inputs["host power over device power"] = HOST_SHARE
-        return devices + devices.times(HOST_SHARE, "kWh")
+        host_share = self._host_share()
+        self.inputs["host power over device power"] = host_share
+        return devices + devices.times(host_share, "kWh")
+
+    def _host_share(self) -> Quantity:
+        """Return host power over device power [1].
+
+        The devices of a full host have HOST_SHARE. An instance has of the host's power what it has
+        of its threads and memory, as of its embodied carbon.
+        """
+        host = self.catalog.host_of(self.instance) if self.instance else None
+        fraction = host_fraction(self.instance, host) if self.instance else None
+        if fraction is None or host is None or host is self.instance or host.count is None:
+            return HOST_SHARE
+        whole = host.count * host.share / self.share
+        return HOST_SHARE.times(fraction.scaled(whole), "1")
 
     def embodied_g(self, hours: Quantity | None) -> Quantity | None:
         """Return M [gCO2e] = TE x device hours / EL, with the host's share of TE included."""
@@ -225,13 +240,23 @@ class Assumptions:
     def _peak(self) -> Quantity:
         """Return peak dense rate [TFLOPS] in the given precision, else in bf16, fp16 or fp32.
 
-        Raises ScoreError without hardware, or where the catalog has no such rate.
+        The utilisation of published runs was measured over the rate in 16 bits: where none is
+        declared, a higher rate does not count. Raises ScoreError without hardware, or where the
+        catalog has no such rate.
         """
         rates = self._rates()
         asked = self.request.precision
         wanted = (asked,) if asked else USUAL_PRECISIONS
+        usual = self.request.model_flop_utilisation is None
+        base = rates["bf16"] or rates["fp16"] if usual else None
         for name in wanted:
             rate = rates[name]
+            if rate and base and base < rate:
+                sources = self._sources(
+                    f"peak dense 16-bit rate of {self.named}, over which the utilisation was "
+                    f"measured; no published run tells how much less {name} takes"
+                )
+                return Quantity.exact(base * self.share, "TFLOPS", "catalog", *sources)
             if rate:
                 sources = self._sources(f"peak dense {name} of {self.named}")
                 return Quantity.exact(rate * self.share, "TFLOPS", "catalog", *sources)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gramwatt.sci.catalog.catalog import Catalog, Instance, load_catalog
-from gramwatt.sci.embodied.te import instance_host_te, socket_te
+from gramwatt.sci.embodied.te import host_fraction, instance_host_te, socket_te
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed, ScoreError
@@ -169,37 +169,64 @@ def power_kwh(instance: str, **more: Any) -> float | None:
     return energy.value if energy else None
 
 
+def members(host: Instance) -> list[Instance]:
+    return [
+        one
+        for one in CATALOG.all_instances()
+        if one.host == host.id and one.hardware == host.hardware and one.count is not None
+    ]
+
+
+def fraction(instance: Instance, host: Instance) -> float:
+    figure = host_fraction(instance, host)
+    assert figure is not None
+    return figure.value * (instance.count or 1)
+
+
 @pytest.mark.parametrize("host", hosts(), ids=lambda host: host.id)
-def test_the_instances_of_a_host_sum_to_the_host(host: Instance) -> None:
-    """n instances of one size that fill the machine have its embodied carbon and its power."""
+def test_as_many_instances_as_a_host_holds_never_have_more_than_the_host(host: Instance) -> None:
+    """The host itself is one whole; n of a size that its devices, threads and memory hold, less."""
     assert host.count is not None
-    whole, power = embodied_g(host.id), power_kwh(host.id)
-    for one in CATALOG.all_instances():
-        if one.host != host.id or one.hardware != host.hardware or one.count is None:
-            continue
-        times = host.count * host.share / (one.count * one.share)
-        assert times * embodied_g(one.id) == pytest.approx(whole, rel=1e-12), one.id
-        if power is not None:
-            assert times * (power_kwh(one.id) or 0.0) == pytest.approx(power, rel=1e-12), one.id
+    assert fraction(host, host) == pytest.approx(1.0)
+    for one in members(host):
+        assert one.count is not None
+        uses = [
+            one.count * one.share / (host.count * host.share),
+            one.vcpu / host.vcpu if one.vcpu and host.vcpu else 0,
+            one.host_memory_gib / host.host_memory_gib
+            if one.host_memory_gib and host.host_memory_gib
+            else 0,
+        ]
+        assert int(1 / max(uses) + 1e-9) * fraction(one, host) <= 1 + 1e-9, one.id
 
 
-def test_a_host_cut_into_different_sizes_sums_to_the_host() -> None:
-    mixed = ["aws:g5.12xlarge", "aws:g5.xlarge", "aws:g5.2xlarge", "aws:g5.4xlarge"]
-    mixed.append("aws:g5.16xlarge")
-    total = sum(embodied_g(one) for one in mixed)
-    assert total == pytest.approx(embodied_g("aws:g5.48xlarge"), rel=1e-12)
+def test_a_host_is_divided_by_threads_and_memory_and_its_devices_by_devices() -> None:
+    """g4dn.metal: 8 T4, 96 threads, 384 GiB; xlarge has 4 and 16, 16xlarge 64 and 256."""
+    metal, t4 = CATALOG.instance("aws:g4dn.metal"), 62_850
+    xlarge, largest = (CATALOG.instance(f"aws:g4dn.{size}") for size in ("xlarge", "16xlarge"))
+    assert fraction(xlarge, metal) == pytest.approx(1 / 24)
+    assert fraction(largest, metal) == pytest.approx(2 / 3)
+    host_g = embodied_g("aws:g4dn.metal") - 8 * t4
+    for one in (xlarge, largest):
+        expected = t4 + fraction(one, metal) * host_g
+        assert embodied_g(one.id) == pytest.approx(expected, rel=1e-3), one.id
+    # 24 of the smallest size have its threads and memory; they add up to the host's power too.
+    t4_kwh = 70 * 0.70 / 1000
+    host_kwh = (power_kwh("aws:g4dn.metal") or 0) - 8 * t4_kwh
+    assert 24 * ((power_kwh("aws:g4dn.xlarge") or 0) - t4_kwh) == pytest.approx(host_kwh)
 
 
 def test_the_host_of_instances_by_hand() -> None:
     """g5.48xlarge: AMD EPYC 7R32 of 96 threads, 192 vCPU, so two sockets; 768 GiB of memory."""
     cpu = CATALOG.cpu("amd-epyc-7r32")
-    share = instance_host_te(CATALOG, CATALOG.instance("aws:g5.xlarge"))
+    part = instance_host_te(CATALOG, CATALOG.instance("aws:g5.xlarge"))
     sockets = 192 / cpu.threads
     expected = sockets * socket_te(cpu).te_g.value + 768 * 1400 + 150_000 + 6_700
-    assert share.te_g.value == pytest.approx(expected / 8)
-    assert "aws:g5.48xlarge" in share.te_g.source
+    assert part.te_g.value == pytest.approx(expected * (4 / 192 + 16 / 768) / 2)
+    assert part.te_g.high >= expected / 8  # by devices
+    assert "aws:g5.48xlarge" in part.te_g.source
     server = instance_host_te(CATALOG, CATALOG.instance("aws:p5.4xlarge"))
-    assert server.te_g.value == pytest.approx(5_700_000 / 8)
+    assert server.te_g.value == pytest.approx(5_700_000 * (16 / 192 + 256 / 2048) / 2)
 
 
 def test_an_instance_stands_for_hardware_count_and_share() -> None:

@@ -85,6 +85,25 @@ def test_power_without_a_word_is_a_share_of_the_rated_one():
     assert doc.energy_kwh.kind == "derived"
 
 
+def test_the_usual_utilisation_stays_with_the_rate_that_it_was_measured_over():
+    """DeepSeek-V3, trained in FP8: 2.788e6 hours of an H800 were published (arXiv:2412.19437)."""
+    question = {
+        "hardware": "nvidia-h800-sxm5-80",
+        "model_parameters": 671e9,
+        "activated_parameters": 37e9,
+        "tokens": 14.8e12,
+        "zone": "CN",
+    }
+    in_16_bits = answer(**question, precision="bf16").device_hours
+    in_fp8 = answer(**question, precision="fp8").device_hours
+    assert in_fp8.value == in_16_bits.value == pytest.approx(2.64e6, rel=0.01)
+    assert in_fp8.low < 2.788e6 < in_fp8.high
+    declared = answer(**question, precision="fp8", model_flop_utilisation=0.35)
+    assert declared.device_hours.value == pytest.approx(in_fp8.value / 2, rel=0.01)
+    slower = answer(**question, precision="tf32").device_hours.value
+    assert slower == pytest.approx(2 * in_16_bits.value, rel=0.01)
+
+
 def test_power_by_utilisation_lies_between_idle_and_rated():
     def watts(used):
         doc = answer(hardware="nvidia-h100-sxm5-80", hours=1, host=False, utilisation=used)
