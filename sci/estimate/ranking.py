@@ -1,0 +1,251 @@
+"""How much longer the same work takes on another device, and at what power, from data sheets.
+
+    ln rate = a x ln peak + b x ln bandwidth            by regime
+    ln power = c x ln rated power                       c = 1, for one sequence less
+    ln energy ratio = ln size x (d + e x ln share)      inference whose mean power is known
+
+The numbers stand in `data/ranking.csv` with what they were fitted to; `benchmarks/suggestions` fits
+them and asks them work that they have not seen. The error of a logarithm is a Student t of four
+degrees of freedom: most work is close, some is far off. All figures are of devices alone, as many
+as now.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Literal, NamedTuple
+
+from gramwatt.sci.catalog.hardware import Hardware
+from gramwatt.sci.figures.csv_data import Cell, Row, rows
+from gramwatt.sci.figures.quantity import Kind, Quantity, of_sources
+
+Regime = Literal["busy", "recommender", "prefill", "sequence", "full", "overhead"]
+REGIMES: Mapping[str, Regime] = {
+    "training": "busy",
+    "batch-inference": "busy",
+    "recsys": "recommender",
+    "prefill": "prefill",
+    "decode": "sequence",
+    "small": "overhead",
+}
+"""The regime of each class but LLM serving, which `work_of` tells apart."""
+TUNED = ("tensorrt", "tensorrt-llm", "nemo", "megatron", "transformer-engine", "maxtext", "modular")
+"""Software that its vendor tunes to each device."""
+NARROW = ("fp8", "int8", "fp4")
+"""Precisions that need software tuned to the device."""
+FULL_FROM = 512.0
+"""Concurrent sequences from which a language model is served full; fewer leave devices waiting."""
+REFERENCE = "nvidia-h100-sxm5-80"
+"""The fastest device that general software is known to fill."""
+
+
+class RankingRow(Row, frozen=True, kw_only=True):
+    """A number of the ranking: its regime or "all", what it is, and what it was fitted to."""
+
+    files = ("ranking.csv",)
+    package = "gramwatt.sci.estimate"
+    key = ("regime", "figure")
+
+    regime: Cell
+    figure: Cell
+    value: float
+    basis: Cell
+    source: tuple[Cell, ...]
+
+
+class Work(NamedTuple):
+    """What the ranking needs of a job; `power_share` is mean over rated power of a device now.
+
+    `narrowest` says that the work may choose its precision, `tuned` that its software is tuned to
+    each device; a `precision` or `power_share` of None is not known.
+    """
+
+    regime: Regime
+    precision: str | None = None
+    narrowest: bool = False
+    tuned: bool = False
+    infers: bool = False
+    power_share: float | None = None
+
+
+class Log(NamedTuple):
+    """The natural logarithm of a ratio, target over now, and the scale of its error."""
+
+    value: float
+    spread: float
+
+    def __add__(self, other: Log) -> Log:  # type: ignore[override]
+        return Log(self.value + other.value, math.hypot(self.spread, other.spread))
+
+    def __neg__(self) -> Log:
+        return Log(-self.value, self.spread)
+
+    @property
+    def odds(self) -> float:
+        """Return the probability that the ratio is below 1."""
+        if not self.spread:
+            return 0.5 if not self.value else float(self.value < 0)
+        return cumulative(-self.value / self.spread)
+
+    def quantity(self, kind: Kind, *sources: str) -> Quantity:
+        """Return the ratio with the range that holds it in 8 of 10 cases."""
+        half = QUANTILE_90 * self.spread
+        value, low, high = (math.exp(self.value + step) for step in (0.0, -half, half))
+        return of_sources(value, low, high, "1", kind, sources)
+
+
+class Comparison(NamedTuple):
+    """Time, power and energy of the same work on the target over now; None where not known."""
+
+    time: Log
+    power: Log | None
+    energy: Log | None
+
+
+def cumulative(t: float) -> float:
+    """Return the probability below `t` of Student's t of four degrees (Abramowitz 26.7.4)."""
+    u = t * t / (4 + t * t)
+    return 0.5 + 0.375 * math.copysign(math.sqrt(4 * u), t) * (1 - u / 3)
+
+
+QUANTILE_90 = 1.5332062740589438
+"""Student's t of four degrees at 0.9."""
+
+
+def combine(*logs: Log) -> Log:
+    """Return independent witnesses of one ratio, weighted by the inverse of their variances."""
+    weights = [log.spread**-2 for log in logs]
+    mean = sum(weight * log.value for weight, log in zip(weights, logs, strict=True)) / sum(weights)
+    return Log(mean, sum(weights) ** -0.5)
+
+
+@cache
+def _numbers() -> Mapping[tuple[str, str], float]:
+    return {(row.regime, row.figure): row.value for row in rows(RankingRow)}
+
+
+def number(figure: str, regime: str = "all") -> float:
+    """Return a number of the ranking."""
+    return _numbers()[regime, figure]
+
+
+def work_of(
+    workload_class: str | None,
+    precision: str | None = None,
+    framework: str | None = None,
+    *,
+    infers: bool = False,
+    batch_size: float | None = None,
+    power_share: float | None = None,
+) -> Work:
+    """Return the regime of a class of work, and what its software and precision say.
+
+    LLM serving is full where neither its concurrent sequences nor its power say otherwise; a full
+    server in eight bits or an unknown precision may choose the narrowest one of each device.
+    """
+    tuned = (framework or "").lower() in TUNED or precision in NARROW
+    if workload_class == "llm-serving":
+        full = (batch_size or FULL_FROM) >= FULL_FROM and power_share is None
+        choose = full and (precision is None or precision in NARROW)
+        regime: Regime = "full" if full else "busy"
+        return Work(regime, precision, choose, full or tuned, True, power_share)
+    regime = REGIMES.get(workload_class or "", "busy")
+    return Work(regime, precision, False, tuned, infers, power_share)
+
+
+def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) -> Comparison | None:
+    """Return what the ranking says of a target; None where a data sheet lacks what it needs.
+
+    `reference` is the catalog's `REFERENCE`.
+    """
+    levels = [level(part, work, reference) for part in (now, target)]
+    if levels[0] is None or levels[1] is None:
+        return None
+    gain = levels[0] - levels[1]
+    spread = number("spread", work.regime)
+    if (work.precision is None and not work.narrowest) or work.precision == "fp32":
+        spread = math.hypot(spread, number("unknown-precision"))
+    time = _grown(gain, spread)
+    if not now.tdp_w or not target.tdp_w:
+        return Comparison(time, None, None)
+    size = math.log(target.tdp_w / now.tdp_w)
+    power = _power(size, work)
+    energy = _grown(gain + power.value, math.hypot(spread, power.spread))
+    share = work.power_share if work.infers and work.regime == "busy" else None
+    if share and abs(size) >= math.log(number("share-size")):
+        time = _with_share("share-time", size, share, time)
+        energy = _with_share("share-energy", size, share, energy)
+        power = Log(energy.value - time.value, power.spread)
+    return Comparison(time, power, energy)
+
+
+def _power(size: float, work: Work) -> Log:
+    """Return the logarithm of power by that of the ratio of rated powers."""
+    if work.regime == "sequence":
+        return Log(number("power", work.regime) * size, number("power-spread"))
+    if work.power_share and work.power_share < number("light-share") and not work.infers:
+        return Log(0.0, number("light-spread"))
+    return Log(size, number("power-spread"))
+
+
+def _with_share(figure: str, size: float, share: float, plain: Log) -> Log:
+    """Return a logarithm by the present share of rated power, beside what data sheets say of it.
+
+    A device far below its rating waits for its host, and a smaller one waits less.
+    """
+    value = size * (number(f"{figure}-level") + number(f"{figure}-slope") * math.log(share))
+    spread = number(f"{figure}-spread")
+    both = combine(Log(value, spread), plain)
+    return Log(both.value, math.hypot(spread, number("growth") * (value - plain.value)))
+
+
+def _grown(value: float, spread: float) -> Log:
+    return Log(value, math.hypot(spread, number("growth") * value))
+
+
+def level(part: Hardware, work: Work, reference: Hardware) -> float | None:
+    """Return ln(rate) of a device over that of the reference; None where not known.
+
+    What goes beyond the reference counts in part only in software that is not tuned to the device.
+    """
+    rates = peak(part, work), peak(reference, work)
+    if rates[0] is None or rates[1] is None or not part.memory_bandwidth_gbs:
+        return None
+    widths = math.log(part.memory_bandwidth_gbs / (reference.memory_bandwidth_gbs or 1.0))
+    value = number("peak", work.regime) * (rates[0] - rates[1])
+    value += number("bandwidth", work.regime) * widths
+    if work.regime == "busy" and not work.tuned and value > 0:
+        return value * number("beyond")
+    return value
+
+
+def peak(part: Hardware, work: Work) -> float | None:
+    """Return ln(peak dense rate [TFLOPS]) at which the work may run on a device."""
+    half = part.fp16_tensor_tflops or part.bf16_tensor_tflops or part.fp32_tflops
+    eighth = max(part.fp8_tflops or 0.0, part.int8_tops or 0.0) or half
+    quarter = max(part.peak_other.get("fp4", 0.0), eighth or 0.0)
+    single = part.tf32_tflops or part.fp32_tflops or half
+    plain = part.fp32_tflops or half
+    if not (half and eighth and single and plain):
+        return math.log(eighth) if eighth else None
+    if work.narrowest:
+        return math.log(quarter)
+    rates: Mapping[str | None, tuple[float, ...]] = {
+        None: (half, single, plain),
+        "fp32": (single, plain),
+        "tf32": (single,),
+        "fp8": (eighth,),
+        "int8": (eighth,),
+        "fp4": (quarter,),
+    }
+    chosen = rates.get(work.precision, (half,))
+    return sum(map(math.log, chosen)) / len(chosen)
+
+
+def wall_power(part: Hardware, devices: int) -> float | None:
+    """Return mean power from the wall of a device under load with its share of the host [W]."""
+    if not part.tdp_w:
+        return None
+    return number("wall-rated") * part.tdp_w + number("wall-host") / devices

@@ -1,0 +1,141 @@
+"""The ranking of devices by data sheets: its formulas by hand, its probabilities."""
+
+import math
+
+import pytest
+
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.estimate.ranking import (
+    QUANTILE_90,
+    REFERENCE,
+    Log,
+    RankingRow,
+    Work,
+    combine,
+    compare,
+    cumulative,
+    number,
+    wall_power,
+    work_of,
+)
+from gramwatt.sci.figures.csv_data import rows
+
+CATALOG = load_catalog()
+H100, A100, B200 = REFERENCE, "nvidia-a100-sxm4-80", "nvidia-b200"
+
+
+def ask(now: str, target: str, work: Work):
+    parts = (CATALOG.hardware(name) for name in (now, target, REFERENCE))
+    now_part, target_part, reference = parts
+    return compare(now_part, target_part, work, reference)
+
+
+def test_the_distribution_is_students_t_of_four_degrees():
+    # Quantiles of Abramowitz and Stegun, table 26.10, four degrees of freedom.
+    for fraction, quantile in ((0.9, 1.533), (0.95, 2.132), (0.975, 2.776), (0.995, 4.604)):
+        assert cumulative(quantile) == pytest.approx(fraction, abs=5e-5)
+        assert cumulative(-quantile) == pytest.approx(1 - fraction, abs=5e-5)
+    assert cumulative(QUANTILE_90) == pytest.approx(0.9, abs=1e-12)
+    assert cumulative(0.0) == 0.5
+
+
+def test_a_logarithm_gives_odds_and_a_range():
+    halved = Log(-math.log(2), 0.3)
+    ratio = halved.quantity("estimated", "a test")
+    assert ratio.value == pytest.approx(0.5)
+    assert ratio.high / ratio.value == pytest.approx(math.exp(0.3 * QUANTILE_90))
+    assert halved.odds == pytest.approx(1 - (-halved).odds)
+    assert halved.odds == pytest.approx(cumulative(math.log(2) / 0.3))
+    assert (Log(0.0, 0.0).odds, Log(-1.0, 0.0).odds, Log(1.0, 0.0).odds) == (0.5, 1.0, 0.0)
+
+
+def test_witnesses_count_by_the_inverse_of_their_variances():
+    assert combine(Log(0.0, 0.1), Log(1.0, 0.2)) == pytest.approx((0.2, math.sqrt(0.008)))
+    assert combine(Log(0.3, 0.1)) == pytest.approx((0.3, 0.1))
+
+
+def test_a_tuned_training_by_hand():
+    answer = ask(A100, H100, work_of("training", "bf16", "nemo"))
+    gain = 0.4 * math.log(989 / 312) + 0.5 * math.log(3350 / 2039)
+    assert answer.time.value == pytest.approx(-gain)
+    assert answer.time.spread == pytest.approx(math.hypot(0.17, 0.25 * gain))
+    assert answer.power.value == pytest.approx(math.log(700 / 400))
+    assert answer.energy.value == pytest.approx(math.log(700 / 400) - gain)
+
+
+def test_general_software_gains_less_beyond_the_reference():
+    general, tuned = (
+        ask(H100, B200, work_of("training", "bf16", name)).time.value
+        for name in ("pytorch", "nemo")
+    )
+    assert general == pytest.approx(number("beyond") * tuned)
+    assert ask(A100, H100, work_of("training", "bf16", "pytorch")) == ask(
+        A100, H100, work_of("training", "bf16", "nemo")
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "regime", "narrowest", "tuned"),
+    [
+        (("llm-serving",), "full", True, True),
+        (("llm-serving", "fp8", "vllm"), "full", True, True),
+        (("llm-serving", "bf16", "vllm"), "full", False, True),
+        (("decode", "fp16"), "sequence", False, False),
+        (("recsys", "fp8"), "recommender", False, True),
+        (("small",), "overhead", False, False),
+        ((None,), "busy", False, False),
+    ],
+)
+def test_the_class_and_its_software_name_the_regime(fields, regime, narrowest, tuned):
+    work = work_of(*fields)
+    assert (work.regime, work.narrowest, work.tuned) == (regime, narrowest, tuned)
+
+
+def test_serving_a_few_sequences_is_not_serving_full():
+    assert work_of("llm-serving", "fp8", "vllm", batch_size=8).regime == "busy"
+    assert work_of("llm-serving", "fp8", "vllm", power_share=0.5).regime == "busy"
+    assert work_of("llm-serving", "fp8", "vllm", batch_size=1024).regime == "full"
+
+
+def test_a_full_server_may_choose_the_narrowest_precision():
+    time = ask(H100, B200, work_of("llm-serving", "fp8")).time.value
+    assert time == pytest.approx(-0.8 * math.log(9000 / 1979) - 0.3 * math.log(8000 / 3350))
+
+
+def test_a_precision_that_is_not_stated_widens_the_range():
+    known, unknown = (ask(A100, H100, work_of("training", name)) for name in ("bf16", None))
+    assert unknown.time.spread > known.time.spread + 0.05
+    mean = sum(math.log(a / b) for a, b in ((989, 312), (494.5, 156), (67, 19.5))) / 3
+    gain = 0.4 * mean + 0.5 * math.log(3350 / 2039)
+    assert unknown.time.value == pytest.approx(-gain, abs=1e-3)
+
+
+def test_a_device_that_waits_is_served_by_a_smaller_one():
+    waiting, full = (
+        ask(B200, H100, work_of("llm-serving", "bf16", "vllm", infers=True, power_share=share))
+        for share in (0.4, 0.95)
+    )
+    assert waiting.energy.odds > 0.8 > 0.5 > full.energy.odds
+    assert waiting.energy.value == pytest.approx(waiting.time.value + waiting.power.value)
+
+
+def test_power_of_one_sequence_and_of_light_training():
+    decode = ask(A100, H100, work_of("decode", "fp16"))
+    assert decode.power.value == pytest.approx(0.5 * math.log(700 / 400))
+    light = ask(A100, H100, work_of("training", "bf16", power_share=0.2))
+    assert light.power == (0.0, number("light-spread"))
+
+
+def test_what_a_data_sheet_lacks_is_not_known():
+    assert ask(H100, "google-tpu-v5p", work_of("training", "bf16")).energy is None
+    assert ask(H100, "google-coral-edge-tpu", work_of("training", "bf16")) is None
+
+
+def test_power_from_the_wall():
+    assert wall_power(CATALOG.hardware(H100), 8) == pytest.approx(0.8 * 700 + 250 / 8)
+    assert wall_power(CATALOG.hardware("google-tpu-v5p"), 8) is None
+
+
+def test_every_number_says_what_it_was_fitted_to():
+    assert all(row.basis and row.source for row in rows(RankingRow))
+    assert len(rows(RankingRow)) == 34
