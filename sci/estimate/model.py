@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
+from gramwatt.sci.embodied.forms import part_te
 from gramwatt.sci.embodied.te import (
     Embodied,
     accelerator_te,
     host_fraction,
     host_share_te,
     instance_host_te,
-    stand_in_te,
 )
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.figures.errors import ScoreError
@@ -309,7 +309,7 @@ class Assumptions:
             return None
         found = accelerator_te(self.hardware)
         if found is None and self.request.embodied_kg_per_device is None:
-            found = stand_in_te(self.hardware)
+            found = part_te(self.catalog, self.hardware)
             text = f"Embodied carbon of {self.hardware.id} is not published: {found.stages}."
             self.notices.append(Notice("embodied-modelled", text, "embodied_g"))
         return found
