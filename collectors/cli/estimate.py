@@ -1,19 +1,25 @@
-"""`gramwatt estimate`: a score without measuring."""
+"""`gramwatt estimate`: a score without measuring, of one device or of several side by side."""
 
 from __future__ import annotations
 
-from typing import Any
+import textwrap
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from gramwatt.collectors.cli.options import request_command
-from gramwatt.collectors.cli.summary import quantity_text, significant
+import typer
+
+from gramwatt.collectors.cli.options import flag_of, request_command
+from gramwatt.collectors.cli.summary import quantity_text, significant, table
 from gramwatt.collectors.settings.catalogs import user_catalog
-from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
+from gramwatt.sci.estimate.answer import EstimatesDoc, estimates
+from gramwatt.sci.estimate.estimate import EstimateDoc
 from gramwatt.sci.estimate.request import EstimateRequest, parse_estimate_request
-from gramwatt.sci.figures.document import SourceDoc
+from gramwatt.sci.figures import formatting
+from gramwatt.sci.figures.quantity import Quantity
 
 HELPS = {
-    "hardware": "Catalog id or name.",
-    "instance": "Cloud instance: aws:p4d.24xlarge.",
+    "hardware": "Catalog id or name; several are compared.",
+    "instance": "Cloud instance: aws:p4d.24xlarge; several are compared.",
     "count": "Devices, as the driver lists them.",
     "hours": "Wall time (h).",
     "device_hours": "Instead of count x hours (h).",
@@ -28,46 +34,106 @@ HELPS = {
     "embodied_kg_per_device": "Wins over the catalog (kg CO2e).",
     "host": "Count the host (default).",
     "units": "Such as token=1e9; may be repeated.",
-    "model_parameters": "All parameters: N of 6 x N x D.",
-    "activated_parameters": "Of a mixture of experts: N of 6 x N x D.",
-    "tokens": "D of 6 x N x D.",
-    "model_flop_utilisation": "0 to 1.",
+    "kind": "training (default) or inference.",
+    "model_parameters": "All parameters of the model.",
+    "activated_parameters": "Of a mixture of experts, for one token.",
+    "tokens": "To train on; of inference: that are served.",
+    "requests": "That are served.",
+    "tokens_per_request": "Tokens of an answer.",
+    "batch_size": "Sequences served at a time.",
+    "model_flop_utilisation": "Of a training, 0 to 1.",
 }
+ROWS = 5
+"""Devices that are shown without --all."""
+WIDTH = 80
+PRESSING = ("input-implausible", "lifetime-exceeded", "zone-unknown")
+"""Notices that say how to read the answer."""
+WORDS = ((0.9, "sure"), (0.7, "likely"), (0.6, "maybe"), (0.0, "close"))
+"""How sure it is that a device emits more than the first, from each probability on."""
+All = Annotated[bool, typer.Option("--all", help="Every device.")]
+Why = Annotated[bool, typer.Option("--why", help="Inputs, sources, notices of the first.")]
 
 
-def answer(document: dict[str, Any]) -> EstimateDoc:
-    """Score hardware, time and place without measuring.
+def answer(document: dict[str, Any]) -> EstimatesDoc:
+    """Energy and carbon without measuring: of hours, a training, or tokens served.
 
-    Example: gramwatt estimate --hardware nvidia-l4 --hours 10 --zone FR --pue 1.2
+    Example: gramwatt estimate --hardware L4 --hardware H100 --model-parameters 8e9 --requests 1e6
     """
-    catalog = user_catalog()
-    return estimate(parse_estimate_request(document), catalog)
+    return estimates(parse_estimate_request(document), user_catalog())
 
 
-def lines(answer: EstimateDoc) -> list[str]:
-    """Return the answer as aligned lines for a terminal."""
-    hours = answer.device_hours
-    rows = [
-        ("Device hours", f"{significant(hours.value, 3)} h" if hours else "unknown"),
-        ("Energy", quantity_text(answer.energy_kwh)),
-        ("Operational O", quantity_text(answer.operational_g)),
-        ("Embodied M", quantity_text(answer.embodied_g)),
-        ("Total O + M", quantity_text(answer.total_g)),
-    ]
-    rows += [(f"SCI per {row.unit}", quantity_text(row.g_per_unit)) for row in answer.sci]
-    rows.append(("Conformance", answer.conformance))
-    rows += [("", f"- {text}") for text in answer.deviations]
-    rows += [("Notice", notice.message) for notice in answer.notices]
-    rows += [("From", _input(row)) for row in answer.method.inputs]
-    width = max(len(label) for label, _ in rows)
-    return [f"{label:<{width}}  {text}" for label, text in rows]
+def lines(answer: EstimatesDoc, every: All = False, why: Why = False) -> list[str]:
+    """Return the answer for a terminal: a sentence, a table, what would make it surer."""
+    rows = answer.answers
+    shown = textwrap.wrap(formatting.ascii_units(answer.summary), WIDTH)
+    shown += table(list(_side_by_side(rows if every else rows[:ROWS])), (1, 2)) * (len(rows) > 1)
+    shown += table(list(_terms(rows[0]))) if len(rows) == 1 else []
+    shown += [f"  {row.label}: {row.word}, {row.reason}" for row in answer.left_out]
+    if not rows:
+        return shown
+    if why:
+        return shown + list(_why(rows[0]))
+    for notice in rows[0].notices:
+        shown += textwrap.wrap(notice.message, WIDTH) if notice.code in PRESSING else []
+    surer = [f"To be surer: {', '.join(map(flag_of, answer.surer))}."] * bool(answer.surer)
+    hidden = [f"All {len(rows)}: --all."] * (len(rows) > ROWS and not every)
+    return [*shown, " ".join((*surer, *hidden, "Inputs: --why."))]
 
 
-def _input(row: SourceDoc) -> str:
-    figure = row.figure
-    unit = "" if figure.unit == "1" else f" {figure.unit}"
-    text = f"{row.what}: {significant(figure.value, 4)}{unit}"
-    return f"{text}, {figure.source}" if figure.unit == "gCO2e/kWh" else text
+def _side_by_side(rows: list[EstimateDoc]) -> Iterator[tuple[str, ...]]:
+    """Yield the head of a table, and a row for each device."""
+    served = any(row.g_per_million_tokens for row in rows)
+    tokens = ["1M tokens"] if served else []
+    yield "", "time", "energy", "carbon (CO2e)", *tokens, "than first"
+    for row in rows:
+        tokens = [_short(row.g_per_million_tokens)] if served else []
+        carbon = quantity_text(row.carbon_g).replace(" CO2e", "")
+        yield row.label, _short(row.time_h), _short(row.energy_kwh), carbon, *tokens, _more(row)
+
+
+def _short(figure: Quantity | None) -> str:
+    """Return a figure without its range, of carbon without its unit's substance."""
+    return formatting.ascii_units(formatting.value_text(figure)).replace(" CO2e", "")
+
+
+def _more(row: EstimateDoc) -> str:
+    """Return how many times the first a device emits, and how sure it is that it is more."""
+    if row.carbon_ratio is None:
+        return "least"
+    odds = 1 - (row.odds or 0.5)
+    word = next(word for least, word in WORDS if odds >= least)
+    return f"x {significant(row.carbon_ratio.value, 2)} {word}"
+
+
+def _terms(row: EstimateDoc) -> Iterator[tuple[str, str]]:
+    """Yield the figures of one device with their ranges."""
+    hours = quantity_text(row.device_hours)
+    if row.device_hours:
+        single = row.count is None or row.count == 1
+        yield "Time", hours if single else f"{quantity_text(row.time_h)}, {hours} of devices"
+    yield "Energy", quantity_text(row.energy_kwh)
+    yield "Electricity", quantity_text(row.operational_g)
+    yield "Making the hardware", quantity_text(row.embodied_g)
+    yield "Total", quantity_text(row.total_g)
+    if row.g_per_million_tokens:
+        yield "Per million tokens", quantity_text(row.g_per_million_tokens)
+    for score in row.sci:
+        if score.unit != "job":
+            yield f"SCI per {score.unit}", quantity_text(score.g_per_unit)
+
+
+def _why(row: EstimateDoc) -> Iterator[str]:
+    """Yield what the first estimate rests on."""
+    yield f"{row.label} rests on:"
+    for item in row.method.inputs:
+        yield from _wrapped(f"{item.what}: {quantity_text(item.figure)}; {item.figure.source}")
+    yield f"SCI standard: {row.conformance}"
+    for remark in (*row.deviations, *(notice.message for notice in row.notices)):
+        yield from _wrapped(remark)
+
+
+def _wrapped(remark: str) -> list[str]:
+    return textwrap.wrap(remark, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 command = request_command(EstimateRequest, HELPS, answer, lines)

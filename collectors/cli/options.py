@@ -63,40 +63,54 @@ def read_document(source: str | None) -> dict[str, Any]:
 def request_command(
     request: type[Struct],
     helps: Mapping[str, str],
-    answer: Callable[[dict[str, Any]], Any],
-    lines: Callable[[Any], list[str]],
+    answer: Callable[..., Any],
+    lines: Callable[..., list[str]],
 ) -> Callable[..., None]:
     """Return the command that sends a request, with an option for each of its fields.
 
     The type of a field says how its option is written; `helps` say what it is, where the words that
     it takes do not. `answer` takes the request's document and raises GramwattError for a wrong one;
-    its docstring is the command's. What it returns is printed as JSON, or as `lines`.
+    its docstring is the command's. What it returns is printed as JSON, or as `lines`. Both may have
+    parameters more, by name: arguments and options of the command besides.
     """
     fields = {name: _Option.of(name, hint) for name, hint in get_type_hints(request).items()}
-    parameters = [Parameter("source", KEYWORD, default=None, annotation=Source)]
+    own, view = _more(answer), _more(lines)
+    parameters = [*own, *view, Parameter("source", KEYWORD, default=None, annotation=Source)]
     for name, option in fields.items():
         annotation = option.annotation(helps.get(name) or option.words)
         parameters.append(Parameter(name, KEYWORD, default=None, annotation=annotation))
     parameters.append(Parameter("as_json", KEYWORD, default=False, annotation=AsJson))
 
     def command(*, source: str | None, as_json: bool, **values: Any) -> None:
+        others, shown = (
+            {option.name: values.pop(option.name) for option in options} for options in (own, view)
+        )
         flags = {
             name: fields[name].read(value)
             for name, value in values.items()
             if value not in (None, [])
         }
         try:
-            document = answer({**read_document(source), **flags})
+            document = answer({**read_document(source), **flags}, **others)
         except GramwattError as error:
             refuse_error(error, as_json=as_json)
         if as_json:
             typer.echo(json.dumps(to_builtins(document), indent=2))
         else:
-            show(*lines(document))
+            show(*lines(document, **shown))
 
     command.__doc__ = answer.__doc__
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     return command
+
+
+def _more(function: Callable[..., Any]) -> list[Parameter]:
+    """Return the parameters of a function after its first, as options of a command."""
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        parameter.replace(annotation=hints[parameter.name], kind=KEYWORD)
+        for parameter in list(signature(function).parameters.values())[1:]
+    ]
 
 
 def grouped(command: Callable[..., None], **helps: str) -> Callable[..., None]:
@@ -143,7 +157,7 @@ def _of_field(field: FieldInfo, text: str | None) -> Parameter:
     text = text or _description(field.type)
     if words := _words(field.type):
         text = f"{text} One of {words}."
-    flag, metavar = _flag(field.encode_name), _number(field.type)
+    flag, metavar = flag_of(field.encode_name), _number(field.type)
     option = typer.Option(flag, metavar=metavar, help=text.strip())
     default = None if field.default in (None, NODEFAULT) else str(field.default)
     kind = list[str] if items_of(field.type) else str
@@ -155,14 +169,15 @@ def _of_field(field: FieldInfo, text: str | None) -> Parameter:
     )
 
 
-def _flag(name: str) -> str:
+def flag_of(name: str) -> str:
+    """Return the option of a field: batch_size is --batch-size."""
     return f"--{name.replace('_', '-')}"
 
 
 def _checked_fields(kind: type[Struct], texts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the options that were given; exit 2 for one that is not of its type."""
     return {
-        field.name: checked_text(_flag(field.encode_name), field.type, texts[field.name])
+        field.name: checked_text(flag_of(field.encode_name), field.type, texts[field.name])
         for field in fields_of(kind).values()
         if texts[field.name] not in (None, [])
     }
@@ -214,12 +229,15 @@ class _Option(NamedTuple):
     @classmethod
     def of(cls, name: str, hint: Any) -> _Option:
         """Return the option of a field."""
-        flag, types = _flag(name), [hint]
+        flag, types = flag_of(name), [hint]
         if get_origin(hint) is Union:
             types = [part for part in get_args(hint) if part is not NoneType]
         kind = get_origin(types[0]) or types[0]
         if len(types) > 1:
-            return cls(flag, str, ranged)
+            several = any(get_origin(part) is tuple for part in types)
+            return (
+                cls(flag, list[str], one_or_several, "NAME") if several else cls(flag, str, ranged)
+            )
         if kind is Literal:
             return cls(flag, str, words=_words(types[0]))
         if kind is dict:
@@ -249,6 +267,11 @@ def counts(flag: str, pairs: list[str]) -> dict[str, float]:
         except ValueError:
             refuse(f"{flag} {pair!r}: write UNIT=COUNT, such as token=1e9")
     return amounts
+
+
+def one_or_several(_flag: str, names: list[str]) -> str | list[str]:
+    """Return a name, or a list of several."""
+    return names if len(names) > 1 else names[0]
 
 
 def ranged(flag: str, text: str) -> float | dict[str, float]:

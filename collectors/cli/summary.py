@@ -37,6 +37,19 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     return [formatting.ascii_units(line) for line in lines]
 
 
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Return rows of cells as aligned lines, those of the columns `right` to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = (
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append(f"  {'  '.join(cells)}".rstrip())
+    return lines
+
+
 def quantity_text(figure: Quantity | None) -> str:
     """Return a quantity with its range for a terminal: "1.23 Wh (1.22 to 1.25)"."""
     return formatting.ascii_units(formatting.text(figure))

@@ -1,5 +1,6 @@
-"""Estimates: scores without measuring.
+"""Estimates: carbon without measuring, and the ranking of devices.
 
-`request.parse_estimate_request` checks a request, `estimate.estimate` answers it; `model` has what
-is assumed where the request says nothing.
+`request.parse_estimate_request` checks a request, `answer.estimates` answers it for each device
+that it names, `estimate.estimate` for one; `model` and `serving` have what is assumed where the
+request says nothing, `ranking` how devices compare.
 """

@@ -1,12 +1,15 @@
 """A score without measuring; the answer lists every assumption.
 
 Energy is declared in the request, or rated power from the catalog times the share of it that such
-jobs draw; training time may be computed from 6 x N x D floating-point operations.
+jobs draw; time may be computed from the work (see `model`). `estimates` compares several devices,
+`estimate` answers for one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import Struct
@@ -14,12 +17,15 @@ from msgspec import Struct
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.catalog.slices import find_part
 from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
+from gramwatt.sci.estimate.ranking import Log, work_of
+from gramwatt.sci.estimate.ranking import number as ranking_number
 from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.sci.estimate.serving import SEQUENCES
 from gramwatt.sci.figures.document import SciDoc, SourceDoc
-from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.errors import AmbiguousName, ScoreError
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity, bare
-from gramwatt.sci.figures.units import HOURS_PER_YEAR
+from gramwatt.sci.figures.units import HOURS_PER_YEAR, S_PER_HOUR
 from gramwatt.sci.grid.zones import USUAL_HOURS
 from gramwatt.sci.score.assess import (
     SUPPLIES,
@@ -34,6 +40,10 @@ from gramwatt.sci.score.location import Place, in_data_centre, locate
 
 REGION_PROVIDERS = ("aws", "azure", "gcp")
 """Clouds whose regions in the catalog have the same provider as their instances."""
+VARIANTS = 12
+"""A name of more devices than this is not compared: it has to say which."""
+MILLION = 1e6
+RANKED = "error of a comparison by data sheets (ranking.csv)"
 
 
 class EstimateMethod(Struct):
@@ -49,57 +59,230 @@ class EstimateMethod(Struct):
     inputs: list[SourceDoc]
 
 
-class EstimateDoc(Struct):
-    """The answer to a request for an estimate."""
+class EstimateDoc(Struct, kw_only=True):
+    """The answer for one device, instance or amount of energy; unknown terms are null.
 
+    `label` names it for people. `work` says that the time is one of training or serving; null where
+    time or energy is given. `time_h` [h] is wall time of `count` devices. `g_per_million_tokens`
+    [gCO2e] is of what is served; where no tokens are given, of devices that are kept full.
+    `missing` says what is not counted, and what to give.
+
+    Of several, `carbon_ratio` is over the first, and `odds` the probability that this one emits
+    less than the first (of the first: than the second).
+    """
+
+    label: str
+    work: str | None
+    count: float | None
+    time_h: Quantity | None
     device_hours: Quantity | None
     energy_kwh: Quantity | None
     operational_g: Quantity | None
     embodied_g: Quantity | None
     total_g: Quantity | None
+    g_per_million_tokens: Quantity | None
+    carbon_ratio: Quantity | None = None
+    odds: float | None = None
     sci: list[SciDoc]
     pue: Quantity
     intensity_g_per_kwh: Quantity
     conformance: str
     deviations: list[str]
+    missing: list[str]
     notices: list[Notice]
     method: EstimateMethod
 
+    @property
+    def carbon_g(self) -> Quantity | None:
+        """Return the total [gCO2e], or what of it is known."""
+        return self.total_g or self.operational_g or self.embodied_g
+
+
+class LeftOutDoc(Struct):
+    """A device that cannot be estimated: one word, and the reason."""
+
+    label: str
+    word: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """An estimate of each device that is named, the least carbon first, and what has none."""
+
+    request: EstimateRequest
+    rows: list[EstimateDoc]
+    left_out: list[LeftOutDoc]
+
 
 def estimate(request: EstimateRequest, catalog: Catalog) -> EstimateDoc:
-    """Answer a request; raises LookupFailed for unknown names, ScoreError for an impossible one."""
-    machine = catalog.instance(request.instance) if request.instance else None
+    """Answer a request of one device, one instance, or an amount of energy.
+
+    Raises LookupFailed for unknown names, ScoreError for an impossible request.
+    """
+    return _estimated(_assumptions(request, catalog))[0]
+
+
+def compare(request: EstimateRequest, catalog: Catalog) -> Estimates:
+    """Answer a request for each device or instance that it names, the least carbon first.
+
+    A name of several devices stands for all of them. Raises LookupFailed for unknown names,
+    ScoreError for an impossible request.
+    """
+    requests = _each(request, catalog)
+    answers: list[tuple[EstimateDoc, Quantity | None]] = []
+    left_out: list[LeftOutDoc] = []
+    for one in requests:
+        work = _assumptions(one, catalog)
+        if reason := work.misfit():
+            left_out.append(LeftOutDoc(work.label, "does not fit", reason))
+            continue
+        try:
+            answer = _estimated(work)
+        except ScoreError as error:
+            if len(requests) == 1 or error.code != "rate-unknown":
+                raise
+            left_out.append(LeftOutDoc(work.label, "no such rate", error.message))
+            continue
+        if answer[1] is None and len(requests) > 1:
+            left_out.append(LeftOutDoc(work.label, "not known", " ".join(answer[0].missing)))
+            continue
+        answers.append(answer)
+    answers.sort(key=lambda answer: answer[1].value if answer[1] else math.inf)
+    _set_ratios(answers)
+    return Estimates(request, [row for row, _ in answers], left_out)
+
+
+def _each(request: EstimateRequest, catalog: Catalog) -> list[EstimateRequest]:
+    """Return the request for each device or instance that it names."""
+    if request.instance is not None:
+        ids = _ids(request.instance, lambda name: catalog.instance(name).id)
+        return [msgspec.structs.replace(request, instance=id_) for id_ in ids]
+    if request.hardware is None:
+        return [request]
+    ids = _ids(request.hardware, lambda name: _board(catalog, name).id)
+    return [msgspec.structs.replace(request, hardware=id_) for id_ in ids]
+
+
+def _ids(names: str | tuple[str, ...], find: Callable[[str], str]) -> list[str]:
+    """Return the ids that names mean: all of an ambiguous one."""
+    ids: list[str] = []
+    for name in (names,) if isinstance(names, str) else names:
+        try:
+            ids.append(find(name))
+        except AmbiguousName as error:
+            if len(error.choices) > VARIANTS:
+                raise
+            ids += error.choices
+    return list(dict.fromkeys(ids))
+
+
+def _set_ratios(answers: list[tuple[EstimateDoc, Quantity | None]]) -> None:
+    """Set what each emits over the first; what both rest on cancels."""
+    if len(answers) < 2 or not (least := answers[0][1]) or least.low <= 0:
+        return
+    for row, carbon in answers:
+        assert carbon  # one that is not known is left out of several
+        other = answers[1][1] if carbon is least else least
+        assert other
+        ratio = carbon.over(other, "1")
+        difference = _difference(row, ratio.value)
+        row.odds = difference.odds
+        if carbon is not least:
+            error = Log(0.0, difference.spread).quantity("estimated", RANKED)
+            row.carbon_ratio = ratio.times(error, "1").bare()
+
+
+def _difference(row: EstimateDoc, ratio: float) -> Log:
+    """Return the logarithm of a ratio of carbon with the error of the ranking."""
+    value, spread = math.log(ratio), ranking_number("power-spread")
+    if row.work is not None:
+        of_class = "llm-serving" if row.work == "serving" else "training"
+        regime = work_of(of_class, batch_size=SEQUENCES.value).regime
+        spread = math.hypot(spread, ranking_number("spread", regime))
+    return Log(value, math.hypot(spread, ranking_number("growth") * value))
+
+
+def _assumptions(request: EstimateRequest, catalog: Catalog) -> Assumptions:
+    """Return the terms of a request that names at most one device or instance."""
+    machine = catalog.instance(request.instance) if isinstance(request.instance, str) else None
     name = machine.hardware if machine else request.hardware
-    hardware = _board(catalog, name) if name else None
-    request = placed(request, machine)
-    served = machine is not None or in_data_centre(hardware)
+    hardware = _board(catalog, name) if isinstance(name, str) else None
+    return Assumptions(placed(request, machine), hardware, catalog, machine)
+
+
+def _estimated(work: Assumptions) -> tuple[EstimateDoc, Quantity | None]:
+    """Return the answer, and the carbon that is known [gCO2e] with what moves it."""
+    request, catalog = work.request, work.catalog
+    served = work.instance is not None or in_data_centre(work.hardware)
     place = locate(request.zone, request.region, request.pue, catalog, data_centre=served)
     grid = _grid(request, place, catalog)
-    work = Assumptions(request, hardware, catalog, machine)
     hours = work.device_hours()
     energy, embodied = work.energy_kwh(hours), work.embodied_g(hours)
     operational = energy.times(grid, "gCO2e").times(place.pue, "gCO2e") if energy else None
     emitted = operational + embodied if operational and embodied else None
+    carbon = emitted or operational or embodied
     status = _status(request, place, energy, embodied)
-    units = request.units or {"job": 1.0}
+    tokens = work.tokens_served
+    units = request.units or _units(request, tokens)
+    count = work.devices() if work.hardware else None
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
     notices = [*_place_notices(request, place), *work.notices, *remarks(work, hours)]
     notices += [*overlay_notices(inputs.items()), *unit_notices(units)]
-    return EstimateDoc(
+    document = EstimateDoc(
+        label=work.label,
+        work=None if request.timed else request.work,
+        count=count,
+        time_h=hours.scaled(1 / count).bare() if hours and count else None,
         device_hours=bare(hours),
         energy_kwh=bare(energy),
         operational_g=bare(operational),
         embodied_g=bare(embodied),
         total_g=bare(emitted),
-        sci=[sci_doc(emitted, count, unit) for unit, count in units.items()],
+        g_per_million_tokens=bare(_of_tokens(work, emitted, hours, tokens)),
+        sci=[sci_doc(emitted, amount, unit) for unit, amount in units.items()],
         pue=place.pue.bare(),
         intensity_g_per_kwh=grid.bare(),
         conformance=status.status,
         deviations=list(status.deviations),
+        missing=_missing(work, energy, embodied),
         notices=list(notices),
         method=_method(work, inputs),
     )
+    return document, carbon
+
+
+def _units(request: EstimateRequest, tokens: Quantity | None) -> dict[str, float]:
+    """Return what is counted where the request names no unit."""
+    if request.requests is not None:
+        return {"request": request.requests}
+    return {"token": tokens.value} if tokens else {"job": 1.0}
+
+
+def _of_tokens(
+    work: Assumptions, emitted: Quantity | None, hours: Quantity | None, tokens: Quantity | None
+) -> Quantity | None:
+    """Return carbon of a million tokens [gCO2e]: of those served, else of devices kept full."""
+    if emitted is None or hours is None:
+        return None
+    if tokens is None:
+        rate = work.rate()
+        tokens = rate.times(hours, "1").scaled(S_PER_HOUR) if rate else None
+    return emitted.over(tokens, "gCO2e").scaled(MILLION) if tokens else None
+
+
+def _missing(work: Assumptions, energy: Quantity | None, embodied: Quantity | None) -> list[str]:
+    """Return what is not counted, each with what to give."""
+    texts = []
+    if energy is None:
+        what = f"electricity is not counted: no power of {work.named} is published"
+        if work.served and work.rate() is None:
+            what = f"electricity is not counted: the speed of {work.named} is not known"
+        texts.append(f"{what}; give power_w and hours, or energy_kwh")
+    if embodied is None:
+        texts.append("making the hardware is not counted; name it by hardware")
+    return texts
 
 
 def _board(catalog: Catalog, name: str) -> Hardware:
@@ -164,6 +347,7 @@ def _status(
     energy: Quantity | None,
     embodied: Quantity | None,
 ) -> Conformance:
+    """Return whether an estimate is an SCI score, and what it deviates in."""
     faults = list(place.faults) if request.intensity_g_per_kwh is None else []
     faults += unknown_terms(energy, embodied)
     deviations = list(place.deviations)

@@ -1,5 +1,8 @@
 """The terms of an estimate and what they assume: device hours, power, host, embodied carbon.
 
+Time is declared, or that of a training (6 x N x D), of serving so many tokens (`serving`), of the
+energy at the power of the devices, or else one hour.
+
 Each input that is used is kept in `inputs` with its range and source, and listed in the answer.
 """
 
@@ -10,15 +13,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
-from gramwatt.sci.embodied.forms import part_te
 from gramwatt.sci.embodied.te import (
     Embodied,
     accelerator_te,
     host_fraction,
     host_share_te,
     instance_host_te,
+    stand_in_te,
 )
 from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.sci.estimate.serving import (
+    SEQUENCES,
+    TOKENS_PER_REQUEST,
+    WEIGHT_BYTES,
+    Model,
+    serving_rate,
+)
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.formatting import all_digits, number, plain
 from gramwatt.sci.figures.notices import Notice
@@ -98,46 +108,139 @@ class Assumptions:
         return self.instance.share if self.instance else 1.0
 
     def devices(self) -> float:
-        """Return number of devices: those of the instance, else `count`, else 1."""
+        """Return number of devices: of the instance, else `count`, those that hold the model, or 1.
+
+        The last is of a model that is served, where its parameters are given.
+        """
         if self.instance is None:
-            return self.request.count or 1.0
+            return self.request.count or self._holding() or 1.0
         count = self.instance.devices(self.request.count)
         sources = (f"{self.instance.id}, {self.share:.4g} of each", *self.instance.own_sources)
         self.inputs["devices"] = Quantity.exact(count, "1", "catalog", *sources)
         return count
 
-    def device_hours(self) -> Quantity | None:
-        """Return device hours [h]: declared, count x hours, or by parameters and tokens."""
-        asked = self.request
-        if asked.device_hours is not None:
-            self._check_hours(asked.device_hours)
-            return Quantity.exact(asked.device_hours, "h", "declared", DECLARED)
-        if asked.hours is not None:
-            count = self.devices()
-            source = f"{DECLARED}: {all_digits(asked.hours)} h on {all_digits(count)} devices"
-            return Quantity.exact(asked.hours * count, "h", "declared", source)
-        if asked.model_parameters is None or asked.tokens is None:
+    @property
+    def served(self) -> Model | None:
+        """Return the model that is served; None where none is, or its size is not known."""
+        request = self.request
+        if request.work != "serving" or request.model_parameters is None:
             return None
+        activated = request.activated_parameters or request.model_parameters
+        size = WEIGHT_BYTES[request.precision or USUAL_PRECISIONS[0]]
+        return Model(request.model_parameters, activated, size)
+
+    @property
+    def sequences(self) -> Quantity:
+        """Return sequences that each copy of the model serves at a time."""
+        if self.request.batch_size is None:
+            return SEQUENCES
+        return Quantity.exact(self.request.batch_size, "1", "declared", DECLARED)
+
+    @property
+    def tokens_served(self) -> Quantity | None:
+        """Return the tokens that are served; None where neither they nor requests are given."""
+        request = self.request
+        if request.work != "serving":
+            return None
+        if request.tokens is not None:
+            return Quantity.exact(request.tokens, "1", "declared", DECLARED)
+        if request.requests is None:
+            return None
+        each = TOKENS_PER_REQUEST
+        if request.tokens_per_request is not None:
+            each = Quantity.exact(request.tokens_per_request, "1", "declared", DECLARED)
+        self.inputs["tokens of a request"] = each
+        return each.scaled(request.requests)
+
+    def _holding(self) -> int | None:
+        """Return how many devices hold the model that is served; None where that is not known."""
+        model, part = self.served, self.hardware
+        if model is None or part is None or not part.memory_gb:
+            return None
+        return model.devices(part.memory_gb * self.share, self.sequences.value)
+
+    def misfit(self) -> str | None:
+        """Return why the devices cannot hold the model that is served; None where they may."""
+        model, holding = self.served, self._holding()
+        count = self.instance.devices(self.request.count) if self.instance else self.request.count
+        if model is None or holding is None or count is None or count >= holding:
+            return None
+        memory = model.memory_gib(self.sequences.value)
+        return f"needs {_text(memory)} GiB: {holding} of them, not {all_digits(count)}"
+
+    def device_hours(self) -> Quantity | None:
+        """Return device hours [h]; None where energy is declared, and no power tells its time."""
+        request = self.request
+        if request.device_hours is not None:
+            self._check_hours(request.device_hours)
+            return Quantity.exact(request.device_hours, "h", "declared", DECLARED)
+        if request.hours is not None:
+            count = self.devices()
+            source = f"{DECLARED}: {all_digits(request.hours)} h on {all_digits(count)} devices"
+            return Quantity.exact(request.hours * count, "h", "declared", source)
+        if request.energy_kwh is not None:
+            return self._hours_of(request.energy_kwh)
+        if request.work == "serving":
+            return self._serving_hours()
+        if request.work == "training":
+            return self._training_hours()
+        source = "one hour of each device: no time is given"
+        return Quantity.exact(self.devices(), "h", "declared", source)
+
+    def _hours_of(self, energy_kwh: float) -> Quantity | None:
+        """Return the device hours [h] in which the devices and hosts draw that energy."""
+        power = self._power()
+        if power is None:
+            return None
+        drawn = power.scaled(1 / W_PER_KW, "kW")
+        if self.with_host:
+            drawn = drawn + drawn.times(self._host_share(), "kW")
+        return Quantity.exact(energy_kwh, "kWh", "declared", DECLARED).over(drawn, "h")
+
+    def _serving_hours(self) -> Quantity | None:
+        """Return the device hours [h] of the tokens; None where a data sheet lacks a rate."""
+        tokens, rate = self.tokens_served, self.rate()
+        if tokens is None or rate is None:
+            return None
+        self.inputs["tokens per second of a device"] = rate
+        return tokens.over(rate, "s").scaled(1 / S_PER_HOUR, "h")
+
+    def rate(self) -> Quantity | None:
+        """Return the tokens that each device serves in a second [1/s], kept as full as that."""
+        model = self.served
+        if model is None or self.hardware is None:
+            return None
+        if self.request.batch_size is None:
+            self.inputs["sequences at a time"] = self.sequences
+        holding = self._holding() or self.devices()
+        return serving_rate(model, self.hardware, self.share, holding, self.sequences)
+
+    def _training_hours(self) -> Quantity:
+        """Return the device hours [h] of 6 x N x D operations."""
+        request = self.request
+        if request.model_parameters is None or request.tokens is None:
+            text = "training needs model_parameters and tokens, or hours"
+            raise ScoreError(text, code="missing-field")
         utilisation = TRAINING_UTILISATION
-        if asked.model_flop_utilisation is not None:
-            given = asked.model_flop_utilisation
-            utilisation = Quantity.exact(given, "1", "declared", DECLARED)
+        if (declared := request.model_flop_utilisation) is not None:
+            utilisation = Quantity.exact(declared, "1", "declared", DECLARED)
         peak = self._peak()
         self.inputs["model FLOP utilisation"] = utilisation
         self.inputs["peak dense rate of a device"] = peak
         # Less use takes more hours.
         hours = [
             training_device_hours(
-                asked.activated_parameters or asked.model_parameters,
-                asked.tokens,
+                request.activated_parameters or request.model_parameters,
+                request.tokens,
                 flop_per_s_from_tflops(peak.value),
                 share,
             )
             for share in (utilisation.value, utilisation.high, utilisation.low)
         ]
-        counted = ", N the activated parameters" if asked.activated_parameters else ""
+        counted = ", N the activated parameters" if request.activated_parameters else ""
         source = f"6 x N x D{counted}; {utilisation.source}; {peak.source}"
-        return Quantity(hours[0], hours[1], hours[2], "h", utilisation.kind, source)
+        time = Quantity(hours[0], hours[1], hours[2], "h", utilisation.kind, source)
+        return time.as_input(utilisation.source)
 
     def _check_hours(self, device_hours: float) -> None:
         """Raise ScoreError where count x hours are given too and say something else."""
@@ -208,19 +311,19 @@ class Assumptions:
         With the precision of the rate. None where they are possible, in FP8 too if no precision is
         given, and without parameters and tokens or a known rate.
         """
-        asked = self.request
-        if asked.model_parameters is None or asked.tokens is None or self.hardware is None:
+        request = self.request
+        if request.work != "training" or not (request.model_parameters and request.tokens):
             return None
-        rates = self._rates()
-        wanted = (asked.precision,) if asked.precision else USUAL_PRECISIONS
-        name = next((one for one in wanted if rates[one]), None)
+        rates = self._rates() if self.hardware else {}
+        names = (request.precision,) if request.precision else USUAL_PRECISIONS
+        name = next((name for name in names if rates.get(name)), None)
         if name is None:
             return None
         usual = rates[name] or 0.0
-        fastest = usual if asked.precision else max(usual, rates["fp8"] or 0.0)
-        parameters = asked.activated_parameters or asked.model_parameters
+        fastest = usual if request.precision else max(usual, rates["fp8"] or 0.0)
+        parameters = request.activated_parameters or request.model_parameters
         peak = flop_per_s_from_tflops(usual * self.share)
-        times = training_device_hours(parameters, asked.tokens, peak, 1.0) / hours.value
+        times = training_device_hours(parameters, request.tokens, peak, 1.0) / hours.value
         return (times, name) if times > fastest / usual else None
 
     def _rates(self) -> dict[str, float | None]:
@@ -245,12 +348,12 @@ class Assumptions:
         catalog has no such rate.
         """
         rates = self._rates()
-        asked = self.request.precision
-        wanted = (asked,) if asked else USUAL_PRECISIONS
+        precision = self.request.precision
+        names = (precision,) if precision else USUAL_PRECISIONS
         usual = self.request.model_flop_utilisation is None
         base = rates["bf16"] or rates["fp16"] if usual else None
-        for name in wanted:
-            rate = rates[name]
+        for name in names:
+            rate = rates.get(name)
             if rate and base and base < rate:
                 sources = self._sources(
                     f"peak dense 16-bit rate of {self.named}, over which the utilisation was "
@@ -260,7 +363,7 @@ class Assumptions:
             if rate:
                 sources = self._sources(f"peak dense {name} of {self.named}")
                 return Quantity.exact(rate * self.share, "TFLOPS", "catalog", *sources)
-        what = f"no {' or '.join(wanted)} rate of {self.named}"
+        what = f"no {' or '.join(names)} rate of {self.named}"
         raise ScoreError(f"the catalog has {what}; give hours or device_hours", code="rate-unknown")
 
     def _power(self) -> Quantity | None:
@@ -307,12 +410,23 @@ class Assumptions:
         """Return TE of a device, generic where the catalog has none; None without a device."""
         if self.hardware is None:
             return None
-        found = accelerator_te(self.hardware)
-        if found is None and self.request.embodied_kg_per_device is None:
-            found = part_te(self.catalog, self.hardware)
-            text = f"Embodied carbon of {self.hardware.id} is not published: {found.stages}."
-            self.notices.append(Notice("embodied-modelled", text, "embodied_g"))
-        return found
+        published = accelerator_te(self.hardware)
+        if published is not None or self.request.embodied_kg_per_device is not None:
+            return published
+        modelled = stand_in_te(self.hardware)
+        text = f"Embodied carbon of {self.hardware.id} is not published: {modelled.stages}."
+        self.notices.append(Notice("embodied-modelled", text, "embodied_g"))
+        return modelled
+
+    @property
+    def label(self) -> str:
+        """Return the devices, the instance, or the energy, as people are shown it."""
+        if self.instance is not None:
+            return self.instance.id
+        if self.hardware is None:
+            return f"{all_digits(self.request.energy_kwh or 0.0)} kWh"
+        count = self.devices()
+        return self.hardware.name if count == 1 else f"{all_digits(count)} x {self.hardware.name}"
 
     @property
     def named(self) -> str:
@@ -328,13 +442,15 @@ class Assumptions:
 def remarks(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
     """Yield notices on power, energy, intensity and time, each with what to do."""
     yield from _power(work, hours)
-    yield from _rate(work, hours)
-    given = work.request.intensity_g_per_kwh
-    if given is not None:
-        yield from remark([given], "intensity_g_per_kwh")
-    asked, life_h = work.request, work.life().value * HOURS_PER_YEAR
-    known = asked.count is not None or work.instance or asked.hours is not None
-    if hours is not None and known and hours.value / work.devices() > life_h:
+    if hours is not None:
+        yield from _rate(work, hours)
+        yield from _load(work, hours)
+    request = work.request
+    if request.intensity_g_per_kwh is not None:
+        yield from remark([request.intensity_g_per_kwh], "intensity_g_per_kwh")
+    life_h = work.life().value * HOURS_PER_YEAR
+    counted = request.count is not None or work.instance or request.hours is not None
+    if hours is not None and counted and hours.value / work.devices() > life_h:
         text = (
             f"{_text(hours.value / work.devices())} h on each device are more than its life of "
             f"{work.life().value:g} years: M is above its TE. Check hours, or declare "
@@ -343,12 +459,11 @@ def remarks(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
         yield Notice("lifetime-exceeded", text, "embodied_g")
 
 
-def _rate(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
+def _rate(work: Assumptions, hours: Quantity) -> Iterator[Notice]:
     """Yield that a training would need more than the peak rate of its devices."""
-    found = work.times_peak(hours) if hours else None
-    if hours is None or found is None:
+    if (needed := work.times_peak(hours)) is None:
         return
-    times, precision = found
+    times, precision = needed
     text = (
         f"6 x N x D in {_text(hours.value)} device hours takes {_text(times)} times the peak "
         f"{precision} rate of {work.named}: check hours, count, model_parameters and tokens; of a "
@@ -357,23 +472,39 @@ def _rate(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
     yield Notice("input-implausible", text, "hours")
 
 
+def _load(work: Assumptions, hours: Quantity) -> Iterator[Notice]:
+    """Yield that so many tokens can hardly be served in these hours."""
+    tokens, rate = work.tokens_served, work.rate()
+    if tokens is None or rate is None or work.request.hours is None:
+        return
+    most = rate.high * hours.value * S_PER_HOUR
+    if tokens.value > most:
+        text = (
+            f"{_text(tokens.value)} tokens are more than the {_text(most)} that {work.named} may "
+            f"serve in {_text(hours.value)} device hours: check hours, count and tokens."
+        )
+        yield Notice("input-implausible", text, "tokens")
+
+
 def _text(value: float) -> str:
     return plain(number(value, 3))
 
 
 def _power(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
+    """Yield that a device would draw far more than its rated power."""
     rated = work.hardware.tdp_w * work.share if work.hardware and work.hardware.tdp_w else None
-    asked = work.request
+    request = work.request
     if rated is None:
         return
-    field, drawn, most = "power_w", asked.power_range_w[0] if asked.power_w else 0.0, rated
-    if asked.energy_kwh is not None and hours is not None:
-        drawn = asked.energy_kwh * W_PER_KW / hours.value
+    field, drawn, most = "power_w", request.power_range_w[0] if request.power_w else 0.0, rated
+    timed = request.hours is not None or request.device_hours is not None
+    if request.energy_kwh is not None and hours is not None and timed:
+        drawn = request.energy_kwh * W_PER_KW / hours.value
         field, most = "energy_kwh", rated * (1 + HOST_SHARE.high)
     if drawn > RATED_TIMES * most:
         hint = "per device, in W" if field == "power_w" else "of all IT equipment, in kWh"
         text = (
             f"{_text(drawn)} W a device are {_text(drawn / rated)} times the rated {rated:g} W of "
-            f"{asked.hardware or work.instance and work.instance.id}; {field} is {hint}."
+            f"{work.instance.id if work.instance else work.named}; {field} is {hint}."
         )
         yield Notice("input-implausible", text, field)

@@ -23,9 +23,14 @@ from gramwatt.sci.figures.checks import (
 )
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.grid.plausible import wrong_unit
+from gramwatt.sci.records.records import JobKind
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4", "int4"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)[:6]
+"""Precisions in which a training may be timed."""
+Work = Literal["training", "serving"]
+Names = Text | Annotated[tuple[Text, ...], Meta(min_length=1, max_length=40)]
+"""A name, or several that are to be compared."""
 Kilograms = Annotated[float, Meta(title="a mass above 0 and at most 1e6 kg", gt=0, le=1e6)]
 
 
@@ -34,14 +39,19 @@ class EstimateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Power may have a range: an object of low, value and high.
 
-    `hours` is wall time, `device_hours` may stand for count x hours; `count` counts devices as the
-    driver lists them. `energy_kwh` and `power_w` win over the catalog, `intensity_g_per_kwh` over
-    the zone, `embodied_kg_per_device` over the catalog's TE. Of a mixture of experts
-    `model_parameters` are all and `activated_parameters` those that one token passes.
+    Several names of `hardware` or `instance` are compared. `hours` is wall time, `device_hours` may
+    stand for count x hours; `count` counts devices as the driver lists them. `energy_kwh` and
+    `power_w` win over the catalog, `intensity_g_per_kwh` over the zone, `embodied_kg_per_device`
+    over the catalog's TE. Of a mixture of experts `model_parameters` are all and
+    `activated_parameters` those that one token passes.
+
+    `tokens` are those of a training; with `kind` inference those that a server generates, which
+    `requests` of `tokens_per_request` say as well. `batch_size` is the number of sequences that are
+    served at a time by each copy of the model.
     """
 
-    hardware: Text | None = None
-    instance: Text | None = None
+    hardware: Names | None = None
+    instance: Names | None = None
     count: Amount | None = None
     hours: Amount | None = None
     device_hours: Amount | None = None
@@ -56,11 +66,30 @@ class EstimateRequest(msgspec.Struct, frozen=True, kw_only=True):
     embodied_kg_per_device: Kilograms | None = None
     host: bool = True
     units: Counts = msgspec.field(default_factory=dict)
+    kind: JobKind | None = None
     model_parameters: Amount | None = None
     activated_parameters: Amount | None = None
     tokens: Amount | None = None
+    requests: Amount | None = None
+    tokens_per_request: Amount | None = None
+    batch_size: Amount | None = None
     model_flop_utilisation: Share | None = None
     precision: Precision | None = None
+
+    @property
+    def work(self) -> Work | None:
+        """Return what the model is for; None where neither a model nor a kind is given."""
+        serves = (self.requests, self.tokens_per_request, self.batch_size)
+        if self.kind in ("inference", "evaluation") or any(serves):
+            return "serving"
+        if self.kind in ("training", "fine-tuning") or (self.model_parameters and self.tokens):
+            return "training"
+        return None
+
+    @property
+    def timed(self) -> bool:
+        """Return whether hours or energy are given."""
+        return any((self.hours, self.device_hours, self.energy_kwh))
 
     @property
     def power_range_w(self) -> tuple[float, float, float]:
@@ -96,12 +125,23 @@ def check_estimate_request(request: EstimateRequest) -> EstimateRequest:
     refuse_both(request, "zone", "region")
     if text := wrong_unit([request.intensity_g_per_kwh or 0.0]):
         raise ScoreError(f"field 'intensity_g_per_kwh': {text}", code="bad-field")
-    training = request.model_parameters is not None or request.tokens is not None
-    if training and (request.model_parameters is None or request.tokens is None):
-        raise ScoreError("training needs model_parameters and tokens", code="missing-field")
     check_activated(request.model_parameters, request.activated_parameters)
-    times = (request.hours, request.device_hours, request.energy_kwh)
-    if not training and all(item is None for item in times):
-        text = "say for how long: hours, device_hours, or model_parameters with tokens"
+    if request.work == "serving":
+        refuse_both(request, "tokens", "requests")
+        _check_serving(request)
+    elif (request.model_parameters is None) != (request.tokens is None) and not request.timed:
+        text = (
+            "training needs model_parameters and tokens; serving needs kind inference, or requests"
+        )
         raise ScoreError(text, code="missing-field")
     return request
+
+
+def _check_serving(request: EstimateRequest) -> None:
+    """Raise ScoreError where neither hours nor an amount of work on a model is given."""
+    amount = request.tokens or request.requests
+    if request.timed or (amount and request.model_parameters):
+        return
+    missing = "tokens or requests" if request.model_parameters else "model_parameters"
+    text = f"serving needs {missing}, or hours for which the devices are held"
+    raise ScoreError(text, code="missing-field")

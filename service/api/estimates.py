@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
 from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
-from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
+from gramwatt.sci.estimate.answer import EstimatesDoc, estimates
 from gramwatt.sci.estimate.request import EstimateRequest, check_estimate_request
 from gramwatt.sci.figures.errors import GramwattError, LookupFailed
 from gramwatt.service.api.access import Access
@@ -46,12 +46,12 @@ class CatalogAnswer(Struct):
 
 
 @routes.post("/v1/estimates", "unanswerable", access=Access.READ)
-def make_estimate(body: EstimateRequest) -> EstimateDoc:
-    """Return a score of hardware, time and place, with every assumption and its source."""
+def make_estimate(body: EstimateRequest) -> EstimatesDoc:
+    """Return what hardware emits in a time, a training or serving, the least carbon first."""
     try:
         catalog = service().catalog
         request = check_estimate_request(body)
-        return estimate(request, catalog)
+        return estimates(request, catalog)
     except GramwattError as error:
         raise unanswerable(error) from None
 

@@ -23,6 +23,10 @@ def ask():
     return call
 
 
+def first(answer):
+    return json.loads(answer.stdout)["answers"][0]
+
+
 def test_flags_and_document_give_the_same_answer(ask, tmp_path):
     (tmp_path / "q.json").write_text(json.dumps(QUESTION))
     by_flags = ask(
@@ -41,35 +45,36 @@ def test_flags_and_document_give_the_same_answer(ask, tmp_path):
     by_stdin = ask("--input", "-", "--json", stdin=json.dumps(QUESTION))
     assert by_flags.stdout == by_file.stdout == by_stdin.stdout
     # 72 W for 10 h, at 0.70 of the rated power.
-    assert json.loads(by_file.stdout)["energy_kwh"]["value"] == pytest.approx(0.072 * 10 * 0.7)
+    assert first(by_file)["energy_kwh"]["value"] == pytest.approx(0.072 * 10 * 0.7)
 
 
 def test_a_flag_wins_over_the_document(ask):
     answer = ask("--input", "-", "--hours", "20", "--json", stdin=json.dumps(QUESTION))
-    assert json.loads(answer.stdout)["device_hours"]["value"] == 20
+    assert first(answer)["device_hours"]["value"] == 20
 
 
 def test_units_are_pairs(ask):
     answer = ask("--input", "-", "--unit", "token=1e9", "--json", stdin=json.dumps(QUESTION))
-    [row] = json.loads(answer.stdout)["sci"]
+    [row] = first(answer)["sci"]
     assert (row["unit"], row["count"]) == ("token", 1e9)
     assert ask("--input", "-", "--unit", "token", stdin=json.dumps(QUESTION)).exit_code == 2
 
 
 def test_people_get_lines(ask):
     shown = ask("--input", "-", stdin=json.dumps(QUESTION)).stdout
-    assert "Device hours   10.0 h" in shown
-    assert "conforming-with-deviations" in shown
-    assert "the host is left out" in shown
+    assert shown.startswith("38 g CO2e (23 to 56) for 10 h on L4.\n")
+    assert "Electricity" in shown
+    assert "the host is left out" not in shown
+    assert "the host is left out" in ask("--input", "-", "--why", stdin=json.dumps(QUESTION)).stdout
 
 
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        ({"hardware": "A100", "hours": 1}, "nvidia-a100-sxm4-80"),
+        ({"hardware": "nvidia", "hours": 1}, "unknown hardware"),
         ({"hardware": "nvidia-l44", "hours": 1}, "nvidia-l4"),
         ({"hardware": "nvidia-l4", "hours": 1, "zone": "ATLANTIS"}, "unknown zone"),
-        ({"hardware": "nvidia-l4"}, "hours"),
+        ({"zone": "DE"}, "say what ran"),
         ([1], "JSON object"),
     ],
 )
@@ -80,10 +85,38 @@ def test_a_question_that_cannot_be_answered_ends_with_2(ask, question, words):
     assert answer.stdout == ""
 
 
-def test_choices_travel_as_json(ask):
-    answer = ask("--hardware", "A100", "--hours", "1", "--json")
+def test_close_names_travel_as_json(ask):
+    answer = ask("--hardware", "nvidia-l44", "--hours", "1", "--json")
     assert answer.exit_code == 2
-    assert "nvidia-a100-sxm4-80" in json.loads(answer.stdout)["choices"]
+    assert "nvidia-l4" in json.loads(answer.stdout)["close"]
+
+
+SERVING = (
+    *("--hardware", "L4", "--hardware", "H100 SXM", "--hardware", "A100 80GB", "--hardware", "T4"),
+    *("--hardware", "B200", "--hardware", "L40S", "--zone", "DE"),
+    *("--model-parameters", "8e9", "--tokens", "1e9", "--kind", "inference"),
+)
+
+
+def test_several_are_a_table_of_five_the_least_carbon_first(ask):
+    shown = ask(*SERVING).stdout.splitlines()
+    assert shown[0].startswith("Least carbon: ") or shown[0].startswith("Too close to call: ")
+    assert len(shown) <= 16
+    assert max(map(len, shown)) <= 80
+    assert sum(" least" in line for line in shown) == 1
+    assert "All 7: --all." in shown[-1]
+    assert len(ask(*SERVING, "--all").stdout.splitlines()) == len(shown) + 2
+    answers = json.loads(ask(*SERVING, "--json").stdout)["answers"]
+    grams = [row["total_g"]["value"] for row in answers]
+    assert grams == sorted(grams)
+    assert answers[0]["carbon_ratio"] is None
+    assert all(row["odds"] < 0.5 for row in answers[1:])
+
+
+def test_half_an_answer_is_an_answer(ask):
+    shown = ask("--energy-kwh", "120", "--zone", "FR").stdout
+    assert shown.startswith("5.3 kg CO2e (2.7 to 10) from electricity for 120 kWh.")
+    assert "making the hardware is not counted" in " ".join(shown.split())
 
 
 def test_a_missing_file_is_said(ask):
@@ -98,7 +131,7 @@ L4 = ("--hardware", "nvidia-l4", "--zone", "FR")
 
 def notices(answer):
     assert answer.exit_code == 0, answer.stderr
-    return {one["code"]: one["message"] for one in json.loads(answer.stdout)["notices"]}
+    return {notice["code"]: notice["message"] for notice in first(answer)["notices"]}
 
 
 def test_a_number_beyond_any_float_is_refused_in_one_line(ask):
@@ -176,7 +209,7 @@ def test_power_may_have_a_range(ask):
     document = {"hardware": "nvidia-l4", "zone": "FR", "hours": 10, "host": False}
     by_file = ask("--input", "-", "--json", stdin=json.dumps({**document, "power_w": power}))
     assert by_flag.stdout == by_file.stdout
-    energy = json.loads(by_file.stdout)["energy_kwh"]
+    energy = first(by_file)["energy_kwh"]
     assert [energy[end] for end in ("low", "value", "high")] == pytest.approx([0.3, 0.4, 0.6])
     for wrong in ({"low": 50, "value": 40, "high": 60}, {"low": 1, "value": 2}, {"value": 3}):
         text = json.dumps({**document, "power_w": wrong})

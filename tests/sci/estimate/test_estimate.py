@@ -167,7 +167,10 @@ def test_every_input_is_shown_with_its_source():
 @pytest.mark.parametrize(
     ("question", "code"),
     [
-        ({"hardware": "nvidia-l4"}, "missing-field"),
+        ({"zone": "DE"}, "missing-field"),
+        ({"hardware": "nvidia-l4", "kind": "inference", "tokens": 1e9}, "missing-field"),
+        ({"hardware": "nvidia-l4", "kind": "inference"}, "missing-field"),
+        ({"hardware": "nvidia-l4", "requests": 3, "tokens": 1e9}, "conflicting-fields"),
         ({"hours": 3}, "missing-field"),
         ({"hardware": "nvidia-l4", "hours": 3, "colour": "red"}, "unknown-field"),
         ({"hardware": "nvidia-l4", "hours": -3}, "bad-field"),

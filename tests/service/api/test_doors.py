@@ -134,5 +134,6 @@ def test_what_is_unlikely_is_taken_and_said(client):
     ]
     answer = client.post("/v1/intensity", json={**POINTS, "points": rows}).json
     assert [notice["code"] for notice in answer["notices"]] == ["input-implausible"]
-    told = client.post("/v1/estimates", json={**RUN, "intensity_g_per_kwh": 4000}).json
-    assert "input-implausible" in [notice["code"] for notice in told["notices"]]
+    estimated = client.post("/v1/estimates", json={**RUN, "intensity_g_per_kwh": 4000}).json
+    notices = estimated["answers"][0]["notices"]
+    assert "input-implausible" in [notice["code"] for notice in notices]

@@ -63,7 +63,7 @@ def span(figure: dict[str, Any]) -> Span:
 def asked(client: FlaskClient, **question: Any) -> Span:
     answer = client.post("/v1/estimates", json={"hours": 1, "zone": "FR", **question})
     assert answer.status_code == 200, answer.json
-    return span(answer.json["embodied_g"])
+    return span(answer.json["answers"][0]["embodied_g"])
 
 
 def by_journal(
