@@ -21,9 +21,13 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    bindparam,
+    literal,
     literal_column,
     or_,
+    select,
     text,
+    true,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -39,6 +43,10 @@ Word = Annotated[str, mapped_column(String(64))]
 Figure = Annotated[float, mapped_column(Double)]
 Document = Annotated[str, mapped_column(Text)]
 Month = Annotated[str, mapped_column(String(7))]
+PROJECTS = "gramwatt_projects"
+"""Where a restricted session keeps its projects, and the parameter by which each statement gets
+them: one set of conditions serves all, so that nothing is kept by what callers name.
+"""
 LABEL_MOST = 400
 """Characters of a label: an index of PostgreSQL holds up to 2704 bytes, and a character takes 4."""
 ONLY = "only"
@@ -71,6 +79,40 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
+
+    @classmethod
+    def of_projects(cls) -> ColumnElement[bool]:
+        """Return the condition that a row is of the projects of a session (`restriction.py`).
+
+        Rows of tables that have none are everybody's.
+        """
+        way = way_to_project(cls.__table__) if cls is not Base else ()
+        return _is_of(cls.__table__.c, way) if way else true()
+
+
+def way_to_project(table: Any) -> tuple[str, ...]:
+    """Return the columns to follow from a table to a project, the last is `project`; none of a
+    table that is of no project.
+    """
+    if "project" in table.c:
+        return ("project",)
+    for key in table.foreign_keys:
+        if further := way_to_project(key.column.table):
+            return (key.parent.name, *further)
+    return ()
+
+
+def _is_of(columns: Any, way: tuple[str, ...]) -> Any:
+    """Return the condition that a row is of the session's projects; correlated, so that its own
+    index leads.
+    """
+    column = columns[way[0]]
+    if len(way) == 1:
+        return column.in_(bindparam(PROJECTS, expanding=True))
+    (key,) = column.foreign_keys
+    parent = key.column.table.alias()
+    rows = select(literal(1)).select_from(parent)
+    return rows.where(parent.c[key.column.name] == column, _is_of(parent.c, way[1:])).exists()
 
 
 class Job(Base):

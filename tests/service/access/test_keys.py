@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from gramwatt.collectors.settings.identity import bound_id
 from gramwatt.service.access.audit import audit_page
@@ -14,7 +15,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.store.access import ApiKey
-from gramwatt.service.store.models import Base
+from gramwatt.service.store.models import Base, TaskRun
 from gramwatt.service.store.restriction import restricted_tables
 from gramwatt.service.tasks.retention import delete_old_audit
 from tests.journals import body, journal, lines
@@ -353,6 +354,33 @@ def test_tables_without_a_project_are_known():
     of_the_grid.add("IntensityFile")
     of_methods = {"MonthMethod", "MonthMethodText"}  # engine, catalog and sources
     assert free == of_access | of_tasks | of_clients | of_the_grid | of_methods
+
+
+def test_each_statement_has_the_condition_of_each_of_its_tables(light):
+    """As an entity, by another name, within another statement, joined; whatever ran before."""
+    store, models = light.store.of_projects(frozenset({"A", "B"})), list(restricted_tables())
+    every = sa.select(sa.literal(1))
+    with store.read() as session:
+        sent = []
+        listener = session.connection(), "before_cursor_execute", lambda *call: sent.append(call)
+        sa.event.listen(*listener)
+        for model in [*models, *reversed(models)]:
+            other, free = orm.aliased(model), sa.select(TaskRun.task)
+            column = sa.inspect(model).primary_key[0]
+            same = sa.inspect(model).get_property_by_column(column).key
+            for statement, times in (
+                (sa.select(model), 1),
+                (sa.select(other), 1),
+                (free.where(sa.exists(every.where(column == column).select_from(model))), 1),
+                (sa.select(model, other).where(column == getattr(other, same)), 2),
+                (free, 0),
+            ):
+                sent.clear()
+                assert not session.execute(statement).all()
+                ((_, _, text, parameters, _, _),) = sent
+                assert text.count("project IN (") == times, text
+                assert list(parameters).count("A") == times
+        sa.event.remove(*listener)
 
 
 def test_a_select_of_plain_tables_fails_in_a_restricted_session(light):
