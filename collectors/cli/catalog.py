@@ -19,6 +19,7 @@ from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.catalog.overlay import OverlayError
+from gramwatt.sci.embodied.forms import NAMED_AT_MOST, Forms, forms, forms_te
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.sci.figures.units import kg_from_g
@@ -71,9 +72,16 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
     except OverlayError as error:
         refuse(error.message)
     except LookupFailed as error:
-        _print_failure(kind, error, as_json=as_json)
+        unknown = kind is HARDWARE and name and error.reason is None
+        means = forms(catalog, name or "") if unknown else None
+        _print_failure(kind, error, _instead(catalog, means) if means else None, as_json=as_json)
         raise typer.Exit(1) from None
     matches = to_builtins(list(matches))
+    if len(matches) > 1 and kind is HARDWARE and reason is None and name is not None:
+        means = forms(catalog, name)
+        order = [part.id for part in means.parts]
+        matches = sorted(matches, key=lambda doc: order.index(doc["id"]))
+        reason = means.sentence
     if reason and not as_json:
         options.show(reason, err=True)
     if as_json:
@@ -85,12 +93,24 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
         _print_rows(tuple(kind.columns), lines)
 
 
-def _print_failure(kind: Kind, error: LookupFailed, *, as_json: bool) -> None:
+def _instead(catalog: Catalog, means: Forms) -> Doc:
+    """Return what a job on a device of an unknown name is counted as."""
+    figure = forms_te(catalog, means).te_g.bare()
+    return {"hardware": [part.id for part in means.parts], "embodied_g": to_builtins(figure)}
+
+
+def _print_failure(kind: Kind, error: LookupFailed, instead: Doc | None, *, as_json: bool) -> None:
     if as_json:
         document: dict[str, Any] = {"matches": [], "close": list(error.close)}
-        _print_json(document | ({"reason": error.reason} if error.reason else {}))
-    else:
-        options.show(error.message, f"`gramwatt catalog {kind.command}` lists all.", err=True)
+        document |= {"reason": error.reason} if error.reason else {}
+        _print_json(document | ({"instead": instead} if instead else {}))
+        return
+    lines = [error.message]
+    if instead:
+        ids = instead["hardware"]
+        like = f"{len(ids)} parts like it" if len(ids) > NAMED_AT_MOST else ", ".join(ids)
+        lines.append(f"A job on it counts {_text(instead['embodied_g'])} a device, as of {like}.")
+    options.show(*lines, f"`gramwatt catalog {kind.command}` lists all.", err=True)
 
 
 def _print_json(document: Doc) -> None:
@@ -133,7 +153,7 @@ def _text(value: Any) -> str:
             return f"{_range(value, kg_from_g)} kgCO2e"
         unit = "" if value["unit"] == "1" else f" {value['unit']}"
         return f"{_range(value)}{unit}"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(str(item) for item in value)
     return f"{value:,.4g}" if isinstance(value, float) and value < 1000 else _whole(value)
 

@@ -1,9 +1,9 @@
 """Google TPUs: duty cycle from libtpu through tpu-info. Never run on the hardware.
 
-Shapes follow tpu-info 0.12 (tpu_info.device.get_local_chips, tpu_info.metrics.get_chip_usage). No
-interface gives watts. Where the catalog has a rated power, power is taken to run from the idle to
-the rated figure with the duty cycle; else the energy stays unknown. The figures come from a server
-inside the job, so a job without libtpu's metrics server shows none.
+Shapes follow tpu-info 0.14 (tpu_info.device, get_local_chips and get_chips; tpu_info.metrics,
+get_chip_usage). No interface gives watts. Where the catalog has a rated power, power is taken to
+run from the idle to the rated figure with the duty cycle; else the energy stays unknown. The
+figures come from a server inside the job, so a job without libtpu's metrics server shows none.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class Tpu(DevicePort):
             self._chip, self._count = device.get_local_chips()
         except Exception as error:
             raise SourceAbsent(f"tpu-info finds no chip ({error})") from None
+        self._count = grouped_chips(device) or self._count
         if self._chip is None or self._count == 0:
             raise SourceAbsent(
                 "tpu-info finds no chip", "give the container its /dev/accel* or vfio"
@@ -176,6 +177,17 @@ class Tpu(DevicePort):
                 total + int(row.total_memory),
             )
         return chips
+
+
+def grouped_chips(device: Any) -> int:
+    """Return the number of chips by their PCI addresses; 0 where tpu-info does not tell.
+
+    A TPU7x has two PCI functions, which `get_local_chips` counts one by one.
+    """
+    try:
+        return len(device.get_chips())
+    except Exception:  # before 0.14 there is none, and without vfio it sees nothing
+        return 0
 
 
 def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:

@@ -88,6 +88,10 @@ class HardwareRow(OwnRow, frozen=True, kw_only=True):
     devices_per_board: Annotated[
         int, between(1, 8), column("Devices the driver lists for one board")
     ]
+    framework_devices: Annotated[
+        Annotated[int, between(2, 8)] | None,
+        column("Devices that frameworks list for one that the driver lists: JAX two for a TPU7x"),
+    ] = None
     mig_profiles: Annotated[
         tuple[MigProfile, ...],
         column("MIG profiles, the smallest first and the whole board last: 1g.5gb, 7g.40gb"),

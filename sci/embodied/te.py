@@ -187,16 +187,11 @@ class Size:
     memory_gib: float | None = None
 
 
-def stand_in_te(part: Hardware | None) -> Embodied:
-    """Return TE for a part without a figure, or for one that is not in the catalog [gCO2e].
-
-    Chips that are made for one computer, and small modules, count as the whole computer.
-    """
-    if part is not None and part.host_class in ("computer", "edge"):
-        key = "computer" if part.host_class == "computer" else "host_edge"
-        stages = f"the whole computer that holds the part, {MANUFACTURING}"
-        return Embodied(_grams(key), "D", stages, includes_host=True)
-    return Embodied(_grams("unknown_accelerator"), "D", f"any accelerator, {MANUFACTURING}")
+def whole_computer_te(host_class: str) -> Embodied:
+    """Return TE of the whole computer that a chip ("computer") or a small module ("edge") is."""
+    key = "computer" if host_class == "computer" else "host_edge"
+    stages = f"the whole computer that holds the part, {MANUFACTURING}"
+    return Embodied(_grams(key), "D", stages, includes_host=True)
 
 
 def server_accelerators() -> float:

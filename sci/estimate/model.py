@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
+from gramwatt.sci.embodied.forms import part_te
 from gramwatt.sci.embodied.te import (
     Embodied,
     accelerator_te,
     host_fraction,
     host_share_te,
     instance_host_te,
-    stand_in_te,
 )
 from gramwatt.sci.estimate.request import EstimateRequest
 from gramwatt.sci.estimate.serving import (
@@ -413,7 +413,7 @@ class Assumptions:
         published = accelerator_te(self.hardware)
         if published is not None or self.request.embodied_kg_per_device is not None:
             return published
-        modelled = stand_in_te(self.hardware)
+        modelled = part_te(self.catalog, self.hardware)
         text = f"Embodied carbon of {self.hardware.id} is not published: {modelled.stages}."
         self.notices.append(Notice("embodied-modelled", text, "embodied_g"))
         return modelled

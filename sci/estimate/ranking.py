@@ -37,6 +37,8 @@ NARROW = ("fp8", "int8", "fp4")
 """Precisions that need software tuned to the device."""
 FULL_FROM = 512.0
 """Concurrent sequences from which a language model is served full; fewer leave devices waiting."""
+GENERAL: tuple[Regime, ...] = ("busy", "sequence", "prefill")
+"""Regimes in which software that is not tuned fills no device beyond the reference."""
 REFERENCE = "nvidia-h100-sxm5-80"
 """The fastest device that general software is known to fill."""
 
@@ -89,6 +91,10 @@ class Log(NamedTuple):
             return 0.5 if not self.value else float(self.value < 0)
         return cumulative(-self.value / self.spread)
 
+    def holds(self, value: float) -> bool:
+        """Tell whether the range holds a logarithm."""
+        return abs(value - self.value) <= QUANTILE_90 * self.spread
+
     def quantity(self, kind: Kind, *sources: str) -> Quantity:
         """Return the ratio with the range that holds it in 8 of 10 cases."""
         half = QUANTILE_90 * self.spread
@@ -115,10 +121,14 @@ QUANTILE_90 = 1.5332062740589438
 
 
 def combine(*logs: Log) -> Log:
-    """Return independent witnesses of one ratio, weighted by the inverse of their variances."""
+    """Return several witnesses of one ratio as one, weighted by the inverse of their variances.
+
+    Where they disagree the result is less certain than each alone would make it.
+    """
     weights = [log.spread**-2 for log in logs]
     mean = sum(weight * log.value for weight, log in zip(weights, logs, strict=True)) / sum(weights)
-    return Log(mean, sum(weights) ** -0.5)
+    apart = max(log.value for log in logs) - min(log.value for log in logs)
+    return Log(mean, math.hypot(sum(weights) ** -0.5, number("growth") * apart))
 
 
 @cache
@@ -184,7 +194,7 @@ def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) ->
 def _power(size: float, work: Work) -> Log:
     """Return the logarithm of power by that of the ratio of rated powers."""
     if work.regime == "sequence":
-        return Log(number("power", work.regime) * size, number("power-spread"))
+        return Log(number("power", work.regime) * size, number("power-spread", work.regime))
     if work.power_share and work.power_share < number("light-share") and not work.infers:
         return Log(0.0, number("light-spread"))
     return Log(size, number("power-spread"))
@@ -193,12 +203,13 @@ def _power(size: float, work: Work) -> Log:
 def _with_share(figure: str, size: float, share: float, plain: Log) -> Log:
     """Return a logarithm by the present share of rated power, beside what data sheets say of it.
 
-    A device far below its rating waits for its host, and a smaller one waits less.
+    A device far below its rating waits for its host, and a smaller one waits less. It was measured
+    on one pair of devices, and counts the less the further the sizes are apart.
     """
     value = size * (number(f"{figure}-level") + number(f"{figure}-slope") * math.log(share))
-    spread = number(f"{figure}-spread")
-    both = combine(Log(value, spread), plain)
-    return Log(both.value, math.hypot(spread, number("growth") * (value - plain.value)))
+    least = number(f"{figure}-spread")
+    both = combine(Log(value, least * max(1.0, abs(size) / math.log(number("share-pair")))), plain)
+    return Log(both.value, max(both.spread, least))
 
 
 def _grown(value: float, spread: float) -> Log:
@@ -216,7 +227,7 @@ def level(part: Hardware, work: Work, reference: Hardware) -> float | None:
     widths = math.log(part.memory_bandwidth_gbs / (reference.memory_bandwidth_gbs or 1.0))
     value = number("peak", work.regime) * (rates[0] - rates[1])
     value += number("bandwidth", work.regime) * widths
-    if work.regime == "busy" and not work.tuned and value > 0:
+    if work.regime in GENERAL and not work.tuned and value > 0:
         return value * number("beyond")
     return value
 

@@ -15,7 +15,7 @@ from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 from gramwatt.sci.score.sensitivity import largest_uncertainty
 
-ENGINE_VERSION = "9"
+ENGINE_VERSION = "10"
 """Raised whenever the same inputs would give other numbers; listed in CHANGELOG."""
 
 STANDARD = "ISO/IEC 21031:2024 (SCI specification v1.1.0), self-declared"

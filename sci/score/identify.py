@@ -11,18 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 
-from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware
-from gramwatt.sci.catalog.slices import split_name
+from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
+from gramwatt.sci.embodied.forms import Forms, Seen, forms, forms_host_te, forms_te
 from gramwatt.sci.embodied.te import (
     Embodied,
     Size,
-    accelerator_te,
-    host_share_te,
     host_te,
+    instance_host_te,
     seen_host_te,
     server_accelerators,
     shows_host,
-    stand_in_te,
     virtual_share,
 )
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
@@ -132,12 +130,12 @@ def identify(job: MergedJob, context: ScoreContext) -> IdentifiedJob:
     accelerators = [device for device in devices if device.te]
     components = [_accelerator(device) for device in accelerators]
     notices = [notice for device in accelerators for notice in _accelerator_notices(device)]
-    hosts = _hosts(job, devices, usual_life)
+    hosts = _hosts(job, devices, usual_life, catalog)
     # Of the host of a virtual machine nobody there can know more: its share is `estimated`.
     seen = any(host.share_kind == "declared" for host in hosts)
     notices += [Notice("host-modelled", CODES["host-modelled"], "embodied_g")] if seen else []
     named = [device for device in devices if not device.record.virtual]
-    notices += [_ambiguous(d.record.name, d.choices) for d in named if d.choices]
+    notices += [_ambiguous_cpu(d.record.name, d.choices) for d in named if d.choices]
     scheduled = set(job.head.scheduler) - LAUNCHED
     return IdentifiedJob(
         job,
@@ -153,16 +151,16 @@ def identify(job: MergedJob, context: ScoreContext) -> IdentifiedJob:
 
 @dataclass(frozen=True, slots=True)
 class _Device:
-    """A device with its catalog row, or with the parts that its name may mean.
-
-    `te` is that of an accelerator, the generic figure where the catalog has none.
+    """A device: a processor with its catalog row or the choices of its name, or an accelerator
+    with the parts that its name may mean, and TE of them together.
     """
 
     record: DeviceRecord
     life: Quantity
     nodes: tuple[str, ...] = ()
-    row: Hardware | Cpu | None = None
+    cpu: Cpu | None = None
     choices: tuple[str, ...] = ()
+    forms: Forms | None = None
     te: Embodied | None = None
 
     @property
@@ -170,45 +168,63 @@ class _Device:
         return self.record.node, self.record.device_id
 
     @property
+    def row(self) -> Hardware | Cpu | None:
+        return self.forms.part if self.forms else self.cpu
+
+    @property
     def part(self) -> Hardware | None:
-        return self.row if isinstance(self.row, Hardware) else None
+        """Return the part that is counted, of several the commonest."""
+        return self.forms.parts[0] if self.forms else None
 
     @property
     def limit_w(self) -> float | None:
-        """Return what its boards can draw [W]; one that several devices share counts for each."""
-        if self.part is None or self.part.tdp_w is None:
+        """Return what its boards can draw [W]; one that several devices share counts for each.
+
+        None for a name that is not in the catalog.
+        """
+        if self.forms is None or self.forms.meaning == "family":
             return None
-        return self.part.tdp_w * self.part.devices_per_board * (self.record.units or 1.0)
+        limits = [part.tdp_w * part.devices_per_board for part in self.forms.parts if part.tdp_w]
+        return max(limits) * (self.record.units or 1.0) if limits else None
 
 
 def _identified(job: MergedJob, catalog: Catalog, life: Quantity | None) -> list[_Device]:
     """Return every device of the job, each name looked up once."""
-    known: dict[tuple[str, str], _Device] = {}
+    known: dict[tuple[str, str, float | None, float | None], _Device] = {}
     found = []
     for device in job.devices:
-        key = device.record.device_class, device.record.name
+        of = device.record
+        key = of.device_class, of.name, of.memory_b, of.power_limit_w
         if key not in known:
-            known[key] = _identify(device.record, catalog, life)
-        found.append(replace(known[key], record=device.record, nodes=device.nodes))
+            known[key] = _identify(of, catalog, life)
+        found.append(replace(known[key], record=of, nodes=device.nodes))
     return found
 
 
 def _identify(record: DeviceRecord, catalog: Catalog, life: Quantity | None) -> _Device:
     usual = _Device(record, life or catalog.lifetime())
-    if record.device_class not in ("cpu", *ACCELERATORS):
+    if record.device_class == "cpu":
+        try:
+            return replace(usual, cpu=catalog.cpu(record.name))
+        except AmbiguousName as error:
+            return replace(usual, choices=tuple(error.choices))
+        except LookupFailed:
+            return usual
+    if record.device_class not in ACCELERATORS:
         return usual
-    if record.device_class != "cpu":
-        usual = replace(usual, te=stand_in_te(None))
-    try:
-        if record.device_class == "cpu":
-            return replace(usual, row=catalog.cpu(record.name))
-        board = catalog.hardware(split_name(record.name)[0])
-    except AmbiguousName as error:
-        return replace(usual, choices=tuple(error.choices))
-    except LookupFailed:
-        return usual
-    te = accelerator_te(board) or stand_in_te(board)
-    return _Device(record, life or catalog.lifetime(board.id), row=board, te=te)
+    means = forms(catalog, record.name, _seen(record))
+    own_life = life or catalog.lifetime(means.part.id) if means.part else usual.life
+    return replace(usual, life=own_life, forms=means, te=forms_te(catalog, means))
+
+
+def _seen(record: DeviceRecord) -> Seen:
+    """Return what tells parts of one name, or of one family, apart."""
+    memory_gib = gib_from_bytes(record.memory_b) if record.memory_b else None
+    if record.share < 1:  # memory and limit are those of a slice, or of the board
+        return Seen(record.device_class)
+    module = record.device_class == "module"
+    includes_host = record.includes_host or (None if module else False)
+    return Seen(record.device_class, memory_gib, record.power_limit_w, includes_host)
 
 
 def _accelerator(device: _Device) -> Component:
@@ -228,15 +244,16 @@ def _accelerator(device: _Device) -> Component:
 
 def _accelerator_notices(device: _Device) -> Iterator[Notice]:
     name, field = device.record.name, f"devices.{device.record.device_id}.embodied_g"
-    if device.row is None and not device.choices:
-        text = f"{name!r} is not in the catalog; a generic accelerator stands in for it."
-        yield Notice("hardware-unknown", text, field)
+    if device.forms and device.forms.meaning == "family":
+        yield Notice("hardware-unknown", device.forms.sentence, "embodied_g")
+    if device.forms and device.forms.meaning == "several":
+        yield Notice("hardware-ambiguous", device.forms.sentence, "embodied_g")
     if device.te and device.te.tier in ("C", "D"):
         text = f"Embodied carbon of {name} is modelled (tier {device.te.tier})."
         yield Notice("embodied-modelled", text, field)
 
 
-def _ambiguous(name: str, choices: Sequence[str]) -> Notice:
+def _ambiguous_cpu(name: str, choices: Sequence[str]) -> Notice:
     """Return the same for every device of a name, so that it stands once."""
     several = " or ".join(choices) if len(choices) <= NAMED_AT_MOST else f"{len(choices)} parts"
     text = (
@@ -246,7 +263,9 @@ def _ambiguous(name: str, choices: Sequence[str]) -> Notice:
     return Notice("hardware-ambiguous", text, "embodied_g")
 
 
-def _hosts(job: MergedJob, devices: Sequence[_Device], life: Quantity) -> list[Component]:
+def _hosts(
+    job: MergedJob, devices: Sequence[_Device], life: Quantity, catalog: Catalog
+) -> list[Component]:
     """Return the host of every node; none of a node whose boards are counted on another."""
     by_node: dict[str, list[_Device]] = defaultdict(list)
     for device in devices:
@@ -259,7 +278,7 @@ def _hosts(job: MergedJob, devices: Sequence[_Device], life: Quantity) -> list[C
     }
     found = []
     for name in (node.name for node in job.nodes if node.name not in owners):
-        host = _host(by_node.get(name, []))
+        host = _host(by_node.get(name, []), catalog, job.head.region)
         if host is not None:
             label, te, reserved, slots, kind = host
             machine = (name, *(node for node, owner in owners.items() if owner == name))
@@ -268,7 +287,9 @@ def _hosts(job: MergedJob, devices: Sequence[_Device], life: Quantity) -> list[C
     return found
 
 
-def _host(devices: Sequence[_Device]) -> tuple[str, Embodied, float, float, Kind] | None:
+def _host(
+    devices: Sequence[_Device], catalog: Catalog, region: str | None
+) -> tuple[str, Embodied, float, float, Kind] | None:
     """Return a host's label, TE, RR, ToR and how their quotient is known.
 
     None where its accelerators' figures hold it.
@@ -286,6 +307,12 @@ def _host(devices: Sequence[_Device]) -> tuple[str, Embodied, float, float, Kind
             return f"{label}, a virtual machine's share", te, share * part, 1.0, "estimated"
         return label, host_te(known, size.threads, size.memory_gib), part, 1.0, "declared"
     reserved = sum(device.record.share for device in accelerators)
+    if cpu is not None and cpu.record.virtual:
+        rented = _rented(accelerators, cpu, catalog, region)
+        of_device = instance_host_te(catalog, rented) if rented else None
+        if rented and of_device is not None:
+            label, count = f"host of the instance {rented.id}", rented.count or 1.0
+            return label, of_device.scaled(count), reserved, count, "derived"
     slots = _slots(accelerators, reserved)
     usual = _host_of(accelerators, slots, devices)
     if usual is None:
@@ -293,6 +320,28 @@ def _host(devices: Sequence[_Device]) -> tuple[str, Embodied, float, float, Kind
     if not all(shows_host(device.part) for device in accelerators):
         label = f"host, the share of {reserved:g} of {slots:g} accelerators"
     return label, usual, reserved, slots, "declared"
+
+
+def _rented(
+    accelerators: Sequence[_Device], cpu: _Device, catalog: Catalog, region: str | None
+) -> Instance | None:
+    """Return the cloud instance with these devices and threads; None where not just one has them.
+
+    What a virtual machine shows of its host is the machine's own size.
+    """
+    threads = cpu.record.units_total or cpu.record.units
+    parts = {device.part.id for device in accelerators if device.part}
+    count = max(len(accelerators), *(d.record.units_total or 0 for d in accelerators))
+    provider = region.partition(":")[0] if region else None
+    fits = [
+        instance
+        for instance in catalog.all_instances()
+        if instance.vcpu == threads
+        and {instance.hardware} == parts
+        and instance.count == count
+        and provider in (None, instance.provider)
+    ]
+    return fits[0] if len({instance.host for instance in fits}) == 1 else None
 
 
 def _slots(accelerators: Sequence[_Device], reserved: float) -> float:
@@ -306,12 +355,13 @@ def _host_of(
     accelerators: Sequence[_Device], slots: float, devices: Sequence[_Device]
 ) -> Embodied | None:
     """Return TE of the host of accelerators, by what is seen of it where that tells its size."""
-    parts = sorted((device.part for device in accelerators), key=shows_host)
-    shares = (host_share_te(part, slots) for part in parts)
+    named = [device.forms for device in accelerators if device.forms]
+    named.sort(key=lambda of: shows_host(of.parts[0]))
+    shares = (forms_host_te(of, slots) for of in named)
     usual = next((share for share in shares if share), None)
-    if usual is None or not shows_host(parts[0]):
+    if usual is None or not shows_host(named[0].parts[0]):
         return usual
-    server = not any(part and part.host_class == "workstation" for part in parts)
+    server = not any(of.parts[0].host_class == "workstation" for of in named)
     cpu, size = _seen_size(devices)
     return seen_host_te(usual, size, cpu, server=server)
 
@@ -329,7 +379,7 @@ def _part_of_limits(cpu: _Device | None) -> float:
 def _seen_size(devices: Sequence[_Device]) -> tuple[Cpu | None, Size]:
     cpu, ram = _of_class(devices, "cpu"), _of_class(devices, "ram")
     memory_gib = gib_from_bytes(ram.record.memory_b) if ram and ram.record.memory_b else None
-    known = cpu.row if cpu and isinstance(cpu.row, Cpu) else None
+    known = cpu.cpu if cpu else None
     return known, Size(cpu.record.units if cpu else None, memory_gib)
 
 

@@ -235,8 +235,12 @@ class FakeTpuDevice:
         def __str__(self) -> str:
             return f"TPU {self.name} chip"
 
-    def __init__(self, name: str, count: int) -> None:
-        self.found = (self.Chip(name), count) if count else (None, 0)
+    def __init__(self, name: str, count: int, functions: int = 1) -> None:
+        self.found = (self.Chip(name), count * functions) if count else (None, 0)
+        self.chips = [f"0000:0{chip}:00" for chip in range(count)]
+
+    def get_chips(self) -> list[str]:
+        return self.chips
 
     def get_local_chips(self) -> tuple[Any, int]:
         return self.found

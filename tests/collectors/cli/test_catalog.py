@@ -38,9 +38,20 @@ def test_an_ambiguous_name_lists_all_its_choices_and_is_no_failure() -> None:
     assert result.exit_code == 0
     assert [part["id"] for part in json.loads(result.stdout)["matches"]] == [
         "nvidia-h100-sxm5-80",
-        "nvidia-h100-pcie-80",
         "nvidia-h100-nvl-94",
+        "nvidia-h100-pcie-80",
     ]
+    assert "nvidia-h100-sxm5-80, the commonest, is counted" in run("hardware", "H100").stderr
+
+
+def test_an_unknown_name_says_what_a_job_on_it_counts() -> None:
+    result = run("hardware", "NVIDIA H300")
+    assert result.exit_code == 1
+    assert "kgCO2e a device" in result.stderr
+    instead = json.loads(run("hardware", "NVIDIA H300", "--json").stdout)["instead"]
+    assert "nvidia-h200-sxm" in instead["hardware"]
+    assert instead["embodied_g"]["low"] > 50_000
+    assert "instead" not in json.loads(run("hardware", "AMD EPYC 9654", "--json").stdout)
 
 
 @pytest.mark.parametrize(

@@ -381,6 +381,18 @@ def test_cores_of_a_neuron_device_are_a_share_of_it(tmp_path: Path) -> None:
     assert energy_j(intervals(rig), "derived") == pytest.approx(37.0 * 30, rel=1e-6)
 
 
+def test_two_functions_of_a_chip_are_one_chip() -> None:
+    """tpu-info 0.14: a TPU7x shows a PCI function for each of its two devices."""
+    port = Tpu(
+        lambda: FakeTpuDevice("7x", 4, functions=2),
+        lambda: FakeTpuMetrics([50.0] * 4, cores=2),
+        in_background=False,
+    )
+    port.open()
+    assert port.count() == 4
+    assert port.board(3).memory_b == 2 * 16 * 2**30
+
+
 def tpu(name: str, duties: list[float] | None, count: int, cores: int = 1) -> Tpu:
     return Tpu(
         lambda: FakeTpuDevice(name, count),

@@ -353,3 +353,16 @@ def test_a_range_that_does_not_hold_its_value_is_refused_with_file_and_line() ->
     said = "hardware.csv line 2: idle_low_w, idle_w and idle_high_w must rise in that order"
     with pytest.raises(ValueError, match=said):
         list(read_rows(HardwareRow, text, "hardware.csv"))
+
+
+def test_a_row_says_how_many_devices_frameworks_list_for_one(catalog: Catalog) -> None:
+    """devices_per_chip of tpu-info 0.14.2; cores of a chip by the Neuron documentation."""
+    listed = {part.id: part.framework_devices for part in catalog.all_hardware()}
+    assert {part: count for part, count in listed.items() if count} == {
+        "google-tpu-v2": 2,
+        "google-tpu-v3": 2,
+        "google-tpu-v7": 2,
+        "aws-trainium1": 2,
+        "aws-inferentia1": 4,
+        "aws-inferentia2": 2,
+    }

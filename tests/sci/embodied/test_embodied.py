@@ -21,8 +21,8 @@ from gramwatt.sci.embodied.te import (
     host_te,
     murphy_yield,
     socket_te,
-    stand_in_te,
     wafer_kg,
+    whole_computer_te,
 )
 from tests.truth import coverage, draws
 
@@ -193,23 +193,6 @@ def test_figures_of_the_tpu_v5p_and_of_whole_systems_hold_their_host(catalog: Ca
 def test_every_figure_excludes_use(catalog: Catalog) -> None:
     for part, te in known_te(catalog).items():
         assert "use excluded" in te.stages, part
-
-
-def test_an_unknown_accelerator_spans_the_catalog(catalog: Catalog) -> None:
-    """Cards for desks are half of the catalog by now, and few of the unknown parts of servers."""
-    values = [
-        te.te_g.value / 1000
-        for part, te in known_te(catalog).items()
-        if catalog.hardware(part).host_class != "workstation"
-    ]
-    low, *_, high = statistics.quantiles(values, n=10, method="inclusive")
-    unknown = stand_in_te(None)
-    assert kilograms(unknown) == (
-        150.0,
-        pytest.approx(low, rel=0.15),
-        pytest.approx(high, rel=0.15),
-    )
-    assert unknown.tier == "D"
 
 
 def test_the_share_of_a_gpu_server() -> None:
@@ -388,4 +371,4 @@ def test_the_usual_hosts(catalog: Catalog) -> None:
     assert share("nvidia-gh200-96") == (356.25, 0.0, 812.5)
     assert share("google-coral-edge-tpu") == (45.0, 10.5, 96.0)
     assert share("apple-m2") is None
-    assert kilograms(stand_in_te(catalog.hardware("apple-m2"))) == (158.0, 71.0, 261.0)
+    assert kilograms(whole_computer_te("computer")) == (158.0, 71.0, 261.0)

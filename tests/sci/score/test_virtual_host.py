@@ -72,3 +72,38 @@ def test_a_virtual_machine_as_large_as_a_server_is_one() -> None:
         pytest.approx(host_te(None, 128.0, 512.0).te_g.value)
     )
     assert virtual_share(None, None) is None
+
+
+def gpu_document(threads: float, gpus: int, region: str | None = "aws:us-east-1") -> dict:
+    writer = Writer()
+    cpu = {"device_id": "n-cpu", "device_class": "cpu", "name": "Intel Xeon Platinum 8259CL"}
+    size = {"units": threads, "units_total": threads}
+    boards = [f"GPU-{number}" for number in range(gpus)]
+    return scored(
+        [
+            writer.job(zone="FR", region=region),
+            writer.device(**cpu, kind="estimated", **size, virtual=True),
+            *(
+                writer.device(
+                    device_id=board, device_class="gpu", name="Tesla T4", units_total=float(gpus)
+                )
+                for board in boards
+            ),
+            writer.interval(0, 60, 100, device_id="n-cpu", kind="estimated"),
+            *(writer.interval(0, 60, 10, device_id=board) for board in boards),
+            writer.end(60),
+        ]
+    )
+
+
+def test_jobs_in_the_instances_of_a_host_add_up_to_it() -> None:
+    """24 g4dn.xlarge have the threads and memory of g4dn.metal, and one of 16xlarge two thirds."""
+
+    def host_g(doc: dict) -> float:
+        return host(doc).embodied_g.value
+
+    metal = host_g(gpu_document(96, 8))
+    assert "aws:g4dn.metal" in host(gpu_document(96, 8)).label
+    assert 24 * host_g(gpu_document(4, 1)) == pytest.approx(metal)
+    assert host_g(gpu_document(64, 1)) == pytest.approx(metal * 2 / 3)
+    assert "instance" not in host(gpu_document(5, 1)).label  # no instance has five threads
