@@ -34,8 +34,8 @@ _BAND, _WINDOW = "#c9ced4", "#efe3c4"
 _NO_LINES = {"domain": False, "ticks": False}
 _RULE = {"type": "rule", "color": INK, "strokeWidth": 1.2}
 _LINE = {"color": INK, "strokeWidth": 1.4}
-_WATERFALL_ROOM = 1.5
-"""The axis of the waterfall over its widest range, so that there is room for the figures."""
+_WATERFALL_ROOM, _LABEL_ROOM = 1.5, 1.35
+"""The axis of the waterfall, and of bars, over the widest range: room for the figures."""
 _Y_ROOM = 58
 """Room for the labels of the axis at the left, the same in every panel [px]."""
 _HATCH = "url(#estimated-{})"
@@ -43,7 +43,7 @@ POINTER = "pointer"
 """The name of a layer that is not seen, but found by a pointer; a drawing has none."""
 TIP = {"field": "tip", "type": "nominal"}
 """The tooltip of every chart."""
-PARTS = ("operational", "embodied")
+PARTS = ("electricity", "hardware")
 """Parts of the columns of carbon, in stacking order."""
 Rows = Sequence[Mapping[str, Any]]
 Spec = dict[str, Any]
@@ -229,7 +229,11 @@ def ranged_bars(rows: Rows, *, x_title: str) -> Spec:
     `rows` hold `name`, `value`, `low`, `high`, `label`, `tip` and `estimated`.
     """
     axis = {"tickCount": 5, **_NO_LINES, "gridColor": FAINT}
-    value, low, high = (_amount(end, title=x_title, axis=axis) for end in ("value", "low", "high"))
+    most = max((row["high"] for row in rows), default=1.0) * _LABEL_ROOM
+    scale = {"domain": [0, most], "nice": False}
+    value, low, high = (
+        _amount(end, title=x_title, axis=axis, scale=scale) for end in ("value", "low", "high")
+    )
     filled = {"x": value, **_hatched_where_estimated(PALETTE[2]), "tooltip": TIP}
     text = {"type": "text", "align": "left", "dx": 6}
     layers = [

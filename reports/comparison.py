@@ -19,11 +19,11 @@ from gramwatt.sci.figures.quantity import is_estimate
 from gramwatt.sci.month.repeated import RunsComparisonDoc, RunsDoc
 
 TERMS = {
-    "energy": "Energy (E)",
-    "intensity": "Grid intensity (I)",
+    "energy": "Energy",
+    "intensity": "Grid intensity",
     "pue": "Site overhead (PUE)",
-    "embodied": "Embodied carbon (M)",
-    "units": "Work done (R)",
+    "embodied": "Making the hardware",
+    "units": "Work done",
 }
 BEFORE, AFTER = "Before", "After"
 HOW = (

@@ -42,7 +42,7 @@ TERMS = (
     Term(
         "energy",
         "E, energy",
-        r"Energy \(E\)|Energy, E",
+        r"Energy",
         "The electricity that the job's devices and their host used, in kilowatt-hours.",
     ),
     Term(
@@ -55,20 +55,20 @@ TERMS = (
     Term(
         "operational",
         "O, operational carbon",
-        r"[Oo]perational(?: carbon)?",
+        r"[Oo]perational(?: carbon)?|[Cc]arbon of electricity|Electricity",
         "What the electricity emitted: energy times PUE times grid intensity.",
     ),
     Term(
         "embodied",
         "M, embodied carbon",
-        r"[Ee]mbodied(?: carbon)?",
+        r"[Ee]mbodied(?: carbon)?|Making the hardware",
         "The job's part of what making, moving and disposing of its hardware emits: by its share "
         "of the hardware, and of the time that the hardware is expected to be used.",
     ),
     Term(
         "functional-unit",
         "R, functional unit",
-        r"functional unit|R(?= = )|[Uu]nit of work|Work done \(R\)",
+        r"functional unit|[Uu]nits? of work|Work done|How much work",
         "What the work is counted in, such as a token, an image or a request. A score holds per "
         "one of them.",
     ),

@@ -29,6 +29,7 @@ from gramwatt.reports.model import (
 )
 from gramwatt.reports.sections import (
     GRADES,
+    IN_WORDS,
     WARNING_CODES,
     Field,
     Section,
@@ -102,9 +103,9 @@ FULL_WINDOWS = 50
 TITLE_MOST = 90
 """Characters of a name in the title; the full report has all of it."""
 TERMS_OF_TOTAL = (
-    ("Electricity (O)", "operational_g"),
-    ("Making the hardware (M)", "embodied_g"),
-    ("Total (C = O + M)", "total_g"),
+    ("Electricity", "operational_g"),
+    ("Making the hardware", "embodied_g"),
+    ("Total", "total_g"),
 )
 
 
@@ -201,18 +202,18 @@ def _summary(data: JobData) -> list[Block]:
         headline(
             f"{label} per {isolated(row.unit)}",
             row.g_per_unit,
-            f"R = {count_text(row.count)} {row.unit}",
+            f"for {count_text(row.count)} {row.unit}",
             lead=True,
         )
         for row in document.sci
     ]
-    whole = headline("Total carbon (O + M)", document.total_g, lead=True)
+    whole = headline("Total carbon", document.total_g, lead=True)
     intensity = None if document.energy_kwh is None else method.intensity_g_per_kwh
     factors: tuple[Figure, ...] = (
-        headline("Energy (E)", document.energy_kwh),
-        headline("Grid intensity (I)", intensity),
+        headline("Energy", document.energy_kwh),
+        headline("Grid intensity", intensity),
         headline("Site overhead (PUE)", method.pue),
-        headline("Embodied carbon (M)", document.embodied_g),
+        headline("Making the hardware", document.embodied_g),
     )
     sentences = f"{_halves(document)} {saving_sentence(data.advice)}"
     return [Figures((*scores, whole)), Text(sentences, strong=True), Figures(factors)]
@@ -353,16 +354,19 @@ def _uncertain(data: JobData) -> list[Block]:
     document = data.document
     grade = document.data_quality.grade
     facts = [
-        ("Data quality", f"grade {grade} of A to D: {GRADES.get(grade, 'no description')}"),
-        ("Widest uncertainty", document.method.largest_uncertainty or UNKNOWN),
-        ("Conformance", declared(document.conformance)),
+        (
+            "Data quality",
+            f"{IN_WORDS.get(grade, UNKNOWN)} (grade {grade}): {GRADES.get(grade, '')}",
+        ),
+        ("Widens the range most", document.method.largest_uncertainty or UNKNOWN),
+        ("Score", declared(document.conformance)),
     ]
     if document.corrections:
         fields = dict.fromkeys(row.field for row in document.corrections)
         facts.append(("Declared afterwards", ", ".join(fields)))
     blocks: list[Block] = [Facts(tuple(facts))]
     if document.deviations:
-        blocks += [Heading("Deviations", 2), Listing(tuple(document.deviations))]
+        blocks += [Heading("Remarks", 2), Listing(tuple(document.deviations))]
     warnings = [row for row in document.notices if row.code in WARNING_CODES][:MAX_NOTICES]
     blocks += notice_blocks(warnings)
     more = 0 if data.full else len(document.notices) - len(warnings)
@@ -502,10 +506,10 @@ def _per_unit(window: WindowDoc) -> Quantity | str:
 def _obtained(document: JobDoc) -> Table:
     """Return how each figure of the score was obtained: its value, kind and sources."""
     figures = (
-        ("E, energy", document.energy_kwh),
-        ("I, grid intensity", document.method.intensity_g_per_kwh),
-        ("PUE", document.method.pue),
-        ("M, embodied carbon", document.embodied_g),
+        ("Energy", document.energy_kwh),
+        ("Grid intensity", document.method.intensity_g_per_kwh),
+        ("Site overhead (PUE)", document.method.pue),
+        ("Making the hardware", document.embodied_g),
     )
     rows = [
         (name, figure.kind if figure else UNKNOWN, _sources(figure)) for name, figure in figures
@@ -514,7 +518,7 @@ def _obtained(document: JobDoc) -> Table:
     for row in document.sci:
         source = "one job" if row.unit == "job" else "counted by the job"
         kind, source = ("declared", "afterwards") if row.unit in stated else ("exact", source)
-        rows.append((f"R, {count_text(row.count)} {row.unit}", kind, source))
+        rows.append((f"Work: {count_text(row.count)} {row.unit}", kind, source))
     return table(
         "How each figure was obtained",
         rows,

@@ -20,10 +20,10 @@ Severity = Literal["warning", "info"]
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of a section (level 1) or of a part of one (level 2)."""
+    """A heading of a section (level 1) or of a part of one."""
 
     text: str
-    level: Literal[1, 2] = 1
+    level: Literal[1, 2, 3] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +136,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart as a Vega-Lite specification, its alternative text, and its data as a table."""
+    """A chart as a Vega-Lite specification, its alternative text, and its data as a table.
+
+    Of one whose `newest_last` is at its right, a narrow screen shows that end first.
+    """
 
     caption: str
     alt: str
     spec: dict[str, Any]
     data: Table
+    newest_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

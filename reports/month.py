@@ -1,9 +1,10 @@
-"""The report of one month: page one tells what happened, the sections below hold the evidence."""
+"""The report of one month: page one answers; annex A has the accounts, B is for the auditor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import NormalDist
 
 from msgspec.structs import asdict
 
@@ -12,6 +13,7 @@ from gramwatt.reports.charts import stack, trend_columns
 from gramwatt.reports.model import (
     Block,
     Chart,
+    Column,
     Document,
     Figure,
     Figures,
@@ -25,7 +27,6 @@ from gramwatt.reports.model import (
 )
 from gramwatt.reports.month_sections import (
     NO_DIFFERENCE,
-    against,
     change,
     compared,
     first_days,
@@ -34,17 +35,22 @@ from gramwatt.reports.month_sections import (
     signed,
 )
 from gramwatt.reports.sections import (
+    IN_WORDS,
     Field,
     Section,
     capitalised,
     contents,
     data_table,
+    first_of,
+    metered,
     reference,
     scope,
     table,
     terms,
 )
 from gramwatt.sci.figures.formatting import (
+    against,
+    grams,
     jobs_text,
     marked,
     number,
@@ -55,26 +61,39 @@ from gramwatt.sci.figures.formatting import (
     value_text,
 )
 from gramwatt.sci.figures.printable import isolated
-from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.month.documents import MonthDoc, TrendRow
+from gramwatt.sci.figures.quantity import Quantity, is_change
+from gramwatt.sci.figures.units import g_from_kg
+from gramwatt.sci.month.documents import BudgetUse, MonthDoc, ProjectCharge, TermsDoc, TrendRow
 from gramwatt.sci.month.month import previous_month
-from gramwatt.sci.month.month_rows import ProjectChange
+from gramwatt.sci.month.month_rows import AdviceRow, ProjectChange
 from gramwatt.sci.month.revised import change_lines
 
-FIRST_BUDGETS, FIRST_PROJECTS, FIRST_ADVICE = 4, 3, 3
+FIRST_BUDGETS, FIRST_PROJECTS, FIRST_ADVICE = 4, 5, 3
 """Rows of the tables on the first page."""
 FIRST_CAUSES = 2
 """Effects that the sentence names."""
 FEWEST_MONTHS = 6
 """Months on the axis of the trend where fewer have jobs."""
+MOSTLY = 0.5
+"""Share of the energy from which on, if a meter read it, a sum is not called estimated."""
+Z = NormalDist().inv_cdf(0.9)
+"""Standard deviations from the value of a range to its end: 8 in 10 lie between the ends."""
+ODDS = (
+    (0.9, ""),
+    (0.7, " (likely)"),
+    (0.6, " (more likely than not)"),
+    (0.0, " (too close to call)"),
+)
+"""What follows a statement that holds with a probability, from each lower end on."""
 EFFECTS = {
-    "volume_g": ("Volume", "more work", "less work"),
-    "efficiency_g": ("Efficiency", "more energy per unit", "less energy per unit"),
-    "grid_g": ("Grid", "grid and PUE", "grid and PUE"),
-    "hardware_g": ("Hardware", "more embodied carbon per unit", "less embodied carbon per unit"),
+    "volume_g": ("Amount of work", "more work", "less work"),
+    "efficiency_g": ("Energy per unit", "more energy per unit", "less energy per unit"),
+    "grid_g": ("Grid, cooling", "grid and cooling", "grid and cooling"),
+    "hardware_g": ("Hardware", "more hardware per unit", "less hardware per unit"),
     "method_g": ("Method", "another method", "another method"),
 }
 """Name of each effect on the change, and what it was where it added and where it took off."""
+A, B = "Annex A: accounts", "Annex B: for the auditor"
 
 
 def build(document: MonthDoc) -> Document:
@@ -83,7 +102,7 @@ def build(document: MonthDoc) -> Document:
 
 
 def build_short(document: MonthDoc, whole: str) -> Document:
-    """Return page one of the report and its projects, with links to the sections of the `whole`.
+    """Return page one of the report, with links to the sections of the `whole`.
 
     `whole` is the address of the page that has them all.
     """
@@ -113,7 +132,6 @@ def _report(document: MonthDoc, blocks: Sequence[Block]) -> Document:
         (document.issued_at or "")[:10],
         (*_warnings(document), *blocks),
         reference(document, f"{document.month}, {projects}{revision}"),
-        glossary=True,
     )
 
 
@@ -135,30 +153,72 @@ def _warnings(document: MonthDoc) -> list[Block]:
     return blocks
 
 
+# Page one
+
+
 def _first_page(document: MonthDoc) -> list[Block]:
-    """Totals, budgets, trend, what changed, and what to do."""
+    """Return the answer, totals, trend, what changed, what to do, budgets and projects."""
+    sentences = [headline(document), causes(document)]
     return [
         *_replaced(document),
-        *_story(document),
+        Text(" ".join(filter(None, sentences)), strong=True),
         Figures(_figures(document)),
-        *_budgets(document),
-        *_trend(document),
+        *trend(document.trend, document.month),
         *_change(document),
         _first_advice(document),
+        *_budgets(document),
+        *_projects(document),
     ]
 
 
-def _nil(document: MonthDoc) -> list[Block]:
+def headline(document: MonthDoc) -> str:
+    """Return the month in a sentence: its carbon with the range, and how much that changed."""
+    whole, totals, before = document.totals.total_g, compared(document), document.previous
+    if not document.totals.jobs:
+        return _nil(document)
+    if whole is None:
+        return "The carbon of this month is not known."
+    sentence = f"{text(whole)}{'' if document.complete else ' so far'}"
+    ratio = document.changes.get("total_g")
+    if totals is None or before is None or ratio is None:
+        return f"{sentence} from {jobs_text(document.totals.jobs)}."
+    then, days = month_name(previous_month(document.month)), first_days(document)
+    if not is_change(ratio.low, ratio.high):
+        moved = [f"{isolated(row.project)} {_moved(row).text}" for row in _certain(document)]
+        projects = f"; by project: {', '.join(moved[:FIRST_CAUSES])}" if moved else ""
+        return f"{sentence}, {NO_DIFFERENCE} from {then}{days}{projects}."
+    return f"{sentence}, {against(ratio.value, f'in {then}')}{days}."
+
+
+def causes(document: MonthDoc) -> str:
+    """Return what certainly moved the carbon most, as a sentence; "" where nothing did."""
+    ratio = document.changes.get("total_g")
+    if document.change_parts is None or ratio is None or not is_change(ratio.low, ratio.high):
+        return ""
+    figures: Mapping[str, Quantity] = asdict(document.change_parts)
+    sure = [name for name in EFFECTS if figures[name].low > 0 or figures[name].high < 0]
+    sure.sort(key=lambda name: -abs(figures[name].value))
+    said = "; ".join(_cause(name, figures[name]) for name in sure[:FIRST_CAUSES])
+    return f"{capitalised(said)}." if said else ""
+
+
+def _cause(name: str, figure: Quantity) -> str:
+    _, more, less = EFFECTS[name]
+    if figure.value > 0:
+        return f"{more} added {value_text(figure)}"
+    return f"{less} took off {value_text(figure.scaled(-1.0))}"
+
+
+def _nil(document: MonthDoc) -> str:
     """Return why the report of a month has no figure."""
     if document.jobs_running.jobs or document.jobs_unscored.jobs:
-        return [Text("No job of this month is scored.")]
+        return "No job of this month is scored."
     project = f" of project {isolated(document.project)}" if document.project else ""
     so_far = "" if document.complete else " so far"
-    sentence = (
+    return (
         f"Nil report: no job{project} was recorded in {month_name(document.month)}{so_far}. What "
         "ran without gramwatt's meter is not known."
     )
-    return [Text(sentence)]
 
 
 def _replaced(document: MonthDoc) -> list[Block]:
@@ -174,56 +234,35 @@ def _replaced(document: MonthDoc) -> list[Block]:
     return [notice, Listing(tuple(change_lines(before.changes)))]
 
 
-def _story(document: MonthDoc) -> list[Block]:
-    """Return one sentence: how the total changed, and the effects that certainly moved it most."""
-    parts, totals, before = document.change_parts, compared(document), document.previous
-    if parts is None or before is None or totals is None:
-        return []
-    then = f"{month_name(previous_month(document.month))}{first_days(document)}"
-    total = change(totals.total_g, before.total_g, document.changes["total_g"])
-    if total.text == NO_DIFFERENCE:
-        moved = [
-            f"{isolated(row.project)} {_moved(row).text}"
-            for row in _certain(document)[:FIRST_CAUSES]
-        ]
-        projects = f" in the sum; by project: {', '.join(moved)}" if moved else ""
-        return [Text(f"No reliable difference from {then}{projects}.", strong=True)]
-    figures: Mapping[str, Quantity] = asdict(parts)
-    sure = [name for name in EFFECTS if figures[name].low > 0 or figures[name].high < 0]
-    sure.sort(key=lambda name: -abs(figures[name].value))
-    causes = "; ".join(_cause(name, figures[name]) for name in sure[:FIRST_CAUSES])
-    sentence = f"Carbon against {then}: {total.text}."
-    if causes:
-        sentence += f" {capitalised(causes)}."
-    return [Text(sentence, strong=True)]
-
-
-def _cause(name: str, figure: Quantity) -> str:
-    _, more, less = EFFECTS[name]
-    if figure.value > 0:
-        return f"{more} added {value_text(figure)}"
-    return f"{less} took off {value_text(figure.scaled(-1.0))}"
-
-
 def _figures(document: MonthDoc) -> tuple[Figure, ...]:
-    figures = terms(document.totals)
-    now, before = compared(document), document.previous
-    if before is not None and now is not None:
-        ratio = document.changes["total_g"]
-        note = against(now.total_g, before.total_g, ratio, first_days(document))
-        figures["total_g"] = replace(figures["total_g"], note=note)
     quality = document.data_quality
-    measured = f"{percent(quality.energy.get('measured', 0.0))} of energy measured"
-    grade = Figure(
-        "Data quality",
-        f"grade {quality.grade}",
-        span=measured if quality.energy else "no energy was read",
-        note=_provisional(document),
-    )
-    return (*figures.values(), grade)
+    cooled = document.boundary.full_kwh if document.boundary else None
+    figures = sums(document.totals, metered(quality), cooled)
+    state = "final" if document.complete else "may still change"
+    words = f"{IN_WORDS.get(quality.grade, 'not known')} (grade {quality.grade})"
+    waiting = _waiting(document)
+    known = words if quality.energy else "no energy was read"
+    return (*figures, Figure("State of these figures", state, span=known, note=waiting))
 
 
-def _provisional(document: MonthDoc) -> str:
+def sums(totals: TermsDoc, read: float, cooled: Quantity | None) -> tuple[Figure, ...]:
+    """Return the terms as headline figures; `read` is the share of the energy that is metered.
+
+    `cooled` is the energy of the whole site. A sum that is mostly metered is not called estimated.
+    """
+    figures = terms(totals)
+    share = f"{percent(read)} metered"
+    notes = {"total_g": f"{share} energy", "operational_g": share, "energy_kwh": share}
+    if cooled is not None:
+        notes["energy_kwh"] += f"; {value_text(cooled)} with cooling"
+    if read >= MOSTLY:
+        for name, note in notes.items():
+            figures[name] = replace(figures[name], note=note, estimated=False)
+    order = "total_g", "energy_kwh", "operational_g", "embodied_g"
+    return tuple(figures[name] for name in order)
+
+
+def _waiting(document: MonthDoc) -> str:
     """Return the share of the month's energy that is in no sum yet, or whose carbon may change."""
     early, energy = document.provisional, document.totals.energy_kwh
     summed = energy.value if energy else 0.0
@@ -234,63 +273,54 @@ def _provisional(document: MonthDoc) -> str:
         waiting = sum(row.energy_kwh.value for row in pending if row.energy_kwh)
         whole = waiting + summed
         share = f"{percent(waiting / whole)} of energy" if whole else jobs_text(jobs)
-        parts.append(f"{share} provisional, in no sum")
+        parts.append(f"{share} in no sum yet")
     if early.jobs:
         share = jobs_text(early.jobs)
         if early.energy_kwh and summed > 0:
             share = f"{percent(early.energy_kwh.value / summed)} of energy"
-        parts.append(f"{share} provisional: its grid intensity is not final")
-    nothing = "nothing provisional" if document.complete else "the month is not over"
-    return "; ".join(parts) or nothing
+        parts.append(f"grid intensity of {share} may still change")
+    return "; ".join(parts)
 
 
-def _budgets(document: MonthDoc) -> list[Block]:
-    rows = document.budgets[:FIRST_BUDGETS]
-    return [details.budget_table("Against budget", rows)] if rows else []
+def trend(rows: Sequence[TrendRow], last: str, first: str | None = None) -> list[Block]:
+    """Return carbon by month, of electricity and of hardware, with the range of each total.
 
-
-def _first_advice(document: MonthDoc) -> Block:
-    rows = document.advice[:FIRST_ADVICE]
-    if rows:
-        return details.advice_table("What to do: the actions that save most", rows)
-    return Text(f"What to do: {details.no_advice(document)}")
-
-
-def _trend(document: MonthDoc) -> list[Block]:
-    """Operational and embodied carbon of up to twelve months, with the range of each total."""
-    rows = [(row, row.total_g) for row in document.trend if row.total_g is not None]
-    if not rows:
+    `last` and `first` are the ends of the axis; without `first` it has months with jobs, and some
+    before.
+    """
+    scored = [(row, row.total_g) for row in rows if row.total_g is not None]
+    if not scored:
         return []
-    size, unit = prefix(max(total_g.high for _, total_g in rows), "gCO2e")
+    size, unit = prefix(max(total_g.high for _, total_g in scored), "gCO2e")
     bars = [
         bar
-        for row, _ in rows
+        for row, _ in scored
         for bar in stack(
             _short_name(row.month),
             month_name(row.month),
-            {"operational": row.operational_g, "embodied": row.embodied_g},
+            {"electricity": row.operational_g, "hardware": row.embodied_g},
             size,
             final=row.complete,
         )
     ]
-    breaks = [_short_name(row.month) for row, _ in rows if row.method_break]
+    breaks = [_short_name(row.month) for row, _ in scored if row.method_break]
     spec = trend_columns(
         bars,
-        [_total(row, total_g, size) for row, total_g in rows],
-        names=_axis(rows[0][0].month, document.month),
+        [_total(row, total_g, size) for row, total_g in scored],
+        names=_axis(first or scored[0][0].month, last),
         y_title=unit,
         breaks=breaks,
     )
     caption = "Carbon by month; the thin lines are ranges"
     if any(bar["estimated"] for bar in bars):
         caption += ", striped bars are estimated"
-    if not all(row.complete for row, _ in rows):
+    if not all(row.complete for row, _ in scored):
         caption += ", dashed bars are months that may still change"
     if breaks:
         caption += ", a dashed line is a change of method"
-    months = "; ".join(f"{row.month}: {text(total_g)}" for row, total_g in rows)
-    data = data_table(caption, ("Month", "Carbon"), [(row.month, total) for row, total in rows])
-    return [Chart(caption, f"Columns of carbon by month: {months}.", spec, data)]
+    months = "; ".join(f"{row.month}: {text(total_g)}" for row, total_g in scored)
+    data = data_table(caption, ("Month", "Carbon"), [(row.month, total) for row, total in scored])
+    return [Chart(caption, f"Columns of carbon by month: {months}.", spec, data, newest_last=True)]
 
 
 def _total(row: TrendRow, total_g: Quantity, size: float) -> dict[str, object]:
@@ -313,50 +343,40 @@ def _short_name(month: str) -> str:
 
 
 def _change(document: MonthDoc) -> list[Block]:
-    """Return what the change is made of, and which projects certainly changed."""
-    if document.previous is None or compared(document) is None:
+    """Return what the change is made of."""
+    before, now = document.previous, compared(document)
+    if before is None or now is None:
         return [Text(nothing_compared(document))]
     if document.change_parts is None:
         return [Text("What changed is not known: a term of one of the months is not.")]
-    figures: Mapping[str, Quantity] = asdict(document.change_parts)
-    blocks: list[Block] = [_effects(figures)]
-    certain = _certain(document)[:FIRST_PROJECTS]
-    if len(document.project_changes) > 1 and certain:
-        projects = table(
-            "Projects that certainly changed",
-            certain,
-            Field("Project", lambda row: row.project, 1.4),
-            Field("This month", lambda row: row.total_g, 1.2, "right"),
-            Field("Before", lambda row: row.previous_g, 1.2, "right"),
-            Field("Change", lambda row: _moved(row), 1.4, "right"),
-        )
-        blocks.append(projects)
-    return blocks
+    if before.total_g is None or now.total_g is None:
+        return []
+    figures = {name: of for name, of in asdict(document.change_parts).items() if of.value}
+    return [_effects(document.month, before.total_g, now.total_g, figures)]
 
 
-def _certain(document: MonthDoc) -> list[ProjectChange]:
-    """Return the projects that certainly changed, the largest difference first."""
-    rows = (row for row in document.project_changes if row.total_g and row.previous_g)
-    return [row for row in rows if row.change and _moved(row).text != NO_DIFFERENCE]
-
-
-def _moved(row: ProjectChange) -> Pair:
-    return change(row.total_g, row.previous_g, row.change)
-
-
-def _effects(figures: Mapping[str, Quantity]) -> Table:
-    """Return the effects side by side, in one unit, printed so that they add up to the change."""
-    size, unit = prefix(max(abs(figure.value) for figure in figures.values()), "gCO2e")
-    values = [figures[name].value / size for name in EFFECTS]
-    whole = figures["change_g"].value / size
-    places = details.decimals(values)
-    amounts = [*details.adding_up(values, whole, places), whole]
+def _effects(
+    month: str, before_g: Quantity, now_g: Quantity, figures: Mapping[str, Quantity]
+) -> Table:
+    """Return the effects from one month to the next, in one unit, printed so that they add up."""
+    size, unit = prefix(max(before_g.value, now_g.value), "gCO2e")
+    moved = [name for name in EFFECTS if name in figures]
+    values = [figures[name].value / size for name in moved]
+    places = details.decimals([*values, now_g.value / size])
+    steps = details.adding_up(values, (now_g.value - before_g.value) / size, places)
+    start = round(before_g.value / size, places)
     cells = [
-        Pair(signed(amount, places), _span(figures[name], size, places))
-        for name, amount in zip((*EFFECTS, "change_g"), amounts, strict=True)
+        Pair(details.fixed(start, places), ""),
+        *(
+            Pair(signed(step, places), _span(figures[name], size, places))
+            for name, step in zip(moved, steps, strict=True)
+        ),
+        Pair(details.fixed(start + sum(steps), places), ""),
     ]
-    titles = (*(name for name, *_ in EFFECTS.values()), "Change")
-    return data_table(f"What the change is made of, in {unit}", titles, [cells])
+    names = [EFFECTS[name][0] for name in moved]
+    titles = [month_name(previous_month(month)), *names, month_name(month)]
+    columns = tuple(Column(title, "right") for title in titles)
+    return Table(f"From one month to the next, in {unit}", columns, (tuple(cells),))
 
 
 def _span(figure: Quantity, size: float, places: int) -> str:
@@ -364,35 +384,153 @@ def _span(figure: Quantity, size: float, places: int) -> str:
     return f"{low} to {high}" if figure.low != figure.high else ""
 
 
+def _projects(document: MonthDoc) -> list[Block]:
+    """Return the projects with the most carbon, with their change."""
+    rows = sorted(document.by_project, key=lambda row: -(row.total_g.value if row.total_g else 0))
+    if len(rows) < 2:
+        return []
+    changes = {row.project: row for row in document.project_changes}
+
+    def moved(row: ProjectCharge) -> Pair:
+        known = changes.get(row.project)
+        return Pair("new", "") if known is None or known.previous_g is None else _moved(known)
+
+    projects = table(
+        "Projects",
+        rows[:FIRST_PROJECTS],
+        Field("Project", lambda row: row.project, 1.6),
+        Field("Jobs", lambda row: row.jobs, 0.6, "right"),
+        Field("Energy", lambda row: row.energy_kwh, 1.1, "right"),
+        Field("Carbon", lambda row: row.total_g, 1.2, "right"),
+        *(
+            [Field(f"Against {month_name(previous_month(document.month))}", moved, 1.5, "right")]
+            if document.previous and compared(document)
+            else []
+        ),
+        note=first_of(FIRST_PROJECTS, len(rows), "month"),
+    )
+    return [projects]
+
+
+def _certain(document: MonthDoc) -> list[ProjectChange]:
+    """Return the projects that certainly changed, the largest difference first."""
+    rows = (row for row in document.project_changes if row.total_g and row.previous_g)
+    return [row for row in rows if row.change and is_change(row.change.low, row.change.high)]
+
+
+def _moved(row: ProjectChange) -> Pair:
+    return change(row.total_g, row.previous_g, row.change)
+
+
+# Budgets
+
+
+def _budgets(document: MonthDoc) -> list[Block]:
+    rows = document.budgets[:FIRST_BUDGETS]
+    return [budget_table("Budgets", rows)] if rows else []
+
+
+def _all_budgets(document: MonthDoc) -> list[Block]:
+    return [budget_table("All budgets", document.budgets)]
+
+
+def budget_table(caption: str, rows: Sequence[BudgetUse]) -> Table:
+    """Return budgets with what was used of each."""
+    return table(
+        caption,
+        rows,
+        Field("Budget of", lambda row: row.project, 1.6),
+        Field("Used", lambda row: grams(row.spent_kg), 1.1, "right"),
+        Field("Limit", lambda row: f"{number(row.limit_kg, 4)} kg CO2e", 1.1, "right"),
+        Field("Share", lambda row: _spent_share(row), 0.7, "right"),
+        Field("How it stands", budget_verdict, 2.2),
+    )
+
+
+def _spent_share(row: BudgetUse) -> str:
+    return "" if row.spent_share is None else percent(row.spent_share)
+
+
+def budget_verdict(row: BudgetUse) -> str:
+    """Return how a budget stands: "over budget by about 80 kg CO2e (likely)".
+
+    What is in brackets goes by the odds that the figure's range gives (`ODDS`).
+    """
+    spent = row.spent_kg
+    if spent is None:
+        return "not known: a term of some job is not known"
+    over = odds_over(spent, row.limit_kg)
+    word = next(word for least, word in ODDS if max(over, 1 - over) >= least)
+    rest_g = abs(g_from_kg(spent.value - row.limit_kg))
+    size, unit = prefix(rest_g, "gCO2e")
+    rest = f"{number(rest_g / size, 2)} {unit}"
+    if over >= 0.5:
+        return f"over budget by about {rest}{word}"
+    missing = "; a term of some job is not known" if row.status == "unknown" else ""
+    return f"within budget, about {rest} left{word}{missing}"
+
+
+def odds_over(figure: Quantity, limit: float) -> float:
+    """Return the probability that a figure is above a limit in its unit.
+
+    Each side of the value is half of a normal distribution whose tenth lies beyond that end of the
+    range. Exact figures are above or not.
+    """
+    side = figure.high if limit > figure.value else figure.low
+    width = abs(side - figure.value) / Z
+    if not width:
+        return 1.0 if figure.value > limit else 0.0
+    return 1 - NormalDist().cdf((limit - figure.value) / width)
+
+
+# What to do
+
+
+def actions(document: MonthDoc) -> list[str]:
+    """Return the actions that save most, a line each, with their jobs and saving in the month."""
+    rows: Sequence[AdviceRow] = document.advice[:FIRST_ADVICE]
+    return [
+        f"{details.action(row)} ({details.jobs_of(row)}): saves {text(row.saved_g)}" for row in rows
+    ]
+
+
+def _first_advice(document: MonthDoc) -> Block:
+    rows = document.advice[:FIRST_ADVICE]
+    if rows:
+        return details.advice_table("What to do: the actions that save most", rows)
+    return Text(f"What to do: {details.no_advice(document)}")
+
+
 def _sections(document: MonthDoc) -> tuple[Section[MonthDoc], ...]:
     return SECTIONS if document.totals.jobs else NIL
 
 
-_NOT_SUMMED = Section("Not in the sums", details.not_summed, details.has_jobs_outside, short=True)
-_STATEMENT = Section("Statement", details.statement)
-NIL: tuple[Section[MonthDoc], ...] = (Section("Summary", _nil, short=True), _NOT_SUMMED, _STATEMENT)
+_NOT_SUMMED = ("Not in the sums", details.not_summed, details.has_jobs_outside)
+NIL: tuple[Section[MonthDoc], ...] = (
+    Section("Summary", lambda month: [Text(_nil(month))], short=True),
+    Section(*_NOT_SUMMED, short=True),
+    Section("Statement", details.statement),
+)
 """Sections of a month without a scored job."""
 SECTIONS: tuple[Section[MonthDoc], ...] = (
     Section("Summary", _first_page, short=True),
-    Section("Against the previous month", details.comparison),
-    _NOT_SUMMED,
-    Section("Boundary", details.boundary, lambda month: month.boundary),
-    Section("Components of the score", details.components, details.has_components),
-    Section("Emission factors", details.factors, lambda month: month.factors),
-    Section("SCI by project", details.projects, short=True),
-    Section("Models", details.models, lambda month: month.models),
-    Section("Jobs with the most carbon", details.top_jobs),
-    Section("Waste ledger", details.ledger),
-    Section("Chargeback", details.chargeback),
-    Section("How the jobs ended and how they score", details.outcomes),
-    Section("Trend", details.trend),
-    Section("Day by day", details.days),
-    Section("Budgets", details.budgets, lambda month: len(month.budgets) > FIRST_BUDGETS),
-    Section("Suggestions", details.advice),
-    Section("Data quality", details.quality),
-    Section("Notices", details.notices),
-    Section("Method and boundary", details.method, lambda month: month.method),
-    Section("Sources", details.sources),
-    _STATEMENT,
+    Section(*_NOT_SUMMED, annex=A),
+    Section("Where the carbon comes from", details.components, details.has_components, annex=A),
+    Section("Day by day", details.days, annex=A),
+    Section("Against the month before", details.comparison, annex=A),
+    Section("Carbon per unit of work", details.projects, annex=A),
+    Section("Projects and owners", details.chargeback, annex=A),
+    Section("Models", details.models, lambda month: month.models, annex=A),
+    Section("Jobs with the most carbon", details.top_jobs, annex=A),
+    Section("What became of the work", details.ledger, annex=A),
+    Section("Budgets", _all_budgets, lambda month: len(month.budgets) > FIRST_BUDGETS, annex=A),
+    Section("All actions", details.advice, annex=A),
+    Section("Statement", details.statement, annex=B),
+    Section("Emission factors", details.factors, lambda month: month.factors, annex=B),
+    Section("How the figures are known", details.quality, annex=B),
+    Section("Notices", details.notices, lambda month: month.notice_counts, annex=B),
+    Section("Method and boundary", details.method, annex=B),
+    Section("Methods of the last twelve months", details.methods, details.has_methods, annex=B),
+    Section("Sources", details.sources, annex=B),
 )
 """Every section of a month, in order; page one, which is the short report too, comes first."""

@@ -1,4 +1,4 @@
-"""The sections of a month's report behind page one: comparison, accounts, trend, days, method."""
+"""The annexes of a month's report: what the carbon is made of, accounts, and what it rests on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ from gramwatt.sci.figures.formatting import (
     NARROW_SPACE,
     UNKNOWN,
     duration,
-    grams,
     jobs_text,
     marked,
     minute_text,
@@ -54,7 +53,6 @@ from gramwatt.sci.figures.notices import CODES
 from gramwatt.sci.figures.printable import isolated
 from gramwatt.sci.figures.quantity import Quantity, is_change, is_estimate
 from gramwatt.sci.month.documents import (
-    BudgetUse,
     ChargeRow,
     ComponentRow,
     ExcludedDoc,
@@ -85,14 +83,8 @@ DIGITS = 4
 """Digits of factors, so that the product in each row can be followed."""
 FIRST_IDS, MAX_ROWS = 3, 50
 """Jobs outside the sums that a sentence, and that a table names."""
-STATES = ("completed", "failed", "killed", "lost", "running")
-"""States of jobs, in the order of their rows."""
-BUDGET_STATUS = {
-    "within": "within the budget",
-    "threshold-reached": "threshold reached",
-    "spent": "spent",
-    "unknown": "not known: a term of some job is not known",
-}
+MAX_ACTIONS = 6
+"""Rows of the table of actions."""
 CLASSES = {
     "gpu": "GPUs",
     "accelerator": "other accelerators",
@@ -104,13 +96,14 @@ CLASSES = {
     "other": "not divided",
 }
 OUTCOMES = {
-    "completed": "Completed work",
-    "idle": "Idle but reserved, in completed jobs",
-    "sweep": "Runs of sweeps",
+    "completed": "Completed",
+    "idle": "Reserved without work",
+    "sweep": "Hyperparameter search",
     "failed": "Failed",
-    "killed": "Cancelled",
+    "killed": "Stopped",
     "lost": "Lost",
 }
+"""What became of the work, in words."""
 ACTIONS = {
     "change-hardware": "move to {target}",
     "power-cap": "cap the power",
@@ -134,17 +127,19 @@ FOLLOWED = {
     "partly": "partly followed",
     "not-followed": "not followed",
     "no-such-work": "no such work this month",
-    None: "leaves no trace in the jobs",
 }
-CONFIDENCE = (
-    "Confidence is high where both parts were measured, medium for a model of the class of work, "
-    "low for a rule of thumb. An action is named only where its whole range saves."
-)
+RESTS_ON = {
+    "high": "measured on both",
+    "medium": "similar work",
+    "low": "rule of thumb",
+}
+"""What the saving of an action rests on, by its confidence."""
+SIDES = {"provider": "made it", "consumer": "used it", "other": "other work"}
+"""What runs did with a model, by persona."""
 EFFECTS = (
-    "Volume: more or less work (R). Efficiency: energy per unit. Grid: intensity and PUE. "
-    "Hardware: embodied carbon per unit. Method: other versions of engine or catalog, another "
-    "kind, publisher or resolution of intensity, with what cannot be separated from them. What "
-    "both months share cancels in a range."
+    "On page one, hardware is embodied carbon per unit; method is other versions of engine or "
+    "catalog, and another kind, publisher or resolution of intensity. What both months share "
+    "cancels in the range of a change."
 )
 PROJECTS: tuple[Field[ProjectRow], ...] = (
     Field("Project", lambda row: row.project, 1.4),
@@ -189,33 +184,30 @@ def month_name(month: str) -> str:
 def comparison(document: MonthDoc) -> list[Block]:
     """Return the terms of both months with their changes; a sentence without a previous month."""
     now, before = compared(document), document.previous
-    effects = [Text(EFFECTS)] if document.change_parts else []
     if before is None or now is None:
-        return [Text(nothing_compared(document)), *effects]
+        return [Text(nothing_compared(document))]
     names: dict[str, Totalled] = {
-        "Total carbon": "total_g",
-        "Operational carbon": "operational_g",
-        "Embodied carbon": "embodied_g",
+        "Total": "total_g",
+        "Carbon of electricity": "operational_g",
+        "Making the hardware": "embodied_g",
         "Energy": "energy_kwh",
     }
     more = now.jobs - before.jobs
     days = first_days(document)
     terms = table(
-        "Against the previous month",
+        "Terms of both months",
         [
             (name, getattr(now, term), getattr(before, term), document.changes[term])
             for name, term in names.items()
         ],
         Field("What", lambda row: row[0], 1.2),
         Field(f"This month{days}", lambda row: row[1], 1.2, "right"),
-        Field(f"Previous month{days}", lambda row: row[2], 1.2, "right"),
+        Field(f"Before{days}", lambda row: row[2], 1.2, "right"),
         Field("Change", lambda row: change(*row[1:]), 1.4, "right"),
         last=[("Jobs", str(now.jobs), str(before.jobs), _with_sign(more, f"{abs(more)}"))],
-        note="A change has a range of its own, in which meters, parts and annual intensities that "
-        "both months share cancel; hours with one annual value count as if they had one intensity. "
-        "It is stated only where that range leaves out no change.",
+        note=f"A change is stated only where its range leaves out no change. {EFFECTS}",
     )
-    return [terms, *effects]
+    return [terms]
 
 
 def compared(document: MonthDoc) -> MonthTotals | None:
@@ -257,17 +249,6 @@ def change(new: Quantity | None, old: Quantity | None, ratio: Quantity | None) -
     return Pair(_percent(ratio.value), span)
 
 
-def against(
-    new: Quantity | None, old: Quantity | None, ratio: Quantity | None, days: str = ""
-) -> str:
-    """Return the change as a phrase; `days` are those of both months that are compared."""
-    if new is None or old is None:
-        return f"change against the previous month{days} not known"
-    words = change(new, old, ratio).text
-    many = ratio is not None and ratio.value >= MANY_TIMES and words != NO_DIFFERENCE
-    return f"{words} {'as in' if many else 'against'} the previous month{days}"
-
-
 def _percent(ratio: float) -> str:
     if ratio >= MANY_TIMES:
         return f"{number(ratio, 2)} times as much"
@@ -298,12 +279,15 @@ def adding_up(values: Sequence[float], whole: float, places: int) -> list[float]
     return [count * step for count in rounded]
 
 
+def fixed(value: float, places: int) -> str:
+    """Return a number with so many decimals."""
+    return marked(f"{abs(value):,.{places}f}".replace(",", NARROW_SPACE))
+
+
 def signed(value: float, places: int) -> str:
     """Return a number with its sign and so many decimals; 0 without a sign."""
-    digits = f"{abs(value):,.{places}f}".replace(",", NARROW_SPACE)
-    if not any(character in "123456789" for character in digits):
-        return "0"
-    return marked(_with_sign(value, digits))
+    digits = fixed(value, places)
+    return _with_sign(value, digits) if any(c in "123456789" for c in digits) else "0"
 
 
 # Jobs that no sum holds
@@ -416,40 +400,17 @@ def _excluded(rows: Sequence[ExcludedDoc]) -> Table:
 # Accounts
 
 
-def boundary(document: MonthDoc) -> list[Block]:
-    """Return the narrow and the full boundary side by side."""
-    of = document.boundary
-    if of is None:
-        return []
-    rows = [("Energy", of.narrow_kwh, of.full_kwh), ("Carbon", of.narrow_g, of.full_g)]
-    both = table(
-        "One month in two boundaries",
-        rows,
-        Field("What", lambda row: row[0], 1.3),
-        Field("Narrow", lambda row: row[1], align="right"),
-        Field("Full", lambda row: row[2], align="right"),
-        note="Narrow: the accelerators' electricity alone, as many reports count. Full: "
-        "processors, memory, the building's overhead and embodied carbon too; scores use the full "
-        "one.",
-    )
-    missing = (
-        "Water and abiotic depletion (ADPe) are not stated: the catalog has no sourced factor for "
-        "them. Neither is part of an SCI score."
-    )
-    return [both, Text(missing)]
-
-
 def has_components(document: MonthDoc) -> bool:
     """Return whether the month's carbon is divided by component."""
     return bool(document.components) and document.totals.total_g is not None
 
 
 def components(document: MonthDoc) -> list[Block]:
-    """Return the carbon by component, as chart and table that sum to the total."""
+    """Return the carbon by component, which sum to the total, and what a narrower boundary has."""
     rows, total_g = document.components, document.totals.total_g
     if total_g is None:
         return []
-    caption = "Carbon by component; the thin lines are ranges"
+    caption = "Carbon by component, which sum to the total; the thin lines are ranges"
     caption += ", striped bars are estimated" if any(is_estimate(row.g) for row in rows) else ""
     size, unit = prefix(max(row.g.high for row in rows), "gCO2e")
     bars = [
@@ -458,7 +419,7 @@ def components(document: MonthDoc) -> list[Block]:
             "value": row.g.value / size,
             "low": row.g.low / size,
             "high": row.g.high / size,
-            "label": value_text(row.g),
+            "label": f"{value_text(row.g)}, {_share(row.g, total_g)}",
             "tip": tip(component_name(row), row.g),
             "estimated": is_estimate(row.g),
         }
@@ -469,11 +430,15 @@ def components(document: MonthDoc) -> list[Block]:
     data = data_table("Components", ("Component", "Carbon", "Share"), lines)
     alt = "; ".join(f"{component_name(row)} {text(row.g)}" for row in rows)
     chart = Chart(caption, f"Bars of carbon: {alt}.", ranged_bars(bars, x_title=unit), data)
-    note = (
-        "Electricity is divided by energy. Each component has the range of its own meters or "
-        "parts; errors partly cancel, so that of the total is narrower."
+    of = document.boundary
+    if of is None:
+        return [chart]
+    narrow = (
+        f"The accelerators' electricity alone, as many reports count, is {text(of.narrow_kwh)} and "
+        f"{text(of.narrow_g)}. Scores count processors, memory, cooling and making the hardware "
+        "too. Water and abiotic depletion (ADPe) are not stated: the catalog has no sourced factor."
     )
-    return [chart, Table("Component scores, which sum to the total", data.columns, data.rows, note)]
+    return [chart, Text(narrow)]
 
 
 def component_name(row: ComponentRow) -> str:
@@ -536,8 +501,8 @@ def _published(row: FactorRow) -> str:
 def projects(document: MonthDoc) -> list[Block]:
     """Return sum(C) over sum(R) of each project and unit."""
     note = (
-        "SCI is the sum of carbon over the sum of R, not a mean of the jobs' scores. The status is "
-        "that of the least conforming job."
+        "All carbon over all work, not a mean of the jobs' scores. The score is that of the least "
+        "conforming job."
     )
     return [table("SCI by project and unit", document.projects, *PROJECTS, note=note)]
 
@@ -548,14 +513,13 @@ def models(document: MonthDoc) -> list[Block]:
         "Runs by model, in this month",
         document.models,
         Field("Model", lambda row: row.model_id, 2),
-        Field("Side", lambda row: row.persona),
+        Field("Jobs", lambda row: SIDES.get(row.persona, row.persona)),
         Field("Runs", lambda row: row.jobs, 0.6, "right"),
         Field("Energy", lambda row: row.energy_kwh, 1.2, "right"),
         Field("Carbon", lambda row: row.total_g, 1.3, "right"),
         Field("Of it not finished", _unfinished, 1.3, "right"),
-        note="Runs that failed, were killed or got lost count in full. Making a model (provider) "
-        "and using it (consumer) are never added. All months of a model: "
-        "gramwatt jobs --model-id ID.",
+        note="Runs that failed, were stopped or got lost count in full. Making a model and using "
+        "it are never added. All months of a model: gramwatt jobs --model-id ID.",
     )
     return [runs]
 
@@ -588,8 +552,8 @@ def top_jobs(document: MonthDoc) -> list[Block]:
 def ledger(document: MonthDoc) -> list[Block]:
     """Return what became of the work."""
     note = (
-        "Idle: accelerators with a mean utilisation below 5 % over a completed job. Sweeps: "
-        "completed runs with the tag sweep. Failed, cancelled and lost runs count in full."
+        "Reserved without work: accelerators with a mean use below 5 % over a completed job. "
+        "Search: completed runs with the tag sweep. Failed, stopped and lost runs count in full."
     )
     unseen = document.idle_not_seen_kwh
     if unseen is not None:
@@ -637,51 +601,31 @@ def _share(figure: Quantity | None, whole: Quantity | None) -> str:
     return percent(figure.value / whole.value)
 
 
-def outcomes(document: MonthDoc) -> list[Block]:
-    """Return jobs, energy and carbon by state, and jobs by conformance."""
-    by_state, counts = document.by_state, document.conformance
-    order = [*STATES, *sorted(set(by_state) - set(STATES))]
-    states = table(
-        "Jobs, energy and carbon by state",
-        [(state, by_state[state]) for state in order if state in by_state],
-        Field("State", lambda row: row[0]),
-        Field("Jobs", lambda row: row[1].jobs, align="right"),
-        Field("Energy", lambda row: row[1].energy_kwh, 1.4, "right"),
-        Field("Carbon", lambda row: row[1].total_g, 1.4, "right"),
-        note="Failed, killed and lost jobs count in full.",
-    )
-    conformance = table(
-        "Jobs by conformance",
-        [(status(name), counts[name]) for name in STATUS if name in counts],
-        Field("Status", lambda row: row[0]),
-        Field("Jobs", lambda row: row[1], align="right"),
-    )
-    return [states, conformance]
-
-
 # Over time
 
 
-def trend(document: MonthDoc) -> list[Block]:
-    """Return the last twelve months, with what they are scored by."""
+def methods(document: MonthDoc) -> list[Block]:
+    """Return by what the last twelve months are scored."""
     months = table(
-        "The last twelve months",
+        "Versions of engine and catalog; signal and basis of the intensity",
         document.trend,
         Field(
             "Month",
             lambda row: month_name(row.month) + ("" if row.complete else ", may still change"),
             1.2,
         ),
-        Field("Jobs", lambda row: row.jobs, 0.6, "right"),
-        Field("Energy", lambda row: row.energy_kwh, 1.1, "right"),
         Field("Carbon", lambda row: row.total_g, 1.2, "right"),
         Field("Data", lambda row: f"grade {row.grade}", 0.7),
         Field("Method", _methods, 1.9),
-        note="The method is the version of the engine, that of the catalog, and signal and basis "
-        "of the intensity. Months of different methods compare with care only; earlier months are "
-        "as they are scored today, not as they were first reported.",
+        note="Months of different methods compare with care only. Earlier months are as they are "
+        "scored today, not as they were first reported.",
     )
     return [months]
+
+
+def has_methods(document: MonthDoc) -> bool:
+    """Return whether a month of the trend is scored by another method than the one before."""
+    return any(row.method_break for row in document.trend)
 
 
 def _methods(row: TrendRow) -> str:
@@ -706,17 +650,17 @@ def days(document: MonthDoc) -> list[Block]:
         for bar in stack(
             str(int(day.day[8:])),
             day.day,
-            {"operational": day.operational_g, "embodied": day.embodied_g},
+            {"electricity": day.operational_g, "hardware": day.embodied_g},
             size,
         )
     ]
     striped = "; striped: estimated" if any(bar["estimated"] for bar in bars) else ""
-    caption = f"Carbon by day, operational and embodied{striped}"
+    caption = f"Carbon by day, of electricity and hardware{striped}"
     x_title = f"day of {month_name(month)}"
     spec = columns(bars, x_title=x_title, y_title=unit, parts=PARTS, names=names)
     alt = (
-        f"Stacked columns of operational and embodied carbon on {len(rows)} days with jobs; most "
-        f"on {most.day}."
+        f"Stacked columns of the carbon of electricity and hardware on {len(rows)} days with jobs; "
+        f"most on {most.day}."
     )
     return [Chart(caption, alt, spec, table(caption, rows, *DAYS))]
 
@@ -725,56 +669,31 @@ def _grams(day: MonthDay) -> float:
     return sum(figure.value for figure in (day.operational_g, day.embodied_g) if figure)
 
 
-# Budgets and suggestions
-
-
-def budgets(document: MonthDoc) -> list[Block]:
-    """Return every budget, and how much of it the month used."""
-    return [budget_table("All budgets", document.budgets)]
-
-
-def budget_table(caption: str, rows: Sequence[BudgetUse]) -> Table:
-    """Return budgets with what the month used of each."""
-    return table(
-        caption,
-        rows,
-        Field("Project", lambda row: row.project, 1.6),
-        Field("Budget", lambda row: f"{number(row.limit_kg, 4)} kg CO2e", align="right"),
-        Field("Spent", lambda row: grams(row.spent_kg), 1.2, "right"),
-        Field("Share", _spent_share, 0.7, "right"),
-        Field("Status", _budget_status, 1.8),
-    )
-
-
-def _spent_share(row: BudgetUse) -> str:
-    return "" if row.spent_share is None else percent(row.spent_share)
-
-
-def _budget_status(row: BudgetUse) -> str:
-    open_end = "; its range holds the limit" if row.range_holds_limit else ""
-    return f"{BUDGET_STATUS[row.status]}{open_end}"
+# Suggestions
 
 
 def advice(document: MonthDoc) -> list[Block]:
-    """Return every action by hardware and class of work, and what became of the month before's."""
+    """Return actions by hardware and class of work, and what became of the month before's."""
     blocks: list[Block] = [Text(no_advice(document))]
     if document.advice:
         count = document.examined_jobs
         note = (
             f"{count} {'job was' if count == 1 else 'jobs were'} examined: those with the most "
-            "carbon of each work. A saving is the sum over these jobs, not over all that are like "
-            "them. Idle time, and runs without a result, are sums over all jobs; of these runs the "
-            f"saving is at most what they used. {CONFIDENCE}"
+            "carbon of each work. A saving is the sum over them, not over all that are alike. Idle "
+            "time, and runs without a result, are sums over all jobs; of these runs the saving is "
+            "at most what they used. An action is named only where its whole range saves. "
+            f"{first_of(MAX_ACTIONS, len(document.advice), 'month')}"
         )
-        why: Field[AdviceRow] = Field("Why", lambda row: row.reason, 2.6)
-        blocks = [advice_table("Actions by hardware and work", document.advice, why, note=note)]
-    if document.followed:
+        rows = document.advice[:MAX_ACTIONS]
+        blocks = [advice_table("Actions by hardware and work", rows, reasons=True, note=note)]
+    traced = [row for row in document.followed if row.outcome is not None]
+    if traced:
         followed = table(
             "What became of last month's suggestions",
-            document.followed,
+            traced,
             Field(
                 "Suggested last month",
-                lambda row: Pair(_action(row), f"{row.hardware}, {row.work}"),
+                lambda row: Pair(action(row), f"{row.work} on {row.hardware}"),
                 2.4,
             ),
             Field(
@@ -783,8 +702,8 @@ def advice(document: MonthDoc) -> list[Block]:
                 1.4,
                 "right",
             ),
-            Field("On the target, then and now", _on_target, 1.4, "right"),
-            Field("Outcome", lambda row: FOLLOWED[row.outcome], 1.8),
+            Field("As suggested, then and now", _on_target, 1.4, "right"),
+            Field("Outcome", lambda row: FOLLOWED.get(row.outcome or "", ""), 1.8),
             note="By the jobs of this month; why is not known.",
         )
         blocks.append(followed)
@@ -792,20 +711,19 @@ def advice(document: MonthDoc) -> list[Block]:
 
 
 def advice_table(
-    caption: str, rows: Sequence[AdviceRow], *more: Field[AdviceRow], note: str = ""
+    caption: str, rows: Sequence[AdviceRow], *, reasons: bool = False, note: str = ""
 ) -> Table:
     """Return actions with the jobs that they are for and what they would save in a month."""
     return table(
         caption,
         rows,
+        Field("Action", lambda row: Pair(action(row), f"{row.work} on {row.hardware}"), 2.6),
         Field(
-            "Project and jobs", lambda row: Pair(_jobs(row), f"{row.work} on {row.hardware}"), 2.4
+            "For", lambda row: Pair(jobs_of(row), capitalised(row.reason) if reasons else ""), 2.6
         ),
-        Field("Action", lambda row: Pair(_action(row), _ratio(row.carbon_ratio)), 1.7),
-        Field("Jobs", lambda row: Pair(str(row.jobs), f"of {row.jobs_of_work}"), 0.9, "right"),
-        Field("Saves in a month", lambda row: row.saved_g, 1.3, "right"),
-        Field("Confidence", lambda row: row.confidence, 1.0),
-        *more,
+        Field("Jobs", lambda row: Pair(str(row.jobs), f"of {row.jobs_of_work}"), 0.6, "right"),
+        Field("Saves", lambda row: row.saved_g, 1.2, "right"),
+        Field("Rests on", lambda row: RESTS_ON.get(row.confidence, row.confidence), 1.2),
         note=note,
     )
 
@@ -819,7 +737,7 @@ def no_advice(document: MonthDoc) -> str:
     return f"No action saves for certain in the {jobs_text(jobs)} that {verb} examined."
 
 
-def _jobs(row: AdviceRow) -> str:
+def jobs_of(row: AdviceRow) -> str:
     """Return projects with their jobs: "vision: resnet, vit and 3 more"."""
     by_project: dict[str, dict[str, None]] = {}
     for job in row.named:
@@ -829,42 +747,40 @@ def _jobs(row: AdviceRow) -> str:
     return f"{named} and {more} more" if more > 0 else named
 
 
-def _action(row: AdviceRow | FollowedRow) -> str:
+def action(row: AdviceRow | FollowedRow) -> str:
     """Return an action in words."""
     words = ACTIONS.get(row.action, row.action.replace("-", " "))
     return capitalised(words.format(target=row.target or "another part"))
 
 
 def _on_target(row: FollowedRow) -> str:
-    swap = row.target is not None and row.outcome is not None
-    return f"{row.target_before}, {row.target_now}" if swap else "no target"
-
-
-def _ratio(figure: Quantity | None) -> str:
-    if figure is None:
-        return ""
-    least, most = 1 - figure.high, 1 - figure.low
-    return f"{100 * least:.0f} to {100 * most:.0f} % less carbon"
+    return f"{row.target_before}, {row.target_now}" if row.target is not None else ""
 
 
 # What the figures rest on
 
 
 def quality(document: MonthDoc) -> list[Block]:
-    """Return the grade, and what a better one lacks."""
-    return quality_blocks(document.data_quality, limits=document.grade_limits)
+    """Return the grade, what a better one lacks, and how the jobs score."""
+    counts = document.conformance
+    scores = ", ".join(f"{status(name)} {counts[name]}" for name in STATUS if name in counts)
+    return [
+        *quality_blocks(document.data_quality, limits=document.grade_limits),
+        Text(f"Jobs by score: {scores}."),
+    ]
 
 
 def notices(document: MonthDoc) -> list[Block]:
     """Return how many jobs have each notice."""
     counts = sorted(document.notice_counts.items(), key=lambda item: (-item[1], item[0]))
     if not counts:
-        return [Text("There are none.")]
+        return []
     rows = table(
         "Jobs with each notice",
         counts,
-        Field("Notice", lambda row: Pair(CODES.get(row[0], row[0]), row[0]), 6),
-        Field("Jobs", lambda row: row[1], align="right"),
+        Field("Notice", lambda row: row[0], 1.6),
+        Field("What it says", lambda row: CODES.get(row[0], ""), 4.4),
+        Field("Jobs", lambda row: row[1], 0.6, "right"),
         note="Each job's report has its own notices, with the figures they touch.",
     )
     return [rows]

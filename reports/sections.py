@@ -39,7 +39,7 @@ from gramwatt.sci.figures.document import JobHead, MethodDoc, QualityDoc
 from gramwatt.sci.figures.formatting import UNKNOWN, count_text, percent, shown, text, value_text
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.printable import isolated
-from gramwatt.sci.figures.quantity import Quantity, is_estimate
+from gramwatt.sci.figures.quantity import METERED, Quantity, is_estimate
 from gramwatt.sci.month.documents import TermsDoc
 from gramwatt.sci.month.month_rows import GradeLimit, MonthMethodDoc
 
@@ -62,11 +62,13 @@ WARNING_CODES = {
 }
 """Notices that limit how a report may be used; others are information."""
 STATUS = {
-    "conforming": "conforming",
-    "conforming-with-deviations": "conforming with deviations",
+    "conforming": "SCI",
+    "conforming-with-deviations": "SCI, with remarks",
     "not-sci": "not an SCI score",
 }
 DECLARED = "self-declared, computed to ISO/IEC 21031:2024 (SCI specification v1.1)"
+IN_WORDS = {"A": "measured", "B": "mostly measured", "C": "half measured", "D": "estimated"}
+"""Grades as a word or two."""
 GRADES = {
     "A": "measured energy, hourly intensity, published embodied carbon",
     "B": "mostly measured energy and at least annual intensity of the zone",
@@ -102,13 +104,15 @@ _LISTED = re.compile(r"\(([^()]*)\)|, ([\w-]+)$")
 class Section(Generic[Data]):
     """A section of a report: its title, what makes its blocks of the data, and `when` it is there.
 
-    One that is `short` is in the short form of the report too.
+    One that is `short` is in the short form of the report too; `annex` is the title of the annex
+    that it is in, below which it stands.
     """
 
     title: str
     blocks: Callable[[Data], Sequence[Block]]
     when: Callable[[Data], object] = lambda _: True
     short: bool = False
+    annex: str = ""
 
     @property
     def anchor(self) -> str:
@@ -119,10 +123,22 @@ class Section(Generic[Data]):
 def contents(sections: Iterable[Section[Data]], data: Data) -> list[Block]:
     """Return the blocks of the sections that the data has something for, under their titles."""
     blocks: list[Block] = []
+    annex = ""
     for section in sections:
-        if section.when(data):
-            blocks += [Heading(section.title), *section.blocks(data)]
+        if not section.when(data):
+            continue
+        if section.annex not in ("", annex):
+            annex = section.annex
+            blocks.append(Heading(annex))
+        headed = (Heading(section.title), *section.blocks(data))
+        blocks += map(_deeper, headed) if section.annex else headed
     return blocks
+
+
+def _deeper(block: Block) -> Block:
+    if not isinstance(block, Heading):
+        return block
+    return Heading(block.text, 2 if block.level == 1 else 3)
 
 
 class NamedJob(Protocol):
@@ -205,7 +221,7 @@ def headline(label: str, figure: Quantity | None, note: str = "", *, lead: bool 
         return Figure(label, UNKNOWN, note=note, lead=lead)
     words = shown(figure)
     unit = words.unit.replace("/", " per ", 1)
-    span = f"range {words.span}" if words.span else "exact"
+    span = words.span or "exact"
     return Figure(label, words.value, unit, span, note or figure.kind, lead, is_estimate(figure))
 
 
@@ -214,11 +230,16 @@ def terms(document: JobHead | TermsDoc) -> dict[str, Figure]:
     one.
     """
     return {
-        "energy_kwh": headline("Energy (E)", document.energy_kwh),
-        "operational_g": headline("Operational carbon (O)", document.operational_g),
-        "embodied_g": headline("Embodied carbon (M)", document.embodied_g),
-        "total_g": headline("Total carbon (O + M)", document.total_g, lead=True),
+        "energy_kwh": headline("Energy", document.energy_kwh),
+        "operational_g": headline("Carbon of electricity", document.operational_g),
+        "embodied_g": headline("Making the hardware", document.embodied_g),
+        "total_g": headline("Total carbon", document.total_g, lead=True),
     }
+
+
+def metered(quality: QualityDoc) -> float:
+    """Return the share of the energy that a meter read."""
+    return sum(quality.energy.get(kind, 0.0) for kind in METERED)
 
 
 def capitalised(words: str) -> str:
@@ -355,10 +376,10 @@ def method_blocks(method: MethodDoc | MonthMethodDoc) -> list[Block]:
 
 def source_blocks(sources: Sequence[str]) -> list[Block]:
     """Return the sources of figures, and what the keys in them stand for, with links."""
-    figures = table("Sources of the figures", sources, Field("Source", str))
+    figures = Text(f"{capitalised('; '.join(sources))}.")
     rows = keys_of(sources)
     if not rows:
-        return [figures]
+        return [figures] if sources else []
     titles = ("Key", 0.9), ("Title", 2.4), ("Licence", 0.9), ("Link", 2.0)
     columns = tuple(Column(title, weight=weight) for title, weight in titles)
     return [figures, Table("What the keys stand for", columns, tuple(rows))]

@@ -19,6 +19,8 @@ UNKNOWN = "not known"
 NARROW_SPACE = "\u202f"
 DECIDING = (0.5, 0.7, 0.9, 1.0)
 """Shares from which on a grade is given, a sum of energy has a kind, and a whole is whole."""
+TIMES = 2.0
+"""From this ratio on a change is a multiple, not in percent."""
 _MARK: ContextVar[str] = ContextVar("decimal mark", default=".")
 Steps = tuple[tuple[float, str], ...]
 """Prefixed units, greatest first: how many base units one is, and its name."""
@@ -169,6 +171,37 @@ def percent(share: float) -> str:
     if round(share, 2) in DECIDING and share < round(share, 2) - 1e-9:
         return marked(f"{math.floor(share * 1000) / 10:.1f}{NARROW_SPACE}%")
     return f"{share * 100:.0f}{NARROW_SPACE}%"
+
+
+def change_text(ratio: Quantity | None) -> str:
+    """Return a ratio of after over before as "12 % less"; `UNKNOWN` for None."""
+    return UNKNOWN if ratio is None else "".join(_change(ratio.value))
+
+
+def change_range(ratio: Quantity | None) -> str:
+    """Return the range of such a ratio, "20 % less to 3 % more"; "" for an exact one."""
+    if ratio is None or ratio.low == ratio.high:
+        return ""
+    (amount, way), (most, other) = _change(ratio.low), _change(ratio.high)
+    # The words once, where both ends go the same way.
+    return f"{amount} to {most}{other}" if way == other else f"{amount}{way} to {most}{other}"
+
+
+def against(ratio: float, then: str) -> str:
+    """Return a ratio as a phrase: "12 % less than in May", "3.4 times as much as in May"."""
+    amount, way = _change(ratio)
+    return f"{amount}{way} {'as' if ratio >= TIMES or not way else 'than'} {then}"
+
+
+def _change(ratio: float) -> tuple[str, str]:
+    """Return how much a ratio changes, and which way in words."""
+    if ratio >= TIMES:
+        return number(ratio, 2), " times as much"
+    share = abs(ratio - 1)
+    if share < 0.0005:
+        return "the same", ""
+    amount = f"{number(share * 100, 2 if share >= 0.1 else 1)}{NARROW_SPACE}%"
+    return amount, " less" if ratio < 1 else " more"
 
 
 def duration(seconds: float | None) -> str:

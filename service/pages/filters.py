@@ -10,7 +10,8 @@ from flask import url_for
 from gramwatt.reports.month_sections import month_name
 from gramwatt.sci.figures.formatting import (
     NARROW_SPACE,
-    UNKNOWN,
+    change_range,
+    change_text,
     count_text,
     duration,
     grams,
@@ -22,40 +23,16 @@ from gramwatt.sci.figures.formatting import (
     value_text,
 )
 from gramwatt.sci.figures.printable import isolated
-from gramwatt.sci.figures.quantity import Quantity, is_change, is_estimate
+from gramwatt.sci.figures.quantity import METERED, Quantity, is_change, is_estimate
 from gramwatt.sci.figures.units import g_from_kg
 from gramwatt.sci.score.assess import FINE_QUALITIES
 from gramwatt.service.tasks.table import period
 
 
-def change(ratio: Quantity | None) -> str:
-    """Return a ratio of after over before as "12 % less"; `UNKNOWN` for None."""
-    return UNKNOWN if ratio is None else "".join(_change(ratio.value))
-
-
-def change_range(ratio: Quantity | None) -> str:
-    """Return the range of such a ratio, "20 % less to 3 % more"; "" for an exact one."""
-    if ratio is None or ratio.low == ratio.high:
-        return ""
-    (amount, way), (most, other) = _change(ratio.low), _change(ratio.high)
-    # The words once, where both ends go the same way.
-    return f"{amount} to {most}{other}" if way == other else f"{amount}{way} to {most}{other}"
-
-
-def _change(ratio: float) -> tuple[str, str]:
-    """Return how much a ratio changes, and which way in words."""
-    if ratio >= 2:
-        return number(ratio, 2), " times as much"
-    share = abs(ratio - 1)
-    if share < 0.0005:
-        return "the same", ""
-    amount = f"{number(share * 100, 2 if share >= 0.1 else 1)}{NARROW_SPACE}%"
-    return amount, " less" if ratio < 1 else " more"
-
-
-def measured(shares: Mapping[str, float]) -> str:
-    """Return how much of the energy was measured."""
-    return f"{percent(shares.get('measured', 0.0))} measured" if shares else ""
+def metered(shares: Mapping[str, float]) -> str:
+    """Return how much of the energy a meter read."""
+    read = sum(shares.get(kind, 0.0) for kind in METERED)
+    return f"{percent(read)} metered" if shares else ""
 
 
 def hourly(shares: Mapping[str, float]) -> str:
@@ -102,9 +79,9 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "day": lambda text: text[:10],
     "clock": lambda text: text[11:19],
     "minute": minute_text,
-    "change": change,
+    "change": change_text,
     "change_range": change_range,
-    "measured": measured,
+    "metered": metered,
     "hourly": hourly,
     "kilograms": kilograms,
     "grams": grams,

@@ -45,9 +45,9 @@ def test_twenty_two_days_are_compared_with_twenty_two_days(light, clock):
     assert document.changes["total_g"].value == pytest.approx(1.0)
     assert document.change_parts.change_g.value == pytest.approx(0.0, abs=1e-6)
     built = report.build(document)
-    assert "No reliable difference from April 2026, days 1 to 22." in words(built)
-    columns = [column.title for column in table(built, "Against the previous month").columns]
-    assert columns[1:3] == ["This month, days 1 to 22", "Previous month, days 1 to 22"]
+    assert ", no reliable difference from April 2026, days 1 to 22." in words(built)
+    columns = [column.title for column in table(built, "Terms of both months").columns]
+    assert columns[1:3] == ["This month, days 1 to 22", "Before, days 1 to 22"]
     page = light_page(light)
     assert "Days 1 to 22 against those of April 2026" in page
     # Over, it is compared as a whole.
@@ -71,7 +71,7 @@ def test_a_job_beyond_the_compared_days_counts_with_those_before(light, clock):
     document = month_report(light, "2026-05")
     assert value(document.previous) == pytest.approx(4.0)
     assert document.previous.jobs_ended == 0
-    rows = table(report.build(document), "Against the previous month").rows
+    rows = table(report.build(document), "Terms of both months").rows
     assert cells(rows[3])[3] == "no reliable difference"
 
 

@@ -365,13 +365,14 @@ def test_what_a_running_job_used_is_known_before_its_first_score(two, client):
 def test_a_month_s_page_is_short_and_leads_to_the_whole_report(two, client):
     short, whole = (page(client, f"/months/{MAY}{more}") for more in ("", "?full=true"))
     assert len(short) < len(whole) / 2
-    assert ("Chargeback</h2>" in short, "Chargeback</h2>" in whole) == (False, True)
+    owners = "Projects and owners</h3>"
+    assert (owners in short, owners in whole) == (False, True)
     links = re.findall(r'<a href="(/months/[^"#]+)#([^"]+)">', short)
-    assert "chargeback" in [section for _, section in links]
+    assert "projects-and-owners" in [section for _, section in links]
     for address, section in links:
         assert (address, f'id="{section}"' in whole) == (f"/months/{MAY}?full=true", True)
     of_a = page(client, f"/months/{MAY}?project=A")
-    assert f"/months/{MAY}?full=true&amp;project=A#chargeback" in of_a
+    assert f"/months/{MAY}?full=true&amp;project=A#projects-and-owners" in of_a
 
 
 def test_a_month_of_running_jobs_alone_has_no_grade(light, client):
