@@ -1,7 +1,8 @@
 """gunicorn's configuration for gramwatt: gunicorn --config deploy/gunicorn.conf.py.
 
 GRAMWATT_BIND (127.0.0.1:8642) is the address, GRAMWATT_WORKERS (2) the number of processes. Serve
-beyond this machine only behind a proxy that does TLS. `gramwatt scheduler` does the periodic work.
+beyond this machine only behind a proxy that does TLS. `gramwatt serve --only-tasks` does the
+periodic work.
 """
 
 import os

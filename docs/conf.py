@@ -45,13 +45,10 @@ def commands() -> str:
     """Return every command with its options, from the command itself."""
     import typer
 
-    from gramwatt import __main__ as command
     from gramwatt.collectors.cli.app import build_app
     from gramwatt.collectors.settings.installation import local_store
 
     app = build_app(local_store)
-    command._add_engine_commands(app)
-    command._add_service_commands(app)
     return "# Commands and options\n\n" + "\n".join(_described(typer.main.get_command(app), ""))
 
 

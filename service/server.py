@@ -1,6 +1,6 @@
 """`gramwatt serve`: one process with waitress, the pages, the API and the periodic work.
 
-`gramwatt scheduler` does the periodic work alone.
+`gramwatt serve --only-tasks` does the periodic work alone.
 """
 
 from __future__ import annotations
@@ -133,9 +133,13 @@ def _print_login_link(link: str, form: Form, *, open_browser: bool) -> None:
     if open_browser and webbrowser.open(link):
         return
     if form == "json":
-        logs.announce(form, "no browser could be opened; `gramwatt login` prints a link to open")
+        logs.announce(
+            form, "no browser could be opened; `gramwatt serve --link` prints a link to open"
+        )
     else:
-        print(f"open {link} (once, within 15 minutes; then: gramwatt login)", file=sys.stderr)
+        print(
+            f"open {link} (once, within 15 minutes; then: gramwatt serve --link)", file=sys.stderr
+        )
 
 
 def _shown(address: str) -> str:
@@ -176,7 +180,7 @@ def _require_safe(service: Service, listen: Listen) -> None:
     if not (is_current(service.store) and keys.has_keys(service)):
         raise NotLoopbackError(
             f"will not serve on {listen.host!r}: there are no API keys yet. Make one first: "
-            "gramwatt key create NAME --scope ingest; or use 127.0.0.1 and a tunnel (ssh -L)"
+            "gramwatt admin key create NAME --scope ingest; or use 127.0.0.1 and a tunnel (ssh -L)"
         )
     if not listen.plain_allowed:
         raise NotLoopbackError(

@@ -50,7 +50,7 @@ def require_ready(service: Service) -> None:
     except SQLAlchemyError:
         raise NotReadyError("the database cannot be reached") from None
     if not current:
-        raise NotReadyError("the database is not up to date; run: gramwatt db upgrade")
+        raise NotReadyError("the database is not up to date; run: gramwatt admin db upgrade")
     if not writable:
         raise NotReadyError("the database is read-only")
 

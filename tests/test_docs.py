@@ -18,7 +18,6 @@ import pytest
 import typer
 import yaml
 
-from gramwatt import __main__ as command
 from gramwatt.sci.figures import document
 from gramwatt.sci.figures.notices import CODES
 from gramwatt.sci.figures.quantity import Quantity
@@ -58,15 +57,19 @@ def blocks(language: str, *paths: Path) -> list[str]:
     return [body for name, body in BLOCK.findall(text_of(*paths)) if name == language]
 
 
+def help_of(*words: str) -> str:
+    """What `--help` prints in a terminal of 80 columns."""
+    line = [sys.executable, "-m", "gramwatt", *words, "--help"]
+    environ = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(line, env=environ, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.fixture(scope="module")
 def cli() -> Any:
     """The whole command, as a person with every extra has it."""
     from gramwatt.collectors.cli.app import build_app
 
-    app = build_app(lambda: None)
-    command._add_engine_commands(app)
-    command._add_service_commands(app)
-    return typer.main.get_command(app)
+    return typer.main.get_command(build_app(lambda: None))
 
 
 def commands(group: Any, prefix: str = "gramwatt") -> Iterator[tuple[str, Any]]:
@@ -174,7 +177,7 @@ def test_documented_commands_and_options_exist(cli: Any) -> None:
         if words[:1] != ["gramwatt"]:
             continue
         own = words[: words.index("--")] if "--" in words else words
-        name = next((" ".join(own[:n]) for n in (3, 2) if " ".join(own[:n]) in known), None)
+        name = next((" ".join(own[:n]) for n in (4, 3, 2) if " ".join(own[:n]) in known), None)
         if name is None:
             wrong.append(line)
             continue
@@ -264,20 +267,22 @@ def test_every_link_and_every_named_document_exists() -> None:
     assert missing == []
 
 
-def test_the_help_lists_every_command_in_the_order_that_is_written_down(cli: Any) -> None:
-    from gramwatt.collectors.cli.app import ORDER
+def test_the_help_has_every_command_in_thirty_lines_of_eighty_columns() -> None:
+    from gramwatt.collectors.cli.app import COMMANDS, FIRST
 
-    assert sorted(cli.commands) == sorted(ORDER)
-    assert tuple(cli.list_commands(None)) == ORDER
+    lines = help_of().splitlines()
+    assert (len(lines) <= 30, max(map(len, lines)) <= 80) == (True, True)
+    names = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert [name for name in names if "-" not in name] == list(COMMANDS)
+    assert names.index("-" * len(names[len(FIRST)])) == len(FIRST)  # a line below the first ones
 
 
-def test_a_command_of_the_service_is_known_as_such_where_the_service_is_missing(cli: Any) -> None:
-    from gramwatt.collectors.cli.app import build_app
-
-    engine = build_app(lambda: None)
-    command._add_engine_commands(engine)
-    others = typer.main.get_command(engine).commands  # type: ignore[attr-defined]
-    assert set(cli.commands) - set(others) == command.SERVICE_COMMANDS
+@pytest.mark.parametrize(("typed", "meant"), [("jbos", "jobs"), ("moth", "month")])
+def test_a_mistyped_command_is_answered_with_the_nearest(typed: str, meant: str) -> None:
+    line = [sys.executable, "-m", "gramwatt", typed]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{typed!r} is not a command. Did you mean {meant}?" in done.stderr
 
 
 def test_no_help_has_a_bracket_that_the_terminal_takes_for_markup(cli: Any) -> None:
@@ -294,11 +299,7 @@ def test_no_help_has_a_bracket_that_the_terminal_takes_for_markup(cli: Any) -> N
 
 @pytest.mark.parametrize("name", ["suggest", "estimate", "run", "import prometheus"])
 def test_no_option_is_cut_in_a_help_of_eighty_columns(name: str) -> None:
-    line = [sys.executable, "-m", "gramwatt", *name.split(), "--help"]
-    environ = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(line, env=environ, capture_output=True, text=True)
-    assert "--help" in done.stdout
-    assert "\u2026" not in done.stdout
+    assert "\u2026" not in help_of(*name.split())
 
 
 def test_every_periodic_task_is_named() -> None:

@@ -17,7 +17,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from gramwatt import __main__ as command
 from gramwatt.collectors.cli.app import build_app
 from gramwatt.collectors.settings.installation import local_store
 from gramwatt.service.jobs.intake.ingest import ingest
@@ -31,13 +30,12 @@ ELSEWHERE = {
     "pip install": "tests/release",
     "python3 -m venv": "tests/release",
     "gramwatt serve": "tests/service/cli/test_app.py and tests/release",
-    "gramwatt scheduler": "tests/service/test_deploy.py",
     "gramwatt top": "tests/service/cli/test_top_of_server.py: an address that answers",
     "gramwatt import prometheus": "tests/service/prometheus and tests/clusters: a server",
     "gramwatt run --zone FR --count-from": "tests/collectors/serving: a server",
-    "gramwatt assert": "tests/service/cli/test_models_and_comparisons.py: runs of one kind",
-    "gramwatt key log --follow": "tests/service/access: it does not end",
-    "gramwatt session end": "tests/service/access: a session of a browser",
+    "gramwatt compare main": "tests/service/cli/test_models_and_comparisons.py: runs of one kind",
+    "gramwatt admin log --follow": "tests/service/access: it does not end",
+    "gramwatt admin session end": "tests/service/access: a session of a browser",
     "export GRAMWATT_DATABASE_URL": "tests/service/test_deploy.py: PostgreSQL",
     "gunicorn": "tests/service/test_deploy.py",
     "gramwatt slurm install --prefix": "tests/clusters: files of root",
@@ -116,10 +114,7 @@ def cli(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> typer.T
         about = {"project": project, "model_id": "example/model", "tags": {"user": "ada"}}
         ingest(service, job_id, lines(journal(job_id, start=start, **about)))
     service.store.close()
-    app = build_app(local_store)
-    command._add_engine_commands(app)
-    command._add_service_commands(app)
-    return app
+    return build_app(local_store)
 
 
 def run(app: typer.Typer, line: str) -> tuple[int, str]:

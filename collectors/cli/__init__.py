@@ -1,6 +1,4 @@
-"""The command `gramwatt`, as far as it needs no store: run, top, sync, doctor, config, catalog, ...
+"""The command `gramwatt`: `app.COMMANDS` is the table of its commands, `app.build_app` makes them.
 
-`app.build_app` makes the app, to which the commands of the other modules are added, as those of the
-service are. `run` is a package, the largest of them; `summary.summary_lines` makes the
-summary of a scored job.
+Those here need no store: run, top, sync, login, doctor, catalog, estimate, suggest, slurm.
 """

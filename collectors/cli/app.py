@@ -1,124 +1,115 @@
-"""The app of the command, with `config` and `doctor`; other modules add their commands to it."""
+"""The command `gramwatt`: the table of its commands, its help, and the app of those asked for.
+
+Help and the table need the standard library alone: a command is imported when it is given.
+"""
 
 from __future__ import annotations
 
-import json
-import shutil
-from typing import Any
-
-import typer
-from typer.core import TyperGroup
-
-from gramwatt.collectors.cli.options import AsJson, show
-from gramwatt.collectors.cli.run import add_run
-from gramwatt.collectors.cli.slurm import slurm_app
-from gramwatt.collectors.cli.sync import sync
-from gramwatt.collectors.cli.top import top
-from gramwatt.collectors.settings.catalogs import place_problems
-from gramwatt.collectors.settings.config import describe, resolve
-from gramwatt.collectors.track.messages import print_message
+import difflib
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    import typer
 
     from gramwatt.collectors.settings.installation import LocalStore
 
-ORDER = (
-    *("run", "top", "jobs", "job", "compare", "assert", "rm"),
-    *("month", "report", "export", "evidence", "import", "card"),
-    *(
-        "estimate",
-        "suggest",
-        "plan",
-        "intensity",
-        "budget",
-        "catalog",
-    ),
-    *("doctor", "config", "demo", "sync", "slurm"),
-    *("serve", "login", "session", "key", "scheduler", "db", "erase"),
-)
-"""Commands as `gramwatt --help` lists them, whichever package adds them: a job's first, a server's
-last."""
+
+class Command(NamedTuple):
+    """Where a command is, and its line of the help."""
+
+    target: str
+    """Module and attribute: a function, or a typer app for a group of commands."""
+    help: str
+    needs_service: bool = False
 
 
-class InOrder(TyperGroup):
-    """Lists its commands as people come to need them."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return their names, those of ORDER first."""
-        names = super().list_commands(ctx)
-        return [*(name for name in ORDER if name in names), *(set(names) - set(ORDER))]
+def _cli(target: str, text: str) -> Command:
+    return Command(f"gramwatt.collectors.cli.{target}", text)
 
 
-def build_app(store: Callable[[], LocalStore | None]) -> typer.Typer:
-    """Return the typer app of the command. `store` gives the local store, None without one."""
-    app = typer.Typer(
-        name="gramwatt",
-        cls=InOrder,
-        no_args_is_help=True,
-        add_completion=False,
-        help="Energy, carbon and SCI score (ISO/IEC 21031) of AI jobs.",
-        context_settings={"obj": store},
+def _service(target: str, text: str) -> Command:
+    return Command(f"gramwatt.service.{target}", text, needs_service=True)
+
+
+FIRST = {
+    "run": _cli("run:start", "measure a command: gramwatt run -- python train.py"),
+    "jobs": _service("cli.jobs:jobs", "list jobs, newest first"),
+    "job": _service("cli.jobs:job", "show a job; --set zone=DE declares what was not known"),
+    "compare": _service("cli.compare:compare", "what changed per unit; --fail-above 5% for CI"),
+    "month": _service("cli.month:month", "a month: total, causes, budgets, what to do"),
+    "suggest": _cli("suggest:command", "what would emit less for the same work"),
+    "plan": _service("cli.planning:plan", "when and where a job would emit least"),
+    "estimate": _cli("estimate:command", "energy and carbon without measuring"),
+    "report": _service("cli.report:app", "a job, month or year as HTML, PDF, tables, model card"),
+    "serve": _service("cli.serve:serve", "pages and API for a browser and a team"),
+    "doctor": _cli("doctor:doctor", "what can be measured here, and how to fix the rest"),
+}
+"""What a newcomer needs, in that order."""
+MORE = {
+    "top": _cli("top:top", "power and carbon of the running jobs, live"),
+    "budget": _service("cli.budgets:app", "what projects may emit in a month"),
+    "intensity": _service("cli.planning:intensity", "a zone's grid intensity over time"),
+    "catalog": _cli("catalog:app", "hardware, CPUs, instances, regions, zones"),
+    "evidence": _service("cli.evidence:app", "a score with all its inputs, scored again by others"),
+    "import": _service("cli.imports:app", "codecarbon, Prometheus, journals, grid intensity"),
+    "export": _service("cli.export:app", "all journals, or Parquet files"),
+    "rm": _service("cli.corrections:rm", "delete a job for good"),
+    "sync": _cli("sync:sync", "send or score what is spooled"),
+    "login": _cli("login:login", "store a key for a server"),
+    "slurm": _cli("slurm:app", "measure every job of a Slurm node"),
+    "demo": _service("demo.command:demo", "train an example twice and report both"),
+    "admin": _service("cli.admin:app", "keys, sessions, audit log, tasks, database, erasure"),
+}
+COMMANDS = {**FIRST, **MORE}
+VALUE = "Energy, carbon and SCI score (ISO/IEC 21031) of AI jobs."
+JOBS = "A JOB is an id, `last` or a name. Options: gramwatt COMMAND --help"
+CLOSE = 0.7
+"""How alike a mistyped name is to what it is taken for, at least (difflib's ratio)."""
+
+
+def help_text() -> str:
+    """Return the help of the whole command, at most 30 lines of 80 columns."""
+    width = max(map(len, COMMANDS))
+    first, more = (
+        [f"  {name:<{width}}  {command.help}" for name, command in group.items()]
+        for group in (FIRST, MORE)
     )
-    add_run(app)
-    app.command()(sync)
-    app.command(name="config")(show_config)
-    app.command()(doctor)
-    app.command()(top)
-    app.add_typer(slurm_app(), name="slurm")
+    rule = "  " + "-" * (width + 2 + max(len(command.help) for command in COMMANDS.values()))
+    return "\n".join([VALUE, "", *first, rule, *more, "", JOBS])
+
+
+def unknown_text(name: str) -> str:
+    """Return what to do about a name that is not a command's."""
+    close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=CLOSE)
+    meant = f" Did you mean {' or '.join(close)}?" if close else ""
+    return f"{name!r} is not a command.{meant} All commands: gramwatt --help"
+
+
+def build_app(
+    store: Callable[[], LocalStore | None], names: Iterable[str] = tuple(COMMANDS)
+) -> typer.Typer:
+    """Return the typer app of these commands. `store` gives the local store, None without one."""
+    import typer
+
+    app = typer.Typer(
+        name="gramwatt", add_completion=False, help=VALUE, context_settings={"obj": store}
+    )
+    app.callback()(_group)
+    for name in names:
+        module, _, attribute = COMMANDS[name].target.partition(":")
+        target: Any = getattr(import_module(module), attribute)
+        if isinstance(target, typer.Typer):
+            app.add_typer(target, name=name)
+        else:
+            settings = getattr(sys.modules[module], "COMMAND", {})
+            app.command(name, **settings)(target)
     return app
-
-
-def leave_only(app: typer.Typer, name: str) -> None:
-    """Leave the command of that name alone, where there is one: to build all takes 0.1 s."""
-    commands = [
-        info
-        for info in app.registered_commands
-        if info.callback and name == (info.name or info.callback.__name__)
-    ]
-    groups = [info for info in app.registered_groups if info.name == name]
-    if commands or groups:
-        app.registered_commands, app.registered_groups = commands, groups
-        app.callback()(_group)
 
 
 def _group() -> None:
     """Make a group of a single command, which would lose its name."""
-
-
-def show_config(as_json: AsJson = False) -> None:
-    """Print every setting and where it comes from. Exit code 2 when a file or value is wrong."""
-    config = resolve()
-    shown = describe(config)
-    problems = [problem.text for problem in config.problems]
-    problems += place_problems(config).values()
-    if as_json:
-        print(json.dumps({"settings": shown, "problems": problems}, indent=2))
-    else:
-        width = max(map(len, shown))
-        for key, item in shown.items():
-            show(f"{key:<{width}}  {_plain(item['value']):<28}  {item['origin']}")
-    for text in problems:
-        print_message(text)
-    raise typer.Exit(2 if problems else 0)
-
-
-def _plain(value: Any) -> str:
-    if value is None or value in ([], {}):
-        return "-"
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={text}" for key, text in value.items())
-    return ", ".join(value) if isinstance(value, list) else str(value)
-
-
-def doctor(as_json: AsJson = False) -> None:
-    """Print what can be measured here, how well, what is missing, and the exact fix."""
-    from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
-
-    findings = examine(resolve())
-    if as_json:
-        rows = [finding.to_doc() for finding in findings]
-        print(json.dumps({"findings": rows, "outlook": outlook(findings)}, indent=2))
-        return
-    show(*lines(findings, shutil.get_terminal_size((100, 24)).columns), "", outlook(findings))

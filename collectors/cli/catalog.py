@@ -1,4 +1,4 @@
-"""`gramwatt catalog`: list hardware, CPUs, instances, regions and intensity, or look one up."""
+"""`gramwatt catalog`: list hardware, CPUs, instances, regions and zones, or look one up."""
 
 from __future__ import annotations
 
@@ -39,14 +39,6 @@ class Kind:
     rows: Callable[[Catalog], Sequence[Doc]]
     find: Callable[[Catalog, str], Doc]
     columns: Mapping[str, Callable[[Doc], str]]
-
-
-def add_catalog(app: typer.Typer) -> None:
-    """Add the `catalog` command with its five kinds to the product's command."""
-    catalog = typer.Typer(no_args_is_help=True, help="Look up hardware, regions and intensity.")
-    for kind in (HARDWARE, CPUS, INSTANCES, REGIONS, INTENSITY):
-        catalog.command(kind.command, help=kind.help)(_command(kind))
-    app.add_typer(catalog, name="catalog")
 
 
 def _command(kind: Kind) -> Callable[..., None]:
@@ -265,9 +257,9 @@ REGIONS = Kind(
         "gCO2e/kWh": lambda doc: _range(doc["intensity_g_per_kwh"]),
     },
 )
-INTENSITY = Kind(
-    "intensity",
-    "Annual grid intensity by ISO 3166 code or Electricity Maps zone.",
+ZONES = Kind(
+    "zones",
+    "Grid zones by ISO 3166 code or Electricity Maps name, with annual intensity.",
     lambda catalog: [zone.to_doc() for zone in (*catalog.all_zones(), catalog.world())],
     _zone_doc,
     {
@@ -279,3 +271,6 @@ INTENSITY = Kind(
         "licence": _get("licence"),
     },
 )
+app = typer.Typer(no_args_is_help=True, help="Look up hardware, CPUs, instances, regions, zones.")
+for _kind in (HARDWARE, CPUS, INSTANCES, REGIONS, ZONES):
+    app.command(_kind.command, help=_kind.help)(_command(_kind))

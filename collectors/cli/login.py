@@ -1,4 +1,4 @@
-"""`gramwatt login --server`: a key for a server, which a node needs no service to store."""
+"""`gramwatt login URL`: a key for a server, which a node needs no service to store."""
 
 from __future__ import annotations
 
@@ -15,28 +15,24 @@ from gramwatt.collectors.track.messages import print_message
 
 
 def login(
-    server: Annotated[str, typer.Option(help="Store a key for this server, typed or from stdin.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")],
 ) -> None:
-    """Store a key for a server. A link that signs a browser in needs the extra `service`."""
-    store_key(server)
+    """Ask for a key of a server, typed or from stdin, and keep it for jobs of this user.
 
-
-def store_key(text: str) -> None:
-    """Ask for a key of a server and keep it for jobs of this user; exits with 1 for one that the
-    server does not know, with 2 for wrong usage.
+    A link that signs a browser in: gramwatt serve --link, on the server's machine.
     """
     try:
-        server = config.PARSERS["server"](text)
+        server = config.PARSERS["server"](url)
     except ValueError as error:
-        raise _stop(2, f"--server: {error}") from None
+        raise _stop(2, f"URL: {error}") from None
     plain = server.startswith("http://") and not keys.is_loopback(server)
     if plain and not config.resolve().allow_http:
         secure = "use https://, or set GRAMWATT_ALLOW_HTTP=1"
-        raise _stop(2, f"--server: plain http, which everybody on the way can read; {secure}")
+        raise _stop(2, f"URL: plain http, which everybody on the way can read; {secure}")
     typed = getpass(f"key for {config.plain_address(server)}: ") if sys.stdin.isatty() else None
     key = (sys.stdin.readline() if typed is None else typed).strip()
     if not key or not key.isprintable() or " " in key:
-        raise _stop(2, "no key was given; there: gramwatt key create NAME --scope ingest")
+        raise _stop(2, "no key was given; there: gramwatt admin key create NAME --scope ingest")
     try:
         with http.new_session(key) as session:
             status = http.exchange(session, "GET", f"{server}/v1/jobs?limit=1", 15.0).status

@@ -62,11 +62,6 @@ REFUSED = "server-refused"
 """Code of a server's refusal (spool/send.py)."""
 WANDB = "WANDB_X_STATS_OPEN_METRICS_ENDPOINTS"
 """W&B's variable: a JSON object of names and addresses that a run polls (wandb 0.31, settings)."""
-PASS_ON = {
-    "allow_extra_args": True,
-    "allow_interspersed_args": False,
-}
-USAGE_LINE = "[OPTIONS] -- COMMAND [ARGS]..."
 EPILOG = (
     "Everything after -- is the command; its output, exit code and signals pass unchanged. Other "
     "exit codes: 2 wrong arguments; 1 --strict without a meter or a spent --budget; 126, 127 "
@@ -85,12 +80,12 @@ SCRIPT = re.compile(r".+\.(py|sh|ipynb|R|jl)")
 MODULE = re.compile(r"[A-Za-z_][\w.]*")
 
 
-def add_run(app: typer.Typer) -> None:
-    """Add the `run` command to the product's command."""
-    add = app.command(
-        name="run", context_settings=PASS_ON, epilog=EPILOG, options_metavar=USAGE_LINE
-    )
-    add(start)
+COMMAND = {
+    "context_settings": {"allow_extra_args": True, "allow_interspersed_args": False},
+    "epilog": EPILOG,
+    "options_metavar": "[OPTIONS] -- COMMAND [ARGS]...",
+}
+"""How typer takes it."""
 
 
 def start(

@@ -111,14 +111,6 @@ TaskProlog=@PREFIX@/taskprolog
 """
 
 
-def slurm_app() -> typer.Typer:
-    """Return the commands of `gramwatt slurm`."""
-    app = typer.Typer(no_args_is_help=True, help="Measure every job of a Slurm cluster's nodes.")
-    app.command()(install)
-    app.command(hidden=True)(hold)
-    return app
-
-
 def install(
     prefix: Annotated[
         Path, typer.Option(help="Folder for the scripts, alike on all nodes.")
@@ -283,3 +275,8 @@ def _send(client: Client | None, slurm_job: str, names: dict[str, str]) -> None:
 def _leave(client: Client | None, name: str, start_ns: int) -> None:
     if client is not None:
         client.leave_window(name, start_ns, {})
+
+
+app = typer.Typer(no_args_is_help=True, help="Measure every job of a Slurm cluster's nodes.")
+app.command()(install)
+app.command(hidden=True)(hold)

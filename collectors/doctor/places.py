@@ -39,7 +39,7 @@ def settings(config: Config) -> list[Finding]:
     texts += place_problems(config).values()
     if not texts:
         return [Finding("settings", "ok", "every setting is valid")]
-    fix = "`gramwatt config` shows where each value comes from"
+    fix = "`gramwatt doctor --settings` shows where each value comes from"
     return [Finding("settings", "limited", text, fix) for text in texts]
 
 
@@ -102,7 +102,7 @@ def server(config: Config, ask: Ask | None = None) -> Finding:
         return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
     if status == 200 and not config.key_for(config.server):
         text = f"{shown} answers, but no key is set: it would refuse journals"
-        fix = "set GRAMWATT_API_KEY; there: gramwatt key create NAME --scope ingest"
+        fix = "set GRAMWATT_API_KEY; there: gramwatt admin key create NAME --scope ingest"
         return Finding("server", "limited", text, fix)
     if status == 200:
         return Finding("server", "ok", f"{shown} answers")

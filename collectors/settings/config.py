@@ -265,7 +265,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     for one in fields(Config)
     if "parse" in one.metadata
 }
-"""Every key, in the order `gramwatt config` lists them, with the check of its value."""
+"""Every key, in the order `gramwatt doctor --settings` lists them, with the check of its value."""
 
 
 class Trust(IntEnum):
@@ -491,9 +491,7 @@ def _server_problem(
     )
 
 
-_TRUST_IT = (
-    "set GRAMWATT_SERVER={0} beside GRAMWATT_API_KEY, or store a key: gramwatt login --server {0}"
-)
+_TRUST_IT = "set GRAMWATT_SERVER={0} beside GRAMWATT_API_KEY, or store a key: gramwatt login {0}"
 
 
 def _overlay(

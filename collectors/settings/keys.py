@@ -1,8 +1,8 @@
-"""Keys of servers: the key of each home, and the keys of `gramwatt login`.
+"""Keys of servers: the key of each home, and the keys of `gramwatt serve --link`.
 
 Their files are of this user alone.
 
-`gramwatt serve` makes the home's key, which this user's commands read. `gramwatt login --server`
+`gramwatt serve` makes the home's key, which this user's commands read. `gramwatt login URL`
 stores one for a server in `keys.toml`, beside the user's settings.
 """
 

@@ -2,18 +2,18 @@
 # Run a command several times under gramwatt, compare the runs with those of the baseline, and write
 # a summary in Markdown. Nothing is sent anywhere.
 #
-#   measure.sh [--runs N] [--max-increase 5%] [--summary FILE] [--baseline] -- COMMAND...
+#   measure.sh [--runs N] [--fail-above 5%] [--summary FILE] [--baseline] -- COMMAND...
 #
 # --baseline keeps these runs as what later ones are compared with, in GRAMWATT_HOME, which the
 # pipeline caches. Exit code: that of a command that fails, 1 where the runs reliably emit more than
-# the baseline by more than --max-increase, else 0.
+# the baseline by more than --fail-above, else 0.
 set -eu
 
 runs=3 limit=5% summary= baseline=
 while [ $# -gt 0 ]; do
     case $1 in
         --runs) runs=$2 && shift 2 ;;
-        --max-increase) limit=$2 && shift 2 ;;
+        --fail-above) limit=$2 && shift 2 ;;
         --summary) summary=$2 && shift 2 ;;
         --baseline) baseline=1 && shift ;;
         --) shift && break ;;
@@ -47,7 +47,7 @@ code=0
 if [ -s "$kept" ]; then
     {
         printf '\nAgainst the baseline, %s runs a side:\n\n```\n' "$runs"
-        gramwatt assert "$ids" --against "$(cat "$kept")" --max-increase "$limit" || code=$?
+        gramwatt compare "$(cat "$kept")" "$ids" --fail-above "$limit" || code=$?
         printf '```\n'
     } >>"$text" 2>&1
 else

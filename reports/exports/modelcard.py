@@ -17,8 +17,8 @@ KEY = "co2_eq_emissions"
 _FENCE = "---"
 
 
-def block(document: JobDoc) -> str:
-    """Return the block as YAML; raises ExportError if the job's total is unknown."""
+def fields(document: JobDoc) -> dict[str, Data]:
+    """Return what the block holds; raises ExportError if the job's total is unknown."""
     total = document.total_g
     if total is None:
         raise ExportError(f"job {document.job_id!r} has no total to put into a model card")
@@ -26,7 +26,7 @@ def block(document: JobDoc) -> str:
         f"gramwatt, SCI (ISO/IEC 21031): operational and embodied emissions of job "
         f"{document.job_id}, {total.low:.4g} to {total.high:.4g} g"
     )
-    fields: dict[str, Data] = {
+    values: dict[str, Data] = {
         # Six significant digits, more than any range here justifies.
         "emissions": float(f"{total.value:.6g}"),
         "source": " ".join(filter(None, (f"{source}.", caution(document)))),
@@ -36,8 +36,12 @@ def block(document: JobDoc) -> str:
         "geographical_location": document.region or document.zone,
         "hardware_used": _hardware_used(document.devices),
     }
-    fields.update({key: value for key, value in optional.items() if value})
-    return to_yaml({KEY: fields})
+    return values | {key: value for key, value in optional.items() if value}
+
+
+def block(document: JobDoc) -> str:
+    """Return the block as YAML; raises ExportError if the job's total is unknown."""
+    return to_yaml({KEY: fields(document)})
 
 
 def _hardware_used(devices: Iterable[DeviceDoc]) -> str:

@@ -94,7 +94,7 @@ def document(groups: Iterable[Routes]) -> dict[str, Any]:
                     "type": "http",
                     "scheme": "bearer",
                     "description": "A key of the scope that the operation names, or of scope admin:"
-                    " gramwatt key create NAME --scope SCOPE.",
+                    " gramwatt admin key create NAME --scope SCOPE.",
                 }
             },
         },

@@ -1,5 +1,5 @@
-"""The commands that need the store: jobs, job, report, export, serve, db and others.
+"""The commands that need the store: jobs, job, compare, month, report, serve, admin and others.
 
-`app.add_commands` adds them to the product's command. Modules here import what a command needs when
-it runs: start-up time counts.
+`collectors.cli.app` has the table of all. Modules here import what a command needs when it runs:
+start-up time counts.
 """

@@ -32,17 +32,6 @@ Month = Annotated[
 ProjectName = Annotated[str, typer.Argument(metavar="PROJECT", help="The project's name.")]
 
 
-def budget_app() -> typer.Typer:
-    """Return the group of commands."""
-    app = typer.Typer(no_args_is_help=True, help="Set and watch what projects may emit in a month.")
-    app.command("set")(budget_set)
-    app.command("list")(budget_list)
-    app.command("rm")(budget_rm)
-    app.command("check")(budget_check)
-    app.command("outbox")(budget_outbox)
-    return app
-
-
 @dataclass(frozen=True, slots=True)
 class BudgetOptions:
     """What a budget is for, and whom its alerts reach."""
@@ -203,3 +192,11 @@ def _message_line(row: OutboxRow) -> str:
     if row.state == "waiting" and row.next_at:
         parts.append(f"next {minute_text(row.next_at)} UTC")
     return clean(", ".join(parts))
+
+
+app = typer.Typer(no_args_is_help=True, help="Set and watch what projects may emit in a month.")
+app.command("set")(budget_set)
+app.command("list")(budget_list)
+app.command("rm")(budget_rm)
+app.command("check")(budget_check)
+app.command("outbox")(budget_outbox)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gramwatt.service.container import Service
 
 JobId = Annotated[
-    str, typer.Argument(metavar="ID", help="The job's id, the beginning of one, or last.")
+    str, typer.Argument(metavar="ID", help="An id, the beginning of one, last, or a name.")
 ]
 DatabaseUrl = Annotated[
     str | None, typer.Option(help="sqlite:////path/file.db or postgresql://... (default: home)")
@@ -146,13 +146,22 @@ def job_document(service: Service, text: str) -> JobDoc:
 
 
 def job_id(service: Service, text: str) -> str:
-    """Return the whole id of a job given as typed; exits with 1 for `last` without any job."""
-    from gramwatt.service.common.identifiers import LAST, whole_id
+    """Return the whole id of a job as typed, of a name its newest completed run; exits with 1 for
+    `last` without any job.
+    """
+    return run_ids(service, text, 1)[0]
 
-    found = whole_id(service, text)
-    if found == text == LAST:
+
+def run_ids(service: Service, text: str, most: int | None = None) -> list[str]:
+    """Return the ids of the jobs that a text means, of a name its newest completed runs; exits with
+    1 for `last` without any job.
+    """
+    from gramwatt.service.common import identifiers
+
+    ids = identifiers.run_ids(service, text, most or identifiers.RUNS)
+    if ids == [text] == [identifiers.LAST]:
         stop(1, "there is no job yet; run one: gramwatt run -- python train.py")
-    return found
+    return ids
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""The commands `gramwatt compare` and `gramwatt assert`."""
+"""The command `gramwatt compare`, also as a gate of a pipeline."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,75 +15,74 @@ from gramwatt.service.cli.common import (
     job_errors,
     job_id,
     print_json,
+    run_ids,
     stop,
 )
 from gramwatt.service.common.requests import UnitQuery
 
 if TYPE_CHECKING:
     from gramwatt.sci.month.repeated import RunsComparisonDoc
+    from gramwatt.service.container import Service
 
-RUNS = "A job, or several runs of one, as ID,ID,..."
+RUNS = "A job, the newest runs of a name, or runs as ID,ID,..."
 Before = Annotated[str, typer.Argument(metavar="BEFORE", help=RUNS)]
-After = Annotated[str, typer.Argument(metavar="AFTER", help=RUNS)]
+After = Annotated[str, typer.Argument(metavar="[AFTER]", help=f"{RUNS} (default: last)")]
 HELP = "Functional unit (default: the first of BEFORE)."
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """When a comparison fails, for CI."""
+
+    fail_above: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="Exit with 1 for a reliable increase above it: 5%."),
+    ] = None
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with 1 too where the verdict is unknown."),
+    ] = False
+
+    def failed(self, answer: RunsComparisonDoc) -> bool:
+        """Tell whether the increase is above the limit for certain, or, if strict, unknown."""
+        if answer.verdict == "unknown":
+            return self.strict
+        return answer.verdict == "higher" and answer.ratio.value > 1 + _ratio(self.fail_above)
 
 
 @partial(grouped, unit=HELP)
 def compare(
     before: Before,
-    after: After,
     query: UnitQuery,
+    gate: Gate,
+    after: After = "last",
     as_json: AsJson = False,
 ) -> None:
     """Compare AFTER with BEFORE: the change per unit, what moved, and whether it is reliable.
 
-    Each side is a job, or runs of the same work: job-1,job-2,job-3. How far
-    runs lie apart is part of the range; of one run a side, earlier runs of the
-    same name say it, else the answer is `unknown`.
+    Each side is a job, or runs of the same work: a name (its newest five
+    completed runs), or job-1,job-2,job-3. How far runs lie apart is part of
+    the range; of one run a side, earlier runs of the same name say it, else
+    the answer is `unknown`, which passes --fail-above without --strict.
+
+    Example: gramwatt compare main change --fail-above 5%
     """
     from gramwatt.service.cli.terminal import runs_lines
 
-    found, _ = compared(before, after, query.unit)
-    if as_json:
-        print_json(found)
+    if gate.fail_above is None:
+        if gate.strict:
+            stop(2, "--strict is for --fail-above; give it too, such as --fail-above 0%")
     else:
-        show(*runs_lines(found))
-
-
-@partial(grouped, unit=HELP)
-def assert_(
-    query: UnitQuery,
-    runs: Annotated[str, typer.Argument(metavar="ID", help=RUNS)] = "last",
-    against: Annotated[str, typer.Option(metavar="REF", help=RUNS)] = "",
-    max_increase: Annotated[
-        str, typer.Option(metavar="PERCENT", help="Allowed increase per unit, such as 5%.")
-    ] = "0%",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Fail too where one run a side leaves it unknown.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Fail where a job reliably emits more per unit than REF by over PERCENT; for CI.
-
-    Exits with 1 if the increase is above the limit and the ranges leave no
-    doubt that there is one, or if the jobs cannot be compared; else with 0. One
-    run a side is `unknown`, and passes without --strict, unless earlier runs of
-    the same name tell how far runs lie apart.
-
-    Example: gramwatt assert --against job-main --max-increase 5%
-    """
-    limit = _share(max_increase)
-    if not against:
-        stop(2, "say against which job: --against REF")
-    found, _ = compared(against, runs, query.unit)
-    ratio = found.ratio
-    unknown = found.verdict == "unknown"
-    failed = (found.verdict == "higher" and ratio.value > 1 + limit) or (strict and unknown)
+        _ratio(gate.fail_above)
+    answer, _ = compared(before, after, query.unit)
+    failed = gate.fail_above is not None and gate.failed(answer)
     if as_json:
-        print_json({"passed": not failed, "max_increase": limit, "comparison": found})
+        print_json(answer)
+    elif gate.fail_above is None:
+        show(*runs_lines(answer))
     else:
-        word = "failed" if failed else "unknown" if unknown else "passed"
-        show(f"{word}: {found.text} Allowed: up to {100 * limit:g}% more.")
+        word = "failed" if failed else "unknown" if answer.verdict == "unknown" else "passed"
+        show(f"{word}: {answer.text} Allowed: up to {100 * _ratio(gate.fail_above):g}% more.")
     if failed:
         raise typer.Exit(1)
 
@@ -95,7 +95,7 @@ def compared(before: str, after: str, unit: str | None) -> tuple[RunsComparisonD
     from gramwatt.service.jobs.comparison import comparison
 
     with current_service() as service:
-        sides = [[job_id(service, text) for text in _ids(side)] for side in (before, after)]
+        sides = [_runs(service, side) for side in (before, after)]
         with job_errors(f"{before} or {after}"):
             try:
                 return comparison(service, sides[0], sides[1], unit)
@@ -105,19 +105,22 @@ def compared(before: str, after: str, unit: str | None) -> tuple[RunsComparisonD
                 stop(1, error.message)
 
 
-def _ids(text: str) -> list[str]:
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    if not found:
-        stop(2, f"{text!r} names no job; write an id, or several with commas between them")
-    return found
+def _runs(service: Service, side: str) -> list[str]:
+    """Return the ids of a side: a name alone has several runs; exits with 2 for no job."""
+    texts = [part.strip() for part in side.split(",") if part.strip()]
+    if not texts:
+        stop(2, f"{side!r} names no job; write an id, a name, or several ids with commas between")
+    if len(texts) == 1:
+        return run_ids(service, texts[0])
+    return [job_id(service, text) for text in texts]
 
 
-def _share(text: str) -> float:
-    """Return a percentage as a share; exits with 2 for another text."""
+def _ratio(text: str | None) -> float:
+    """Return a percentage over 100; exits with 2 for another text."""
     try:
-        found = float(text.strip().removesuffix("%")) / 100
+        ratio = float((text or "").strip().removesuffix("%")) / 100
     except ValueError:
-        found = -1.0
-    if not 0 <= found < 1e6:
-        stop(2, f"--max-increase {text!r}: write a percentage, such as 5%")
-    return found
+        ratio = -1.0
+    if not 0 <= ratio < 1e6:
+        stop(2, f"--fail-above {text!r}: write a percentage, such as 5%")
+    return ratio

@@ -1,4 +1,4 @@
-"""The commands `gramwatt db upgrade`, `check`, `backup` and `restore`."""
+"""The commands `gramwatt admin db upgrade`, `check`, `backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def _preview(service: Service, as_json: bool) -> None:
 
     require_known(service.store)
     if not is_current(service.store):
-        stop(1, "no scores can be compared: there are no tables yet; run: gramwatt db upgrade")
+        stop(
+            1, "no scores can be compared: there are no tables yet; run: gramwatt admin db upgrade"
+        )
     with busy("scoring every job"):
         rows = list(preview_scores(service))
     changed = [row for row in rows if row.changed or row.error]
@@ -97,7 +99,7 @@ def check(database_url: DatabaseUrl = None) -> None:
     with open_service(database_url) as service:
         require_known(service.store)
         if not is_current(service.store):
-            stop(1, "the database is not up to date; run: gramwatt db upgrade")
+            stop(1, "the database is not up to date; run: gramwatt admin db upgrade")
         changes = differences(service.store)
     if changes:
         stop(1, f"the tables differ from this release: {'; '.join(changes)}")
@@ -122,7 +124,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="What gramwatt db backup wrote.")],
+    file: Annotated[Path, typer.Argument(help="What gramwatt admin db backup wrote.")],
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a store with jobs; a backup of it is kept.")
     ] = False,
@@ -141,7 +143,9 @@ def restore(
         old = beside.with_name(f"{beside.name}.before-restore-{service.now():%Y%m%dT%H%M%SZ}")
         leader = leader_of(service.store)
         if not leader.leads():
-            stop(1, "the store is in use; stop gramwatt serve and gramwatt scheduler first")
+            stop(
+                1, "the store is in use; stop gramwatt serve and gramwatt serve --only-tasks first"
+            )
         try:
             with busy("restoring"):
                 kept = transfer.restore(service.store, file, old, replace=replace)

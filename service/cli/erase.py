@@ -1,4 +1,4 @@
-"""The commands `gramwatt erase project` and `gramwatt erase person`."""
+"""The commands `gramwatt admin erase project` and `person`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,6 @@ from gramwatt.service.cli.keys import admin_service
 
 KEPT = "nothing was erased; --yes erases without asking"
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-def erase_app() -> typer.Typer:
-    """Return the group of commands."""
-    app = typer.Typer(no_args_is_help=True, help="Delete a project, or a person's name.")
-    app.command("project")(erase_project)
-    app.command("person")(erase_person)
-    return app
 
 
 def erase_project(
@@ -38,7 +30,7 @@ def erase_project(
 
 
 def erase_person(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As tag user, or in key log.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As tag user, or in admin log.")],
     jobs: Annotated[
         bool, typer.Option("--jobs", help="Delete the jobs first whose tag user is the name.")
     ] = False,

@@ -1,4 +1,4 @@
-"""The commands of `gramwatt evidence`, and `gramwatt key signing`."""
+"""The commands `gramwatt evidence ...`: scores with all their inputs, for others."""
 
 from __future__ import annotations
 
@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 BundleFile = Annotated[
     Path | None, typer.Option("-o", "--output", help="File to write (default: ID.zip).")
 ]
-
-
-def evidence_app() -> typer.Typer:
-    """Return the group of commands `gramwatt evidence`."""
-    app = typer.Typer(
-        no_args_is_help=True,
-        help="A score with all its inputs in one file, scored again by others.",
-    )
-    app.command("export")(evidence_export)
-    app.command("verify")(evidence_verify)
-    return app
 
 
 @partial(grouped, project="Only this project of a month.")
@@ -80,7 +69,7 @@ def evidence_export(
     print(path)
 
 
-def key_signing() -> None:
+def evidence_key() -> None:
     """Make the key pair that signs evidence, unless there is one; prints the public key's file."""
     from gramwatt.service.evidence import NEEDS, KeyFileError, make_key
 
@@ -157,3 +146,12 @@ def _show(verdict: Verdict) -> None:
     show("", "Taken on trust:")
     for text in verdict.trusted:
         show(f"- {text}")
+
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="A score with all its inputs in one file, scored again by others.",
+)
+app.command("export")(evidence_export)
+app.command("verify")(evidence_verify)
+app.command("key")(evidence_key)

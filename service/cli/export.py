@@ -1,9 +1,9 @@
-"""The commands `gramwatt export ...`: a stored job in other tools' formats."""
+"""The commands `gramwatt export ...`: all that a store has, as journals or Parquet files."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,53 +11,11 @@ from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.settings.files import why
 from gramwatt.service.cli.common import (
     DatabaseUrl,
-    JobId,
     author,
-    current_service,
-    job_document,
     open_service,
     require_month,
     stop,
-    write_file,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gramwatt.sci.figures.document import JobDoc
-
-Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="File to write (default: stdout).")
-]
-
-
-def export_if(job_id: JobId, output: Output = None) -> None:
-    """A manifest that Impact Framework (@grnsft/if 1.1.0) runs to the same total."""
-    from gramwatt.reports.exports.impact_framework import manifest
-
-    _write(job_id, manifest, output)
-
-
-def export_modelcard(job_id: JobId, output: Output = None) -> None:
-    """The co2_eq_emissions block of a model card, in grams; put into the card if -o exists."""
-    from gramwatt.reports.exports.modelcard import card, into_card
-
-    if output is None or not output.exists():
-        _write(job_id, card, output)
-        return
-    try:
-        text = output.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        stop(1, f"cannot read {output}: {reason}")
-    _write(job_id, lambda document: into_card(text, document), output)
-
-
-def export_csv(job_id: JobId, output: Output = None) -> None:
-    """Every figure a row, with its range, kind and source, and energy by device and step."""
-    from gramwatt.reports.exports.csv import scicsv
-
-    _write(job_id, scicsv, output)
 
 
 def export_journals(
@@ -67,7 +25,7 @@ def export_journals(
 ) -> None:
     """Write the journal of every job: all that was measured, for gramwatt import journals.
 
-    With --user the jobs of one person, which is an entry of gramwatt key log.
+    With --user the jobs of one person, which is an entry of gramwatt admin log.
     """
     from gramwatt.service.access import audit
     from gramwatt.service.container import Caller
@@ -109,17 +67,6 @@ def export_parquet(
     show(f"{number} month{'' if number == 1 else 's'} written to {place}")
 
 
-def _write(job_id: str, export: Callable[[JobDoc], str], output: Path | None) -> None:
-    """Write what `export` makes of a job's document."""
-    from gramwatt.reports.exports.common import ExportError
-
-    with current_service() as service:
-        document = job_document(service, job_id)
-    try:
-        content = export(document)
-    except ExportError as error:
-        stop(1, error.message)
-    if output is None:
-        print(content, end="")
-    else:
-        write_file(output, content.encode())
+app = typer.Typer(no_args_is_help=True, help="Write all journals, or Parquet files.")
+app.command("journals")(export_journals)
+app.command("parquet")(export_parquet)

@@ -252,3 +252,12 @@ def _summary(answer: ImportAnswer) -> str:
     }
     parts = [f"{number} {what}" for what, number in rest.items() if number]
     return ", ".join([f"imported {jobs} job{'' if jobs == 1 else 's'}", *parts])
+
+
+app = typer.Typer(
+    no_args_is_help=True, help="Import other tools' runs, journals, or grid intensity."
+)
+app.command("codecarbon")(import_codecarbon)
+app.command("journals")(import_journals)
+app.command("prometheus")(import_prometheus)
+app.command("intensity")(import_intensity)

@@ -22,7 +22,6 @@ from gramwatt.service.common.requests import JobList
 
 if TYPE_CHECKING:
     from gramwatt.sci.figures.document import JobDoc
-    from gramwatt.service.container import Service
 
 
 @grouped
@@ -61,19 +60,13 @@ def job(
     explain: Annotated[
         str | None, typer.Option(help="Show how a figure came to be, such as energy_kwh.")
     ] = None,
-    against: Annotated[
-        str | None, typer.Option(metavar="OTHER", help="Compare with the score of this job.")
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="Compare in this unit (default: the first of OTHER).")
-    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Declare it now; may be repeated."),
     ] = None,
     reason: Annotated[str | None, typer.Option(help="With --set: why; it stays on record.")] = None,
 ) -> None:
-    """Show one job, how one of its figures came to be, or what moved against another.
+    """Show one job, or how one of its figures came to be.
 
     --set declares what was not known, or not right, when the job ran:
     zone, region, unit, count.UNIT (R), pue, name, project, tags.KEY, or
@@ -83,61 +76,34 @@ def job(
     """
     from gramwatt.service.cli.explain import UnknownFieldError, check_field
 
-    if explain is not None and against is not None:
-        stop(2, "give --explain or --against, not both")
-    if settings and (explain is not None or against is not None):
+    if settings and explain is not None:
         stop(2, "give --set alone; what it changed is shown")
     if reason is not None and not settings:
         stop(2, "--reason says why something is declared: give --set too")
-    if unit is not None and against is None:
-        stop(2, "--unit says in what to compare: give --against too")
     try:
         if explain is not None:
             check_field(explain)
         with current_service() as service:
             if settings:
                 correct(service, job_id, settings, reason)
-            document, other = job_document(service, job_id), None
-            if against is not None:
-                other = job_document(service, against)
-                document, other = _comparable(service, document, other)
-        found, lines = _output(document, explain, other, unit)
+            document = job_document(service, job_id)
+        answer, lines = _output(document, explain)
     except UnknownFieldError as error:
         stop(2, str(error))
     if as_json:
-        print_json(found)
+        print_json(answer)
     else:
         show(*lines)
 
 
-def _comparable(service: Service, *documents: JobDoc) -> list[JobDoc]:
-    """Return the documents by the same versions of engine and catalog, where that is all that
-    differs.
-    """
-    from gramwatt.service.jobs.comparison import comparable_documents
-
-    return comparable_documents(service, [document.job_id for document in documents])
-
-
-def _output(
-    document: JobDoc, field: str | None, other: JobDoc | None, unit: str | None
-) -> tuple[object, list[str]]:
+def _output(document: JobDoc, field: str | None) -> tuple[object, list[str]]:
     """Return what to print: as JSON and as lines."""
-    from gramwatt.service.cli.terminal import comparison_lines, job_lines
-
     if field is not None:
         from gramwatt.service.cli.explain import explain
 
         explanation = explain(document, field)
         return explanation, [explanation.text]
-    if other is None:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        return document, job_lines(document, width)
-    from gramwatt.sci.figures.errors import ScoreError
-    from gramwatt.sci.month.compare import compare
+    from gramwatt.service.cli.terminal import job_lines
 
-    try:
-        comparison = compare(other, document, unit)
-    except ScoreError as error:
-        stop(1, error.message)
-    return comparison, comparison_lines(comparison)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return document, job_lines(document, width)

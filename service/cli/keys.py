@@ -1,4 +1,4 @@
-"""`gramwatt key`, `session` and `login`: who may ask the server."""
+"""`gramwatt admin key`, `session` and `log`: who may ask the server, and who has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import typer
 from msgspec import to_builtins
@@ -78,7 +77,7 @@ def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
         print_json(found)
         return
     if not found.keys:
-        show("no key; make one: gramwatt key create NAME --scope ingest")
+        show("no key; make one: gramwatt admin key create NAME --scope ingest")
     for row in found.keys:
         ends = "expired" if row.expired else f"until {(row.expires_at or 'revoked')[:10]}"
         used = f"last used {row.last_used_at[:16]}Z" if row.last_used_at else "never used"
@@ -124,7 +123,7 @@ def key_revoke(
     show(f"revoked {name}")
 
 
-def key_log(
+def log(
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many entries.")] = 50,
     follow: Annotated[
         bool, typer.Option("--follow", help="Oldest first; go on with new ones as they come.")
@@ -174,41 +173,6 @@ def _entry(row: AuditRow) -> str:
     return f"{row.at[:19]}Z  {row.action}  {row.subject}  by {who}"
 
 
-def login(
-    url: Annotated[
-        str, typer.Option(help="Where the browser reaches the server.")
-    ] = "http://127.0.0.1:8642",
-    project: Annotated[
-        list[str] | None,
-        typer.Option(help="The browser sees only this project; may be given again."),
-    ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option(help="Store a key for this server, typed or from stdin, instead of a link."),
-    ] = None,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """Print a link that signs one browser in, once, within 15 minutes; or store a key."""
-    from gramwatt.collectors.cli.login import store_key
-    from gramwatt.collectors.settings.config import PARSERS
-    from gramwatt.service.access.sessions import new_link
-
-    if server is not None:
-        store_key(server)
-        return
-    try:
-        address = PARSERS["server"](url)
-    except ValueError as error:
-        stop(2, f"--url: {error}")
-    if urlsplit(address).path:
-        stop(2, "--url: gramwatt's pages need a host name of their own; no path leads to them")
-    if not all(project or ()):  # as an unset variable of a script gives
-        stop(2, "--project: a project's name cannot be empty; leave it out for all projects")
-    with admin_service(database_url) as service:
-        token = new_link(service, author(), frozenset(project or ()) or None)
-    show(f"{address}/login?token={token}")
-
-
 def session_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
     """List the browsers that are signed in: id, who, what they may do and see, from where."""
     from gramwatt.service.access.sessions import list_sessions
@@ -229,7 +193,7 @@ def session_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> N
 
 def session_end(
     session: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The session's id, of session list.")
+        str | None, typer.Argument(metavar="[ID]", help="The session's id, of admin session list.")
     ] = None,
     person: Annotated[
         str | None, typer.Option(help="Every session of this person instead.")
@@ -240,7 +204,7 @@ def session_end(
     from gramwatt.service.access.sessions import end_session, end_sessions_of
 
     if (session is None) == (person is None) or session == "" or person == "":
-        stop(2, "give the id of a session, or --person NAME; see: gramwatt session list")
+        stop(2, "give the id of a session, or --person NAME; see: gramwatt admin session list")
     with admin_service(database_url) as service:
         if person is not None:
             found = end_sessions_of(service, person)

@@ -1,10 +1,11 @@
-"""The commands `gramwatt report job`, `comparison`, `month` and `year`."""
+"""The commands `gramwatt report job`, `month`, `year`, `comparison` and `card`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -22,14 +23,19 @@ from gramwatt.service.cli.common import (
 from gramwatt.service.cli.compare import After, Before, compared
 from gramwatt.service.common.requests import MonthQuery, ProjectQuery, UnitQuery, Year
 
+if TYPE_CHECKING:
+    from gramwatt.sci.figures.document import JobDoc
+
 Format = TypeVar("Format", bound=str)
 Formats = Annotated[
     str,
     typer.Option(
-        "--format", help="Comma-separated: html, pdf, json; for a month xlsx, zip of CSV."
+        "--format",
+        help="Comma-separated: html, pdf, json; of a month xlsx, zip of CSV; of a job csv, if.",
     ),
 ]
-Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")]
+STDOUT = Path("-")
+Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder to write to; - for stdout.")]
 
 
 def report_job(
@@ -40,26 +46,86 @@ def report_job(
         bool, typer.Option("--full", help="With every figure behind the score.")
     ] = False,
 ) -> None:
-    """Write the report of a job, two pages or with --full all; prints the files' names."""
+    """Write the report of a job, two pages or with --full all; prints the files' names.
+
+    csv has every figure as a row; if is a manifest that Impact Framework (@grnsft/if 1.1.0) runs
+    to the same total.
+    """
+    from gramwatt.reports.exports.common import ExportError
+    from gramwatt.reports.exports.csv import scicsv
+    from gramwatt.reports.exports.impact_framework import manifest
     from gramwatt.service import rendering
     from gramwatt.service.advice.suggest import advice_beside
 
-    chosen = _chosen(formats, rendering.JOB_FORMATS)
+    exports: dict[str, Callable[[JobDoc], str]] = {"csv": scicsv, "if": manifest}
+    reports: dict[str, rendering.JobFormat] = {form: form for form in rendering.JOB_FORMATS}
+    chosen = _chosen(formats, (*reports, *exports))
     with current_service() as service:
         document = job_document(service, job_id)
         advice = advice_beside(service, document, chosen)
         mark = service.config.reports.decimal_mark
-    for form in chosen:
-        name = f"{document.job_id}.{form}"
-        content = rendering.render_job(document, form, advice, full=full, mark=mark)
-        _write(output / name, content)
+    for name in chosen:
+        try:
+            content = (
+                rendering.render_job(document, reports[name], advice, full=full, mark=mark)
+                if name in reports
+                else exports[name](document).encode()
+            )
+        except ExportError as error:
+            stop(1, error.message)
+        _write(output, f"{document.job_id}.{'if.yaml' if name == 'if' else name}", content)
+
+
+def report_card(
+    job_id: JobId = "last",
+    into: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Put it into this card, such as README.md.")
+    ] = None,
+    push: Annotated[
+        str | None, typer.Option(metavar="ORG/MODEL", help="Into a card on the hub, by your login.")
+    ] = None,
+) -> None:
+    """Print a job's emissions, in grams, as the metadata of a Hugging Face model card.
+
+    Push after training, not in it: the Trainer writes its card anew when it pushes.
+    """
+    from gramwatt.reports.exports import modelcard
+    from gramwatt.reports.exports.common import ExportError
+
+    with current_service() as service:
+        document = job_document(service, job_id)
+    try:
+        if push is not None:
+            _push(push, {modelcard.KEY: modelcard.fields(document)})
+        if into is not None:
+            text = into.read_text(encoding="utf-8") if into.is_file() else ""
+            content = modelcard.into_card(text, document) if text else modelcard.card(document)
+            write_file(into, content.encode())
+        if into is None and push is None:
+            print(modelcard.card(document), end="")
+    except ExportError as error:
+        stop(1, error.message)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        stop(1, f"cannot read {into}: {reason}")
+
+
+def _push(repo: str, metadata: dict[str, object]) -> None:
+    try:
+        import huggingface_hub
+    except ImportError:
+        stop(2, "--push needs huggingface_hub: pip install huggingface_hub")
+    try:
+        print(huggingface_hub.metadata_update(repo, metadata, overwrite=True))
+    except Exception as error:  # whatever the hub or the network answers
+        stop(1, f"the hub did not take it: {error}")
 
 
 @grouped
 def report_comparison(
     before: Before,
-    after: After,
     query: UnitQuery,
+    after: After = "last",
     formats: Formats = "html,pdf",
     output: Folder = Path(),
 ) -> None:
@@ -72,7 +138,7 @@ def report_comparison(
     mark = from_environment().reports.decimal_mark
     for form in chosen:
         content = rendering.render_comparison(found, form, date, mark)
-        _write(output / f"comparison.{form}", content)
+        _write(output, f"comparison.{form}", content)
 
 
 @grouped
@@ -110,7 +176,7 @@ def report_month(
     for form in chosen:
         with busy(f"writing {form}"):
             content = rendering.render_month(document, form, lambda: jobs, mark=mark)
-        _write(output / f"{stem}.{form}", content)
+        _write(output, f"{stem}.{form}", content)
 
 
 @grouped
@@ -136,7 +202,7 @@ def report_year(
     for form in chosen:
         with busy(f"writing {form}"):
             content = rendering.render_year(document, form, mark)
-        _write(output / f"{stem}.{form}", content)
+        _write(output, f"{stem}.{form}", content)
 
 
 def _chosen(text: str, known: Sequence[Format]) -> list[Format]:
@@ -149,9 +215,21 @@ def _chosen(text: str, known: Sequence[Format]) -> list[Format]:
     return [by_name[name] for name in names]
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(folder: Path, name: str, content: bytes) -> None:
+    if folder == STDOUT:
+        sys.stdout.buffer.write(content)
+        return
+    path = folder / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         stop(1, f"cannot write {path}: {why(error)}")
     write_file(path, content)
+
+
+app = typer.Typer(no_args_is_help=True, help="Write a report of a job, a month or a year.")
+app.command("job")(report_job)
+app.command("month")(report_month)
+app.command("year")(report_year)
+app.command("comparison")(report_comparison)
+app.command("card")(report_card)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from textwrap import TextWrapper
+from textwrap import TextWrapper, wrap
 
 from gramwatt.reports.job_sections import kwh, value_of
 from gramwatt.sci.figures.document import (
@@ -25,7 +25,7 @@ from gramwatt.sci.figures.formatting import (
 )
 from gramwatt.sci.figures.printable import clean
 from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.month.compare import AT_EQUAL, CARBON_UNKNOWN, ComparisonDoc, ScoreChangeDoc
+from gramwatt.sci.month.compare import ScoreChangeDoc
 from gramwatt.sci.month.documents import ModelDoc
 from gramwatt.sci.month.repeated import RunsComparisonDoc, RunsDoc
 from gramwatt.sci.records.records import parse_time
@@ -119,42 +119,23 @@ def model_lines(model: ModelDoc) -> list[str]:
     return _aligned(rows)
 
 
-def comparison_lines(found: ComparisonDoc) -> list[str]:
-    """Two scores side by side: the ratio, the verdict, and the effect of each term."""
-    unit, per = found.unit, f"gCO2e/{found.unit}"
-    sides = {"Before": found.before, "After": found.after}
-    rows = []
-    for name, side in sides.items():
-        figure = f"{value_text(side.g_per_unit)}  ({span_text(side.g_per_unit) or 'exact'}), "
-        rows.append((name, f"{figure}R = {count_text(side.count)} {unit}"))
-        rows.append(("", f"job {side.job_id}"))
-    rows += [("Ratio", _with_range(found.ratio)), *_by_hour(found)]
-    equal = "" if found.ratio_by_hour is None else f"{AT_EQUAL}; {CARBON_UNKNOWN}"
-    rows.append(("Verdict", f"{found.verdict}{equal}"))
-    rows.append(("Change", f"{found.change_g_per_unit:+.3g} {per}"))
-    rows += [
-        (f"  by {term}", f"{effect + 0.0:+.3g} {per}")
-        for term, effect in found.effects_g_per_unit.items()
-    ]
-    rows.append(("What moved most", found.moved or "nothing"))
-    return _aligned(rows, shutil.get_terminal_size().columns)
-
-
 def runs_lines(found: RunsComparisonDoc) -> list[str]:
-    """Runs of two sides: each side, the ratio, the verdict in words, and each term's effect."""
+    """Runs of two sides: the verdict in words, each side, the ratio, and what moved."""
     unit, per = found.unit, f"gCO2e/{found.unit}"
     rows = [
         *_runs_rows("Before", found.before, unit),
         *_runs_rows("After", found.after, unit),
+        ("Ratio", _with_range(found.ratio)),
+        *_by_hour(found),
     ]
-    rows += [("Verdict", found.text), ("Ratio", _with_range(found.ratio)), *_by_hour(found)]
     if found.repetition_ratio is not None:
         rows.append(("  measurement", span_text(found.measurement_ratio) or "exact"))
         rows.append(("  repetition", span_text(found.repetition_ratio) or "exact"))
     rows.append(("Change", f"{found.change_g_per_unit:+.3g} {per}"))
     effects = found.effects_g_per_unit
-    rows += [(f"  by {term}", f"{effect:+.3g} {per}") for term, effect in effects.items()]
-    return _aligned(rows, shutil.get_terminal_size().columns)
+    rows += [(f"  by {term}", f"{effect:+.3g} {per}") for term, effect in effects.items() if effect]
+    width = shutil.get_terminal_size().columns
+    return [*wrap(clean(plain(found.text)), width), *_aligned(rows, width)]
 
 
 def _by_hour(found: ScoreChangeDoc) -> list[tuple[str, str]]:

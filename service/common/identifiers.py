@@ -1,4 +1,4 @@
-"""Ids as people type and read them: whole, what they or Slurm call the job, a prefix, or `last`."""
+"""Jobs as people type and read them: an id, what they or Slurm call a job, a name, or `last`."""
 
 from __future__ import annotations
 
@@ -19,31 +19,45 @@ SHORTEST = len("20260501-083000")
 CHOICES_MOST = 10
 NAMES = ("job", "slurm")
 """Tags that hold what a person or a scheduler calls a job."""
+RUNS = 5
+"""Runs that a name stands for where several can be compared, the newest."""
 
 
 def whole_id(service: Service, text: str) -> str:
-    """Return the id that a person means: an id itself, the newest job for `last`, the job that has
-    the text as its tag of NAMES, or the one whose id it begins.
+    """Return the id that a person means, the newest where a name has several runs.
+
+    See `run_ids`.
+    """
+    return run_ids(service, text, 1)[0]
+
+
+def run_ids(service: Service, text: str, most: int = RUNS) -> list[str]:
+    """Return the ids that a person means: an id itself, the newest job for `last`, the job that has
+    the text as its tag of NAMES, the newest completed runs of that name, `most` at most, or the
+    job whose id it begins.
 
     A text that fits no job comes back as it is. Raises AmbiguousIdError for one that fits several.
     """
     with service.store.read() as session:
         for table in (Job, Deletion):
             if session.scalar(sa.select(table.job_id).where(table.job_id == text).limit(1)):
-                return text
+                return [text]
+        newest = sa.select(Job.job_id).order_by(Job.started_us.desc(), Job.id.desc())
         if text == LAST:
-            newest = sa.select(Job.job_id).order_by(Job.started_us.desc(), Job.id.desc()).limit(1)
-            return session.scalar(newest) or text
+            return [session.scalar(newest.limit(1)) or text]
         labels = [label_text(TAG, f"{name}:{text}") for name in NAMES]
         called = sa.select(Job.job_id).join(JobLabel, JobLabel.job == Job.id)
         fitting = set(session.scalars(called.where(JobLabel.label.in_(labels))))
+        runs = newest.where(Job.name == text, Job.state == "completed").limit(most)
+        if not fitting and (named := list(session.scalars(runs))):
+            return named
         if not fitting and text:
             begun = sa.select(Job.job_id).where(Job.job_id.startswith(text, autoescape=True))
             # SQLite's LIKE does not tell upper from lower case.
             fitting = {job_id for job_id in session.scalars(begun) if job_id.startswith(text)}
     if len(fitting) > 1:
         raise AmbiguousIdError(text, len(fitting), sorted(fitting)[-CHOICES_MOST:][::-1])
-    return next(iter(fitting), text)
+    return [*fitting] or [text]
 
 
 def short_ids(service: Service, job_ids: Iterable[str]) -> dict[str, str]:

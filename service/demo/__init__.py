@@ -1,5 +1,4 @@
 """`gramwatt demo`: train the example twice under the meter, score both, write their reports.
 
-`command.add_demo(app)` adds it to the product's command. It runs the product's commands, so nothing
-else of the service is imported here.
+It runs the product's commands, so nothing else of the service is imported here.
 """

@@ -14,11 +14,6 @@ from gramwatt.service.demo.summary import DEMO_PUE, summary
 DEFAULT_FOLDER = Path("gramwatt-demo")
 
 
-def add_demo(app: typer.Typer) -> None:
-    """Add the command to the product's command."""
-    app.command()(demo)
-
-
 def demo(
     zone: Annotated[
         str | None, typer.Option(help="Grid zone of this machine: DE, FR, US-CAL-CISO.")

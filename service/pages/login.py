@@ -23,7 +23,7 @@ from gramwatt.service.pages.frame import ENTRY_POLICY, route
 STATE_COOKIE = "gramwatt-sign-in"
 USED = (
     "This link was used already, or is older than "
-    f"{LINK_LASTS.total_seconds() / 60:.0f} minutes. Make another: gramwatt login"
+    f"{LINK_LASTS.total_seconds() / 60:.0f} minutes. Make another: gramwatt serve --link"
 )
 
 
@@ -36,7 +36,7 @@ def login() -> Response:
     address = request.remote_addr or "local"
     cookie = exchange_link(whole_service(), token, address) if token else None
     if cookie is None:
-        raise Problem("unauthorised", USED if token else "Open the link of: gramwatt login")
+        raise Problem("unauthorised", USED if token else "Open the link of: gramwatt serve --link")
     return enter(cookie)
 
 

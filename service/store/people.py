@@ -1,7 +1,8 @@
 """Names of people: each stands in one row, and everything else that is stored has its alias.
 
 A name is exchanged for its alias before a line, a correction or a record is stored, and comes back
-when a document is read. So `gramwatt erase person` blanks one column, and no document is rewritten.
+when a document is read. So `gramwatt admin erase person` blanks one column, and no document is
+rewritten.
 """
 
 from __future__ import annotations

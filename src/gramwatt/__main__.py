@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import NoReturn
 
-COLLECTOR_COMMANDS = frozenset({"run", "sync", "config", "doctor", "top"})
-SERVICE_COMMANDS = frozenset(
-    (
-        *(
-            "jobs",
-            "job",
-            "compare",
-            "assert",
-            "rm",
-            "month",
-            "report",
-            "export",
-            "import",
-            "evidence",
-            "card",
-        ),
-        *("intensity", "plan", "budget", "demo"),
-        *("serve", "login", "session", "key", "scheduler", "db"),
-        "erase",
-    )
-)
+from gramwatt import __version__
 
 UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EPIPE})
 """Why an output cannot be written; EPIPE, that nobody reads on, needs no words."""
@@ -60,43 +39,29 @@ def main() -> None:
 
 
 def _run() -> None:
-    from gramwatt import __version__
+    from gramwatt.collectors.cli import app
 
-    if sys.argv[1:2] in (["--version"], ["-V"]):
+    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    command = app.COMMANDS.get(name)
+    if name in ("--version", "-V"):
         print(f"gramwatt {__version__}")
-        return
-    from gramwatt.collectors.cli.app import build_app, leave_only
-    from gramwatt.collectors.settings.installation import has_service, install_command, local_store
+    elif name in ("--help", "-h", "help"):
+        print(app.help_text())
+    elif command is None:
+        _end(f"gramwatt: {app.unknown_text(name)}")
+    else:
+        from gramwatt.collectors.settings import installation
 
-    app = build_app(local_store)
-    command = sys.argv[1] if len(sys.argv) > 1 else ""
-    # Only what may be asked for is imported: `run` and `sync` must start fast, and a list of jobs
-    # needs neither the catalog nor the advice.
-    if command == "login" and not has_service():
-        app.command()(importlib.import_module("gramwatt.collectors.cli.login").login)
-    elif command in SERVICE_COMMANDS and not has_service():
-        print(f"gramwatt: `{command}` needs the extra `service`; to install it:", file=sys.stderr)
-        print(install_command("service"), file=sys.stderr)
-        sys.exit(2)
-    if command not in COLLECTOR_COMMANDS:
-        if command not in SERVICE_COMMANDS or not has_service():
-            _add_engine_commands(app)
-        if has_service():
-            _add_service_commands(app)
-    leave_only(app, command)
-    app()
+        if command.needs_service and not installation.has_service():
+            install = installation.install_command("service")
+            _end(f"gramwatt: `{name}` needs the extra `service`; to install it:\n{install}")
+        app.build_app(installation.local_store, [name])()
 
 
-def _add_engine_commands(app: Any) -> None:
-    importlib.import_module("gramwatt.collectors.cli.catalog").add_catalog(app)
-    for name in ("estimate", "suggest"):
-        module = importlib.import_module(f"gramwatt.collectors.cli.{name}")
-        app.command(name=name)(module.command)
-
-
-def _add_service_commands(app: Any) -> None:
-    importlib.import_module("gramwatt.service.cli.app").add_commands(app)
-    importlib.import_module("gramwatt.service.demo.command").add_demo(app)
+def _end(text: str) -> NoReturn:
+    """Exit with wrong usage."""
+    print(text, file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

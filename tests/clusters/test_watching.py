@@ -90,7 +90,7 @@ def test_what_is_deleted_is_gone_and_nobody_who_leads_is_an_alert(
     for panel in dashboard["panels"]:
         for target in panel.get("targets", ()):
             _values(prometheus, target["expr"])
-    with running(tmp_path, "gramwatt", "scheduler"):
+    with running(tmp_path, "gramwatt", "serve", "--only-tasks"):
         eventually(lambda: not _values(prometheus, nobody), 90)
 
 

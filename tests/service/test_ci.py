@@ -79,7 +79,7 @@ def test_more_energy_than_the_baseline_fails_and_the_summary_says_so(tmp_path: P
     assert "There is no baseline yet" in summary.read_text("utf-8")
     kept = (tmp_path / "cached" / "ci-baseline").read_text("utf-8")
     assert kept.count(",") == 1
-    assert measure(4.0, "--max-increase", "20%") == 1
+    assert measure(4.0, "--fail-above", "20%") == 1
     assert "failed: Carbon per unit is" in summary.read_text("utf-8")
     assert (tmp_path / "cached" / "ci-baseline").read_text("utf-8") == kept
 

@@ -142,10 +142,10 @@ def _key_of(url):
     return next(key for address, key in KEYS.items() if url.startswith(address))
 
 
-@pytest.mark.parametrize("command", ["serve", "scheduler"])
+@pytest.mark.parametrize("command", [("serve",), ("serve", "--only-tasks")])
 def test_a_command_whose_database_is_away_ends_with_one_line(tmp_path, command):
     settings = {"GRAMWATT_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
-    with running(tmp_path, "gramwatt", command, **settings) as process:
+    with running(tmp_path, "gramwatt", *command, **settings) as process:
         assert process.popen.wait(60) == 1
         (line,) = (line for line in process.text.splitlines() if "[INFO]" not in line)
     assert line.startswith("gramwatt: the database cannot be used: connection failed")

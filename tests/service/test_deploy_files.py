@@ -115,9 +115,9 @@ def test_every_command_is_one_of_the_product_with_options_it_has():
     others = {tuple(words) for words in found if words[0] != "gunicorn"}
     assert others == {
         ("gramwatt", "serve"),
-        ("gramwatt", "scheduler"),
-        ("gramwatt", "scheduler", "--alive-file", "/tmp/alive"),
-        ("gramwatt", "db", "upgrade"),
+        ("gramwatt", "serve", "--only-tasks"),
+        ("gramwatt", "serve", "--only-tasks", "--alive-file", "/tmp/alive"),
+        ("gramwatt", "admin", "db", "upgrade"),
     }
     for words in others:
         code, _, said = gramwatt(*words[1:], "--help")
@@ -319,7 +319,7 @@ def test_tables_are_upgraded_before_anything_of_a_release_starts():
     (job,) = (found for found in OBJECTS if found["kind"] == "Job")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
     (container,) = containers(job["spec"]["template"])
-    assert container["command"] == ["gramwatt", "db", "upgrade"]
+    assert container["command"] == ["gramwatt", "admin", "db", "upgrade"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")

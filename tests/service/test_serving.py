@@ -75,7 +75,7 @@ main()
     (tmp_path / "headless.py").write_text(no_browser)
     command = ("headless", "serve", "--open", "--port", "0")
     with running(tmp_path, *command, GRAMWATT_LOG="json") as process:
-        process.says("gramwatt login")
+        process.says("gramwatt serve --link")
         assert process.end() == 0
         assert all(map(json.loads, process.text.splitlines()))
         assert "token" not in process.text
@@ -137,7 +137,9 @@ def test_the_access_log_has_the_client_s_address_and_the_size_of_the_answer(clie
 @pytest.mark.long
 def test_a_scheduler_touches_its_file_as_long_as_it_works(tmp_path):
     alive = tmp_path / "alive"
-    with running(tmp_path, "gramwatt", "scheduler", "--alive-file", str(alive)) as process:
+    with running(
+        tmp_path, "gramwatt", "serve", "--only-tasks", "--alive-file", str(alive)
+    ) as process:
         eventually(alive.exists, 60)
         before = alive.stat().st_mtime
         eventually(lambda: alive.stat().st_mtime > before, 60)

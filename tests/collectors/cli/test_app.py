@@ -51,26 +51,26 @@ def write_dead_job(home: Path) -> Path:
     return folder
 
 
-def test_config_prints_values_origins_and_no_secret(
+def test_settings_have_values_origins_and_no_secret(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAMWATT_ZONE", "FR")
     monkeypatch.setenv("GRAMWATT_API_KEY", "gw_topsecret")
-    done = invoke("config", "--json")
+    done = invoke("doctor", "--settings", "--json")
     shown = json.loads(done.stdout)
     assert done.exit_code == 0
     assert shown["settings"]["zone"] == {"value": "FR", "origin": "environment GRAMWATT_ZONE"}
     assert shown["settings"]["home"]["value"] == str(home)
     assert shown["problems"] == []
-    assert "topsecret" not in done.output + invoke("config").output
+    assert "topsecret" not in done.output + invoke("doctor", "--settings").output
 
 
-def test_config_with_a_wrong_value_is_exit_2_and_says_which(
+def test_settings_with_a_wrong_value_is_exit_2_and_says_which(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAMWATT_PUE", "0.5")
     monkeypatch.setenv("GRAMWATT_ZONE", "Atlantis")
-    done = invoke("config", "--json")
+    done = invoke("doctor", "--settings", "--json")
     problems = json.loads(done.stdout)["problems"]
     assert done.exit_code == 2
     assert ["pue" in problems[0], "Atlantis" in problems[1]] == [True, True]
@@ -203,7 +203,9 @@ def test_sync_keeps_the_configured_credentials_for_a_server_that_is_remembered_w
     assert "spooled for" not in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("config",), ("doctor", "--json")])
+@pytest.mark.parametrize(
+    "arguments", [("--version",), ("doctor", "--settings"), ("doctor", "--json")]
+)
 def test_an_output_on_a_full_disk_is_one_line(home: Path, arguments: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -215,7 +217,7 @@ def test_an_output_on_a_full_disk_is_one_line(home: Path, arguments: tuple[str, 
 
 
 def test_an_output_that_nobody_reads_or_that_is_closed_is_no_error_of_ours(home: Path) -> None:
-    command = f"{sys.executable} -m gramwatt config"
+    command = f"{sys.executable} -m gramwatt doctor --settings"
     for ending in (" | true", " >&-"):
         done = subprocess.run(["sh", "-c", command + ending], capture_output=True)
         assert (done.returncode, done.stderr) == (0, b"")
@@ -224,6 +226,8 @@ def test_an_output_that_nobody_reads_or_that_is_closed_is_no_error_of_ours(home:
 def test_a_locale_of_ascii_stops_no_output(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     monkeypatch.setenv("GRAMWATT_PROJECT", "caf\u00e9")
-    done = subprocess.run([sys.executable, "-m", "gramwatt", "config"], capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "gramwatt", "doctor", "--settings"], capture_output=True
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"caf\\xe9" in done.stdout

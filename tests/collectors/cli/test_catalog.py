@@ -7,17 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
-from gramwatt.collectors.cli.catalog import add_catalog
+from gramwatt.collectors.cli.app import build_app
 
 
 def run(*args: str) -> Result:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    add_catalog(app)
-    return CliRunner().invoke(app, ["catalog", *args])
+    return CliRunner().invoke(build_app(lambda: None, ["catalog"]), ["catalog", *args])
 
 
 def document(*args: str) -> dict[str, Any]:
@@ -60,7 +56,7 @@ def test_an_unknown_name_says_what_a_job_on_it_counts() -> None:
         ("hardware", "RTX 4900", "nvidia-rtx-4090"),
         ("cpus", "EPYC 7764", "amd-epyc-7763"),
         ("regions", "eu-west-1", "aws:eu-west-1"),
-        ("intensity", "Germany", "DE"),
+        ("zones", "Germany", "DE"),
     ],
 )
 def test_no_match_exits_1_with_close_ones(kind: str, name: str, close: str) -> None:
@@ -80,7 +76,7 @@ def test_no_match_for_people_goes_to_stderr() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [("hardware", 181), ("cpus", 26), ("instances", 226), ("regions", 165), ("intensity", 172)],
+    [("hardware", 181), ("cpus", 26), ("instances", 226), ("regions", 165), ("zones", 172)],
 )
 def test_lists_are_whole(kind: str, count: int) -> None:
     """Intensity: 92 countries, 86 zones of which 7 are countries too, and the world."""
@@ -108,13 +104,11 @@ def test_a_region_tells_its_intensity_and_source() -> None:
 
 
 def test_the_world_can_be_looked_up() -> None:
-    assert document("intensity", "world")["matches"][0]["intensity_g_per_kwh"]["value"] == 472.94
+    assert document("zones", "world")["matches"][0]["intensity_g_per_kwh"]["value"] == 472.94
 
 
 def test_one_row_for_people_prints_sources_and_says_what_is_not_known() -> None:
-    printed = dict(
-        line.split("\t", 1) for line in run("intensity", "GB").stdout.strip().splitlines()
-    )
+    printed = dict(line.split("\t", 1) for line in run("zones", "GB").stdout.strip().splitlines())
     # A day of Great Britain: 0.520 to 1.488 of 176, by odbl/intensity_spread.csv.
     assert printed["intensity_g_per_kwh"] == "176 (91.5 to 262) gCO2e/kWh"
     assert printed["intensity_g_per_kwh.source"].startswith("Electricity Maps GB 2025")
@@ -191,6 +185,6 @@ def test_the_overlay_of_the_home_counts_and_a_broken_one_is_wrong_usage(
     other = tmp_path / "other.toml"
     other.write_text('[zones.LAB]\nsource = "s"\ng_per_kwh = 10\nyear = 2026\n')
     monkeypatch.setenv("GRAMWATT_OVERLAY", str(other))
-    assert document("intensity", "lab")["matches"][0]["intensity_g_per_kwh"]["value"] == 10
+    assert document("zones", "lab")["matches"][0]["intensity_g_per_kwh"]["value"] == 10
     monkeypatch.setenv("GRAMWATT_OVERLAY", str(tmp_path / "absent.toml"))
-    assert "cannot be read" in run("intensity", "FR").stderr
+    assert "cannot be read" in run("zones", "FR").stderr

@@ -6,18 +6,12 @@ import json
 from typing import Any
 
 import pytest
-import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from gramwatt.collectors.cli.catalog import add_catalog
-from gramwatt.collectors.cli.estimate import command as estimate_command
-from gramwatt.collectors.cli.suggest import command as suggest_command
+from gramwatt.collectors.cli.app import build_app
 
-APP = typer.Typer()
-add_catalog(APP)
-APP.command(name="estimate")(estimate_command)
-APP.command(name="suggest")(suggest_command)
+APP = build_app(lambda: None, ["catalog", "estimate", "suggest"])
 
 
 def call(*args: str) -> Result:

@@ -14,9 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from gramwatt.collectors.cli.catalog import add_catalog
-from gramwatt.collectors.cli.estimate import command as estimate_command
-from gramwatt.collectors.cli.suggest import command as suggest_command
+from gramwatt.collectors.cli.app import build_app
 
 QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))[
     "question"
@@ -25,11 +23,7 @@ QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(e
 
 @pytest.fixture(scope="module")
 def command() -> typer.Typer:
-    app = typer.Typer()
-    app.command(name="suggest")(suggest_command)
-    app.command(name="estimate")(estimate_command)
-    add_catalog(app)
-    return app
+    return build_app(lambda: None, ["catalog", "estimate", "suggest"])
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=[one["what"] for one in QUESTIONS])

@@ -28,8 +28,8 @@ def written(tmp_path: Path) -> bytes:
 
 
 COMMANDS = (
-    ["config"],
-    ["config", "--json"],
+    ["doctor", "--settings"],
+    ["doctor", "--settings", "--json"],
     ["doctor"],
     ["run", "-v", "--json-summary", "x.json", "--", "true"],
     ["sync"],

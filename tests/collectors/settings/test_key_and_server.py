@@ -115,7 +115,7 @@ def test_a_repository_that_names_a_server_gets_neither_key_nor_journal(
     assert len(said) == 1, lines
     assert f"set GRAMWATT_SERVER={recorder.url} beside GRAMWATT_API_KEY" in said[0]
     assert KEY not in "\n".join(lines)
-    for words in (["sync"], ["doctor"], ["config"], ["top", "--json"]):
+    for words in (["sync"], ["doctor"], ["doctor", "--settings"], ["top", "--json"]):
         subprocess.run(
             [*GRAMWATT, *words], env=environ, cwd=tmp_path / "repository", capture_output=True
         )

@@ -88,7 +88,7 @@ def test_pages_under_a_path_are_refused_where_they_would_be_broken(light, tmp_pa
     under = {"X-Forwarded-Prefix": "/gramwatt"}
     assert "host name of their own" in app.get("/projects", headers=under).text
     assert app.get("/v1/jobs", headers=under).status_code == 200
-    code, out, err = gramwatt("login", "--url", "http://127.0.0.1:8642/gramwatt")
+    code, out, err = gramwatt("serve", "--link", "--url", "http://127.0.0.1:8642/gramwatt")
     assert (code, out) == (2, "")
     assert "host name of their own" in err
 

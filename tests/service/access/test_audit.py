@@ -31,7 +31,7 @@ def test_who_follows_the_log_gets_every_entry_once_and_in_order(logged, monkeypa
 
     monkeypatch.setattr("time.sleep", pause)
     url = logged.store.url.render_as_string(hide_password=False)
-    follow = ("key", "log", "--follow", "--json", "--database-url", url)
+    follow = ("admin", "log", "--follow", "--json", "--database-url", url)
     code, out, _ = gramwatt(*follow, "--limit", "2")
     subjects = [json.loads(line)["subject"][0] for line in out.splitlines()]
     assert (code, subjects) == (0, ["c", "d", "e"])
@@ -42,7 +42,7 @@ def test_who_follows_the_log_gets_every_entry_once_and_in_order(logged, monkeypa
 def test_what_takes_data_out_or_brings_it_back_is_an_entry(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    gramwatt("db", "upgrade")
+    gramwatt("admin", "db", "upgrade")
     service = Service.open(from_environment())
     ingest(service, "job-1", lines(journal()))
     client = create_app(service).test_client()
@@ -50,13 +50,13 @@ def test_what_takes_data_out_or_brings_it_back_is_an_entry(tmp_path, monkeypatch
     for command in (
         ("evidence", "export", "job-1", "-o", "job-1.zip"),
         ("export", "journals", "journals"),
-        ("db", "backup", "backup.db"),
+        ("admin", "db", "backup", "backup.db"),
     ):
         assert gramwatt(*command)[0] == 0, command
     service.store.close()
-    kept = gramwatt("key", "log", "--json")[1]
-    assert gramwatt("db", "restore", "backup.db", "--replace")[0] == 0
-    after = json.loads(gramwatt("key", "log", "--json")[1])["entries"]
+    kept = gramwatt("admin", "log", "--json")[1]
+    assert gramwatt("admin", "db", "restore", "backup.db", "--replace")[0] == 0
+    after = json.loads(gramwatt("admin", "log", "--json")[1])["entries"]
     found = [(row["action"], row["subject"]) for row in json.loads(kept)["entries"]]
     assert found[::-1] == [
         ("key-created", "api (admin)"),

@@ -1,4 +1,4 @@
-"""`gramwatt key` and `gramwatt login` as a person types them."""
+"""`gramwatt admin key` and `gramwatt serve --link` as a person types them."""
 
 import ast
 import json
@@ -32,16 +32,27 @@ def home(tmp_path, monkeypatch):
 
 
 def test_a_key_is_made_listed_used_and_revoked(home):
-    nothing = "no key; make one: gramwatt key create NAME --scope ingest\n"
-    assert gramwatt("key", "list") == (0, nothing, "")
-    made = ("key", "create", "ci", "--scope", "ingest", "--project", "vision", "--expires", "90d")
+    nothing = "no key; make one: gramwatt admin key create NAME --scope ingest\n"
+    assert gramwatt("admin", "key", "list") == (0, nothing, "")
+    made = (
+        "admin",
+        "key",
+        "create",
+        "ci",
+        "--scope",
+        "ingest",
+        "--project",
+        "vision",
+        "--expires",
+        "90d",
+    )
     code, out, err = gramwatt(*made)
     assert code == 0
     assert out.startswith("gw_")
     assert out.count("\n") == 1
     assert err.startswith("key ci (ingest of vision until 20")
     key = out.split()[-1]
-    listed = gramwatt("key", "list")[1]
+    listed = gramwatt("admin", "key", "list")[1]
     assert listed.split() == [
         *("ci", key[:11], "ingest", "vision", "never", "used", "until", listed.split()[-1])
     ]
@@ -49,9 +60,9 @@ def test_a_key_is_made_listed_used_and_revoked(home):
     client = create_app(Service.open(from_environment())).test_client()
     shown = {"Authorization": f"Bearer {key}"}
     assert client.get("/v1/jobs", headers=shown).status_code == 403
-    assert gramwatt("key", "revoke", "ci") == (0, "revoked ci\n", "")
+    assert gramwatt("admin", "key", "revoke", "ci") == (0, "revoked ci\n", "")
     assert client.get("/v1/jobs", headers=shown).status_code == 401
-    log = json.loads(gramwatt("key", "log", "--json")[1])["entries"]
+    log = json.loads(gramwatt("admin", "log", "--json")[1])["entries"]
     acts = [entry["action"] for entry in log if entry["subject"].startswith("ci")]
     assert acts == ["key-revoked", "key-created"]
 
@@ -69,19 +80,19 @@ def test_a_key_is_made_listed_used_and_revoked(home):
     ],
 )
 def test_wrong_usage_says_what_to_do(home, arguments, code, words):
-    found, out, err = gramwatt("key", *arguments)
+    found, out, err = gramwatt("admin", "key", *arguments)
     assert (found, out) == (code, "")
     assert words in err
 
 
 def test_a_name_is_taken_until_it_is_revoked(home):
-    assert gramwatt("key", "create", "ci", "--scope", "read")[0] == 0
-    code, _, err = gramwatt("key", "create", "ci", "--scope", "read")
+    assert gramwatt("admin", "key", "create", "ci", "--scope", "read")[0] == 0
+    code, _, err = gramwatt("admin", "key", "create", "ci", "--scope", "read")
     assert (code, "revoke it" in err) == (2, True)
 
 
-def test_the_link_of_login_works_once(home):
-    link = gramwatt("login", "--url", "http://localhost")[1].strip()
+def test_a_link_for_a_browser_works_once(home):
+    link = gramwatt("serve", "--link", "--url", "http://localhost")[1].strip()
     client = create_app(Service.open(from_environment())).test_client()
     nobody = {"Authorization": ""}
     path = link.removeprefix("http://localhost")
@@ -160,11 +171,11 @@ def test_another_user_of_the_machine_cannot_read_the_key(home):
 
 def test_a_scope_that_is_none_is_said_in_one_line(home):
     wanted = "gramwatt: --scope: 'foo' is not one of ingest, read, metrics, admin\n"
-    assert gramwatt("key", "create", "ci", "--scope", "foo") == (2, "", wanted)
+    assert gramwatt("admin", "key", "create", "ci", "--scope", "foo") == (2, "", wanted)
 
 
 def test_help_and_documents_name_every_scope():
-    shown = gramwatt("key", "create", "--help")[1]
+    shown = gramwatt("admin", "key", "create", "--help")[1]
     assert [scope for scope in SCOPES if f"{scope}:" not in shown] == []
     table = (Path(__file__).parents[3] / "docs/access.md").read_text().split("| scope | may |")[1]
     assert re.findall(r"^\| `(\w+)`", table.split("\n\n")[0], re.MULTILINE) == list(SCOPES)
@@ -173,14 +184,16 @@ def test_help_and_documents_name_every_scope():
 def test_what_others_wrote_is_one_line_of_the_audit_log(home):
     """A caller with a read key cannot write lines that look like entries of somebody else."""
     forged = "a\n2026-11-28T00:00:00Z  signed-in  root  by root from local\x1b[8m\r\x9b2J"
-    key = gramwatt("key", "create", "reader", "--scope", "read", "--project", "p")[1].strip()
+    key = gramwatt("admin", "key", "create", "reader", "--scope", "read", "--project", "p")[
+        1
+    ].strip()
     service = Service.open(from_environment())
     ask = create_app(service).test_client()
     answer = ask.delete(f"/v1/keys/{quote(forged)}", headers={"Authorization": f"Bearer {key}"})
     assert answer.status_code == 403
     audit.log(service, "exported", forged)
-    entries = json.loads(gramwatt("key", "log", "--json")[1])["entries"]
-    shown = gramwatt("key", "log")[1]
+    entries = json.loads(gramwatt("admin", "log", "--json")[1])["entries"]
+    shown = gramwatt("admin", "log")[1]
     assert len(shown.splitlines()) == len(entries)
     assert shown.replace("\n", "").isprintable()
 

@@ -160,9 +160,9 @@ def test_one_persons_jobs_are_exported_and_deleted_by_command_with_a_record(serv
     code, out, _ = gramwatt("export", "journals", str(tmp_path / "out"), "--user", "ada", *url)
     (written,) = (tmp_path / "out").iterdir()
     assert (code, written.name, '"user":"ada"' in written.read_text()) == (0, "job-1.jsonl", True)
-    code, _, err = gramwatt("erase", "person", "ada", "--jobs", *url, input="n\n")
+    code, _, err = gramwatt("admin", "erase", "person", "ada", "--jobs", *url, input="n\n")
     assert (code, "nothing was erased" in err) == (1, True)
-    code, out, err = gramwatt("erase", "person", "ada", "--jobs", "--yes", *url)
+    code, out, err = gramwatt("admin", "erase", "person", "ada", "--jobs", "--yes", *url)
     assert (code, "1 jobs deleted" in out, err) == (0, True, "")
     assert [job["job_id"] for job in client.get("/v1/jobs").json["jobs"]] == ["job-2"]
     acts = [entry["action"] for entry in client.get("/v1/audit").json["entries"]]

@@ -124,5 +124,5 @@ def test_a_session_ends(browser, clock):
 def test_who_is_not_signed_in_gets_a_page_that_says_how(client):
     answer = client.get("/", headers=NO_KEY | {"Accept": "text/html"})
     assert (answer.status_code, answer.mimetype) == (401, "text/html")
-    assert "gramwatt login" in answer.text
+    assert "gramwatt serve --link" in answer.text
     assert "/static/" not in answer.text

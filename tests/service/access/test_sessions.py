@@ -26,13 +26,13 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def app(home):
-    gramwatt("key", "list")  # makes the tables
+    gramwatt("admin", "key", "list")  # makes the tables
     return create_app(Service.open(from_environment()))
 
 
 def signed_in(app, *options):
-    """A browser that has used a link of `gramwatt login`."""
-    link = gramwatt("login", "--url", "http://localhost", *options)[1].strip()
+    """A browser that has used a link of `gramwatt serve --link`."""
+    link = gramwatt("serve", "--link", "--url", "http://localhost", *options)[1].strip()
     browser = app.test_client()
     assert browser.get(link.removeprefix("http://localhost"), headers=NO_KEY).status_code == 200
     return browser
@@ -45,14 +45,14 @@ def is_in(browser):
 def test_sessions_are_listed_and_ended_by_command_route_and_page(app):
     browsers = [signed_in(app) for _ in range(4)]
     admin = app.test_client()
-    listed = json.loads(gramwatt("session", "list", "--json")[1])["sessions"]
+    listed = json.loads(gramwatt("admin", "session", "list", "--json")[1])["sessions"]
     assert listed == admin.get("/v1/sessions").json["sessions"]
     assert [(row["scope"], row["projects"], row["address"]) for row in listed] == [
         ("admin", [], "127.0.0.1")
     ] * 4
     (person,) = {row["person"] for row in listed}
     # Newest first.
-    assert gramwatt("session", "end", listed[3]["id"]) == (0, "ended 1 session\n", "")
+    assert gramwatt("admin", "session", "end", listed[3]["id"]) == (0, "ended 1 session\n", "")
     assert admin.delete(f"/v1/sessions/{listed[2]['id']}").json == {"ended": 1}
     ended = admin.post("/sessions/end", data={"session": listed[1]["id"]})
     assert ended.headers["Location"] == "/keys#sessions"
@@ -60,20 +60,20 @@ def test_sessions_are_listed_and_ended_by_command_route_and_page(app):
     assert listed[0]["id"] in admin.get("/keys").text
     assert admin.delete(f"/v1/sessions?person={person}").json == {"ended": 1}
     assert not is_in(browsers[3])
-    assert gramwatt("session", "list")[1] == "nobody is signed in\n"
-    code, _, err = gramwatt("session", "end", "--person", person)
+    assert gramwatt("admin", "session", "list")[1] == "nobody is signed in\n"
+    code, _, err = gramwatt("admin", "session", "end", "--person", person)
     assert (code, "there is no session of" in err) == (1, True)
-    assert gramwatt("session", "end")[0] == 2
+    assert gramwatt("admin", "session", "end")[0] == 2
     entries = admin.get("/v1/audit").json["entries"]
     acts = [entry["action"] for entry in entries if entry["action"] != "refused"]
     assert acts[::-1] == ["key-created"] + ["signed-in"] * 4 + ["session-ended"] * 4
 
 
 def test_ending_the_sessions_of_a_person_also_ends_links_nobody_used(app):
-    link = gramwatt("login", "--url", "http://localhost")[1].strip()
+    link = gramwatt("serve", "--link", "--url", "http://localhost")[1].strip()
     browser = signed_in(app)
     (row,) = app.test_client().get("/v1/sessions").json["sessions"]
-    assert gramwatt("session", "end", "--person", row["person"])[1] == "ended 2 sessions\n"
+    assert gramwatt("admin", "session", "end", "--person", row["person"])[1] == "ended 2 sessions\n"
     used = app.test_client().get(link.removeprefix("http://localhost"), headers=NO_KEY)
     assert (used.status_code, is_in(browser)) == (401, False)
 
@@ -127,7 +127,7 @@ def test_a_link_of_a_project_shows_that_project_alone(app):
     for address in ("/jobs/job-B", "/v1/jobs/job-B/report.pdf"):
         assert browser.get(address, headers=NO_KEY).status_code == 404, address
     assert browser.get("/keys", headers=NO_KEY).status_code == 403
-    code, _, err = gramwatt("login", "--project", "")
+    code, _, err = gramwatt("serve", "--link", "--project", "")
     assert (code, "cannot be empty" in err) == (2, True)
 
 

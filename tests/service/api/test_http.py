@@ -364,7 +364,7 @@ def test_not_ready_until_the_tables_are_there(tmp_path, clock):
     with service.store.migrating() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'older'")
     assert problem(client.get("/readyz")) == (503, "not-ready")
-    assert "gramwatt db upgrade" in client.get("/readyz").json["detail"]
+    assert "gramwatt admin db upgrade" in client.get("/readyz").json["detail"]
     for headers in ({"Authorization": ""}, {"Authorization": "Bearer gw_00000000_x"}):
         told = client.get("/readyz", headers=headers)
         assert problem(told) == (503, "not-ready")

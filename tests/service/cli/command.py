@@ -1,14 +1,13 @@
-"""The service's commands, run in this process."""
+"""A command, run in this process."""
 
-import typer
 from typer.testing import CliRunner
 
-from gramwatt.service.cli.app import add_commands
+from gramwatt.collectors.cli.app import COMMANDS, build_app
+from gramwatt.collectors.settings.installation import local_store
 
 
 def gramwatt(*arguments: str, input: str | None = None) -> tuple[int, str, str]:
     """The command's exit code, stdout and stderr; `input` is what its user types."""
-    app = typer.Typer()
-    add_commands(app)
-    done = CliRunner().invoke(app, list(arguments), input=input)
+    names = [name for name in arguments[:1] if name in COMMANDS]
+    done = CliRunner().invoke(build_app(local_store, names), list(arguments), input=input)
     return done.exit_code, done.stdout, done.stderr

@@ -184,11 +184,15 @@ def test_a_month_is_the_same_to_the_byte_whatever_python_hashes(home, two_jobs, 
         (("report", "month", "2199-01"), 1, "2199-01 has not begun"),
         (("report", "job", "job-1", "--format", "doc"), 2, "known: json, html, pdf"),
         (("report", "job", "job-1", "--format", ""), 2, "no format ''; known: json, html, pdf"),
-        (("login", "--url", "example.org"), 2, "--url: not an http:// or https:// address"),
+        (
+            ("serve", "--link", "--url", "example.org"),
+            2,
+            "--url: not an http:// or https:// address",
+        ),
         (("serve", "--host", "0.0.0.0"), 2, "there are no API keys yet"),
         (("serve", "--host", "example.org"), 2, "there are no API keys yet"),
         (("serve", "--database-url", "mysql://x/y"), 2, "use SQLite or PostgreSQL"),
-        (("db", "check"), 1, "gramwatt db upgrade"),
+        (("admin", "db", "check"), 1, "gramwatt admin db upgrade"),
         (("jobs", "--state", "zzz"), 2, "--state is 'zzz', not one of running, completed, failed"),
     ],
 )
@@ -233,7 +237,13 @@ def newer(two_jobs, home):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("jobs",), ("job", "job-1"), ("db", "upgrade"), ("db", "check"), ("serve", "--port", "0")],
+    [
+        ("jobs",),
+        ("job", "job-1"),
+        ("admin", "db", "upgrade"),
+        ("admin", "db", "check"),
+        ("serve", "--port", "0"),
+    ],
 )
 def test_a_store_of_a_newer_release_is_left_alone_in_one_line(newer, arguments):
     before = newer.read_bytes()
@@ -294,9 +304,9 @@ def test_a_full_disk_is_said_in_one_line(home):
 
 
 def test_db_upgrade_then_check(home):
-    assert gramwatt("db", "upgrade")[:2] == (0, "upgraded\n")
-    assert gramwatt("db", "upgrade")[:2] == (0, "up to date\n")
-    assert gramwatt("db", "check")[:2] == (0, "up to date\n")
+    assert gramwatt("admin", "db", "upgrade")[:2] == (0, "upgraded\n")
+    assert gramwatt("admin", "db", "upgrade")[:2] == (0, "up to date\n")
+    assert gramwatt("admin", "db", "check")[:2] == (0, "up to date\n")
 
 
 def test_serve_answers_takes_in_spools_and_ends_on_sigterm(home, monkeypatch):

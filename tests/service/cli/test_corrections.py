@@ -119,8 +119,8 @@ def test_a_job_is_named_by_last_or_the_beginning_of_its_id(three, text, tmp_path
     assert shown(text)["job_id"] == THIRD
     code, out, _ = gramwatt("report", "job", text, "--format", "json", "-o", "out")
     assert (code, out) == (0, f"out/{THIRD}.json\n")
-    assert gramwatt("export", "csv", text)[0] == 0
-    assert "Ratio" in gramwatt("job", FIRST, "--against", text)[1]
+    assert gramwatt("report", "job", text, "--format", "csv")[0] == 0
+    assert "Ratio" in gramwatt("compare", FIRST, text)[1]
 
 
 def test_the_beginning_of_several_ids_names_them(three):
@@ -159,7 +159,7 @@ def test_rm_deletes_and_the_record_stays(three):
     assert (code, out) == (0, f" y\ndeleted {THIRD}\n")  # what was typed, and the answer
     assert gramwatt("rm", "last", "--yes")[:2] == (0, f"deleted {SECOND}\n")
     assert [job["job_id"] for job in json.loads(gramwatt("jobs", "--json")[1])["jobs"]] == [FIRST]
-    for command in (("job",), ("report", "job"), ("export", "csv"), ("rm", "--yes")):
+    for command in (("job",), ("report", "job"), ("report", "card"), ("rm", "--yes")):
         code, out, err = gramwatt(*command, THIRD)
         assert (code, out) == (1, "")
         assert err.startswith(f"gramwatt: job {THIRD!r} was deleted on 20")
@@ -221,7 +221,7 @@ def test_a_declared_count_is_a_part_of_report_export_and_pack(three, tmp_path):
     assert gramwatt("report", "job", FIRST, "-o", str(tmp_path))[0] == 0
     [page] = tmp_path.glob("*.html")
     assert "count.image" in page.read_text("utf-8")
-    code, table, _ = gramwatt("export", "csv", FIRST)
+    code, table, _ = gramwatt("report", "job", FIRST, "--format", "csv", "-o", "-")
     [row] = [r for r in csv.DictReader(io.StringIO(table)) if r["figure"] == "count"]
     assert (code, row["unit"], float(row["value"])) == (0, "image", 15.0)
     bundle = str(tmp_path / "job.zip")

@@ -76,7 +76,7 @@ def test_no_count_is_rounded_anywhere(home: Path) -> None:
     service.store.close()
     assert "R in image 1 234 567 -> 1 234 568" in plain(newest.change.text)
     for form in ("csv", "if"):
-        code, out, _ = gramwatt("export", form, "job-1")
+        code, out, _ = gramwatt("report", "job", "job-1", "--format", form, "-o", "-")
         assert (code, "1234568" in out, "1.23457" in out) == (0, True, False), form
     document = json.loads(gramwatt("job", "job-1", "--json")[1])
     assert "1 234 568 counted" in "\n".join(summary_lines(document, "x"))

@@ -1,12 +1,10 @@
-"""`gramwatt export`, run as its users run it."""
+"""Jobs in the formats of other tools, run as their users run it."""
 
 import csv
 import io
 import json
 import resource
 import stat
-import subprocess
-import sys
 from contextlib import contextmanager
 
 import pytest
@@ -27,7 +25,7 @@ def job(home):
 
 
 def test_the_manifest_goes_to_stdout(job):
-    code, out, err = gramwatt("export", "if", "job-1")
+    code, out, err = gramwatt("report", "job", "job-1", "--format", "if", "-o", "-")
     assert (code, err) == (0, "")
     tree = yaml.safe_load(out)["tree"]["children"]
     energy = sum(
@@ -41,7 +39,7 @@ def test_the_manifest_goes_to_stdout(job):
 
 def test_the_model_card_is_kept_and_its_block_put_in(job, tmp_path):
     (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n# Model\n", "utf-8")
-    assert gramwatt("export", "modelcard", "job-1", "-o", "README.md")[0] == 0
+    assert gramwatt("report", "card", "job-1", "--into", "README.md")[0] == 0
     text = (tmp_path / "README.md").read_text("utf-8")
     front = yaml.safe_load(text.split("---\n")[1])
     assert front["license"] == "mit"
@@ -51,48 +49,50 @@ def test_the_model_card_is_kept_and_its_block_put_in(job, tmp_path):
 
 
 def test_the_csv_holds_the_total(job):
-    found = csv.DictReader(io.StringIO(gramwatt("export", "csv", "job-1")[1]))
+    found = csv.DictReader(
+        io.StringIO(gramwatt("report", "job", "job-1", "--format", "csv", "-o", "-")[1])
+    )
     (total,) = [r for r in found if r["level"] == "job" and r["figure"] == "total"]
     assert float(total["value"]) == job["total_g"]["value"]
 
 
-@pytest.mark.parametrize("form", ["if", "modelcard", "csv"])
-def test_an_unknown_job_is_exit_1_and_writes_nothing(job, tmp_path, form):
-    code, out, err = gramwatt("export", form, "job-2", "-o", "out")
+TO_OUT = [("report", "job", "job-2", "--format", "csv,if", "-o", "out")]
+TO_OUT += [("report", "card", "job-2", "--into", "out")]
+
+
+@pytest.mark.parametrize("arguments", TO_OUT)
+def test_an_unknown_job_is_exit_1_and_writes_nothing(job, tmp_path, arguments):
+    code, out, err = gramwatt(*arguments)
     assert (code, out) == (1, "")
     assert "unknown job 'job-2'; close ids: job-1" in err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_is_not_there_is_said(job):
-    code, _, err = gramwatt("export", "csv", "job-1", "-o", "none/out.csv")
-    assert (code, err) == (1, "gramwatt: cannot write none/out.csv: No such file or directory\n")
-
-
-@pytest.mark.parametrize("form", ["if", "modelcard"])
-def test_a_folder_in_place_of_the_file_is_said_in_one_line(job, tmp_path, form):
-    code, out, err = gramwatt("export", form, "job-1", "-o", str(tmp_path))
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    assert f"{tmp_path}: Is a directory" in err
+@pytest.mark.parametrize("place", ["none/card.md", "."])
+def test_a_card_that_cannot_be_written_is_said_in_one_line(job, tmp_path, place):
+    code, out, err = gramwatt("report", "card", "job-1", "--into", place)
+    why = "No such file or directory" if "none" in place else "Is a directory"
+    assert (code, out, err.count("\n"), f"{place}: {why}" in err) == (1, "", 1, True)
 
 
 def test_a_card_that_is_no_text_is_kept(job, tmp_path):
     (tmp_path / "card.md").write_bytes(b"\xff\xfe")
-    code, out, err = gramwatt("export", "modelcard", "job-1", "-o", "card.md")
+    code, out, err = gramwatt("report", "card", "job-1", "--into", "card.md")
     assert (code, out, err) == (1, "", "gramwatt: cannot read card.md: it is not UTF-8 text\n")
     assert (tmp_path / "card.md").read_bytes() == b"\xff\xfe"
 
 
-def test_an_unknown_format_is_wrong_usage(job):
-    assert gramwatt("export", "xml", "job-1")[0] == 2
+def test_a_card_is_printed_where_no_file_is_named(job):
+    code, out, err = gramwatt("report", "card", "job-1")
+    assert (code, err) == (0, "")
+    emissions = yaml.safe_load(out.strip("-\n"))["co2_eq_emissions"]["emissions"]
+    assert emissions == pytest.approx(job["total_g"]["value"], rel=1e-5)
 
 
-def test_the_whole_command_offers_it(job):
-    done = subprocess.run(
-        [sys.executable, "-m", "gramwatt", "export", "if", "job-1"], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("name: ")
+def test_the_formats_of_others_are_files_beside_the_report(job, tmp_path):
+    done = gramwatt("report", "job", "job-1", "--format", "json,csv,if", "-o", "out")
+    assert done == (0, "out/job-1.json\nout/job-1.csv\nout/job-1.if.yaml\n", "")
+    assert (tmp_path / "out/job-1.if.yaml").read_text().startswith("name: ")
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def test_a_card_that_cannot_be_written_whole_stays_as_it_was(job, tmp_path):
     before = "---\nlicense: mit\n---\n" + "# Model\n" * 40_000
     (tmp_path / "README.md").write_text(before, "utf-8")
     with largest_file(100_000):
-        code, out, err = gramwatt("export", "modelcard", "job-1", "-o", "README.md")
+        code, out, err = gramwatt("report", "card", "job-1", "--into", "README.md")
     assert (code, out) == (1, "")
     assert err.startswith("gramwatt: cannot write README.md: ")
     assert (tmp_path / "README.md").read_text("utf-8") == before
@@ -135,15 +135,15 @@ def test_a_file_in_the_place_of_another_keeps_its_mode_and_a_link_stays_one(job,
     (tmp_path / "card.md").write_text("---\nlicense: mit\n---\n")
     (tmp_path / "card.md").chmod(0o640)
     (tmp_path / "README.md").symlink_to("card.md")
-    assert gramwatt("export", "modelcard", "job-1", "-o", "README.md")[0] == 0
+    assert gramwatt("report", "card", "job-1", "--into", "README.md")[0] == 0
     assert (tmp_path / "README.md").is_symlink()
     assert "co2_eq_emissions" in (tmp_path / "card.md").read_text("utf-8")
     assert stat.S_IMODE((tmp_path / "card.md").stat().st_mode) == 0o640
 
 
 def test_what_is_no_file_is_written_to(job):
-    assert gramwatt("export", "csv", "job-1", "-o", "/dev/null") == (0, "/dev/null\n", "")
-    code, out, err = gramwatt("export", "csv", "job-1", "-o", "/dev/full")
+    assert gramwatt("report", "card", "job-1", "--into", "/dev/null") == (0, "/dev/null\n", "")
+    code, out, err = gramwatt("report", "card", "job-1", "--into", "/dev/full")
     assert (code, out) == (1, "")
     assert err == "gramwatt: cannot write /dev/full: No space left on device\n"
 

@@ -1,6 +1,7 @@
 """All runs of a model, and two jobs side by side, as command and route show them."""
 
 import json
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -73,22 +74,20 @@ def test_the_route_answers_the_same(jobs):
 
 
 def test_two_jobs_side_by_side(jobs):
-    code, out, err = gramwatt("job", "job-d", "--against", "job-a", "--json")
-    found = json.loads(out)
+    code, out, err = gramwatt("compare", "job-a", "job-d", "--json")
+    answer = json.loads(out)
     assert (code, err) == (0, "")
-    assert (found["before"]["job_id"], found["after"]["job_id"]) == ("job-a", "job-d")
-    effects = found["effects_g_per_unit"]
-    assert sum(effects.values()) == pytest.approx(found["change_g_per_unit"])
-    before, after = (found[side]["g_per_unit"]["value"] for side in ("before", "after"))
-    assert found["change_g_per_unit"] == pytest.approx(after - before)
+    effects = answer["effects_g_per_unit"]
+    assert sum(effects.values()) == pytest.approx(answer["change_g_per_unit"])
+    before, after = (answer[side]["g_per_unit"]["value"] for side in ("before", "after"))
+    assert answer["change_g_per_unit"] == pytest.approx(after - before)
     # Same time, same place, a sixth of the power: all of it is energy.
-    assert effects["energy"] == pytest.approx(found["change_g_per_unit"])
-    assert found["moved"] == "energy per unit"
-    text = gramwatt("job", "job-d", "--against", "job-a")[1]
-    assert "What moved most  energy per unit" in text
-    assert f"Verdict          {found['verdict']}" in text
+    assert effects["energy"] == pytest.approx(answer["change_g_per_unit"])
+    text = gramwatt("compare", "job-a", "job-d")[1]
+    assert " ".join(text.split()).startswith(answer["text"])
+    assert re.findall("by (energy|intensity|PUE|embodied)", text) == ["energy"]  # others: nothing
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert "                 job job-a\n" in text
+    assert "job job-a\n" in text
 
 
 def test_annual_values_of_other_hours_compare_at_equal_intensity_and_say_so(home):
@@ -112,31 +111,14 @@ def test_annual_values_of_other_hours_compare_at_equal_intensity_and_say_so(home
         page = client.get(f"/compare?before=noon-1+noon-2&after={after}").text
         texts = [
             gramwatt("compare", "noon-1,noon-2", after)[1],
-            gramwatt("job", after, "--against", "noon-1")[1],
-            gramwatt("assert", after, "--against", "noon-1,noon-2")[1],
+            gramwatt("compare", "noon-1,noon-2", after, "--fail-above", "0")[1],
             page,
         ]
         for text in texts:
             words = " ".join(text.split())
             assert ("at equal grid intensity" in words, unknown in words) == (equal, equal)
-        assert ["  by hour" in text for text in texts[:2]] == [equal, equal]
+        assert ["  by hour" in text for text in texts[:1]] == [equal]
     service.store.close()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (("job-e", "--against", "job-a"), 1, "job 'job-e' has no 'image'; it has picture"),
-        (("job-a", "--against", "job-d", "--unit", "token"), 1, "has no 'token'; it has image"),
-        (("job-a", "--against", "job-z"), 1, "unknown job 'job-z'"),
-        (("job-a", "--against", "job-d", "--explain", "sci"), 2, "not both"),
-        (("job-a", "--unit", "image"), 2, "give --against too"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused_with_the_reason(jobs, arguments, code, said):
-    done, out, err = gramwatt("job", *arguments)
-    assert (done, out) == (code, "")
-    assert said in err
 
 
 def test_repeated_runs_against_each_other_as_command_and_route(jobs):
@@ -178,9 +160,8 @@ def test_a_score_that_todays_engine_makes_again_is_compared_with_newer_ones(jobs
         document.energy_kwh = document.energy_kwh.scaled(energy)
         score.doc, score.series = split_job(document)
     service.store.close()
-    commands = [("job", "job-d", "--against", "job-a"), ("compare", "job-a", "job-d")]
-    for command in (*commands, ("assert", "job-d", "--against", "job-a")):
-        code, out, err = gramwatt(*command)
+    for options in ((), ("--fail-above", "0%")):
+        code, out, err = gramwatt("compare", "job-a", "job-d", *options)
         if energy == 1.0:
             assert (code, err) == (0, "")
         else:  # scored again it would be another revision
@@ -192,31 +173,50 @@ def test_a_score_that_todays_engine_makes_again_is_compared_with_newer_ones(jobs
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("job-d", "--against", "job-a,job-b", "--max-increase", "5%"), 0, "passed: Carbon per"),
-        (("job-b", "--against", "job-a,job-d"), 0, "passed: No reliable difference"),
-        (("job-a,job-b", "--against", "job-d", "--max-increase", "5%"), 1, "failed: Carbon per"),
-        (("job-a,job-b", "--against", "job-d", "--max-increase", "1e5"), 0, "passed: Carbon per"),
+        (("job-a,job-b", "job-d", "--fail-above", "5%"), 0, "passed: Carbon per"),
+        (("job-a,job-d", "job-b", "--fail-above", "0"), 0, "passed: No reliable difference"),
+        (("job-d", "job-a,job-b", "--fail-above", "5%"), 1, "failed: Carbon per"),
+        (("job-d", "job-a,job-b", "--fail-above", "1e5"), 0, "passed: Carbon per"),
         # One run a side, and nothing tells how far runs lie apart.
-        (("job-a", "--against", "job-d"), 0, "unknown: Whether carbon per unit differs"),
-        (("job-a", "--against", "job-d", "--strict"), 1, "failed: Whether carbon per unit"),
-        (("job-e", "--against", "job-a"), 1, "has no 'image'; it has picture"),
-        (("job-a",), 2, "--against REF"),
-        (("job-a", "--against", "job-d", "--max-increase", "much"), 2, "such as 5%"),
-        (("job-a", "--against", "job-d", "--max-increase", "-1"), 2, "such as 5%"),
-        (("job-a", "--against", ","), 2, "names no job"),
+        (("job-d", "job-a", "--fail-above", "0"), 0, "unknown: Whether carbon per unit differs"),
+        (("job-d", "job-a", "--fail-above", "0", "--strict"), 1, "failed: Whether carbon per unit"),
+        (("job-a", "job-e"), 1, "has no 'image'; it has picture"),
+        (("job-d", "job-a", "--unit", "token"), 1, "has no 'token'; it has image"),
+        (("job-a", "job-z"), 1, "unknown job 'job-z'"),
+        (("job-d", "job-a", "--strict"), 2, "--fail-above"),
+        (("job-d", "job-a", "--fail-above", "much"), 2, "such as 5%"),
+        (("job-d", "job-a", "--fail-above", "-1"), 2, "such as 5%"),
+        ((",", "job-a"), 2, "names no job"),
     ],
 )
-def test_an_assertion_fails_only_where_the_increase_is_above_the_limit_for_certain(
+def test_a_comparison_fails_only_where_the_increase_is_above_the_limit_for_certain(
     jobs, arguments, code, said
 ):
-    done, out, err = gramwatt("assert", *arguments)
+    done, out, err = gramwatt("compare", *arguments)
     assert done == code
     assert said in out + err
 
 
-def test_an_assertion_is_about_the_newest_job_unless_another_is_named(jobs):
-    named = gramwatt("assert", "last", "--against", "job-a", "--json")
-    assert gramwatt("assert", "--against", "job-a", "--json") == named
+def test_a_comparison_is_of_the_newest_job_unless_another_is_named(jobs):
+    named = gramwatt("compare", "job-a", "last", "--json")
+    assert gramwatt("compare", "job-a", "--json") == named
+
+
+def test_a_name_stands_for_its_newest_five_completed_runs(home):
+    service = open_store(home)
+    for number in range(8):
+        start = datetime(2026, 5, 1 + number, tzinfo=UTC)
+        state = "failed" if number == 7 else "completed"
+        about = {"name": "resnet", "start": start, "end_state": state}
+        ingest(service, f"run-{number}", lines(journal(f"run-{number}", **about)))
+        ingest(service, f"amp-{number}", lines(journal(f"amp-{number}", name="amp", power_w=100.0)))
+    service.store.close()
+    answer = json.loads(gramwatt("compare", "resnet", "amp", "--json")[1])
+    runs = [run["job_id"] for run in answer["before"]["runs"]]
+    assert runs == ["run-6", "run-5", "run-4", "run-3", "run-2"]
+    assert (len(answer["after"]["runs"]), answer["verdict"]) == (5, "lower")
+    assert json.loads(gramwatt("job", "resnet", "--json")[1])["job_id"] == "run-6"
+    assert json.loads(gramwatt("job", "run-7", "--json")[1])["state"] == "failed"
 
 
 def test_the_report_of_a_comparison_has_every_run_and_the_effects(jobs, tmp_path):

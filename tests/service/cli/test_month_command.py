@@ -97,6 +97,6 @@ def test_an_imported_file_of_intensity_is_in_the_log_by_its_digest(tmp_path):
     found = json.loads(written(tmp_path / "out")[0]["2026-05.json"])
     (row,) = found["factors"]
     assert (row["publisher"], row["files"][0]["sha256"]) == ("RTE", digest)
-    (entry,) = json.loads(gramwatt("key", "log", "--json")[1])["entries"]
+    (entry,) = json.loads(gramwatt("admin", "log", "--json")[1])["entries"]
     assert entry["action"] == "intensity-imported"
     assert entry["subject"] == f"FR average lifecycle: fr.csv, sha256 {digest}"

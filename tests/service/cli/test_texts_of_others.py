@@ -30,7 +30,7 @@ def test_an_entry_of_the_audit_log_is_one_line_of_the_command(light, monkeypatch
     forged = "a%0A2026-11-28T00:00:00Z%20%20signed-in%20%20root%20%20by%20root%1b%5b8m"
     head = {"Authorization": f"Bearer {key}"}
     create_app(light).test_client().delete(f"/v1/keys/{forged}", headers=head)
-    code, out, _ = gramwatt("key", "log")
+    code, out, _ = gramwatt("admin", "log")
     assert code == 0
     acts = [line.split("  ")[1] for line in out.splitlines()]
     assert acts == ["refused", "key-created", "key-created"]  # a client of the tests has one too

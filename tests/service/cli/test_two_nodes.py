@@ -136,7 +136,9 @@ def test_chips_of_one_id_are_explained_and_exported_by_node(two_chips: None) -> 
     assert (code, "it has n-a/tpu-0, n-b/tpu-0" in err) == (2, True)
     code, out, _ = gramwatt("job", "job-1", "--explain", "embodied_g", "--json")
     assert {"n-a/tpu-0", "n-b/tpu-0"} <= json.loads(out)["figures"].keys()
-    table = csv.DictReader(io.StringIO(gramwatt("export", "csv", "job-1")[1]))
+    table = csv.DictReader(
+        io.StringIO(gramwatt("report", "job", "job-1", "--format", "csv", "-o", "-")[1])
+    )
     found = {
         (row["level"], row["node"]): float(row["value"])
         for row in table

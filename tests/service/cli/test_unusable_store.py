@@ -14,15 +14,15 @@ COMMANDS = (
     ("jobs",),
     ("job", "last"),
     ("report", "month", "2026-05"),
-    ("key", "create", "ops", "--scope", "admin"),
-    ("key", "log"),
+    ("admin", "key", "create", "ops", "--scope", "admin"),
+    ("admin", "log"),
     ("budget", "list"),
-    ("db", "upgrade"),
-    ("db", "check"),
-    ("db", "backup", "backup.db"),
+    ("admin", "db", "upgrade"),
+    ("admin", "db", "check"),
+    ("admin", "db", "backup", "backup.db"),
     ("serve", "--port", "0"),
-    ("scheduler",),
-    ("scheduler", "--list"),
+    ("serve", "--only-tasks"),
+    ("admin", "tasks"),
 )
 
 

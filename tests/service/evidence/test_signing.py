@@ -21,7 +21,7 @@ from tests.service.evidence.forge import members, sealed, verify
 @pytest.fixture
 def signed(world: Path) -> bytes:
     """The bundle of job-1, signed with a key of the home; the home has none afterwards."""
-    code, out, err = gramwatt("key", "signing")
+    code, out, err = gramwatt("evidence", "key")
     assert (code, out, err) == (0, f"{world}/home/signing.pub\n", "")
     assert gramwatt("evidence", "export", "job-1", "-o", "signed.zip")[0] == 0
     (world / "signing.pub").write_bytes((world / "home" / "signing.pub").read_bytes())
@@ -83,13 +83,13 @@ def test_a_forgery_with_fitting_sums_does_not_fit_the_signature(signed: bytes, w
 
 
 def test_the_key_stays_when_it_is_asked_for_again(world: Path) -> None:
-    assert gramwatt("key", "signing")[0] == 0
+    assert gramwatt("evidence", "key")[0] == 0
     private = world / "home" / "signing.key"
     before = private.read_bytes()
-    assert gramwatt("key", "signing")[0] == 0
+    assert gramwatt("evidence", "key")[0] == 0
     assert private.read_bytes() == before
     private.write_text("no key")
-    for line in (("key", "signing"), ("evidence", "export", "job-1")):
+    for line in (("evidence", "key"), ("evidence", "export", "job-1")):
         code, _, err = gramwatt(*line)
         assert (code, err.count("\n")) == (1, 1)
         assert "signing.key is not a valid key to sign with" in err

@@ -109,16 +109,16 @@ def test_a_backup_while_a_server_takes_records_is_whole(tmp_path):
 def test_a_restore_brings_the_backup_back_and_keeps_what_it_replaced(filled, tmp_path):
     file = tmp_path / "backup.db"
     url = ("--database-url", url_of(filled.store))
-    assert gramwatt("db", "backup", str(file), *url)[0] == 0
+    assert gramwatt("admin", "db", "backup", str(file), *url)[0] == 0
     before = rows(filled.store)
     ingest(filled, "job-9", lines(journal("job-9")))
     changed = rows(filled.store)
     filled.store.close()
-    code, _, err = gramwatt("db", "restore", str(file), *url)
+    code, _, err = gramwatt("admin", "db", "restore", str(file), *url)
     assert (code, "--replace" in err) == (1, True)
     assert rows(filled.store) == changed
     filled.store.close()
-    code, out, err = gramwatt("db", "restore", str(file), "--replace", *url)
+    code, out, err = gramwatt("admin", "db", "restore", str(file), "--replace", *url)
     assert (code, err) == (0, "")
     assert rows(filled.store) == before
     (kept,) = (filled.store.path or file).parent.glob("*.before-restore-*")
@@ -137,7 +137,7 @@ def test_nothing_is_restored_while_another_process_has_the_store_open(filled, tm
     transfer.backup(filled.store, file)
     url = ("--database-url", url_of(filled.store))
     before = rows(filled.store)  # and this process keeps its connection
-    code, _, err = gramwatt("db", "restore", str(file), "--replace", *url)
+    code, _, err = gramwatt("admin", "db", "restore", str(file), "--replace", *url)
     assert (code, "other session" in err or "in use" in err) == (1, True)
     assert rows(filled.store) == before
 
@@ -168,11 +168,11 @@ def test_what_is_no_backup_is_refused(light, tmp_path):
         (newer, "newer gramwatt"),
         (tmp_path / "none", "there is no file"),
     ):
-        code, _, err = gramwatt("db", "restore", str(file), "--replace", *url)
+        code, _, err = gramwatt("admin", "db", "restore", str(file), "--replace", *url)
         assert (code, said in err) == (1, True), err
-    code, _, err = gramwatt("db", "backup", str(whole), *url)
+    code, _, err = gramwatt("admin", "db", "backup", str(whole), *url)
     assert (code, "exists" in err) == (1, True)
-    code, _, err = gramwatt("db", "backup", str(tmp_path / "no" / "folder.db"), *url)
+    code, _, err = gramwatt("admin", "db", "backup", str(tmp_path / "no" / "folder.db"), *url)
     assert (code, "cannot write" in err) == (1, True)
 
 
@@ -199,9 +199,9 @@ def test_the_daily_backup_keeps_the_newest_and_touches_no_other_file(light, cloc
 
 def test_a_postgresql_store_is_sent_to_its_own_tools(new_postgres, tmp_path):
     url = ("--database-url", new_postgres())
-    gramwatt("db", "upgrade", *url)
-    code, _, err = gramwatt("db", "backup", str(tmp_path / "backup.db"), *url)
+    gramwatt("admin", "db", "upgrade", *url)
+    code, _, err = gramwatt("admin", "db", "backup", str(tmp_path / "backup.db"), *url)
     assert (code, "pg_dump" in err) == (1, True)
-    code, _, err = gramwatt("db", "restore", str(tmp_path / "backup.db"), *url)
+    code, _, err = gramwatt("admin", "db", "restore", str(tmp_path / "backup.db"), *url)
     assert (code, "pg_restore" in err) == (1, True)
     assert list(tmp_path.iterdir()) == []

@@ -47,14 +47,16 @@ def test_a_preview_says_what_new_factors_will_change_and_writes_nothing(service,
     for name in ("job-1", "job-2"):
         ingest(service, name, lines(journal(name)))
     url = ("--database-url", url_of(service))
-    assert gramwatt("db", "upgrade", "--preview", *url)[1] == "0 of 2 scores would change\n"
+    assert (
+        gramwatt("admin", "db", "upgrade", "--preview", *url)[1] == "0 of 2 scores would change\n"
+    )
     before = job_document(service, "job-1").document
     monkeypatch.setenv("GRAMWATT_LIFETIME_YEARS", "8")
-    code, out, _ = gramwatt("db", "upgrade", "--preview", "--json", *url)
+    code, out, _ = gramwatt("admin", "db", "upgrade", "--preview", "--json", *url)
     found = json.loads(out)
     assert (code, found["jobs"], len(found["changed"])) == (0, 2, 2)
     assert job_document(service, "job-1").document == before
-    says = gramwatt("db", "upgrade", "--preview", *url)[1].splitlines()[-1]
+    says = gramwatt("admin", "db", "upgrade", "--preview", *url)[1].splitlines()[-1]
 
     eight = Service(replace(service.config, lifetime_years=8.0), service.store)
     assert rescore_on_new_factors(eight) == 2
@@ -81,14 +83,16 @@ def test_the_way_back_from_an_upgrade_loses_nothing(light, tmp_path):
     url, new = ("--database-url", url_of(light)), ("--database-url", new_url)
     ingest(light, "job-1", lines(journal("job-1")))
     before = job_document(light, "job-1").document
-    assert gramwatt("db", "backup", str(tmp_path / "before.db"), *url)[0] == 0
+    assert gramwatt("admin", "db", "backup", str(tmp_path / "before.db"), *url)[0] == 0
     ingest(light, "job-2", lines(journal("job-2")))
     with light.store.engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = 'v2'"))
     assert gramwatt("export", "journals", str(tmp_path / "journals"), *url)[0] == 0
-    code, _, err = gramwatt("db", "restore", str(tmp_path / "before.db"), "--replace", *url)
+    code, _, err = gramwatt(
+        "admin", "db", "restore", str(tmp_path / "before.db"), "--replace", *url
+    )
     assert (code, "newer gramwatt" in err) == (1, True)
-    assert gramwatt("db", "restore", str(tmp_path / "before.db"), *new)[0] == 0
+    assert gramwatt("admin", "db", "restore", str(tmp_path / "before.db"), *new)[0] == 0
     code, out, err = gramwatt("import", "journals", str(tmp_path / "journals"), *new)
     assert (code, err) == (0, "")
     with back(new_url, light) as service:

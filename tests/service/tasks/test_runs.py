@@ -141,10 +141,10 @@ def test_the_page_shows_tasks_runs_and_errors_as_text(client, light):
 
 def test_the_command_lists_tasks_and_runs(tmp_path):
     url = ("--database-url", sqlite_url(tmp_path / "gramwatt.db"))
-    code, _, err = gramwatt("scheduler", "--list", *url)
-    assert (code, "gramwatt db upgrade" in err) == (1, True)
-    assert gramwatt("db", "upgrade", *url)[0] == 0
-    code, out, _ = gramwatt("scheduler", "--list", *url)
+    code, _, err = gramwatt("admin", "tasks", *url)
+    assert (code, "gramwatt admin db upgrade" in err) == (1, True)
+    assert gramwatt("admin", "db", "upgrade", *url)[0] == 0
+    code, out, _ = gramwatt("admin", "tasks", *url)
     assert code == 0
     assert "close-silent      every 1 min  never ran" in out
     assert "no run yet" in out

@@ -58,9 +58,9 @@ def test_a_stopped_leader_is_replaced_and_notices_when_it_wakes(new_postgres, tm
             wanted = sa.select(TaskRun.host).order_by(TaskRun.id.desc()).limit(1)
             return (session.scalar(wanted) or "").rpartition(":")[2]
 
-    with running(tmp_path, "gramwatt", "scheduler", **settings) as first:
+    with running(tmp_path, "gramwatt", "serve", "--only-tasks", **settings) as first:
         eventually(lambda: newest() == str(first.popen.pid), 60)
-        with running(tmp_path, "gramwatt", "scheduler", **settings) as second:
+        with running(tmp_path, "gramwatt", "serve", "--only-tasks", **settings) as second:
             second.says("periodic work")
             eventually(rests, 60)
             first.popen.send_signal(signal.SIGSTOP)

@@ -1,11 +1,8 @@
-"""The command `gramwatt scheduler`."""
+"""The command `gramwatt admin tasks`."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gramwatt.collectors.cli.options import show
 from gramwatt.service.cli.common import (
@@ -13,8 +10,6 @@ from gramwatt.service.cli.common import (
     DatabaseUrl,
     open_service,
     print_json,
-    refusals,
-    service_config,
     stop,
 )
 
@@ -25,40 +20,15 @@ SHOWN = 20
 """Runs that the command lists."""
 
 
-def scheduler(
-    show: Annotated[
-        bool, typer.Option("--list", help="Only show the tasks and their newest runs.")
-    ] = False,
-    as_json: AsJson = False,
-    alive_file: Annotated[
-        Path | None, typer.Option(help="File to touch every 2 s, which a probe may look at.")
-    ] = None,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """Do the periodic work, beside servers that only answer.
-
-    Of all processes that share a store one does it; the others wait to take over.
-    """
-    if show or as_json:
-        _show(database_url, as_json)
-        return
-    from gramwatt.service.server import run_scheduler
-
-    try:
-        with refusals():
-            run_scheduler(service_config(database_url), alive_file)
-    except ValueError as error:
-        stop(2, str(error))
-
-
-def _show(database_url: str | None, as_json: bool) -> None:
+def tasks(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
+    """List the periodic tasks and their newest runs."""
     from gramwatt.service.store.migrate import is_current, require_known
     from gramwatt.service.tasks.runs import schedules
 
     with open_service(database_url) as service:
         require_known(service.store)
         if not is_current(service.store):
-            stop(1, "the database is not up to date; run: gramwatt db upgrade")
+            stop(1, "the database is not up to date; run: gramwatt admin db upgrade")
         found = schedules(service, SHOWN)
     if as_json:
         print_json(found)
