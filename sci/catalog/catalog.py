@@ -11,7 +11,7 @@ from functools import cache
 
 from gramwatt.sci.catalog.files import Group, Version
 from gramwatt.sci.catalog.hardware import Cpu, Hardware
-from gramwatt.sci.catalog.instances import Instance, InstanceNames, tpu_slice
+from gramwatt.sci.catalog.instances import Instance, InstanceNames, named_machine, tpu_slice
 from gramwatt.sci.catalog.loader import (
     aliases,
     literal_names,
@@ -24,7 +24,9 @@ from gramwatt.sci.catalog.names import (
     Names,
     Resolution,
     Service,
+    alternatives,
     cpu_name,
+    find_matches,
     key,
     part_name,
     similar,
@@ -133,20 +135,41 @@ class Catalog:
         except AmbiguousName:
             raise
         except LookupFailed:
-            found = tpu_slice(name)
-            if found is not None:
-                return found
+            by_rule = tpu_slice(name) or self._named_machine(name)
+            if by_rule is not None:
+                return by_rule
             meant = self.resolution(name)
             if meant is None:
                 raise
             raise LookupFailed("instance", name, meant.instances, meant.reason) from None
+
+    def _named_machine(self, name: str) -> Instance | None:
+        """Return the machine that a name describes; raises AmbiguousName with one for each part.
+
+        None where it describes none, or none of known hardware.
+        """
+        says = named_machine(name)
+        if says is None:
+            return None
+        try:
+            parts = find_matches(self.hardware, says.part)[0]
+        except LookupFailed:
+            return None
+        fit = [part for part in parts if says.device_gb in (None, part.memory_gb)] or parts
+        if len(fit) > 1:
+            choices = [says.instance(name, part.id).id for part in fit]
+            raise AmbiguousName("instance", name, choices)
+        return says.instance(name, fit[0].id)
 
     def resolution(self, name: str) -> Resolution | None:
         """Return what a name stands for: instances, a service or hardware; None if unknown."""
         members = self._instance_names.ids(name)
         if members:
             return self._of_instances(name, [self._instances[one] for one in members])
-        by_rule = tpu_slice(name)
+        try:
+            by_rule = tpu_slice(name) or self._named_machine(name)
+        except AmbiguousName as error:
+            return self._of_instances(name, [self.instance(choice) for choice in error.choices])
         if by_rule is not None:
             return self._of_instances(name, [by_rule])
         service = self._services.get(key(name))
@@ -172,7 +195,24 @@ class Catalog:
             return literal
         if key(name) in self._services and name not in self._hardware:
             raise LookupFailed("hardware", name)  # "NPU" is a kind, though one maker has just one
-        return self._hardware_names.find(name)
+        try:
+            return self._hardware_names.find(name)
+        except LookupFailed:
+            ids = self._of_alternatives(name)
+            if len(ids) > 1:
+                raise AmbiguousName("hardware", name, ids) from None
+            if not ids:
+                raise
+            return ids[0]
+
+    def _of_alternatives(self, name: str) -> list[str]:
+        """Return the parts that a name with slashes means, of each the first reading."""
+        readings = alternatives(name) if "/" in name else []
+        meant = [
+            next((ids for text in texts if (ids := self._hardware_names.ids(text))), ())
+            for texts in readings
+        ]
+        return list(dict.fromkeys(part for ids in meant for part in ids))
 
     def _of_cpu(self, name: str, *, close: bool = False) -> Resolution | None:
         """Return that a name is, or is close to, that of processors; None where it is of none."""

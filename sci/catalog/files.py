@@ -8,7 +8,7 @@ from msgspec import field
 
 from gramwatt.sci.catalog.embodied_facts import ModelInputs, Study
 from gramwatt.sci.catalog.hardware import Cpu, HardwareRow
-from gramwatt.sci.catalog.instances import Instance
+from gramwatt.sci.catalog.instances import Instance, NameRule
 from gramwatt.sci.catalog.names import Service
 from gramwatt.sci.catalog.parameters import Parameter
 from gramwatt.sci.catalog.regions import RegionRow
@@ -97,6 +97,7 @@ FILES: tuple[type[Row], ...] = (
     HardwareRow,
     Cpu,
     Instance,
+    NameRule,
     Group,
     Service,
     Alias,

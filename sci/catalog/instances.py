@@ -2,19 +2,32 @@
 
 An instance is found by its id ("aws:p4d.24xlarge"), by its provider's name for it, and by that name
 with "ml." in front, as in SageMaker. A family ("P4", "NCasT4_v3") stands for its members. Case,
-spaces and punctuation do not matter; no other name matches.
+spaces and punctuation do not matter. Names that say count and part themselves ("8xH100",
+"A100-80GB:4") need no line: `NameRule`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any
 
 from msgspec import to_builtins
 
 from gramwatt.sci.catalog.names import Names, key, words
-from gramwatt.sci.figures.csv_data import SOURCE, Cell, Id, OwnRow, Sources, between, column
+from gramwatt.sci.figures.csv_data import (
+    SOURCE,
+    Cell,
+    Id,
+    OwnRow,
+    Row,
+    Sources,
+    between,
+    column,
+    rows,
+)
 from gramwatt.sci.figures.errors import ScoreError
 
 _AWS, _GOOGLE = frozenset({"aws"}), frozenset({"gcp", "google-colab"})
@@ -23,10 +36,19 @@ PROVIDERS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("azure", "microsoft"), frozenset({"azure"})),
     **dict.fromkeys(("google", "gcp", "gce"), _GOOGLE),
     "snowflake": frozenset({"snowflake"}),
-    "coreweave": frozenset({"coreweave"}),
+    **{
+        provider: frozenset({provider})
+        for provider in ("coreweave", "oci", "nebius", "lambda", "ibm", "scaleway", "ovh")
+    },
+    **dict.fromkeys(("oracle",), frozenset({"oci"})),
+    "digitalocean": frozenset({"digitalocean"}),
 }
 """Words that may precede the name of an instance, with their providers; SageMaker's ml.TYPE is
 EC2's TYPE."""
+THREADS_OF_XLARGE = 4
+"""Threads of a machine of size xlarge; "8xlarge" has 8 times as many."""
+MOST_DEVICES = 72
+"""Most devices of one machine that a name is taken to say: those of a rack."""
 FAMILY_TAIL = re.compile(r"(?<=.)(?: ?(?:series|vms?|instances?|family))+$")
 _SLICE = re.compile(
     r"(?:(?:gcp|gce|google)[\s:]+)?(?:tpu[\s-]?)?(v2|v3|v4|v5p|v6e)[\s-]?(\d+)", re.IGNORECASE
@@ -47,6 +69,54 @@ SLICED = frozenset(part for part, _, _ in _SLICES.values())
 
 
 Devices = Annotated[int, between(1, 10_000)]
+
+
+class NameRule(Row, frozen=True, kw_only=True):
+    """Names that say what a machine has and need no line in instances.csv, by a regular expression.
+
+    Its groups are count, part, vcpu (threads), gib (memory of the machine), gb (memory of a device)
+    or all_gb (of all devices); per and times where a name of Alibaba Cloud says threads a device
+    and size.
+    """
+
+    files = ("name_rules.csv",)
+    key = ("example",)
+
+    example: Annotated[Cell, column("A name that it reads")]
+    pattern: Annotated[Cell, column("Regular expression of whole names, in any case")]
+    part: Annotated[Cell | None, column("The part, where the name does not say it")] = None
+    gib_per_device: Annotated[
+        Annotated[float, between(1, 4096, "GiB")] | None,
+        column("Memory of the machine for each device, where that tells the count"),
+    ] = None
+    source: Annotated[Id, column("Source key", SOURCE)]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMachine:
+    """What a name says of a machine: part, devices, threads, memory, and that of a device."""
+
+    part: str
+    count: int
+    vcpu: float | None = None
+    memory_gib: float | None = None
+    device_gb: float | None = None
+    source: str = ""
+
+    def instance(self, name: str, hardware: str) -> Instance:
+        """Return the machine as an instance with that part."""
+        return Instance(
+            id=f"{self.count}x{hardware}",
+            provider="any",
+            name=name,
+            family="by its name",
+            hardware=hardware,
+            count=self.count,
+            vcpu=self.vcpu,
+            host_memory_gib=self.memory_gib,
+            sources=(self.source,),
+            notes="Its name says its devices.",
+        )
 
 
 class Instance(OwnRow, frozen=True, kw_only=True):
@@ -150,6 +220,38 @@ def tpu_slice(name: str) -> Instance | None:
     )
 
 
+@cache
+def _name_rules() -> Sequence[tuple[NameRule, re.Pattern[str]]]:
+    return [(rule, re.compile(rule.pattern, re.IGNORECASE)) for rule in rows(NameRule)]
+
+
+def named_machine(name: str) -> NamedMachine | None:
+    """Return what a name says of a machine by the rules of names; None where it says nothing."""
+    for rule, pattern in _name_rules():
+        match = pattern.fullmatch(name.strip())
+        if match:
+            return _said(rule, {key: value for key, value in match.groupdict().items() if value})
+    return None
+
+
+def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
+    """Return what the groups of a match say; None for a count that no machine has."""
+    figure = {key: float(text) for key, text in says.items() if key not in ("part", "pcie")}
+    gib, vcpu = figure.get("gib"), figure.get("vcpu")
+    count = figure.get("count", 0.0)
+    if rule.gib_per_device and gib:
+        count = gib / rule.gib_per_device
+    if "per" in figure:
+        vcpu = THREADS_OF_XLARGE * figure.get("times", 1.0)
+        count = vcpu / figure["per"]
+    if not count.is_integer() or not 1 <= count <= MOST_DEVICES:
+        return None
+    device_gb = figure.get("gb", figure["all_gb"] / count if "all_gb" in figure else None)
+    part = (rule.part or says["part"]).replace("_", " ") + (" pcie" if "pcie" in says else "")
+    part = re.sub(r"(\d)g\b", r"\1gb", part, flags=re.IGNORECASE)
+    return NamedMachine(part, int(count), vcpu, gib, device_gb, rule.source)
+
+
 class InstanceNames(Names):
     """The ids of instances by name and alias, and of families and groups of families by theirs."""
 
@@ -178,6 +280,10 @@ class InstanceNames(Names):
         )
         # Of "CoreWeave H100" no word may be missing.
         self._whole |= {key(alias): {row_id: None} for alias, row_id in aliases}
+
+    def reordered(self, name: str) -> tuple[str, ...]:
+        """Return none: the words of an instance's name have an order."""
+        return ()
 
     def holders(self, name: str) -> tuple[str, ...]:
         """Return none: what a name of instances has in common is its family."""

@@ -2,11 +2,12 @@
 
 A name is looked up by three rules, in this order:
 
-1. exact: it has the words of an id, a name or an alias. Case, spaces, punctuation and trademark
-   signs do not count, nor does a leading vendor, nor what a tool adds after the part ("GPU",
-   "Developer Kit"); of a line of lspci, the part stands in the last brackets;
+1. exact: it has the words of an id, a name or an alias, also in another order. Case, spaces,
+   punctuation and trademark signs do not count, nor does a leading vendor, nor what a tool adds
+   after the part ("GPU", "Developer Kit"); of a line of lspci, the part stands in the last
+   brackets, and "/" stands between parts of one die;
 2. family: it is a name that several entries share ("Gaudi", "P4"), or its words stand in the names
-   of several in this order ("A100 40GB"). The answer is all of them;
+   of several ("A100 40GB"). The answer is all of them;
 3. otherwise it is unknown, and `difflib` hints at similar names. A hint is never taken.
 """
 
@@ -34,7 +35,7 @@ VENDORS = frozenset(
 """Words that may precede the name of a part without changing it."""
 PART_TAIL = re.compile(
     r"(?<=.)(?: (?:tensor core|gpus?|graphics|chip|shared|nvgpu|oam|mcm|vf|mxgpu|ac|mba"
-    r"|(?:engineering reference )?developer kit(?: super)?))+$"
+    r"|lite hash rate|(?:engineering reference )?developer kit(?: super)?))+$"
 )
 """What may follow it: of drivers, device trees, and labels of Kubernetes."""
 _BRACKETED = re.compile(r".*\[([^][]+)\](?: \(rev \w+\))?")
@@ -98,6 +99,19 @@ def part_name(name: str) -> str:
     return bracketed[1] if bracketed else name
 
 
+def alternatives(name: str) -> list[list[str]]:
+    """Return the names that a slash stands between, each as it may be meant, the likeliest first.
+
+    Of "Radeon RX 6800/6900 XT" the second is "6900 XT", "Radeon RX 6900 XT", "Radeon 6900 XT".
+    """
+    first, *others = [text.strip() for text in part_name(name).split("/")]
+    before = first.split()
+    return [[first]] + [
+        [" ".join((*before[:count], text)) for count in range(len(before), -1, -1)]
+        for text in others
+    ]
+
+
 def cpu_name(name: str) -> str:
     """Return a processor's name without the clock and core count that Linux appends to it."""
     return _CPU_TAIL.sub(" ", name)
@@ -137,6 +151,7 @@ class Names:
             if unique and len(ids) > 1:
                 raise ValueError(f"{what} name {name!r} stands for two ids")
             self._cores.append((core, row_id))
+        self._named = tuple(self._cores)
         shared: dict[str, dict[str, None]] = {}
         for name, row_id in families:
             shared.setdefault("".join(self._core(name)), {})[row_id] = None
@@ -153,7 +168,9 @@ class Names:
         ids = self.ids(name)
         if len(ids) == 1:
             return ids[0]
-        holders = ids or self.holders(name)
+        holders = ids or self.reordered(name) or self.holders(name)
+        if len(holders) == 1 and holders == self.reordered(name):
+            return holders[0]
         if len(holders) > 1:
             raise AmbiguousName(self._what, name, holders)
         hints = dict.fromkeys((*holders, *self.hints(name)))
@@ -171,10 +188,16 @@ class Names:
         return list(dict.fromkeys(row_id for text in near for row_id in beginnings[text]))[:HINTS]
 
     def holders(self, name: str) -> tuple[str, ...]:
-        """Return the ids of names that have these words in this order, others between or not."""
+        """Return the ids of names that have these words, in any order, others beside or not."""
         part = self._core(name)
         holding = (row_id for core, row_id in self._cores if part and _holds(core, part))
         return tuple(dict.fromkeys(holding))
+
+    def reordered(self, name: str) -> tuple[str, ...]:
+        """Return the ids of names that are these words in another order."""
+        part = self._core(name)
+        same = (i for core, i in self._named if len(core) == len(part) and _holds(core, part))
+        return tuple(dict.fromkeys(same))
 
     def _key(self, name: str) -> str:
         return "".join(self._core(name))
@@ -216,5 +239,8 @@ def find_matches(find: Callable[[str], Entry], name: str) -> tuple[list[Entry], 
 
 
 def _holds(core: Sequence[str], part: Sequence[str]) -> bool:
-    rest = iter(core)
-    return all(word in rest for word in part)
+    """Tell whether a name has these words; "sxm" is any of its generations."""
+    return all(
+        word in core or (word == "sxm" and any(own.startswith(word) for own in core))
+        for word in part
+    )

@@ -1,8 +1,9 @@
-"""MIG slices: their names, what of a board they have, and which one a job fits.
+"""MIG slices and vGPUs: their names, what of a board they have, and which one a job fits.
 
 The profiles of a board are in the catalog. Their names say what a slice has: "3g.40gb" three
 slices of the processors and 40 GiB, "1c.3g.40gb" the processors of one of these three with the
-memory of all. A board's power is not measured by slice.
+memory of all. The name of a vGPU says how much memory it has ("A10-4Q" 4 GB), which stands for its
+part of the board. A board's power is not measured by slice.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _PROFILE = re.compile(
 )
 
 
+_VGPU = re.compile(r"(?P<board>.+?)-(?P<slice>(?P<memory>\d+)[abcq])", re.IGNORECASE)
+"""How drivers in virtual machines name a vGPU: by its board, memory [GB] and licence."""
 _SHARED = re.compile(r"-shared$")
 """What labels of Kubernetes add to the name of a device that several containers take turns on."""
 
@@ -39,7 +42,7 @@ class Slice:
     @property
     def id(self) -> str:
         """Return board and slice, as a request may name them."""
-        return f"{self.board.id} MIG {self.name}"
+        return _slice_id(self.board.id, self.name)
 
 
 def split_name(name: str) -> tuple[str, str | None]:
@@ -47,10 +50,14 @@ def split_name(name: str) -> tuple[str, str | None]:
 
     No slice for any other name.
     """
-    found = _NAME.fullmatch(name.strip())
-    if found is None:
+    named = _NAME.fullmatch(name.strip()) or _VGPU.fullmatch(name.strip())
+    if named is None:
         return name, None
-    return found["board"], _SHARED.sub("", found["slice"].lower())
+    return named["board"], _SHARED.sub("", named["slice"].lower())
+
+
+def _slice_id(board: str, piece: str) -> str:
+    return f"{board} MIG {piece}" if _PROFILE.fullmatch(piece) else f"{board}-{piece}"
 
 
 def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
@@ -65,8 +72,10 @@ def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
         if piece is None:
             raise
         boards = [catalog.hardware(choice) for choice in error.choices]
-        fit = [one for one in boards if piece in one.mig_profiles] or boards
-        raise AmbiguousName("hardware", name, [f"{one.id} MIG {piece}" for one in fit]) from None
+        fit = [board for board in boards if piece in board.mig_profiles] or boards
+        raise AmbiguousName(
+            "hardware", name, [_slice_id(board.id, piece) for board in fit]
+        ) from None
     return part, slice_of(part, piece) if piece else None
 
 
@@ -81,6 +90,8 @@ def slice_of(part: Hardware, name: str) -> Slice:
     What follows the memory ("+me", "+gfx") says which media engines a slice has, and no more.
     """
     match = _PROFILE.fullmatch(name)
+    if _VGPU.fullmatch(f"{part.id}-{name}") and vgpu_fraction(part, name) < 1:
+        return Slice(part, name, vgpu_fraction(part, name), float(name[:-1]))
     if (
         match
         and match["profile"] in part.mig_profiles
@@ -90,6 +101,13 @@ def slice_of(part: Hardware, name: str) -> Slice:
     names = ", ".join(part.mig_profiles)
     text = f"{part.id} has no MIG slice {name}; it has {names or 'none'}"
     raise ScoreError(text, code="unknown-slice")
+
+
+def vgpu_fraction(part: Hardware, name: str) -> float:
+    """Return the part of a board's memory that a vGPU of that name ("4q") has; 1 of any other."""
+    if not name[:-1].isdigit() or not part.memory_gb:
+        return 1.0
+    return min(1.0, float(name[:-1]) / part.memory_gb)
 
 
 def _slice(part: Hardware, name: str) -> Slice:

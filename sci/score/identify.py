@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
+from gramwatt.sci.catalog.slices import split_name, vgpu_fraction
 from gramwatt.sci.embodied.forms import Forms, Seen, forms, forms_host_te, forms_te
 from gramwatt.sci.embodied.te import (
     Embodied,
@@ -177,6 +178,13 @@ class _Device:
         return self.forms.parts[0] if self.forms else None
 
     @property
+    def share(self) -> float:
+        """Return the part of the board that is the job's: of a vGPU no more than its memory."""
+        piece = split_name(self.record.name)[1]
+        vgpu = vgpu_fraction(self.part, piece) if self.part and piece else 1.0
+        return min(self.record.share, vgpu)
+
+    @property
     def limit_w(self) -> float | None:
         """Return what its boards can draw [W]; one that several devices share counts for each.
 
@@ -235,7 +243,7 @@ def _accelerator(device: _Device) -> Component:
         node=record.node,
         label=record.name,
         te=device.te,
-        reserved=record.share,
+        reserved=device.share,
         total=1.0,
         life=device.life,
         nodes=device.nodes,
@@ -306,7 +314,7 @@ def _host(
             share, te = found
             return f"{label}, a virtual machine's share", te, share * part, 1.0, "estimated"
         return label, host_te(known, size.threads, size.memory_gib), part, 1.0, "declared"
-    reserved = sum(device.record.share for device in accelerators)
+    reserved = sum(device.share for device in accelerators)
     if cpu is not None and cpu.record.virtual:
         rented = _rented(accelerators, cpu, catalog, region)
         of_device = instance_host_te(catalog, rented) if rented else None

@@ -153,9 +153,6 @@ def test_the_spread_of_pue_is_that_of_its_yearly_changes() -> None:
 
 def test_counts_of_lines() -> None:
     expected = {
-        "hardware.csv": 181,
-        "instances.csv": 226,
-        "cpus.csv": 26,
         "countries.csv": 92,
         "regions.csv": 165,
     }

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from itertools import groupby
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from gramwatt.sci.catalog.catalog import Catalog, Instance, load_catalog
+from gramwatt.sci.catalog.instances import NameRule, named_machine
+from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.embodied.te import host_fraction, instance_host_te, socket_te
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
+from gramwatt.sci.figures.csv_data import rows
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed, ScoreError
 
 CATALOG = load_catalog()
@@ -27,17 +30,20 @@ def catalog() -> Catalog:
 
 
 def test_no_instance_is_lost(catalog: Catalog) -> None:
-    counts = {
-        provider: len(list(found))
-        for provider, found in groupby(catalog.all_instances(), lambda one: one.provider)
-    }
-    assert counts == {
-        "aws": 95,
-        "azure": 47,
+    assert Counter(one.provider for one in catalog.all_instances()) == {
+        "aws": 96,
+        "azure": 57,
         "gcp": 62,
         "google-colab": 6,
         "snowflake": 11,
-        "coreweave": 5,
+        "coreweave": 8,
+        "oci": 19,
+        "nebius": 17,
+        "lambda": 16,
+        "ibm": 10,
+        "scaleway": 15,
+        "ovh": 12,
+        "digitalocean": 10,
     }
 
 
@@ -134,6 +140,46 @@ def test_a_family_answers_with_its_members(
         catalog.instance(name)
     assert caught.value.code == "ambiguous-instance"
     assert (caught.value.choices[0], len(caught.value.choices)) == (first, members)
+
+
+@pytest.mark.parametrize("rule", rows(NameRule), ids=lambda rule: rule.example)
+def test_a_rule_reads_its_example(catalog: Catalog, rule: NameRule) -> None:
+    """The name means a machine with so many of one part, or one for each part that fits."""
+    says = named_machine(rule.example)
+    assert says is not None
+    meant, _ = find_matches(catalog.instance, rule.example)
+    assert {one.count for one in meant} == {says.count}
+    parts = {part.id for part in find_matches(catalog.hardware, says.part)[0]}
+    assert {one.hardware for one in meant} <= parts
+    assert all(catalog.instance(one.id).hardware == one.hardware for one in meant)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "parts"),
+    [
+        ("8xH100", 8, ["nvidia-h100-sxm5-80", "nvidia-h100-pcie-80", "nvidia-h100-nvl-94"]),
+        ("gpu-h100x1-80gb", 1, ["nvidia-h100-sxm5-80", "nvidia-h100-pcie-80"]),
+        ("gpu-mi355x8-2304gb-spot", 8, ["amd-mi355x"]),
+        ("8x_A100-80GB-SXM_SECURE", 8, ["nvidia-a100-sxm4-80"]),
+        ("gx3d-48x240x2a100p", 2, ["nvidia-a100-pcie-40", "nvidia-a100-pcie-80"]),
+        ("ecs.gn7i-c32g1.16xlarge", 2, ["nvidia-a10"]),
+        ("h100-1520", 4, ["nvidia-h100-sxm5-80", "nvidia-h100-pcie-80"]),
+        ("RTX4090:2", 2, ["nvidia-rtx-4090"]),
+    ],
+)
+def test_names_that_say_count_and_part(
+    catalog: Catalog, name: str, count: int, parts: list[str]
+) -> None:
+    meant, _ = find_matches(catalog.instance, name)
+    assert [one.hardware for one in meant] == parts
+    assert {one.count for one in meant} == {count}
+
+
+@pytest.mark.parametrize("name", ["0xH100", "100xH100", "4x4", "H100x", "x8", "h100-381"])
+def test_a_count_that_no_machine_has_means_nothing(catalog: Catalog, name: str) -> None:
+    with pytest.raises(LookupFailed) as caught:
+        catalog.instance(name)
+    assert not isinstance(caught.value, AmbiguousName)
 
 
 @pytest.mark.parametrize("name", ["azure p4d.24xlarge", "ml.gd-1xgh200", "H100", "", "p4d.24xlarg"])

@@ -78,7 +78,7 @@ def test_names_as_drivers_and_people_write_them(catalog: Catalog, name: str, par
         ("h100", ["nvidia-h100-sxm5-80", "nvidia-h100-pcie-80", "nvidia-h100-nvl-94"]),
         ("A100 40GB", ["nvidia-a100-sxm4-40", "nvidia-a100-pcie-40"]),
         ("V100 32GB", ["nvidia-v100-sxm2-32", "nvidia-v100-pcie-32"]),
-        ("Gaudi", ["intel-gaudi2", "intel-gaudi3"]),
+        ("Gaudi", ["intel-gaudi1", "intel-gaudi2", "intel-gaudi3"]),
         ("MI300", ["amd-mi300a", "amd-mi300x"]),
         ("TPU v5", ["google-tpu-v5e", "google-tpu-v5p"]),
         ("Trainium", ["aws-trainium1", "aws-trainium2", "aws-trainium3"]),

@@ -23,20 +23,8 @@ TPUS = tuple(f"google-tpu-{version}" for version in ("v2", "v3", "v4", "v5e", "v
 TRAINIUM = ("aws-trainium1", "aws-trainium2", "aws-trainium3")
 EXPORT = ("nvidia-h800-sxm5-80", "nvidia-h800-pcie-80", "nvidia-h20")
 MI300 = ("amd-mi300a", "amd-mi300x")
-ADA = (
-    *(
-        "nvidia-rtx-4090",
-        "nvidia-l4",
-        "nvidia-l40",
-        "nvidia-l40s",
-        "nvidia-rtx-6000-ada",
-        "nvidia-rtx-4000-ada",
-    ),
-    *("nvidia-rtx-4070-ti", "nvidia-rtx-4080", "nvidia-rtx-5000-ada", "nvidia-l20"),
-    *("nvidia-rtx-4060", "nvidia-rtx-4060-ti-8", "nvidia-rtx-4060-ti-16", "nvidia-rtx-4070"),
-    *("nvidia-rtx-4070-super", "nvidia-rtx-4070-ti-super", "nvidia-rtx-4080-super"),
-    *("nvidia-rtx-4090-d", "nvidia-rtx-2000-ada", "nvidia-rtx-4500-ada"),
-    "nvidia-rtx-4000-sff-ada",
+ADA = tuple(
+    part.id for part in load_catalog().all_hardware() if part.architecture == "Ada Lovelace"
 )
 HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     # text 000
@@ -109,7 +97,7 @@ HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     ),
     ("Gaudi2", "intel-gaudi2"),
     ("Gaudi3", "intel-gaudi3"),
-    ("Intel Gaudi", ("intel-gaudi2", "intel-gaudi3")),
+    ("Intel Gaudi", ("intel-gaudi1", "intel-gaudi2", "intel-gaudi3")),
     ("TPU v5e", "google-tpu-v5e"),
     ("Trainium (Trn1)", "aws-trainium1"),
     ("Trainium", TRAINIUM),
