@@ -50,6 +50,8 @@ THREADS_OF_XLARGE = 4
 MOST_DEVICES = 72
 """Most devices of one machine that a name is taken to say: those of a rack."""
 FAMILY_TAIL = re.compile(r"(?<=.)(?: ?(?:series|vms?|instances?|family))+$")
+_DEVICE_GB = re.compile(r"[\s-](?P<gb>\d+)gb?\b", re.IGNORECASE)
+"""Memory of a device in its name: "A100-80GB", "A100-80G"."""
 _SLICE = re.compile(
     r"(?:(?:gcp|gce|google)[\s:]+)?(?:tpu[\s-]?)?(v2|v3|v4|v5p|v6e)[\s-]?(\d+)", re.IGNORECASE
 )
@@ -248,7 +250,8 @@ def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
         return None
     device_gb = figure.get("gb", figure["all_gb"] / count if "all_gb" in figure else None)
     part = (rule.part or says["part"]).replace("_", " ") + (" pcie" if "pcie" in says else "")
-    part = re.sub(r"(\d)g\b", r"\1gb", part, flags=re.IGNORECASE)
+    if memory := _DEVICE_GB.search(part):
+        part, device_gb = part.replace(memory[0], ""), float(memory["gb"])
     return NamedMachine(part, int(count), vcpu, gib, device_gb, rule.source)
 
 

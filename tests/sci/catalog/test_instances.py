@@ -31,7 +31,7 @@ def catalog() -> Catalog:
 
 def test_no_instance_is_lost(catalog: Catalog) -> None:
     assert Counter(one.provider for one in catalog.all_instances()) == {
-        "aws": 96,
+        "aws": 97,
         "azure": 57,
         "gcp": 62,
         "google-colab": 6,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.catalog.slices import find_part
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
@@ -22,9 +23,14 @@ def names(file: str) -> list[dict[str, str]]:
 DEVICES, INSTANCES = names("printed_devices.csv"), names("printed_instances.csv")
 
 
-def test_the_lists_have_sixty_names_each() -> None:
-    assert len({row["name"] for row in DEVICES}) >= 60
-    assert len({row["name"] for row in INSTANCES}) >= 60
+def test_nine_in_ten_names_of_long_lists_mean_something() -> None:
+    """A list of 154 devices and 140 machines was written before any was tried: 97 and 96 % right.
+
+    The rest stays unknown, or was added since; none was taken for another thing.
+    """
+    for rows, meaning in ((DEVICES, "means"), (INSTANCES, "instance")):
+        assert len({row["name"] for row in rows}) == len(rows) >= 200
+        assert sum(bool(row[meaning]) for row in rows) / len(rows) >= 0.9
 
 
 @pytest.mark.parametrize("row", DEVICES, ids=lambda row: row["name"])
@@ -43,10 +49,14 @@ def test_a_device_is_its_part_or_the_choices_and_never_another(row: dict[str, st
 @pytest.mark.parametrize("row", INSTANCES, ids=lambda row: row["name"])
 def test_an_instance_has_its_devices_and_never_anothers(row: dict[str, str]) -> None:
     try:
-        instance = CATALOG.instance(row["name"])
+        meant, reason = find_matches(CATALOG.instance, row["name"])
     except LookupFailed:
-        assert row["instance"] == ""
-        return
-    devices = (instance.count or 0) * instance.share
-    assert (instance.id, instance.hardware) == (row["instance"], row["hardware"])
-    assert devices == pytest.approx(float(row["devices"]))
+        meant, reason = [], None
+    if reason:  # of another kind of thing
+        meant = []
+    assert ";".join(instance.id for instance in meant) == row["instance"]
+    assert ";".join(dict.fromkeys(instance.hardware for instance in meant)) == row["hardware"]
+    for instance in meant:
+        assert (instance.count or 0) * instance.share == pytest.approx(
+            float(row["devices"]), rel=1e-5
+        )
