@@ -494,6 +494,68 @@ def actions(document: MonthDoc) -> list[str]:
     ]
 
 
+def summary_lines(document: MonthDoc) -> list[str]:
+    """Return the month in ten lines for a terminal: page one's answers, each a line.
+
+    Its carbon and what moved it, energy, projects, budgets, what to do, and what is not final.
+    """
+    of = f", project {isolated(document.project)}" if document.project else ""
+    answer = " ".join(filter(None, [headline(document), causes(document)]))
+    if not document.totals.jobs:
+        return [answer]
+    cooled = document.boundary.full_kwh if document.boundary else None
+    energy = (
+        f"{text(document.totals.energy_kwh)}, {percent(metered(document.data_quality))} metered"
+    )
+    energy += f"; {value_text(cooled)} with cooling" if cooled else ""
+    waiting = _waiting(document)
+    if not document.complete:
+        waiting = f"may still change: {waiting}" if waiting else "may still change"
+    rows = [
+        ("Energy", f"{energy}; {jobs_text(document.totals.jobs)}"),
+        ("Projects", _projects_line(document)),
+        *(("Budget", _budget_line(row)) for row in _worst(document.budgets)),
+        *(("To do", _saving(row)) for row in document.advice[:FIRST_ADVICE]),
+        ("State", "final" if document.complete else waiting),
+    ]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {value}" for name, value in rows if value]
+    short = [line.replace("\u00a0CO2e", "") for line in lines]  # the first line has it
+    return [f"{month_name(document.month)}{of}: {answer}", *short]
+
+
+def _saving(row: AdviceRow) -> str:
+    projects = dict.fromkeys(isolated(job.project) for job in row.named)
+    where = ", ".join([*projects][:FIRST_CAUSES])
+    saves = f"saves {value_text(row.saved_g)}" + (f" in {where}" if where else "")
+    return f"{details.action(row)}: {saves}, {jobs_text(row.jobs)}"
+
+
+def _worst(budgets: Sequence[BudgetUse]) -> Sequence[BudgetUse]:
+    """Return the budgets that are nearest to being spent, or beyond it."""
+    return sorted(budgets, key=lambda row: -(row.spent_share or 0.0))[:FIRST_CAUSES]
+
+
+def _budget_line(row: BudgetUse) -> str:
+    share = f"{_spent_share(row)} of " if row.spent_share is not None else "limit "
+    return f"{isolated(row.project)}: {share}{number(row.limit_kg, 4)} kg, {budget_verdict(row)}"
+
+
+def _projects_line(document: MonthDoc) -> str:
+    """Return the largest projects with their carbon and its change."""
+    rows = sorted(document.by_project, key=lambda row: -(row.total_g.value if row.total_g else 0))
+    if len(rows) < 2:
+        return ""
+    changes = {row.project: row for row in document.project_changes}
+    parts = []
+    for row in rows[:FIRST_ADVICE]:
+        known = changes.get(row.project)
+        moved = f" ({_moved(known).text})" if known and known.previous_g else ""
+        parts.append(f"{isolated(row.project)} {value_text(row.total_g)}{moved}")
+    more = len(rows) - len(parts)
+    return ", ".join([*parts, *([f"{more} more"] if more else [])])
+
+
 def _first_advice(document: MonthDoc) -> Block:
     rows = document.advice[:FIRST_ADVICE]
     if rows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -21,11 +23,17 @@ from gramwatt.service.common.requests import MonthQuery
 if TYPE_CHECKING:
     from gramwatt.sci.month.documents import MonthDoc
 
+INDENT = " " * 10
+"""Under the values, where a line goes on."""
+
 
 @grouped
 def month(
-    month: Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month.")],
     query: MonthQuery,
+    month: Annotated[
+        str | None,
+        typer.Argument(metavar="[YYYY-MM]", help="The month (default: the newest with a job)."),
+    ] = None,
     against: Annotated[
         int | None, typer.Option(min=1, help="What differs from this kept revision, and why.")
     ] = None,
@@ -38,10 +46,10 @@ def month(
     ] = "duckdb",
     as_json: AsJson = False,
 ) -> None:
-    """A month in a sentence, or what a revision of its report changed."""
+    """A month in ten lines: total, causes, budgets, what to do; or what a revision changed."""
     from gramwatt.sci.month.revised import change_lines
     from gramwatt.service import lake
-    from gramwatt.service.months.report import month_report
+    from gramwatt.service.months.report import month_report, months_with_data
     from gramwatt.service.months.revisions import compare
 
     project, revision = query.project, query.revision
@@ -52,6 +60,8 @@ def month(
         chosen: Literal["duckdb", "spark"] = "spark" if engine == "spark" else "duckdb"
         if revision is not None or against is not None:
             stop(2, "a lake has no revisions; leave out --revision and --against")
+        if month is None:
+            stop(2, "say which month of the lake, such as 2026-05")
         try:
             with refusals(), busy("summing the month"):
                 document = lake.month_from(place, month, project, chosen)
@@ -60,6 +70,11 @@ def month(
         _show(document, as_json)
         return
     with current_service() as service:
+        if month is None:
+            months = months_with_data(service)
+            if not months:
+                stop(1, "there is no job yet; run one: gramwatt run -- python train.py")
+            month = months[0]
         if against is None:
             with busy("summing the month"):
                 document = month_report(service, month, project, revision=revision)
@@ -73,13 +88,19 @@ def month(
     show(f"{month}, {name} against revision {against}:", *change_lines(difference.changes))
 
 
-def _show(document: MonthDoc, as_json: bool) -> None:
-    from gramwatt.sci.figures.formatting import jobs_text, plain, text
+def month_lines(document: MonthDoc) -> list[str]:
+    """Return a month in about ten lines, as wide as the terminal."""
+    from gramwatt.reports.month import summary_lines
+    from gramwatt.sci.figures.formatting import plain
+    from gramwatt.sci.figures.printable import clean
 
+    width = shutil.get_terminal_size().columns
+    lines = (clean(plain(line)) for line in summary_lines(document))
+    return [part for line in lines for part in wrap(line, width, subsequent_indent=INDENT)]
+
+
+def _show(document: MonthDoc, as_json: bool) -> None:
     if as_json:
         print_json(document)
-        return
-    totals = document.totals
-    of = f" of project {document.project}" if document.project else ""
-    show(plain(f"{document.month}{of}: {text(totals.total_g)}, {jobs_text(totals.jobs)}"))
-    show(plain(f"electricity {text(totals.energy_kwh)}"))
+    else:
+        show(*month_lines(document), f"More: gramwatt report month {document.month}")

@@ -21,6 +21,7 @@ from gramwatt.service.cli.common import (
     write_file,
 )
 from gramwatt.service.cli.compare import After, Before, compared
+from gramwatt.service.cli.month import month_lines
 from gramwatt.service.common.requests import MonthQuery, ProjectQuery, UnitQuery, Year
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def report_month(
     formats: Formats = "html,pdf",
     output: Folder = Path(),
 ) -> None:
-    """Write the report of a month, kept if it is complete; prints the files' names."""
+    """Write the report of a month, kept if it is complete; prints ten lines and the files."""
     from gramwatt.reports.month_sections import incomplete
     from gramwatt.reports.printable import file_name
     from gramwatt.service import rendering
@@ -172,6 +173,8 @@ def report_month(
         jobs = job_table(service, month, *kept).jobs if {"xlsx", "zip"} & {*chosen} else []
     for sentence in incomplete(document):
         show(f"gramwatt: {month} is not complete. {sentence}", err=True)
+    if output != STDOUT:
+        show(*month_lines(document), err=True)
     stem = f"{month}-{file_name(query.project)}" if query.project else month
     for form in chosen:
         with busy(f"writing {form}"):

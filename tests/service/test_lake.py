@@ -121,7 +121,7 @@ def test_the_month_of_a_lake_is_that_of_the_store(home: Path) -> None:
     # 3 min of 600 W in May for two jobs, and one minute of the third: 0.07 kWh.
     assert found["totals"]["energy_kwh"]["value"] == pytest.approx(0.07, rel=1e-12)
     code, out, _ = gramwatt("month", "2026-05", "--from", "lake")
-    assert (code, out.startswith("2026-05: "), "3 jobs" in out) == (0, True, True)
+    assert (code, out.startswith("May 2026: "), "3 jobs" in out) == (0, True, True)
 
 
 def test_a_lake_of_either_database_is_the_same_and_whole(service: Service, tmp_path: Path) -> None:

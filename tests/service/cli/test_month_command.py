@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -70,6 +71,36 @@ def test_the_jobs_of_two_revisions_are_tables_to_join(tmp_path):
     assert (sorted(first), sorted(second)) == (["job-1", "job-2"], ["job-1"])
     assert [rows["job-1"]["Revision of its score"] for rows in (first, second)] == ["1", "2"]
     assert table("again", "--revision", "1") == first
+
+
+def test_a_month_is_ten_lines_on_a_terminal_and_beside_its_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with open_service() as service:
+        upgrade(service.store)
+        for number, month in enumerate((4, 5, 5, 5)):
+            about = {"start": MAY.replace(month=month), "project": "a", "zone": "FR"}
+            ingest(service, f"job-{number}", lines(journal(f"job-{number}", **about)))
+        ingest(service, "other", lines(journal("other", start=MAY, project="b", zone="FR")))
+    assert gramwatt("budget", "set", "a", "0.001")[0] == 0
+    code, out, err = gramwatt("month")
+    assert (code, err) == (0, "")
+    shown = out.splitlines()
+    document = json.loads(gramwatt("month", "2026-05", "--json")[1])
+    total, ratio = document["totals"]["total_g"]["value"], document["changes"]["total_g"]["value"]
+    assert shown[0].startswith(f"May 2026: {total:.2g} g CO2e (")
+    assert f"{ratio:.1f} times as much as in April 2026" in " ".join(out.split())
+    assert ratio == pytest.approx(4.0)
+    assert re.search(r"^Energy    120 Wh .*, 100 % metered; .*4 jobs$", out, re.M)
+    spent = 0.75 * total  # three of May's four jobs, all alike
+    assert re.search(rf"^Projects  a {spent:.2g} g \(\+200 %\), b", out, re.M)
+    over = f"{spent / 0.01:.0f} % of 0.001 kg, over budget by about {spent - 1:.2g} g"
+    assert re.search(rf"^Budget    a: {over}", out, re.M)
+    assert shown[-1] == "More: gramwatt report month 2026-05"
+    assert len(shown) <= 12
+    assert max(map(len, shown)) <= 80
+    code, files, beside = gramwatt("report", "month", "2026-05", "--format", "json")
+    assert (code, files) == (0, "2026-05.json\n")
+    assert beside.splitlines() == shown[:-1]
 
 
 def test_a_delivery_is_in_the_outbox(tmp_path, monkeypatch):
