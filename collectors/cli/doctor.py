@@ -19,20 +19,24 @@ def doctor(
         bool,
         typer.Option("--settings", help="Every setting instead; exit code 2 where one is wrong."),
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Every finding, not only what is not well.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print what can be measured here, how well, what is missing, and the exact fix."""
+    """Print how good figures will be here, what would make them better, and the exact fixes."""
     if settings:
         show_settings(as_json)
         return
-    from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
+    from gramwatt.collectors.doctor.diagnosis import answer, examine, outlook
 
     findings = examine(resolve())
     if as_json:
         rows = [finding.to_doc() for finding in findings]
-        print(json.dumps({"findings": rows, "outlook": outlook(findings)}, indent=2))
+        document = {"outlook": outlook(findings)._asdict(), "findings": rows}
+        print(json.dumps(document, indent=2))
         return
-    show(*lines(findings, shutil.get_terminal_size((100, 24)).columns), "", outlook(findings))
+    show(*answer(findings, shutil.get_terminal_size((100, 24)).columns, whole=verbose))
 
 
 def show_settings(as_json: bool) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.settings.config import Config
 from gramwatt.collectors.settings.platform import refused
 from gramwatt.sci.figures.quantity import METERED
+
+WELL = {"ok": "Well", "absent": "Not here"}
+"""States that need nobody, and what they are called."""
 
 
 def examine(config: Config, target: Target | None = None) -> list[Finding]:
@@ -42,7 +46,18 @@ def examine(config: Config, target: Target | None = None) -> list[Finding]:
     return [finding for what, check in checks for finding in _guarded(what, check)]
 
 
-def outlook(findings: list[Finding]) -> str:
+class Outlook(NamedTuple):
+    """How good the figures of the next job here will be, and what would make them better.
+
+    `grade` is None where it will not be measured.
+    """
+
+    grade: str | None
+    verdict: str
+    better: str
+
+
+def outlook(findings: list[Finding]) -> Outlook:
     """Return the grade that the next job here will likely have, and what would raise it.
 
     The grade's rules are those of docs/methodology.md, "Data quality". Of a job on accelerators
@@ -51,31 +66,52 @@ def outlook(findings: list[Finding]) -> str:
     """
     by_what = {finding.what: finding for finding in findings}
     if "measuring" in by_what and by_what["measuring"].state == "off":
-        return "The next job will not be measured; unset GRAMWATT_OFF."
+        return Outlook(None, "The next job will not be measured", "unset GRAMWATT_OFF")
     kinds = {what: finding.kind for what, finding in by_what.items() if finding.kind in METERED}
     host = {kinds.pop(what, None) for what in ("RAPL", "codecarbon")}
     kinds.pop("host share", None)
     is_shared = "attributed" in kinds.values()
     boards = "measured" in kinds.values() and not is_shared
     located = "grid zone" in by_what and by_what["grid zone"].state == "ok"
+    zone = "" if located else ", and the grid zone"
     if not kinds and host == {None}:
-        return (
-            "The next job's grade will be D: no meter can be read here, all energy is modelled. "
-            "C needs a meter for half of it: readable RAPL counters (bare metal) or an accelerator."
-        )
+        verdict = "Estimates only here: no meter can be read, all energy is modelled"
+        better = "a meter for half of it: readable RAPL counters (bare metal) or an accelerator"
+        return Outlook("D", verdict, f"for C {better}{zone}")
     if "measured" not in host or (kinds and not boards):
-        why = "70 % of the energy has to be measured by counters, the processor's too (RAPL)"
+        better = "70 % of the energy measured by counters, the processor's too (RAPL)"
         if is_shared:
-            why = "a slice's energy is attributed; B needs whole boards and readable RAPL counters"
-        if not located:
-            why += ", and the grid zone be set"
-        return f"The next job's grade will be C where most of its energy is read; for B {why}."
+            better = "whole boards, as a slice's energy is attributed, and readable RAPL counters"
+        return Outlook("C", "About half of the energy is measured here", f"for B {better}{zone}")
     if not located:
-        return "The next job's grade will be C: the grid zone is not set; with it, B."
-    return (
-        "The next job's grade will be B; A needs hourly intensity of the zone (`gramwatt import "
-        "intensity`, or a provider) and embodied carbon from a study of the part."
+        verdict = "Most energy is measured here, but the grid zone is not set"
+        return Outlook("C", verdict, "for B the grid zone")
+    better = (
+        "hourly intensity of the zone (`gramwatt import intensity`, or a provider) and embodied "
+        "carbon from a study of the part"
     )
+    return Outlook("B", "Most energy is measured here", f"for A {better}")
+
+
+def answer(findings: list[Finding], width: int, *, whole: bool) -> list[str]:
+    """Return the verdict, what would raise it, and the findings that are not well, or the whole."""
+    from textwrap import wrap
+
+    found = outlook(findings)
+    grade = f" (grade {found.grade}; A best, D worst)" if found.grade else ""
+    texts = wrap(f"{found.verdict}{grade}.", width)
+    texts += wrap(f"Better: {found.better}.", width)
+    shown = [row for row in findings if whole or row.state not in WELL]
+    if shown:
+        texts += ["", *lines(shown, width)]
+    if whole:
+        return texts
+    named = [
+        f"{title}: {', '.join(row.what for row in findings if row.state == state)}"
+        for state, title in WELL.items()
+        if any(row.state == state for row in findings)
+    ]
+    return [*texts, "", *wrap(f"{'. '.join(named)}. All: gramwatt doctor -v", width)]
 
 
 def lines(findings: list[Finding], width: int) -> list[str]:

@@ -173,13 +173,12 @@ def report_month(
         jobs = job_table(service, month, *kept).jobs if {"xlsx", "zip"} & {*chosen} else []
     for sentence in incomplete(document):
         show(f"gramwatt: {month} is not complete. {sentence}", err=True)
-    if output != STDOUT:
-        show(*month_lines(document), err=True)
     stem = f"{month}-{file_name(query.project)}" if query.project else month
     for form in chosen:
         with busy(f"writing {form}"):
             content = rendering.render_month(document, form, lambda: jobs, mark=mark)
         _write(output, f"{stem}.{form}", content)
+    show(*month_lines(document), err=True)
 
 
 @grouped

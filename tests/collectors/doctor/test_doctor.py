@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from gramwatt.collectors.cli import app, run
 from gramwatt.collectors.devices.board import Place, SourceAbsent
 from gramwatt.collectors.doctor import accelerators, host, places
-from gramwatt.collectors.doctor.diagnosis import examine, lines, outlook
+from gramwatt.collectors.doctor.diagnosis import answer, examine, lines, outlook
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.settings.config import Config, resolve
 from gramwatt.collectors.settings.http import Unanswered
@@ -503,15 +503,32 @@ def test_a_driver_that_is_not_there_is_no_error(tmp_path: Path) -> None:
     assert (found.what, found.state) == ("NVML", "missing")
 
 
+def test_the_verdict_comes_first_then_what_is_not_well() -> None:
+    findings = [
+        Finding("system", "ok", "Linux"),
+        Finding("NVML", "absent", "no GPU"),
+        Finding("RAPL", "missing", "only root may read it", "sudo chmod a+r energy_uj"),
+    ]
+    shown = answer(findings, 80, whole=False)
+    assert shown[0].startswith("Estimates only here: ")
+    assert "(grade D; A best, D worst)." in " ".join(shown)
+    assert "Better: for C a meter" in "\n".join(shown)
+    assert [line.split()[0] for line in shown if "missing" in line] == ["RAPL"]
+    assert shown[-1] == "Well: system. Not here: NVML. All: gramwatt doctor -v"
+    assert len(answer(findings, 80, whole=True)) == len(shown) + len(findings) - 1 - 2
+    off = answer([Finding("measuring", "off", "")], 80, whole=False)
+    assert off[:2] == ["The next job will not be measured.", "Better: unset GRAMWATT_OFF."]
+
+
 @pytest.mark.parametrize(
     ("meters", "zone", "grade", "said"),
     [
-        ({}, "ok", "D", "no meter can be read here"),
-        ({"RAPL": "measured"}, "missing", "C", "the grid zone is not set; with it, B"),
-        ({"RAPL": "measured"}, "ok", "B", "A needs hourly intensity"),
+        ({}, "ok", "D", "no meter can be read"),
+        ({"RAPL": "measured"}, "missing", "C", "for B the grid zone"),
+        ({"RAPL": "measured"}, "ok", "B", "for A hourly intensity"),
         ({"GPU 0": "measured"}, "ok", "C", "the processor's too (RAPL)"),
-        ({"GPU 0": "measured", "RAPL": "measured"}, "ok", "B", "A needs hourly intensity"),
-        ({"GPU 0": "integrated", "RAPL": "measured"}, "ok", "C", "measured by counters"),
+        ({"GPU 0": "measured", "RAPL": "measured"}, "ok", "B", "for A hourly intensity"),
+        ({"GPU 0": "integrated", "RAPL": "measured"}, "ok", "C", "70 % of the energy measured"),
         (
             {"GPU 0": "measured", "visible GPUs": "attributed", "RAPL": "measured"},
             "ok",
@@ -520,13 +537,13 @@ def test_a_driver_that_is_not_there_is_no_error(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_last_line_is_the_grade_of_the_next_job(
+def test_the_verdict_is_the_grade_of_the_next_job(
     meters: dict[str, Any], zone: Any, grade: str, said: str
 ) -> None:
     findings = [Finding(what, "ok", "", None, kind) for what, kind in meters.items()]
-    line = outlook([*findings, Finding("grid zone", zone, "")])
-    assert f"grade will be {grade}" in line
-    assert said in line
+    found = outlook([*findings, Finding("grid zone", zone, "")])
+    assert found.grade == grade
+    assert said in f"{found.verdict}; {found.better}"
     # The grade is that of the rules: a job on a board draws 1 / 1.45 of its energy there.
     board = meters.get("visible GPUs", meters.get("GPU 0"))
     energy: Counter[str] = Counter()

@@ -212,7 +212,7 @@ main()
 def test_a_key_that_was_stored_for_a_server_goes_there_alone(
     environ: dict[str, str], tmp_path: Path, recorder: Recorder, command: list[str]
 ) -> None:
-    line = [*command, "login", "--server", recorder.url]
+    line = [*command, "login", recorder.url]
     stored = subprocess.run(line, env=environ, input=f"{KEY}\n", capture_output=True, text=True)
     file = tmp_path / "config" / "gramwatt" / "keys.toml"
     assert (stored.returncode, stored.stdout) == (0, f"stored in {file}\n"), stored.stderr
@@ -224,7 +224,7 @@ def test_a_key_that_was_stored_for_a_server_goes_there_alone(
     other = settings.resolve(environ=environ | {"GRAMWATT_SERVER": "https://elsewhere.invalid"})
     assert other.api_key == "gw_of_another_server"
     refused = subprocess.run(
-        [*GRAMWATT, "login", "--server", "http://elsewhere.invalid"],
+        [*GRAMWATT, "login", "http://elsewhere.invalid"],
         **{"env": environ, "input": KEY, "capture_output": True, "text": True},
     )
     assert (refused.returncode, "GRAMWATT_ALLOW_HTTP=1" in refused.stderr) == (2, True)
