@@ -343,15 +343,16 @@ def instance_host_te(catalog: Catalog, instance: Instance) -> Embodied | None:
         return usual.scaled(instance.share) if usual else None
     if host.id == instance.id and not shows_host(part):
         return usual
-    whole = usual.scaled((host.count or 1) * host.share)
+    whole, ends = usual.scaled((host.count or 1) * host.share), list[float]()
     if shows_host(part):
-        size = Size(host.vcpu, host.host_memory_gib)
-        whole = seen_host_te(whole, size, catalog.cpu_of(host), server=False)
+        # Storage, network and power supplies are not seen, so the range is no narrower than usual.
+        whole = host_te(catalog.cpu_of(host), host.vcpu, host.host_memory_gib)
+        ends = [end * instance.share for end in (usual.te_g.low, usual.te_g.high)]
     source = f"{fraction.value:.4g} of the host {host.id}, {whole.te_g.source}"
-    value, low = whole.te_g.value * fraction.value, whole.te_g.low * fraction.low
-    ends = min(low, value), whole.te_g.high * fraction.high
+    value = whole.te_g.value * fraction.value
+    ends += [value, whole.te_g.low * fraction.low, whole.te_g.high * fraction.high]
     sources = (source, *host.own_sources)
-    figure = of_sources(value, *ends, "gCO2e", whole.te_g.kind, sources)
+    figure = of_sources(value, min(ends), max(ends), "gCO2e", whole.te_g.kind, sources)
     return replace(whole, te_g=figure.as_input(f"te:host:{host.id}"))
 
 

@@ -19,6 +19,7 @@ from gramwatt.sci.embodied.te import (
     dram_te,
     host_share_te,
     host_te,
+    instance_host_te,
     murphy_yield,
     socket_te,
     wafer_kg,
@@ -308,15 +309,11 @@ def test_a_larger_host_never_has_less(catalog: Catalog) -> None:
 
 
 def host_shares(catalog: Catalog, host_class: str) -> list[tuple[float, float, float]]:
-    """The share of one board of each known host of a class [kgCO2e]: value, low, high.
-
-    Of other clouds the largest machine that is rented need not be the whole one.
-    """
+    """The share of one board of each known host of a class [kgCO2e]: value, low, high."""
     found = []
     for host in catalog.all_instances():
         part = catalog.hardware(host.hardware)
-        known = host.id == host.host and host.provider in ("aws", "azure", "gcp")
-        if part.host_class == host_class and known and host.count:
+        if part.host_class == host_class and host.id == host.host and host.count:
             boards = host.count * host.share / part.devices_per_board
             whole = host_te(catalog.cpu_of(host), host.vcpu, host.host_memory_gib)
             value, low, high = (end / boards for end in kilograms(whole))
@@ -325,17 +322,23 @@ def host_shares(catalog: Catalog, host_class: str) -> list[tuple[float, float, f
 
 
 def test_the_usual_host_of_a_card_is_that_of_the_known_servers(catalog: Catalog) -> None:
-    values, lows, _ = zip(*host_shares(catalog, "card"), strict=True)
+    values, _, _ = zip(*host_shares(catalog, "card"), strict=True)
     seen = [
         kilograms(host_te(catalog.cpu_of(one), one.vcpu, one.host_memory_gib))[0]
         / (one.count / part.devices_per_board)
         for one in catalog.all_instances()
-        if one.count and one.vcpu and one.provider in ("aws", "azure", "gcp")
+        if one.count and one.vcpu
         if (part := catalog.hardware(one.hardware)).host_class == "card"
     ]
     card = parameters().quantity("host_card")
     assert card.value == pytest.approx(statistics.median(values), rel=0.02)
-    assert card.low == pytest.approx(min(lows), rel=0.05)
+    least = min(
+        kilograms(share)[0] * part.devices_per_board / one.share
+        for one in catalog.all_instances()
+        if (part := catalog.hardware(one.hardware)).host_class == "card" and catalog.host_of(one)
+        if (share := instance_host_te(catalog, one))
+    )
+    assert card.low == pytest.approx(least, rel=0.05)
     assert card.high == pytest.approx(max(seen), rel=0.05)
 
 
@@ -375,8 +378,8 @@ def test_the_usual_hosts(catalog: Catalog) -> None:
         found = host_share_te(catalog.hardware(name))
         return kilograms(found) if found else None
 
-    assert share("nvidia-l4") == (225.0, 43.0, 1400.0)
-    assert share("nvidia-k80") == (112.5, 21.5, 700.0)
+    assert share("nvidia-l4") == (203.0, 22.0, 1400.0)
+    assert share("nvidia-k80") == (101.5, 11.0, 700.0)
     assert share("nvidia-rtx-4090") == (360.0, 58.0, 1400.0)
     assert share("nvidia-gh200-96") == (356.25, 0.0, 812.5)
     assert share("google-coral-edge-tpu") == (45.0, 10.5, 96.0)

@@ -135,17 +135,17 @@ def test_an_hour_of_an_instance_is_that_of_its_parts(client: FlaskClient, part: 
 
 
 def test_an_hour_of_an_l4_by_hand(client: FlaskClient) -> None:
-    """57.7 kg over 4 years of 8760 h, and its share of a host: 225, 719 / 8, and what is seen.
+    """57.7 kg over 4 years of 8760 h, and its share of a host: 203, 719 / 24, and what is seen.
 
     g2-standard-96: 96 threads of an unknown CPU are one socket of 25 kg, 384 GiB are 537.6 kg,
-    case and assembly 156.7 kg: 719.3 kg. A job on 4 threads sees a slice of a server, which is
-    counted as the usual share.
+    case and assembly 156.7 kg: 719.3 kg; g2-standard-4 has 4 threads and 16 GiB of it. A job on 4
+    threads sees a slice of a server: 25 kg, 22.4 kg of memory and a case, 204.1 kg.
     """
     l4 = CATALOG.hardware("nvidia-l4")
-    assert asked(client, hardware="L4").value == pytest.approx((57.7 + 225) / 35.04)
+    assert asked(client, hardware="L4").value == pytest.approx((57.7 + 203) / 35.04)
     instance = asked(client, instance="gcp:g2-standard-4").value
-    assert instance == pytest.approx((57.7 + 719.3 / 8) / 35.04)
+    assert instance == pytest.approx((57.7 + 719.3 / 24) / 35.04)
     job = by_journal(client, l4, ("some CPU", 4, 16.0))
-    assert job.value == pytest.approx((57.7 + 225) / 35.04)
+    assert job.value == pytest.approx((57.7 + 204.1) / 35.04, rel=1e-3)
     whole = by_journal(client, l4, ("some CPU", 96, 384.0), devices=8)
     assert whole.value / 8 == pytest.approx((57.7 + 719.3 / 8) / 35.04)
