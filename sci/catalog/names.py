@@ -40,7 +40,9 @@ PART_TAIL = re.compile(
 """What may follow it: of drivers, device trees, and labels of Kubernetes."""
 _BRACKETED = re.compile(r".*\[([^][]+)\](?: \(rev \w+\))?")
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
-_CPU_TAIL = re.compile(r"@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
+_CPU_TAIL = re.compile(
+    r"@.*$|^\s*\d+th gen\b|\bwith radeon\b.*$|\b(?:cpu|processor|\d+-cores?)\b", re.IGNORECASE
+)
 _WORD = re.compile(r"[a-z0-9]+|\+")
 
 

@@ -115,8 +115,8 @@ def test_no_range_goes_above_a_rated_power_that_the_catalog_has(
 @pytest.mark.parametrize(
     ("name", "threads", "sockets", "rated_w", "unlike"),
     [
-        ("AMD EPYC 9965 192-Core Processor", 384.0, 1, 500.0, True),
-        ("AMD EPYC 9965 192-Core Processor", 8.0, None, 500.0 / 48, True),
+        ("AMD EPYC 9996 192-Core Processor", 384.0, 1, 500.0, True),
+        ("AMD EPYC 9996 192-Core Processor", 8.0, None, 500.0 / 48, True),
         ("Intel(R) Xeon(R) 6980P", 256.0, 1, 500.0, True),
         ("13th Gen Intel(R) Core(TM) i7-1365U", 12.0, 1, 15.0, True),
         ("aarch64", 192.0, 1, 400.0, True),
