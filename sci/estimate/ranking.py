@@ -39,6 +39,9 @@ FULL_FROM = 512.0
 """Concurrent sequences from which a language model is served full; fewer leave devices waiting."""
 GENERAL: tuple[Regime, ...] = ("busy", "sequence", "prefill")
 """Regimes in which software that is not tuned fills no device beyond the reference."""
+OTHER_VENDORS = ("AMD", "Intel")
+"""Vendors whose devices fall short of their data sheets beside NVIDIA's in software tuned to each.
+Of the others no such results were found."""
 REFERENCE = "nvidia-h100-sxm5-80"
 """The fastest device that general software is known to fill."""
 
@@ -227,6 +230,8 @@ def level(part: Hardware, work: Work, reference: Hardware) -> float | None:
     widths = math.log(part.memory_bandwidth_gbs / (reference.memory_bandwidth_gbs or 1.0))
     value = number("peak", work.regime) * (rates[0] - rates[1])
     value += number("bandwidth", work.regime) * widths
+    if work.tuned and part.vendor in OTHER_VENDORS:
+        value -= number("other-vendor")
     if work.regime in GENERAL and not work.tuned and value > 0:
         return value * number("beyond")
     return value
