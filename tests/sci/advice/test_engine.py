@@ -202,7 +202,7 @@ def test_providers_go_by_their_other_names_and_are_one():
         with pytest.raises(ScoreError) as refused:
             ask(instance="aws:p4d.24xlarge", provider=provider, **other)
         assert refused.value.code == "conflicting-fields"
-    codes = {n.code for n in ask(hardware=H100, provider="scaleway").notices}
+    codes = {n.code for n in ask(hardware=H100, provider="vultr").notices}
     assert "provider-unlisted" in codes
 
 
