@@ -19,7 +19,9 @@ APPLE = tuple(
     for chip, forms in (("m1", 4), ("m2", 4), ("m3", 4), ("m4", 3), ("m5", 3))
     for form in ("", "-pro", "-max", "-ultra")[:forms]
 )
-TPUS = tuple(f"google-tpu-{version}" for version in ("v2", "v3", "v4", "v5e", "v5p", "v6e", "v7"))
+TPUS = tuple(
+    f"google-tpu-{version}" for version in ["v2", "v3", "v4", "v5e", "v5p", "v6e", "v7", "8t", "8i"]
+)
 TRAINIUM = ("aws-trainium1", "aws-trainium2", "aws-trainium3")
 EXPORT = ("nvidia-h800-sxm5-80", "nvidia-h800-pcie-80", "nvidia-h20")
 MI300 = ("amd-mi300a", "amd-mi300x")
