@@ -21,12 +21,12 @@ from typing import Any
 
 import msgspec
 
-from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.columns import TABLES, TRAITS
 from gramwatt.sci.month.document import month_document
 from gramwatt.sci.month.documents import MonthSums
 from gramwatt.sci.month.rows import number_of, rows_of
+from gramwatt.sci.suggest.jobs import class_of
 from gramwatt.service.months.rows import from_session
 from gramwatt.service.months.statements import EFFECTS, Execute, month_scope, selecting
 from gramwatt.service.months.sums import sum_month

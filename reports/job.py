@@ -44,8 +44,6 @@ from gramwatt.reports.sections import (
     table,
 )
 from gramwatt.reports.timeseries import timeseries_blocks
-from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
-from gramwatt.sci.advice.jobs import for_job, report_lines, software_of
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.document import DeviceDoc, JobDoc, WindowDoc
 from gramwatt.sci.figures.errors import GramwattError
@@ -69,6 +67,8 @@ from gramwatt.sci.figures.quantity import (
 )
 from gramwatt.sci.records.corrections import declared_counts
 from gramwatt.sci.records.records import SERVING, parse_time
+from gramwatt.sci.suggest.documents import SuggestDoc
+from gramwatt.sci.suggest.jobs import TOP, advised, for_job, software_of
 
 WORLD = (
     "The grid zone of this job is not known, so the world average intensity is used. The "
@@ -95,7 +95,7 @@ MORE = (
 PLACE = (
     "Say where the job ran, so that its score can be an SCI: gramwatt job {job_id} --set zone=DE"
 )
-NOTHING = "No change is known that would certainly emit less."
+NOTHING = "No change is known that would probably emit less."
 SHORT = "below resolution"
 MAX_ROWS, MAX_NOTICES, MAX_SOURCES, MAX_WINDOWS = 6, 3, 2, 6
 """Rows of the short report's tables, its warnings, sources of a figure, and windows."""
@@ -113,11 +113,11 @@ class JobData(NamedTuple):
     """What the report of a job is made of; no suggestions where there can be none."""
 
     document: JobDoc
-    advice: AdviceDoc | None
+    advice: SuggestDoc | None
     full: bool
 
 
-def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = False) -> Document:
+def build(document: JobDoc, advice: SuggestDoc | None = None, *, full: bool = False) -> Document:
     """Return the report of a job document on about two pages, with `full` of every figure behind
     it.
 
@@ -145,7 +145,7 @@ def build(document: JobDoc, advice: AdviceDoc | None = None, *, full: bool = Fal
     )
 
 
-def packaged_advice(document: JobDoc) -> AdviceDoc | None:
+def packaged_advice(document: JobDoc) -> SuggestDoc | None:
     """Return the suggestions by the packaged catalog alone; None where there can be none."""
     try:
         return for_job(document, load_catalog())
@@ -287,34 +287,33 @@ def _what_to_do(data: JobData) -> list[Block]:
     blocks: list[Block] = []
     if document.zone is None:
         blocks.append(Text(PLACE.format(job_id=document.job_id)))
-    suggestions = report_lines(advice) if advice else []
+    suggestions = advised(advice)[:TOP] if advice else []
     notices = advice.notices if advice else []
     flags = [notice.message for notice in notices if notice.code.startswith("flag-")]
-    if not suggestions and not flags:
-        return [*blocks, Text(NOTHING)]
     blocks += [Text(line) for line in (*flags, *_software(document))]
-    if suggestions and suggestions[0].action == "keep":
-        return [*blocks, Text(capitalised(suggestions[0].reasons[0]))]
+    if not suggestions:
+        return [*blocks, Text(advice.summary if advice else NOTHING)]
     rows = table(
         "What would emit less for the same work",
         suggestions,
-        Field("Suggestion", lambda row: _action(row.action, row.target), 2.0),
+        Field("Suggestion", lambda row: capitalised(row.label), 2.0),
         Field("Carbon, new over present", lambda row: _ratio(row.carbon_ratio), align="right"),
         Field("Saves", lambda row: row.saved_g, align="right"),
-        Field("Why", _reason, 3.0),
-        note="Ranges hold eight times in ten; a saving is named only where the whole range lies "
-        "below 1.",
+        Field("How sure", lambda row: row.verdict, 1.0),
+        Field("Why", lambda row: row.reasons[0] if row.reasons else row.basis, 3.0),
+        note="Sure: better in at least 9 of 10 such cases; likely: in at least 7. Ranges hold the "
+        "ratio in 8 of 10.",
     )
     return [*blocks, rows]
 
 
-def saving_sentence(advice: AdviceDoc | None) -> str:
-    """Return the largest certain saving of a job as a sentence; that none is known without one."""
-    first = next(iter(report_lines(advice) if advice else []), None)
-    if first is None or first.action == "keep":
+def saving_sentence(advice: SuggestDoc | None) -> str:
+    """Return the change that helps most as a sentence; that none is known without one."""
+    first = next(iter(advised(advice) if advice else []), None)
+    if first is None:
         return NOTHING
-    action, saved = _action(first.action, first.target), text(first.saved_g)
-    return f"What would help most: {action[:1].lower()}{action[1:]}, which saves {saved}."
+    saves = f", which saves {text(first.saved_g)}" if first.saved_g else ""
+    return f"What would help most: {first.label}{saves} ({first.verdict})."
 
 
 def _software(document: JobDoc) -> list[str]:
@@ -325,15 +324,6 @@ def _software(document: JobDoc) -> list[str]:
         for name, value in software_of(document).items()
     ]
     return [f"Suggestions for {', '.join(names)}."] if names else []
-
-
-def _reason(row: SuggestionDoc) -> str:
-    return row.reasons[0] if row.reasons else row.operating_point
-
-
-def _action(action: str, target: str | None) -> str:
-    name = action.replace("-", " ")
-    return capitalised(f"{name} to {target}" if target else name)
 
 
 def _ratio(figure: Quantity | None) -> Cell:

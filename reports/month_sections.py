@@ -107,7 +107,11 @@ OUTCOMES = {
 ACTIONS = {
     "change-hardware": "move to {target}",
     "power-cap": "cap the power",
-    "stop-idle": "release idle accelerators",
+    "fewer-devices": "move to {target}",
+    "instance": "move to {target}",
+    "slice": "move to {target}",
+    "release-idle": "release idle accelerators",
+    "input-pipeline": "feed the accelerators faster",
     "leave-device": "run it on processors alone",
     "avoid-failed": "find out why runs failed",
     "avoid-killed": "cancel runs earlier",
@@ -116,9 +120,8 @@ ACTIONS = {
     "mixed-precision": "mixed precision",
     "batching": "larger batches",
     "quantise": "quantise",
-    "consolidate": "consolidate",
     "fewer-nodes": "fewer nodes",
-    "shift-region": "run in {target}",
+    "region": "run in {target}",
     "checkpoint": "write checkpoints",
     "spot": "use spare capacity",
 }

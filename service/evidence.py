@@ -31,7 +31,6 @@ from msgspec import Struct
 
 from gramwatt import __version__
 from gramwatt.collectors.settings.files import replace_text, why
-from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import GramwattError
@@ -43,6 +42,7 @@ from gramwatt.sci.month.month import previous_month
 from gramwatt.sci.month.rows import rows_of
 from gramwatt.sci.records.records import LINE_MAX_B
 from gramwatt.sci.score.inputs import ANNUAL, Recorder, ScoreInputs
+from gramwatt.sci.suggest.jobs import class_of
 from gramwatt.service.common.errors import (
     BusyError,
     DeletedJobError,

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from gramwatt.reports.model import Document
-    from gramwatt.sci.advice.documents import AdviceDoc
     from gramwatt.sci.figures.document import IntensityDoc
     from gramwatt.sci.month.repeated import RunsComparisonDoc
     from gramwatt.sci.month.revised import JobRow
     from gramwatt.sci.month.yearly import YearDoc
     from gramwatt.sci.planning.plan import PlanDoc
+    from gramwatt.sci.suggest.documents import SuggestDoc
 
 
 TIMEOUT_S = 60.0
@@ -182,7 +182,7 @@ _child: RenderProcess | None = None
 def render_job(
     document: JobDoc,
     form: JobFormat | Page,
-    advice: AdviceDoc | None = None,
+    advice: SuggestDoc | None = None,
     *,
     full: bool = False,
     mark: Mark = ".",

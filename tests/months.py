@@ -14,8 +14,6 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from gramwatt.sci.advice.jobs import grouped
-from gramwatt.sci.advice.prediction.own_runs import class_of
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.quantity import Effect, Quantity, ends_of, total
 from gramwatt.sci.month.columns import TABLES
@@ -24,6 +22,7 @@ from gramwatt.sci.month.document import month_document as document_of
 from gramwatt.sci.month.documents import MonthAdvice, MonthDoc, SavingDoc
 from gramwatt.sci.month.month import months_of, previous_month
 from gramwatt.sci.month.rows import Row, rows_of
+from gramwatt.sci.suggest.jobs import class_of, grouped
 from gramwatt.service.months.sums import sum_month
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")

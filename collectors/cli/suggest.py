@@ -1,4 +1,4 @@
-"""`gramwatt suggest`: what would emit less for the same work, and whether that is certain."""
+"""`gramwatt suggest`: what would emit less for the same work, how much less, and how surely."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 
 from gramwatt.collectors.cli.options import request_command
-from gramwatt.collectors.cli.summary import quantity_text, significant
 from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.collectors.settings.config import resolve
-from gramwatt.sci.advice.documents import AdviceDoc, SuggestionDoc
-from gramwatt.sci.advice.engine import suggest
-from gramwatt.sci.advice.suggest_request import SuggestRequest, parse_suggest_request
+from gramwatt.sci.figures.formatting import plain, value_text
 from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.figures.units import G_PER_KG
+from gramwatt.sci.suggest.documents import AnswerDoc, SuggestDoc
+from gramwatt.sci.suggest.request import SuggestRequest, parse_suggest_request
+from gramwatt.sci.suggest.suggest import suggest
 
 HELPS = {
     "hardware": "Present part: catalog id or name.",
@@ -40,12 +39,12 @@ HELPS = {
     "host_power_w": "Of all hosts together (W).",
     "runs_per_year": "How often such a job runs.",
 }
-FIRST = ("hardware-unstated", "memory-disagrees", "input-implausible", "provider-lacks-part")
-"""Notices that say how to read the whole answer."""
+SHOWN = 5
+"""Rows of the table."""
 
 
-def answer(document: dict[str, Any]) -> AdviceDoc:
-    """Find what would emit less: other hardware, or another way to run.
+def answer(document: dict[str, Any]) -> SuggestDoc:
+    """Find what would emit less: hardware, settings or place, in one list with odds.
 
     Example: gramwatt suggest --hardware nvidia-v100-sxm2-16 --kind training --hours 100 --zone DE
     """
@@ -56,61 +55,38 @@ def answer(document: dict[str, Any]) -> AdviceDoc:
     return suggest(request, user_catalog(config))
 
 
-def lines(answer: AdviceDoc) -> list[str]:
-    """Return the answer for people: verdict first, then the figures and the reasons."""
-    first = [notice for notice in answer.notices if notice.code in FIRST]
-    shown = [notice.message for notice in first]
-    for suggestion in answer.suggestions:
-        shown += _suggestion(suggestion)
-    later = [notice for notice in answer.notices if notice not in first]
-    shown += [f"Notice: {notice.message}" for notice in later]
-    return shown or ["No suggestion."]
+def lines(answer: SuggestDoc) -> list[str]:
+    """Return the answer for people: one sentence, a table of five, what would make it surer."""
+    rows = [row for row in answer.answers if row.odds is not None][:SHOWN]
+    texts = [row for row in answer.answers if row.odds is None]
+    shown = [answer.summary]
+    if rows:
+        shown.append(f"  {'':28} {'time':>6}  {'carbon':18} {'saves':>11}  how sure")
+        shown += [_row(row) for row in rows]
+    else:
+        shown += [f"  {row.label}: {row.reasons[0]}" for row in texts[:SHOWN] if row.reasons]
+    shown += [row.buy for row in rows if row.buy][:1]
+    shown += [f"  {row.label}: {row.word}; {row.fix or row.reason}" for row in answer.left_out[:3]]
+    if answer.surer:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in answer.surer[:3])
+        shown.append(f"To be surer: {options}.")
+    return shown
 
 
-def _suggestion(suggestion: SuggestionDoc) -> list[str]:
-    name = suggestion.action.replace("-", " ")
-    target = f" to {suggestion.target}" if suggestion.target else ""
-    devices = "device" if suggestion.count == 1 else "devices"
-    shown = [f"{suggestion.verdict}: {name}{target}, {suggestion.count} {devices}"]
-    figures = [
-        f"{label} x {_ratio(getattr(suggestion, key))}"
-        for label, key in (
-            ("time", "time_ratio"),
-            ("energy", "energy_ratio"),
-            ("carbon", "carbon_ratio"),
-        )
-        if getattr(suggestion, key) is not None
-    ]
-    if suggestion.saved_g is not None and suggestion.verdict == "lower":
-        figures.append(f"saves {quantity_text(suggestion.saved_g)}")
-        if suggestion.yearly_kg is not None:
-            yearly = suggestion.yearly_kg.scaled(G_PER_KG, "gCO2e")
-            figures.append(f"{quantity_text(yearly)} a year")
-    if figures:
-        shown.append(f"    {'; '.join(figures)} [{suggestion.basis}]")
-    effort = suggestion.effort
-    if effort is not None and suggestion.verdict == "lower":
-        shown.append(f"    effort {effort.level}: {effort.reason}")
-    by_ownership = suggestion.by_ownership
-    if len(set(by_ownership.values())) > 1:
-        shown.append(
-            "    " + "; ".join(f"{had}: {verdict}" for had, verdict in by_ownership.items())
-        )
-    if suggestion.likely and suggestion.verdict != "lower":
-        shown.append("    likely lower (4 in 5), not certain")
-    reasons = [reason for reason in suggestion.reasons if " times as long (" not in reason]
-    return shown + [f"    - {reason}" for reason in reasons]
+def _row(row: AnswerDoc) -> str:
+    time = f"{100 * row.time_ratio.value:.0f} %" if row.time_ratio else ""
+    saved = plain(value_text(row.saved_g)) if row.saved_g else ""
+    if row.saved_g is None and row.carbon_g is not None:
+        saved = plain(value_text(row.carbon_g))
+    carbon = _carbon(row.carbon_ratio)
+    return f"  {row.label[:28]:28} {time:>6}  {carbon:18} {saved:>11}  {row.verdict}"
 
 
-def _ratio(figure: Quantity) -> str:
-    low, high = (_end(end) for end in (figure.low, figure.high))
-    return f"{significant(figure.value, 2)} ({low} to {high})"
-
-
-def _end(ratio: float) -> str:
-    """Return an end of a range, not rounded to 1 where it lies below or above."""
-    text = significant(ratio, 2)
-    return significant(ratio, 4) if float(text) == 1 and ratio != 1 else text
+def _carbon(ratio: Quantity | None) -> str:
+    if ratio is None:
+        return ""
+    value, low, high = (100 * end for end in (ratio.value, ratio.low, ratio.high))
+    return f"{value:.0f} % ({low:.0f} to {high:.0f})"
 
 
 command = request_command(SuggestRequest, HELPS, answer, lines)

@@ -26,7 +26,7 @@ FRAMEWORKS = {
 }
 """Module name -> (framework name, modules it builds on, which are not counted separately).
 
-Framework names are those of sci/advice/constraints/support.py."""
+Framework names are those of sci/suggest/facts.py."""
 VERSION_LENGTH = 64
 
 

@@ -41,7 +41,7 @@ from gramwatt.sci.month.trail import DeletedRow
 
 TREND_MONTHS = 12
 OVER_BEFORE = "this month over the month before"
-SWAP, MOVE = "change-hardware", "shift-region"
+SWAPS, MOVE = ("change-hardware", "fewer-devices", "instance"), "region"
 """The actions that show in the jobs of the next month."""
 NOBODY = PendingDoc(jobs=0, energy_kwh=None, named=[])
 
@@ -291,7 +291,7 @@ def _followed(row: AdviceRow, before: tuple[int, int], now: tuple[int, int]) -> 
         jobs_now=counts[1],
         target_before=counts[2],
         target_now=counts[3],
-        outcome=_outcome(*counts) if row.action in (SWAP, MOVE) else None,
+        outcome=_outcome(*counts) if row.action in (*SWAPS, MOVE) else None,
     )
 
 

@@ -290,8 +290,8 @@ class ModelRow(Struct):
 class SavingDoc(Struct):
     """The suggestion that saves most for one job, of a class of work on one kind of hardware.
 
-    `saved_g` [gCO2e] and `carbon_ratio` (new over present) are of the whole job. `basis` is what
-    the prediction rests on.
+    `saved_g` [gCO2e] and `carbon_ratio` (new over present) are of the whole job. `verdict` is how
+    sure it is (`sure` or `likely`), `basis` what the probability rests on.
     """
 
     job_id: str
@@ -301,6 +301,7 @@ class SavingDoc(Struct):
     target: str | None
     saved_g: Quantity
     carbon_ratio: Quantity | None
+    verdict: str
     reason: str
     basis: str
     hardware: str

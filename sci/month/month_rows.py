@@ -63,10 +63,10 @@ class GradeLimit(Struct):
 class AdviceRow(Struct):
     """An action for one class of work on one kind of hardware: jobs, and what it saves in a month.
 
-    `basis` is `examined`: `jobs` were examined and gain for certain, out of `jobs_of_work`; or
+    `basis` is `examined`: `jobs` were examined and gain, out of `jobs_of_work`; or
     `all`: a sum over all jobs of the work, such as of their idle time, or of runs that failed.
-    `confidence` is `high` where the prediction rests on measurements of both parts, `medium` on a
-    model of the class of work, and `low` on a rule. `named` are those that save most.
+    `confidence` is `sure` (at least 9 in 10) or `likely` (at least 7 in 10). `named` are those that
+    save most.
     """
 
     hardware: str

@@ -63,8 +63,9 @@ class AnswerDoc(Struct, kw_only=True):
     than the second); null where nothing tells. `advised` says that it is at least 0.7. Absolute
     figures are those of the whole run: `time_h` [h], `energy_kwh` [kWh] with its share of hosts,
     `carbon_g` and `saved_g` [gCO2e]; `yearly_kg` [kgCO2e/year] is what it saves in a year, where
-    it is known how often the job runs. `break_even_h` are the hours of this work after which
-    hardware that is bought for it has repaid its making, and `buy` is the sentence on that.
+    it is known how often the job runs. `g_per_million_tokens` [gCO2e] is that of a served model, as
+    an estimate gives it. `break_even_h` are the hours of this work after which hardware that is
+    bought for it has repaid its making, and `buy` is the sentence on that.
     """
 
     id: str
@@ -83,6 +84,7 @@ class AnswerDoc(Struct, kw_only=True):
     carbon_g: Quantity | None = None
     saved_g: Quantity | None = None
     yearly_kg: Quantity | None = None
+    g_per_million_tokens: Quantity | None = None
     effort: EffortDoc | None = None
     break_even_h: Quantity | None = None
     buy: str | None = None

@@ -94,7 +94,9 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trains(self) -> bool:
-        """Tell whether a model is trained, by its kind, method or tokens."""
+        """Tell whether a model is trained, by its kind or method, else by its tokens."""
+        if self.kind in ("inference", "evaluation"):
+            return False
         return self.kind in ("training", "fine-tuning") or bool(self.method or self.tokens)
 
     @property
@@ -118,19 +120,21 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.cloud}:{self.region}"
 
     def estimate(self, **given: Any) -> EstimateRequest:
-        """Return the estimate of this run, or of its training, on what is given."""
-        training = self.model_parameters is not None and self.tokens is not None
-        return EstimateRequest(
-            zone=self.zone,
-            region=self.full_region,
-            lifetime_years=self.lifetime_years,
-            model_parameters=self.model_parameters if training else None,
-            activated_parameters=self.activated_parameters if training else None,
-            tokens=self.tokens if training else None,
-            precision=self.precision if self.precision in ESTIMATED else None,
-            pue=self.pue,
-            **given,
-        )
+        """Return the estimate of this run, or of its training, with these fields more."""
+        fields: dict[str, Any] = {
+            "zone": self.zone,
+            "region": self.full_region,
+            "lifetime_years": self.lifetime_years,
+            "precision": self.precision if self.precision in ESTIMATED else None,
+            "pue": self.pue,
+        }
+        if self.model_parameters is not None and self.tokens is not None and self.trains:
+            fields |= {
+                "model_parameters": self.model_parameters,
+                "activated_parameters": self.activated_parameters,
+                "tokens": self.tokens,
+            }
+        return EstimateRequest(**(fields | given))
 
     def check_one_provider(self) -> None:
         """Raise ScoreError where provider, region and instance are not of one provider."""

@@ -13,7 +13,6 @@ from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.documents import MonthDoc
 from gramwatt.sci.month.yearly import YearDoc
 from gramwatt.service import rendering
-from gramwatt.service.advice.suggest import advice_basis, advice_beside
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
 from gramwatt.service.api.heavy import heavy
@@ -34,6 +33,7 @@ from gramwatt.service.rendering import (
     Page,
 )
 from gramwatt.service.store.documents import read_month, to_text
+from gramwatt.service.suggest import advice_basis, advice_beside
 
 routes = Routes("reports")
 

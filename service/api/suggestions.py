@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from gramwatt.sci.advice.documents import AdviceDoc
-from gramwatt.sci.advice.suggest_request import SuggestRequest, check_suggest_request
 from gramwatt.sci.figures.errors import GramwattError
-from gramwatt.service.advice.suggest import answer
+from gramwatt.sci.suggest.documents import SuggestDoc
+from gramwatt.sci.suggest.request import SuggestRequest, check_suggest_request
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.estimates import unanswerable
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import ABSENT, JobPath, service
 from gramwatt.service.jobs.advice import suggest_for
+from gramwatt.service.suggest import answer
 
 routes = Routes("suggestions")
 
 
 @routes.post("/v1/suggestions", "unanswerable", access=Access.READ)
-def make_suggestions(body: SuggestRequest) -> AdviceDoc:
-    """Return what would emit less for the same work: other hardware, or another way to run it.
+def make_suggestions(body: SuggestRequest) -> SuggestDoc:
+    """Return what would emit less for the same work: hardware, settings and place in one list.
 
-    `lower` means that the whole 80 % range of the carbon ratio lies below 1.
+    Each row has the probability that it emits less; from 7 in 10 on it is advised.
     """
     try:
-        request = check_suggest_request(body)
-        return answer(service(), request)
+        return answer(service(), check_suggest_request(body))
     except GramwattError as error:
         raise unanswerable(error) from None
 
 
 @routes.get("/v1/jobs/<job_id>/suggestions", *ABSENT, "not-scorable", access=Access.READ)
-def suggest_for_job(path: JobPath) -> AdviceDoc:
+def suggest_for_job(path: JobPath) -> SuggestDoc:
     """Suggestions for a job, from what was measured of it."""
     return suggest_for(service(), path.job_id)

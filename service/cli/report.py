@@ -56,7 +56,7 @@ def report_job(
     from gramwatt.reports.exports.csv import scicsv
     from gramwatt.reports.exports.impact_framework import manifest
     from gramwatt.service import rendering
-    from gramwatt.service.advice.suggest import advice_beside
+    from gramwatt.service.suggest import advice_beside
 
     exports: dict[str, Callable[[JobDoc], str]] = {"csv": scicsv, "if": manifest}
     reports: dict[str, rendering.JobFormat] = {form: form for form in rendering.JOB_FORMATS}

@@ -7,24 +7,24 @@ from collections import defaultdict
 import msgspec
 import numpy as np
 
-from gramwatt.sci.advice.documents import AdviceDoc
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.units import h_from_s
 from gramwatt.sci.planning.plan import PlanDoc
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.sci.records.records import parse_time
-from gramwatt.service.advice.suggest import answer_for_document
+from gramwatt.sci.suggest.documents import SuggestDoc
 from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
 from gramwatt.service.container import Service
 from gramwatt.service.intensity import plans
 from gramwatt.service.jobs.documents import job_document
+from gramwatt.service.suggest import answer_for_document
 
 PARTS = 48
 """Of equal length, into which the power of an earlier run is cut."""
 
 
-def suggest_for(service: Service, job_id: str) -> AdviceDoc:
+def suggest_for(service: Service, job_id: str) -> SuggestDoc:
     """Return suggestions for a job by its newest document; raises UnknownJobError, ScoreError."""
     return answer_for_document(service, job_document(service, job_id).document)
 

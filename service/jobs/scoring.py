@@ -268,8 +268,8 @@ def _store_revision(
 
 def _rows(document: JobDoc) -> Rows:
     """Return the rows of a job's months; raises ScoreError for figures that no month can add."""
-    from gramwatt.sci.advice.prediction.own_runs import class_of
     from gramwatt.sci.month.rows import rows_of
+    from gramwatt.sci.suggest.jobs import class_of
 
     try:
         return rows_of(document, class_of(document))

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.advice.jobs import JOBS_EXAMINED, examined, for_month, grouped
 from gramwatt.sci.catalog.files import SourceRow
 from gramwatt.sci.figures.csv_data import rows as csv_rows
 from gramwatt.sci.figures.days import month_span
@@ -20,7 +19,7 @@ from gramwatt.sci.grid.zones import ZoneIntensity
 from gramwatt.sci.month.documents import MonthAdvice, MonthSums
 from gramwatt.sci.month.month import months_of
 from gramwatt.sci.month.trail import FactorFileDoc, FactorRow
-from gramwatt.service.advice.suggest import rows_of_own_jobs
+from gramwatt.sci.suggest.jobs import JOBS_EXAMINED, examined, for_month, grouped
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.csv_import import IMPORTED
 from gramwatt.service.intensity.lookup import source_text
@@ -32,6 +31,7 @@ from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.intensity import IntensityFile, IntensitySeries
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.suggest import rows_of_own_jobs
 
 PUBLISHERS = {"ember": "Ember", "em-yearly": "Electricity Maps"}
 """Publishers of the catalog's annual values, by key of sources.csv."""

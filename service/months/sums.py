@@ -72,7 +72,7 @@ UnitOf = TypeVar("UnitOf", ProjectRow, ModelUnitRow)
 COMPLETED, SWEEP, IDLE, OTHER = "completed", "sweep", "idle", "other"
 OUTCOMES = (COMPLETED, IDLE, SWEEP, "failed", "killed", "lost")
 """What became of the work, in the order of the ledger."""
-STOP_IDLE = "stop-idle"
+RELEASE = "release-idle"
 ACTIONS = {"failed": "avoid-failed", "killed": "avoid-killed", "lost": "avoid-lost"}
 """Actions by the state of runs without a result."""
 NAMED_JOBS = 3
@@ -360,13 +360,13 @@ class _Sums:
                 AdviceRow(
                     hardware=hardware,
                     work=work,
-                    action=ACTIONS.get(state, STOP_IDLE),
+                    action=ACTIONS.get(state, RELEASE),
                     target=None,
                     jobs=jobs,
                     jobs_of_work=_jobs(group),
                     saved_g=saved.bare(),
                     carbon_ratio=None,
-                    confidence="low" if state else "high",
+                    confidence="likely" if state else "sure",
                     reason=reason,
                     examples=[job.job_id for job in named[key]],
                     named=named[key],

@@ -21,10 +21,10 @@ from gramwatt.reports.model import (
     Text,
 )
 from gramwatt.reports.sections import PARTLY_READ, UNREAD
-from gramwatt.sci.advice.jobs import for_job
-from gramwatt.sci.advice.prediction.own_runs import OwnRow
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.formatting import UNKNOWN
+from gramwatt.sci.suggest.evidence import OwnRow
+from gramwatt.sci.suggest.jobs import NOT_APPLICABLE, for_job
 from tests.blocks import blocks, cells, headings, plain, section, table, words
 from tests.documents import (
     cluster_job,
@@ -250,16 +250,15 @@ def suggested(document, advice=None):
     return section(job.build(document, advice), "What to do")
 
 
-def test_a_job_without_a_certain_saving_should_stay():
-    (text,) = suggested(steady_job(kind="training", watts=300))
-    assert text.text.startswith("Of ")
-    assert text.text.endswith("none saves carbon for certain: keep nvidia-h100-sxm5-80")
+def test_a_job_without_a_likely_saving_is_told_the_best_guess():
+    (text,) = suggested(steady_job(kind="other", watts=300))
+    assert text.text.startswith("Hardware is not ranked for work that could be anything")
 
 
-def test_certain_savings_are_a_table_with_their_ranges():
+def test_likely_savings_are_a_table_with_their_ranges():
     tags = {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
     rows = suggested(steady_job(kind="inference", tags=tags))[-1].rows
-    assert rows[0][0] == "Batching"
+    assert rows[0][0] == "32 concurrent sequences"
     ratio = rows[0][1]
     low, high = (float(end) for end in ratio.below.split(" to "))
     assert low <= float(ratio.text) <= high < 1
@@ -270,8 +269,8 @@ def test_flags_are_printed_without_suggestions():
     assert any("48 device hours at little use" in getattr(block, "text", "") for block in blocks)
 
 
-def test_a_job_without_accelerator_is_told_that_nothing_certain_is_known():
-    assert suggested(unread_job(zone="DE")) == [Text(job.NOTHING)]
+def test_a_job_without_accelerator_is_told_that_there_is_nothing_to_suggest():
+    assert suggested(unread_job(zone="DE")) == [Text(NOT_APPLICABLE)]
 
 
 def test_a_job_without_zone_is_told_how_to_name_it():
@@ -290,7 +289,8 @@ def test_the_answer_that_is_passed_in_is_the_one_shown_and_named_in_the_referenc
     own = [OwnRow(**row, power_w=500) for row in rows]
     answer = for_job(document, catalog, own)
     rows = suggested(document, answer)[-1].rows
-    assert "Change hardware to nvidia-b200" in [row[0] for row in rows]
+    assert "NVIDIA B200" in rows[0][0]
+    assert rows[0][4] == "own runs of vision/train on both"
     assert job.build(document, answer).reference != job.build(document).reference
     assert job.build(document, answer) == job.build(document, answer)
 

@@ -6,8 +6,8 @@ import pytest
 
 from gramwatt.collectors.cli import estimate, suggest
 from gramwatt.collectors.cli.options import grouped
-from gramwatt.sci.advice.suggest_request import SuggestRequest
 from gramwatt.sci.estimate.request import EstimateRequest
+from gramwatt.sci.suggest.request import SuggestRequest
 from gramwatt.service.common.requests import MonthQuery
 
 

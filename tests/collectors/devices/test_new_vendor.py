@@ -12,11 +12,11 @@ from gramwatt.collectors.devices import board
 from gramwatt.collectors.devices.board import DevicePort, Place
 from gramwatt.collectors.doctor.accelerators import others
 from gramwatt.collectors.doctor.finding import Target
-from gramwatt.sci.advice.jobs import for_job
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.records.records import DeviceRecord
 from gramwatt.sci.score.score import ScoreContext, score
+from gramwatt.sci.suggest.jobs import for_job
 from tests.collectors.rig import by_type, energy_j
 from tests.collectors.vendor_fakes import VendorRig
 

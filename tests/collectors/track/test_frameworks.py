@@ -14,9 +14,9 @@ import pytest
 
 from gramwatt.collectors.spool.spool import folders
 from gramwatt.collectors.track.frameworks import FRAMEWORKS, loaded_frameworks
-from gramwatt.sci.advice.constraints import support
 from gramwatt.sci.records.merge import merge
 from gramwatt.sci.records.records import JobRecord, decode
+from gramwatt.sci.suggest import facts
 from tests.collectors.rig import Rig, by_type
 
 
@@ -53,7 +53,7 @@ def test_the_framework_is_told_only_where_one_stands_above_the_others(
 
 
 def test_every_framework_is_one_that_the_suggestions_know() -> None:
-    assert {name for name, _ in FRAMEWORKS.values()} <= set(support.FRAMEWORKS)
+    assert {name for name, _ in FRAMEWORKS.values()} <= set(facts.FRAMEWORKS)
 
 
 @pytest.mark.parametrize("odd", [None, object(), 5, module("torch", 7), module("torch", "")])

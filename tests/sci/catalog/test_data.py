@@ -11,19 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.sci.advice.actions.notices import Rule
-from gramwatt.sci.advice.prediction import measurements, predict, time_model, workload
 from gramwatt.sci.catalog import catalog
 from gramwatt.sci.catalog.files import FILES as KINDS
 from gramwatt.sci.figures.csv_data import LIST_SEPARATOR, Row, columns, data_text, rows
+from gramwatt.sci.suggest.evidence import EffectRow, SourceRow
+from gramwatt.sci.suggest.measured import ResultRow
+from gramwatt.sci.suggest.rules import Rule
+from gramwatt.sci.suggest.work import PowerRow
 from tests.packages import ROOT
 
 DATA = Path(catalog.__file__).parent / "data"
 FILES = sorted(name for kind in KINDS for name in kind.files)
-OF_ADVICE: list[type[Row]] = [
-    *(measurements.Measurement, measurements.Evidence, measurements.SourceRow),
-    *(Rule, predict.RangeRow, time_model.Fit, workload.PowerRow),
-]
+OF_SUGGEST: list[type[Row]] = [EffectRow, PowerRow, ResultRow, Rule, SourceRow]
 
 
 @cache
@@ -44,11 +43,11 @@ def column(name: str, of: str) -> set[str]:
 
 def test_every_data_file_has_a_class_and_every_class_its_files() -> None:
     assert {path.relative_to(DATA).as_posix() for path in DATA.rglob("*.csv")} == set(FILES)
-    advice = {path.name for path in (ROOT / "sci/advice/data").glob("*.csv")}
-    assert advice == {name for kind in OF_ADVICE for name in kind.files}
+    shipped = {path.name for path in (ROOT / "sci/suggest/data").glob("*.csv")}
+    assert shipped == {name for kind in OF_SUGGEST for name in kind.files}
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *OF_ADVICE])
+@pytest.mark.parametrize("kind", [*KINDS, *OF_SUGGEST])
 def test_every_line_is_read_and_has_a_key_of_its_own(kind: type[Row]) -> None:
     """Reading checks type, bounds and choices of each cell; a wrong one raises."""
     keys = [tuple(getattr(row, part) for part in kind.key) for row in rows(kind)]

@@ -11,9 +11,9 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from gramwatt.sci.advice.jobs import for_month
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.suggest.jobs import for_month
 from gramwatt.service.api.openapi import document
 from gramwatt.service.api.problems import CODES
 from gramwatt.service.app import GROUPS, create_app
@@ -185,7 +185,7 @@ def test_documents_have_the_documented_shape(client, light):
     )
     # The table of factors has its own tests.
     alike({**month, "factors": []}, advised)
-    assert [saving["action"] for saving in month["suggestions"]] == ["stop-idle"]
+    assert [saving["action"] for saving in month["suggestions"]] == ["release-idle"]
     for name, found in (("JobDoc", report), ("MonthDoc", month)):
         shape = {"$ref": f"#/components/schemas/{name}", "components": described["components"]}
         jsonschema.validate(found, shape)

@@ -49,7 +49,7 @@ def test_a_list_of_jobs_loads_neither_web_framework_nor_advice(two_jobs):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert len(json.loads(done.stdout)["jobs"]) == 2
-    heavy = {"flask", "jinja2", "alembic", "apscheduler", "typst", "gramwatt.sci.advice.engine"}
+    heavy = {"flask", "jinja2", "alembic", "apscheduler", "typst", "gramwatt.sci.suggest.suggest"}
     assert heavy & set(done.stderr.split()) == set()
     assert "sqlalchemy" in done.stderr.split()
 

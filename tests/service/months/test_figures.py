@@ -157,7 +157,7 @@ def test_jobs_that_moved_to_the_suggested_region_followed(light):
     (row,) = [
         row
         for row in month_report(light, "2026-04").advice
-        if row.action == "shift-region" and row.target == there
+        if row.action == "region" and row.target == there
     ]
     store(light, *(cloud(f"may-{n}", there, 5, 10 + n) for n in range(2)))
     (found,) = [row for row in month_report(light, "2026-05").followed if row.target == there]
@@ -250,7 +250,7 @@ def test_idle_time_of_all_jobs_and_runs_without_a_result_are_actions(light):
     store(light, measured("bad", state="failed"), measured("stopped", state="killed"))
     document = month_report(light, "2026-05")
     found = actions(document)
-    idle = found["stop-idle"]
+    idle = found["release-idle"]
     assert (idle.jobs, [row.project for row in idle.named]) == (4, ["lab"] * 3)
     assert idle.named[0].name.startswith("notebook ")
     # Three quarters of the board's energy and of its own embodied carbon.

@@ -9,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from gramwatt.service.advice.suggest import rows_of_own_jobs
 from gramwatt.service.common.cursors import encode_cursor
 from gramwatt.service.common.requests import JobList
 from gramwatt.service.intensity.points import SeriesName, keep
@@ -22,6 +21,7 @@ from gramwatt.service.jobs.lists.model_runs import totals_of_model
 from gramwatt.service.months.periodic import keep_ended_months
 from gramwatt.service.months.report import month_report, months_with_data
 from gramwatt.service.status import store_measures
+from gramwatt.service.suggest import rows_of_own_jobs
 from gramwatt.service.tasks.rescoring import rescore_due
 from gramwatt.service.tasks.retention import delete_old_intervals
 from gramwatt.service.tasks.upkeep import close_silent, refresh_running, score_pending

@@ -1,1 +1,0 @@
-"""What rules a part out: memory (`memory`), software and use (`support`), `availability`."""

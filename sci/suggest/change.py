@@ -1,0 +1,165 @@
+"""A change of a job before it is written: its ratios as logarithms, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gramwatt.sci.estimate.ranking import Log
+from gramwatt.sci.figures.quantity import Kind, Quantity
+from gramwatt.sci.figures.units import G_PER_KG, W_PER_KW
+from gramwatt.sci.suggest.documents import (
+    ADVISED,
+    Action,
+    AnswerDoc,
+    Basis,
+    EffortDoc,
+    verdict_of,
+)
+from gramwatt.sci.suggest.embodied import carbon_ratio, with_hosts
+from gramwatt.sci.suggest.work import Device, Work, saved_g
+
+MOST_ODDS: Mapping[Basis, float] = {
+    "own runs": 0.99,
+    "measured": 0.99,
+    "estimated from data sheets": 0.95,
+    "rule of thumb": 0.89,
+}
+"""Highest probability that is stated, by basis: "sure" only where something was measured or known
+of the devices, and more than 19 in 20 only where the change itself was measured."""
+KINDS: Mapping[Basis, Kind] = {"own runs": "measured", "measured": "derived"}
+EFFORTS: Mapping[Action, EffortDoc] = {
+    "power-cap": EffortDoc("low", "one command of an administrator, which can be taken back"),
+    "mixed-precision": EffortDoc("low", "a setting of the framework; compare the loss"),
+    "batching": EffortDoc("low", "a setting of the server; answers take longer"),
+    "fewer-nodes": EffortDoc("low", "a setting of the launcher; the run takes longer"),
+    "leave-device": EffortDoc("low", "the job starts on a machine without accelerators"),
+    "release-idle": EffortDoc("medium", "reservations have to end when nothing runs"),
+    "input-pipeline": EffortDoc("medium", "more workers, a faster format or a cache for the data"),
+    "share": EffortDoc("medium", "jobs have to be put together and watched"),
+    "slice": EffortDoc("medium", "an administrator divides the board"),
+    "quantise": EffortDoc("medium", "weights are converted and the accuracy is tested"),
+    "checkpoint": EffortDoc("medium", "the program has to save and resume"),
+    "spot": EffortDoc("medium", "the program has to survive interruptions"),
+    "region": EffortDoc("medium", "data and deployment move too"),
+    "time": EffortDoc("low", "the job starts later"),
+}
+"""How much work a change is and what has to be done; the levels are judgements. Of hardware it
+follows from how that is had."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One change; see `AnswerDoc`. `odds` overrides what follows of the carbon ratio."""
+
+    action: Action
+    id: str
+    label: str
+    count: float
+    target: str | None = None
+    device: Device | None = None
+    time: Log | None = None
+    energy: Log | None = None
+    carbon: Log | None = None
+    odds: float | None = None
+    basis: Basis = "rule of thumb"
+    effort: EffortDoc | None = None
+    break_even_h: Quantity | None = None
+    buy: str | None = None
+    total_g: Quantity | None = None
+    energy_kwh: Quantity | None = None
+    time_h: Quantity | None = None
+    g_per_million_tokens: Quantity | None = None
+    reasons: Sequence[str] = ()
+    sources: Sequence[str] = ()
+
+    @property
+    def probability(self) -> float | None:
+        """Return the probability that it emits less, never higher than its basis allows."""
+        if self.odds is not None or self.carbon is None:
+            return self.odds
+        most = MOST_ODDS[self.basis]
+        return round(min(max(self.carbon.odds, 1 - most), most), 3)
+
+    def to_doc(self, work: Work) -> AnswerDoc:
+        """Return it as a row, with figures of the whole run where those of now are known."""
+        odds = self.probability
+        time, energy, carbon = (
+            log.quantity(KINDS.get(self.basis, "estimated"), *(self.sources or (self.basis,)))
+            if log is not None
+            else None
+            for log in (self.time, self.energy, self.carbon)
+        )
+        now, estimate = work.emitted, self.total_g
+        saved = saved_g(now.total_g, carbon) if now and carbon else None
+        total = now.total_g.times(carbon, "gCO2e") if now and carbon else estimate
+        hours = self.time_h
+        if time is not None and work.hours:
+            hours = time.scaled(work.hours, "h")
+        used = self.energy_kwh
+        if energy is not None and work.hours and work.device is not None and work.power_w:
+            watts = work.power_w.value + work.host_w(work.now)
+            used = energy.scaled(watts * work.count * work.hours / W_PER_KW, "kWh")
+        yearly = None
+        if saved is not None and work.repeats is not None:
+            yearly = saved.times(work.repeats, "gCO2e").scaled(1 / G_PER_KG, "kgCO2e")
+        return AnswerDoc(
+            id=self.id,
+            action=self.action,
+            label=self.label,
+            target=self.target,
+            count=int(self.count),
+            odds=odds,
+            verdict=None if odds is None else verdict_of(odds),
+            advised=odds is not None and odds >= ADVISED,
+            time_ratio=_bare(time),
+            energy_ratio=_bare(energy),
+            carbon_ratio=_bare(carbon),
+            time_h=_bare(hours),
+            energy_kwh=_bare(used),
+            carbon_g=_bare(total),
+            saved_g=_bare(saved),
+            yearly_kg=_bare(yearly),
+            g_per_million_tokens=_bare(self.g_per_million_tokens),
+            effort=self.effort or EFFORTS.get(self.action),
+            break_even_h=_bare(self.break_even_h),
+            buy=self.buy,
+            basis=self.basis,
+            reasons=list(self.reasons),
+            sources=list(dict.fromkeys(self.sources)),
+        )
+
+
+def setting(
+    work: Work,
+    action: Action,
+    label: str,
+    *,
+    time: Log,
+    energy: Log,
+    reasons: Sequence[str],
+    sources: Sequence[str] = (),
+    basis: Basis = "measured",
+    count: float | None = None,
+    of_devices: bool = False,
+) -> Change:
+    """Return another setting of the present devices; `of_devices` says that hosts are not in it."""
+    devices = (count or work.count) / work.count
+    if of_devices:
+        energy = with_hosts(work, time, energy, devices=devices)
+    return Change(
+        action=action,
+        id=action,
+        label=label,
+        count=count or work.count,
+        time=time,
+        energy=energy,
+        carbon=carbon_ratio(work, time, energy, devices=devices),
+        basis=basis,
+        reasons=reasons,
+        sources=sources,
+    )
+
+
+def _bare(figure: Quantity | None) -> Quantity | None:
+    return None if figure is None else figure.bare()

@@ -1,0 +1,673 @@
+"""The same work on other devices: as many, fewer of larger ones, slices, a provider's instances.
+
+What the data sheets say (`ranking`) and what was measured (`evidence`) are weighted together. Where
+something else than the devices sets the pace, or they draw little power, the question is another
+one: which device does the same work at the same rate with less idle power.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.catalog.slices import find_part, slices_of
+from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
+from gramwatt.sci.estimate.ranking import QUANTILE_90, REFERENCE, Log, combine, compare, work_of
+from gramwatt.sci.figures.errors import AmbiguousName, ScoreError
+from gramwatt.sci.score.location import in_data_centre
+from gramwatt.sci.suggest.change import Change
+from gramwatt.sci.suggest.documents import Action, Basis, EffortDoc, LeftOutDoc
+from gramwatt.sci.suggest.embodied import (
+    break_even,
+    carbon_ratio,
+    paid_devices,
+    site_change,
+    with_hosts,
+)
+from gramwatt.sci.suggest.evidence import Witness, own_witness, title
+from gramwatt.sci.suggest.facts import (
+    devices_of,
+    host_notes,
+    instances_of,
+    label_of,
+    left_out,
+    porting,
+    wider_units,
+)
+from gramwatt.sci.suggest.measured import published_time
+from gramwatt.sci.suggest.request import WorkloadClass
+from gramwatt.sci.suggest.work import FULL_POWER, SMALL_POWER, Device, Work
+
+METERED_VENDORS = ("NVIDIA", "AMD", "Intel")
+"""Vendors of whose devices power under load was published; of the others nothing was found."""
+OTHER_VENDOR, OTHER_KIND = Log(0.0, 0.3), Log(0.25, 0.3)
+"""Time on a device with another vendor's software, on one that is no GPU too: 8 MI300X took as long
+at fine-tuning as data sheets say, 8 Gaudi2 1.7 times (MLPerf Training v4.0 to v5.0)."""
+SPLIT, COPIED = Log(0.53, 0.36), Log(0.13, 0.09)
+"""Time over links half as fast or slower: of a model that is split over the devices 1 to 3 times,
+of one that each device holds 1 to 1.3 times (estimates)."""
+PCIE_GBS, SLOWER = 64.0, 2.0
+"""Link of a PCIe card [GB/s] whose own the catalog does not have, and how many times slower links
+count as slower."""
+FEWER_MOST = 0.8
+"""Fewer devices are a row of their own up to this fraction of as many (a choice)."""
+SCALING = Log(math.log(0.95), 0.06)
+"""Time of fewer devices over their part of several: one waits for none (an estimate)."""
+HELD_IDLE = {"P8": 2.4, "P0": 1.25}
+"""Idle power with a process on the device over the catalog's, which is without one, by the state
+in which that was read: T4 9 to 26 W, L4 15 to 28 W, L40S 30 to 96 W; A100 50 to 66 W, H100 70 to
+120 W at most."""
+HELD_UNKNOWN, HELD_ERROR = 1.6, 0.25
+STEADY = 0.05
+"""Error of the time of work whose pace something else sets."""
+LOW_POWER_ERROR = 0.3
+"""Error of the power of another device for work that draws little (an estimate)."""
+FEW_SEQUENCES = 32.0
+"""Concurrent sequences of a server of which nothing says how full it is (a choice)."""
+TOO_SLOW = math.log(1.05)
+IN_TURN = ("llama.cpp", "mlx", "ollama")
+"""Frameworks for one user, which put layers on several devices that work one after another."""
+SMALL = ("module", "computer", "edge")
+"""Hosts of small devices, which are options only for the edge and for work that runs on one."""
+DESKS = ("consumer", "workstation")
+"""Intended uses of cards for a desk."""
+MONTH_H = 720.0
+"""Thirty days, in which a long training is expected to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Time and energy of as many devices alone, and what they rest on."""
+
+    time: Log
+    energy: Log | None
+    basis: Basis
+    reasons: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Rows of hardware, what cannot do the work, and how many rows more are worse than now."""
+
+    rows: list[Change]
+    left_out: list[LeftOutDoc]
+    worse: int = 0
+
+
+def rank(work: Work) -> Ranked:
+    """Return other hardware for a job, by expected carbon; over the first row without a present."""
+    named = work.request.candidates is not None
+    fitting, out = _fitting(work)
+    if work.device is None or work.misfit:
+        rows, rest = _without_present(work, fitting)
+    else:
+        rows, rest = _consolidated(work), []
+        for device, count in fitting:
+            variants = _variants(work, device, count)
+            rows += variants if named else variants[:1]
+            rest += [] if variants else [_incomparable(device)]
+    rows.sort(key=order)
+    worse = 0
+    if not named:
+        rows = _one_a_family(rows)
+        likely = [row for row in rows if row.probability is None or row.probability >= 0.4]
+        if work.device is not None and not work.misfit:
+            worse, rows = len(rows) - len(likely), likely
+        rows = [row for row in rows if row.carbon is not None]
+    return Ranked(rows, [*out, *rest], worse)
+
+
+def order(row: Change) -> tuple[bool, float]:
+    """Order by expected carbon, what is not known last."""
+    return row.carbon is None, row.carbon.value if row.carbon else 0.0
+
+
+def _fitting(work: Work) -> tuple[list[tuple[Device, float]], list[LeftOutDoc]]:
+    """Return the candidates that can do the work, each with its count, and those that cannot."""
+    fitting, out = [], []
+    present = work.device.part.id if work.device and not work.misfit else None
+    for device in candidates(work):
+        if device.part.id == present:
+            if work.request.candidates is not None:
+                text = "it is the present device, with which the others are compared"
+                out.append(LeftOutDoc(present, label_of(device.part), "as now", text))
+            continue
+        count = _count(work, device)
+        reason = left_out(work.request, device.part, count, work.need, _offered(work, device))
+        if reason:
+            out.append(reason)
+        else:
+            fitting.append((device, count))
+    return fitting, out
+
+
+def _offered(work: Work, device: Device) -> frozenset[str] | None:
+    if work.offered is None or device.piece is None:
+        return work.offered
+    return work.offered | {device.part.id} if device.board.id in work.offered else work.offered
+
+
+def candidates(work: Work) -> list[Device]:
+    """Return the devices that are named; else those that can be had, for such work, and slices.
+
+    Legacy devices, variants for export and those that nobody offers there only if named; cards for
+    a desk where the present one stands there, or the job must not leave the house.
+    """
+    names = work.request.candidates
+    if names is not None:
+        devices = [device for name in names for device in _named(work, name)]
+        return list({device.part.id: device for device in devices}.values())
+    return [Device.of(part) for part in work.catalog.all_hardware() if _is_option(work, part)]
+
+
+def _named(work: Work, name: str) -> list[Device]:
+    """Return the devices of a name: all that it may mean."""
+    try:
+        return [Device.of(*find_part(work.catalog, name))]
+    except AmbiguousName as error:
+        return [Device.of(*find_part(work.catalog, choice)) for choice in error.choices]
+
+
+def _is_option(work: Work, part: Hardware) -> bool:
+    request, now = work.request, work.device.board if work.device else None
+    if part.market in ("legacy", "other") or part.availability == "internal":
+        return False
+    if part.availability != "sold" and (work.offered is None or part.id not in work.offered):
+        return False
+    elsewhere = request.constraint != "edge" and (now is None or now.host_class not in SMALL)
+    if part.host_class in SMALL and elsewhere:
+        return False
+    desk = any(use in DESKS for use in part.intended_use)
+    if desk and request.constraint == "none" and (now is None or in_data_centre(now)):
+        return False
+    if now is None and part.device_class != "gpu" and request.constraint != "edge":
+        return ("training" if request.trains else "inference") in part.intended_use
+    return True
+
+
+def _count(work: Work, device: Device) -> float:
+    """Return how many of a device are compared: as many as now, else the fewest to hold the work.
+
+    Chips for the edge have no link to split a model over.
+    """
+    part, need = device.part, work.need
+    fixed = work.request.count is not None or (work.device is not None and not work.misfit)
+    edge = "edge" in part.intended_use and part.device_class != "gpu"
+    if fixed or edge or need is None or need.each_gib is not None or not part.memory_gb:
+        return work.count
+    return _servers(work, float(need.devices(part.memory_gb)))
+
+
+def _servers(work: Work, count: float) -> float:
+    """Return a count that there are servers of: eights, and 1, 2 or 4 to split a served model."""
+    if count > 8:
+        return 8.0 * math.ceil(count / 8)
+    return count if work.request.trains else 2.0 ** math.ceil(math.log2(count))
+
+
+def _without_present(
+    work: Work, fitting: Sequence[tuple[Device, float]]
+) -> tuple[list[Change], list[LeftOutDoc]]:
+    """Return the rows over the best of them, with absolute figures where the work is known."""
+    rest: list[LeftOutDoc] = []
+    rows: list[Change] = []
+    base = next(
+        (pair for pair in fitting if pair[0].part.tdp_w and pair[0].part.memory_bandwidth_gbs), None
+    )
+    while base is not None:  # over any of them, then over the best
+        at = work.on(*base)
+        rows, rest = [], []
+        for device, count in fitting:
+            row = _row(at, device, count)
+            rows += [row] if row else []
+            rest += [] if row else [_incomparable(device)]
+        rows = _with_estimates(work, rows)
+        best = min(rows, key=order)
+        if best.device == base[0]:
+            break
+        base = next(pair for pair in fitting if pair[0] == best.device)
+    if len(rows) > 1:
+        rows.sort(key=order)
+        second = rows[1].probability
+        rows[0] = replace(rows[0], odds=None if second is None else 1 - second)
+    return rows, rest
+
+
+def _with_estimates(work: Work, rows: list[Change]) -> list[Change]:
+    """Return the rows with figures of `estimate` where all have them: then these are the order.
+
+    Their spread against each other stays: an estimate errs alike on all.
+    """
+    estimates = [_estimate(work, row) for row in rows]
+    totals = [
+        (answer.g_per_million_tokens or answer.total_g) if answer else None for answer in estimates
+    ]
+    if not rows or any(total is None or total.value <= 0 for total in totals):
+        return rows
+    first = min(total.value for total in totals if total)
+    timed = work.request.tokens is not None
+    return [
+        replace(
+            row,
+            carbon=Log(math.log(total.value / first), row.carbon.spread) if row.carbon else None,
+            total_g=answer.total_g if timed else None,
+            energy_kwh=answer.energy_kwh if timed else None,
+            time_h=answer.time_h if timed else None,
+            g_per_million_tokens=answer.g_per_million_tokens,
+        )
+        for row, answer, total in zip(rows, estimates, totals, strict=True)
+        if answer and total
+    ]
+
+
+def _estimate(work: Work, row: Change) -> EstimateDoc | None:
+    """Return the training or the serving on a device; None where the request does not say it."""
+    request, device = work.request, row.device
+    if request.model_parameters is None or device is None or device.piece is not None:
+        return None
+    fields: dict[str, Any] = {"hardware": device.part.id, "count": row.count}
+    if not request.trains:
+        fields |= {
+            "kind": "inference",
+            "model_parameters": request.model_parameters,
+            "activated_parameters": request.activated_parameters,
+            "batch_size": request.batch_size,
+            "tokens": request.tokens,
+            "hours": None if request.tokens else request.hours or 1.0,
+        }
+    elif request.tokens is None:
+        return None
+    try:
+        return estimate(request.estimate(**fields), work.catalog)
+    except ScoreError:
+        return None
+
+
+def _incomparable(device: Device) -> LeftOutDoc:
+    text = "its peak rate, memory bandwidth or rated power is not published"
+    return LeftOutDoc(device.part.id, label_of(device.part), "no data sheet", text)
+
+
+def _variants(work: Work, device: Device, count: float) -> list[Change]:
+    """Return the rows of a device, the least carbon first: as many as now, or fewer."""
+    same = _row(work, device, count)
+    if same is None:
+        return []
+    fewer = _fewer(work, device, same)
+    rows = [same, *([fewer] if fewer else [])]
+    return sorted(rows, key=order)
+
+
+def _fewer(work: Work, device: Device, same: Change) -> Change | None:
+    """Return the device in the number that does the work in about the same time."""
+    if work.count < 2 or same.time is None or device.piece is not None:
+        return None
+    turns = (work.request.framework or "").lower() in IN_TURN and work.classified.name == "decode"
+    needed = 1.0 if turns else max(1.0, float(math.ceil(work.count * _fraction(work, same))))
+    memory, need = device.part.memory_gb, work.need
+    if need is not None and need.each_gib is None and memory:
+        needed = max(needed, float(need.devices(memory)))
+    if need is None or not memory:
+        return None
+    count = _servers(work, needed)
+    if count > FEWER_MOST * work.count or not need.fits(memory, count):
+        return None
+    return _row(work, device, count, in_turn=turns)
+
+
+def _consolidated(work: Work) -> list[Change]:
+    """Return fewer of the present devices, where several wait."""
+    if not work.pace.waits or work.count < 2:
+        return []
+    same = _row(work, work.now, work.count)
+    fewer = _fewer(work, work.now, same) if same else None
+    return [fewer] if fewer else []
+
+
+def _fraction(work: Work, same: Change) -> float:
+    """Return the fraction of as many devices that the work keeps busy."""
+    assert same.time is not None
+    assert same.device is not None
+    if not work.pace.waits:
+        return math.exp(same.time.value)
+    full = _compared(work, same.device, _speed_class(work))
+    return _use(work) * math.exp(full.time.value) if full else 1.0
+
+
+def _row(work: Work, device: Device, count: float, *, in_turn: bool = False) -> Change | None:
+    """Return the row of so many devices; None where nothing tells of them."""
+    compared = _compared(work, device, work.classified.name)
+    if compared is None:
+        return None
+    ratio = count / work.count
+    time, board, reasons = compared.time, compared.energy, list(compared.reasons)
+    waits = work.pace.waits and compared.basis != "own runs"
+    if waits:
+        full = _compared(work, device, _speed_class(work)) or compared
+        time, board = _same_rate(work, device, full, ratio)
+        reasons = [_pace_reason(work, time)]
+    elif _is_low(work) and compared.basis == "estimated from data sheets":
+        time, board = _at_low_power(work, device, compared)
+        reasons.append("it draws little power now: how far time follows the device is in doubt")
+    elif _fill_is_unknown(work) and compared.basis == "estimated from data sheets":
+        time, board = _half_filled(work, device, compared, ratio)
+        reasons.append("how full it is kept is not known: give batch_size, mean_power_w or pace")
+    elif in_turn:
+        reasons.append("several devices work one after another here, and one does it alone")
+    if not waits and ratio != 1 and not in_turn:
+        time = time + Log(-math.log(ratio), 0.0)
+        if ratio < 1 and work.device is not None:
+            time, board = time + SCALING, board + SCALING if board else None
+    if not waits:
+        time, board = _linked(work, device, count, time, board, reasons)
+    if board is None:
+        reasons.append(f"no published power of {label_of(device.part)} under load was found")
+    return _priced(work, device, count, compared, time, board, reasons)
+
+
+def _priced(
+    work: Work,
+    device: Device,
+    count: float,
+    compared: Compared,
+    time: Log,
+    board: Log | None,
+    reasons: list[str],
+) -> Change:
+    """Return the row with carbon, what buying means, and what the change takes."""
+    part, ratio = device.part, count / work.count
+    energy = carbon = hours = buy = None
+    if board is not None:
+        energy = with_hosts(work, time, board, devices=ratio, target=device)
+        if place := site_change(work, device):
+            energy = energy + place[0]
+            reasons.append(place[1])
+        paid = paid_devices(work, device, count)
+        carbon = carbon_ratio(work, time, energy, devices=ratio, target=device, paid=paid)
+        hours, buy = break_even(work, device, energy, ratio)
+    reasons += _notes(work, device, count)
+    label, action, rented = f"{count:g} x {label_of(part)}", _action(work, device, count), None
+    if action == "instance":
+        rented, note = _instance(work, device, count)
+        label = f"{label} ({rented})" if rented else label
+        reasons += [note] if note else []
+    return Change(
+        action=action,
+        id=part.id if ratio == 1 or work.device is None else f"{part.id}x{count:g}",
+        label=label,
+        target=part.id,
+        device=device,
+        count=count,
+        time=time,
+        energy=energy,
+        carbon=carbon,
+        basis="rule of thumb" if device.piece else compared.basis,
+        effort=_effort(work, device),
+        break_even_h=hours,
+        buy=buy,
+        reasons=reasons,
+        sources=(*compared.sources, f"catalog {device.board.id} ({', '.join(part.sources)})"),
+    )
+
+
+def _action(work: Work, device: Device, count: float) -> Action:
+    if device.piece is not None:
+        return "slice"
+    if work.request.cloud is not None:
+        return "instance"
+    return "fewer-devices" if count < work.count else "change-hardware"
+
+
+def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compared | None:
+    """Return as many devices at full speed, by data sheets and measurements; None without both."""
+    request, now = work.request, work.now
+    shared = work.power_share if not request.trains and not work.pace.waits else None
+    described = work_of(
+        name,
+        request.precision,
+        request.framework,
+        infers=not request.trains,
+        batch_size=FEW_SEQUENCES if _fill_is_unknown(work) else request.batch_size,
+        power_share=shared,
+    )
+    sheet = compare(now.part, device.part, described, work.catalog.hardware(REFERENCE))
+    power = sheet.power if sheet else None
+    witnesses = []
+    if own := own_witness(work.own, now.part.id, device.part.id, name, work.workload):
+        witnesses.append(own)
+    if published := published_time(
+        now.part, device.part, name, described, request.model_parameters
+    ):
+        text = f"published results of {published.workload} on both"
+        energy = published.time + power if power else None
+        titles = tuple(map(title, published.sources))
+        witnesses.append(Witness(published.time, energy, "measured", text, titles))
+    if sheet is None and not witnesses:
+        return None
+    times = [witness.time for witness in witnesses]
+    energies = [witness.energy for witness in witnesses if witness.energy]
+    if sheet is not None:
+        apart = _software_change(now.board, device.board)
+        times.append(sheet.time + apart)
+        energies += [sheet.energy + apart] if sheet.energy else []
+    metered = own is not None or {now.board.vendor, device.board.vendor} <= set(METERED_VENDORS)
+    by_sheet = "by peak rate, memory bandwidth and rated power: not measured on both"
+    return Compared(
+        combine(*times),
+        combine(*energies) if energies and metered else None,
+        witnesses[0].basis if witnesses else "estimated from data sheets",
+        tuple(witness.reason for witness in witnesses) or (by_sheet,),
+        tuple(source for witness in witnesses for source in witness.sources),
+    )
+
+
+def _software_change(now: Hardware, target: Hardware) -> Log:
+    if now.vendor == target.vendor:
+        return Log(0.0, 0.0)
+    return OTHER_VENDOR if target.device_class == "gpu" else OTHER_KIND
+
+
+def _speed_class(work: Work) -> WorkloadClass | None:
+    """Return the class whose ratios say if a device keeps up with a job that waits."""
+    name = work.classified.name
+    if name == "small":
+        return "training" if work.request.trains else "batch-inference"
+    return "decode" if name == "llm-serving" else name
+
+
+def _is_low(work: Work) -> bool:
+    """Tell whether the devices draw so little that a device of other size changes little."""
+    share = work.power_share
+    return share is not None and share < SMALL_POWER and not work.pace.declared
+
+
+def _at_low_power(work: Work, device: Device, compared: Compared) -> tuple[Log, Log | None]:
+    """Return time and energy of work that keeps a device busy at little power.
+
+    Small steps follow neither rate nor rating: time is that of overhead, power is idle power and
+    what comes on top of it.
+    """
+    small = _compared(work, device, "small")
+    time = small.time if small else compared.time
+    power, idle = work.power_w, _held_idle(device)
+    if power is None or idle is None or not device.part.tdp_w or not work.now.part.tdp_w:
+        return time, None
+    above = max(0.0, power.value - (_held_idle(work.now) or 0.0))
+    drawn = idle + above * math.sqrt(device.part.tdp_w / work.now.part.tdp_w)
+    drawn = min(drawn, device.part.tdp_w)
+    return time, time + Log(math.log(drawn / power.value), LOW_POWER_ERROR)
+
+
+def _fill_is_unknown(work: Work) -> bool:
+    """Tell whether a server runs of which nothing says whether it is full or waits."""
+    request = work.request
+    told = (request.batch_size, request.mean_power_w, request.utilisation, request.pace)
+    served = work.classified.name == "llm-serving" and work.hours is not None
+    return served and work.device is not None and not any(told)
+
+
+def _half_filled(
+    work: Work, device: Device, full: Compared, ratio: float
+) -> tuple[Log, Log | None]:
+    """Return the middle of a device that is kept full and one that keeps the present rate."""
+    waiting = _same_rate(work, device, full, ratio, use=1.0)
+    middles = []
+    for busy, slack in ((full.time, waiting[0]), (full.energy, waiting[1])):
+        if busy is None or slack is None:
+            return waiting[0], None
+        half = abs(busy.value - slack.value) / 2
+        spread = math.hypot(max(busy.spread, slack.spread), half / QUANTILE_90)
+        middles.append(Log((busy.value + slack.value) / 2, spread))
+    return middles[0], middles[1]
+
+
+def _held_idle(device: Device) -> float | None:
+    """Return the idle power with a process on the device [W]; None where not known."""
+    idle = device.idle
+    if idle is None:
+        return None
+    return idle.value * HELD_IDLE.get(device.board.idle_pstate or "", HELD_UNKNOWN)
+
+
+def _use(work: Work) -> float:
+    """Return the fraction of the devices' time that the work takes at full speed."""
+    power, busy, device = work.power_w, work.request.utilisation, work.now
+    idle, rated = device.idle, device.part.tdp_w
+    if power is None or idle is None or not rated:
+        return busy or 1.0
+    most = FULL_POWER * rated - idle.value
+    by_power = min(1.0, max(0.02, (power.value - idle.value) / most)) if most > 0 else 1.0
+    return min(busy, max(by_power, busy / 2)) if busy else by_power
+
+
+def _same_rate(
+    work: Work, device: Device, full: Compared, ratio: float, use: float | None = None
+) -> tuple[Log, Log | None]:
+    """Return time and energy of the same work at the same rate, on `ratio` times the devices.
+
+    `use` is the fraction of the present devices' time that it takes. The target draws its idle
+    power and, above it, what the work itself takes there.
+    """
+    power, idle, now_idle = work.power_w, _held_idle(device), _held_idle(work.now)
+    needed = math.log((use or _use(work)) / ratio) + full.time.value
+    late = max(0.0, needed)
+    margin = -needed / full.time.spread
+    time = Log(late, full.time.spread if late > TOO_SLOW else max(STEADY, 0.2 - 0.1 * margin))
+    if power is None or idle is None or now_idle is None or full.energy is None:
+        return time, None
+    above = max(0.0, power.value - now_idle) * math.exp(full.energy.value)
+    held = idle * math.exp(late) * ratio
+    most = (device.part.tdp_w or math.inf) * math.exp(late) * ratio
+    drawn = min(held + above, most)
+    fraction = above / (held + above)
+    spread = math.hypot(fraction * full.energy.spread, (1 - fraction) * HELD_ERROR)
+    return time, Log(math.log(drawn / power.value), math.hypot(spread, time.spread))
+
+
+def _pace_reason(work: Work, time: Log) -> str:
+    slow = ", and it is too slow to keep up" if time.value > TOO_SLOW else ""
+    return f"compared at the same rate, because {work.pace.reason}{slow}"
+
+
+def _linked(
+    work: Work,
+    device: Device,
+    count: float,
+    time: Log,
+    board: Log | None,
+    reasons: list[str],
+) -> tuple[Log, Log | None]:
+    """Return the ratios of a training over slower links between devices, with the reason."""
+    if not work.request.trains or count < 2:
+        return time, board
+    links = [part.interconnect_gbs or PCIE_GBS for part in (work.now.board, device.board)]
+    if links[0] < SLOWER * links[1]:
+        return time, board
+    need, memory = work.need, device.part.memory_gb or math.inf
+    split = need is not None and (need.total_gib or 0.0) > memory
+    slower = SPLIT if split else COPIED
+    reasons.append(
+        f"its links are {links[0] / links[1]:.0f} times slower than the present ones (NVLink or "
+        f"like it): {'the model is split over them' if split else 'gradients travel over them'}"
+    )
+    return time + slower, board + slower if board else None
+
+
+def _notes(work: Work, device: Device, count: float) -> list[str]:
+    """Return what is to be known before changing to a device."""
+    part, notes, need = device.part, [], work.need
+    moves = porting(work.request, part, work.device.part if work.device else None)
+    if moves:
+        notes.append(f"{work.request.framework or 'the program'}: {moves}")
+    if need is not None and part.memory_gb:
+        notes.append(f"memory: {need.arithmetic}, within {count:g} x {part.memory_gb:g} GiB")
+    if need is not None and need.streams(part):
+        notes[-1] = f"it reads weights beyond its {part.memory_gb:g} GiB from its host"
+    if wider := wider_units(work.request, part):
+        notes.append(wider)
+    if device.piece is not None:
+        notes.append("counted as its part of the board: other jobs must have the rest")
+    if not in_data_centre(part) and work.device and in_data_centre(work.now.board):
+        notes.append("a card for a desk: it has no place in most servers")
+    return [*notes, *host_notes(work.catalog, device.board)]
+
+
+def _instance(work: Work, device: Device, count: float) -> tuple[str | None, str | None]:
+    """Return the provider's instance with so many devices, and its list price as a sentence."""
+    rows = instances_of(work.catalog, work.request.cloud, device.board)
+    whole = [row for row in rows if row.share == 1]
+    if not whole:
+        return None, None
+    size = next((row for row in whole if devices_of(row) >= count), whole[-1])
+    prices = [
+        (row.price_usd_per_hour / devices_of(row), row) for row in whole if row.price_usd_per_hour
+    ]
+    note = None
+    if prices:
+        dollars, row = min(prices, key=lambda price: price[0])
+        where = f"{row.id}, {row.price_region}, {row.price_date}"
+        note = f"list price: {dollars:.2f} USD/h a device on demand ({where})"
+    if devices_of(size) > count:
+        more = f"it comes {devices_of(size):g} at a time: the unused ones count too"
+        note = f"{more}; {note}" if note else more
+    return size.name, note
+
+
+def _effort(work: Work, device: Device) -> EffortDoc:
+    if porting(work.request, device.part, work.device.part if work.device else None):
+        return EffortDoc("high", "the program has to run on other software")
+    if work.request.ownership == "to-buy":
+        return EffortDoc("high", "hardware is bought and installed")
+    if device.piece is not None:
+        return EffortDoc("medium", "an administrator divides the board")
+    if work.request.cloud is not None or work.request.ownership == "rented":
+        return EffortDoc("low", "another instance is started")
+    return EffortDoc("medium", "the job moves to another machine")
+
+
+def slices(work: Work) -> list[Change]:
+    """Return the smallest slice of the present board that holds the job by memory and busy time."""
+    busy, need, now = work.request.utilisation, work.need, work.device
+    if now is None or now.piece or busy is None or not need or not need.each_gib or work.misfit:
+        return []
+    for piece in slices_of(now.board):
+        if need.each_gib <= piece.memory_gib and busy <= piece.share < 1:
+            row = _row(work, Device.of(now.board, piece), work.count)
+            return [row] if row else []
+    return []
+
+
+def _one_a_family(rows: Sequence[Change]) -> list[Change]:
+    """Return the first row of each family: its memory and board do not count."""
+    families: dict[str, Change] = {}
+    for row in rows:
+        assert row.device is not None
+        part = row.device.board
+        match = re.match(r"\D*\d\w*", part.name)
+        families.setdefault(f"{part.vendor} {match[0] if match else part.name}", row)
+    return list(families.values())
