@@ -19,7 +19,7 @@ from gramwatt.reports.model import (
 )
 from gramwatt.reports.sections import data_table
 from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc
-from gramwatt.sci.figures.formatting import minute_text, number
+from gramwatt.sci.figures.formatting import number
 from gramwatt.sci.figures.notices import Notice
 
 if TYPE_CHECKING:  # plans load numpy
@@ -50,7 +50,9 @@ def build(
     """Return the page of an answer of `GET /v1/intensity/{zone}`, with a plan if there is one."""
     expected = list(map(_step, answer.forecast))
     after = expected[0].start if expected else None
-    past = [step for step in map(_step, answer.points) if after is None or step.start < after]
+    past = list(map(_step, answer.points))
+    if after:  # what stands in for hours that something is expected of ends there
+        past = [step._replace(end=min(step.end, after)) for step in past if step.start < after]
     steps = _joined([*past, *expected])
     slots = plan.plan if plan else []
     title = f"Grid intensity of {answer.zone}"
@@ -69,8 +71,8 @@ def build(
         _chart(answer.zone, steps, slots),
         *(_plan_blocks(plan) if plan else []),
         Text(
-            "Ranges hold eight times in ten. Hours that are not known have the annual value; plans "
-            "go by measured, hourly and forecast values only."
+            "Ranges hold eight times in ten. Hours that are not known have the annual value, which "
+            "tells no hours apart."
         ),
     ]
     first, last = (f"{moment:%Y-%m-%d %H:%M}" for moment in (steps[0].start, steps[-1].end))
@@ -153,11 +155,4 @@ def _stamp(moment: datetime) -> str:
 
 
 def _plan_blocks(plan: PlanDoc) -> list[Block]:
-    slots = ", ".join(
-        f"{minute_text(slot.start)} to {minute_text(slot.end)} UTC" for slot in plan.plan
-    )
-    saving, gain = plan.saving_ratio, "it starts at once: waiting saves nothing reliable"
-    if plan.reliable and saving is not None:
-        low, value, high = (round(100 * end) for end in (saving.low, saving.value, saving.high))
-        gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
-    return [Text(f"The plan, shaded: {slots}; {gain}."), *_notices(plan.notices)]
+    return [Text(plan.summary), *_notices(plan.notices)]

@@ -1,6 +1,7 @@
 """Waiting before `gramwatt run` starts its command: whom to ask, for which hours, and the wait.
 
-A plan that is not known in time, or not reliable, never keeps a command from starting at once. The
+A plan that is not known in time, or does not advise to wait, never keeps a command from starting at
+once. The
 job begins when the command does: waiting is no part of its duration or energy. It is in sight of
 the user and open to signals.
 """
@@ -193,16 +194,16 @@ def wait_for_greenest(
     try:
         start, text = _window(questions, options, name, job_id)
     except StartNow as error:
-        print_message(f"{error}; the command starts at once")
+        print_message(f"{error} The command starts at once.")
         return {}
     if os.environ.get("SLURM_JOB_ID"):
         begin = f"{start.astimezone():%Y-%m-%dT%H:%M:%S}"
         raise UsageError(
-            f"not started: waiting would hold this Slurm allocation. {text}; leave out "
+            f"not started: waiting would hold this Slurm allocation. {text} Leave out "
             f"--when-greenest and submit with: sbatch --begin={begin}"
         )
     began = time.time()
-    wait_until(start, f"waiting: {text}")
+    wait_until(start, text)
     return {
         "planned_start": f"{start.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "waited_s": f"{max(0.0, time.time() - began):.0f}",
@@ -212,7 +213,7 @@ def wait_for_greenest(
 def _window(
     questions: Questions, options: WaitOptions, name: str, job_id: str
 ) -> tuple[datetime, str]:
-    """Return the start of a reliable plan's window, still to come, and the window in words.
+    """Return the start that a plan advises to wait for, still to come, and the advice in words.
 
     Raises StartNow and UsageError.
     """
@@ -222,17 +223,17 @@ def _window(
         hours = options.hours or _usual_hours(questions, name, ends)
         latest = options.deadline - timedelta(hours=hours)
         if latest <= datetime.now(UTC):
-            raise StartNow(f"no time to wait: {hours:.3g} h end after the deadline")
+            raise StartNow(f"No time to wait: {hours:.3g} h end after the deadline.")
         until = options.deadline.isoformat()
         request = {"hours": hours, "zone": zone, "deadline": until, "job_id": job_id}
         return _read(questions.plan(request, _limit_s(ends)), latest)
     except (UsageError, StartNow):
         raise
     except NoAnswer as error:
-        raise StartNow(f"no plan: {error}") from None
+        raise StartNow(f"No plan: {error}.") from None
     except Exception as error:  # an answer of another form
         why = f"the answer cannot be read ({type(error).__name__})"
-        raise StartNow(f"no plan: {why}") from None
+        raise StartNow(f"No plan: {why}.") from None
 
 
 def _known_zone(config: Config) -> str:
@@ -271,27 +272,14 @@ def _limit_s(ends: float) -> float:
 
 
 def _read(plan: Mapping[str, Any], latest: datetime) -> tuple[datetime, str]:
-    """Return the start and the words of a plan's window; raises StartNow."""
-    from gramwatt.sci.figures import formatting
-    from gramwatt.sci.figures.quantity import figure_of
-
-    slot, saving = plan["plan"][0], plan["saving_ratio"]
-    start, end = (datetime.fromisoformat(slot[name]) for name in ("start", "end"))
-    if plan["method"] != "annual" and min(start, latest) <= datetime.now(UTC) + SOON:
-        raise StartNow("now is as green as any time until the deadline")
-    if not plan["reliable"]:
-        messages = [row["message"] for row in plan["notices"] if row["code"] == "no-reliable-gain"]
-        raise StartNow(f"waiting saves nothing reliable: {str(messages[0])[:300]}")
-    low, value, high = (round(100 * saving[name]) for name in ("low", "value", "high"))
-    there, here = (
-        formatting.plain(formatting.value_text(figure_of(plan, name)))
-        for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")
-    )
-    until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}"
-    return min(start, latest), (
-        f"{start:%Y-%m-%d %H:%M} to {until} UTC in {slot['zone']} saves {value} % "
-        f"({low} to {high} %) against starting at once: {there} instead of {here}"
-    )
+    """Return the start and the words of a plan's advice to wait; raises StartNow."""
+    summary = str(plan["summary"])[:400]
+    if plan["advice"] != "wait":
+        raise StartNow(summary)
+    start = min(datetime.fromisoformat(plan["plan"][0]["start"]), latest)
+    if start <= datetime.now(UTC) + SOON:
+        raise StartNow("The best start is now.")
+    return start, summary
 
 
 # The wait

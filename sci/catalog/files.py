@@ -14,7 +14,8 @@ from gramwatt.sci.catalog.parameters import Parameter
 from gramwatt.sci.catalog.regions import RegionRow
 from gramwatt.sci.figures.csv_data import SOURCE, Cell, Id, Row, Year, column
 from gramwatt.sci.grid.fuels import FuelRow
-from gramwatt.sci.grid.spreads import HoursRow, SpreadRow
+from gramwatt.sci.grid.local_time import ZoneTimeRow
+from gramwatt.sci.grid.spreads import HoursRow, ShiftRow, SpreadRow
 from gramwatt.sci.grid.zones import CountryRow, WorldRow, ZoneKeyRow, ZoneRow
 
 
@@ -109,7 +110,9 @@ FILES: tuple[type[Row], ...] = (
     ZoneRow,
     SpreadRow,
     HoursRow,
+    ShiftRow,
     ZoneKeyRow,
+    ZoneTimeRow,
     FuelRow,
     RegionRow,
     Edition,

@@ -385,11 +385,14 @@ class IntensityDoc(Struct):
     """Intensity of a zone over a span, in order of time.
 
     The points of the signal and basis that scores use cover it without a gap; of others there are
-    those that are stored. `forecast` is what plans expect of the span's hours from now on; empty
-    where nothing is known but the annual value. `stored` are all series with values in the span.
+    those that are stored. `forecast` is what plans expect of the span's hours from now on, by a
+    forecast or what is usual for the hour; empty where nothing is known but the annual value.
+    `timezone` is the zone's name in the IANA database, null where it spans several. `stored` are
+    all series with values in the span.
     """
 
     zone: str
+    timezone: str | None
     signal: str
     basis: str
     points: list[IntensityPointDoc]

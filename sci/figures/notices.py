@@ -42,7 +42,6 @@ CODES: dict[str, str] = {
     "zone-alternative": "Sources put the cloud region into different grid zones.",
     "zones-several": "Nodes of the job are in different zones, each counted in its own.",
     "pue-several": "Nodes of the job have different PUE, each counted with its own.",
-    "no-reliable-gain": "Waiting or moving has no gain that can be relied on.",
     "plan-horizon": "The forecast ends before the deadline; later hours are left out.",
     "node-failed": "A node of the job, or an earlier run on it, failed, was killed or was lost.",
     "job-lost": "The job's end was not seen; it was closed at its last reading.",

@@ -81,8 +81,26 @@ class HoursRow(Row, frozen=True, kw_only=True):
     oct: Annotated[Multiple, column("In October")]
     nov: Annotated[Multiple, column("In November")]
     dec: Annotated[Multiple, column("In December")]
-    low: Annotated[Low, column("Low end as a multiple of what is usual")]
-    high: Annotated[High, column("High end as a multiple of what is usual")]
+    low: Annotated[Low | None, column("Low end as a multiple of what is usual")] = None
+    high: Annotated[High | None, column("High end as a multiple of what is usual")] = None
+    source: Source
+
+
+class ShiftRow(Row, frozen=True, kw_only=True):
+    """How much of the usual difference between two spans of a day comes true, and its range: of 4 h
+    and 9 h or more apart. Fitted to years that the shape was not made of. ODbL 1.0.
+    """
+
+    files = ("odbl/intensity_shift.csv",)
+    key = ("zone",)
+
+    zone: Annotated[Cell, column("Zone key")]
+    weight: Annotated[
+        float, between(0, 1), column("Of the usual difference of logarithms, what comes true")
+    ]
+    low: Annotated[Multiple, column("Low end of the ratio of two spans, over what is usual")]
+    high: Annotated[Multiple, column("High end of it")]
+    years: Annotated[int, between(1, 50), column("Years of the trace")]
     source: Source
 
 
@@ -176,10 +194,15 @@ def _table() -> Mapping[str, Sequence[tuple[float, tuple[Ends, Ends]]]]:
 
 @cache
 def _shapes() -> Mapping[str, _Shape]:
-    """Return what is usual by hour and month, by zone."""
+    """Return what is usual by hour and month, by zone whose range around it is known.
+
+    Other zones have traces that are too old for their level; plans take the shape of their days.
+    """
     usual: dict[str, list[list[float]]] = {}
     around: dict[str, list[Ends]] = {}
     for row in sorted(rows(HoursRow), key=lambda row: row.hour):
+        if row.low is None or row.high is None:
+            continue
         usual.setdefault(row.zone, []).append([getattr(row, month) for month in MONTHS])
         around.setdefault(row.zone, []).append((row.low, row.high))
     return {zone: _Shape(usual[zone], around[zone]) for zone in usual}

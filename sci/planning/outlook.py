@@ -1,26 +1,39 @@
-"""What is expected of a zone's grid: a provider's forecast, our own, or the annual value.
+"""What is expected of a zone's grid: a provider's forecast, our own, its usual hours, or the annual
+value.
 
 A provider's forecast counts for the hours that it covers, our own for the others. Its range is as
 wide as that of ours; where the zone has no history, as wide as forecasts of the shipped hours were.
+Without either the usual day of the zone counts, which the catalog has of some zones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.grid.spreads import spread_around, spread_over, traced_zones
 from gramwatt.sci.grid.zones import EXPECTED_SPREADS, UNIT, ZoneIntensity
 from gramwatt.sci.planning.forecast import fitted
-from gramwatt.sci.planning.hours import DAY_H, LEAST, Floats, Hours, exact_hour, hour_of
+from gramwatt.sci.planning.hours import (
+    DAY_H,
+    LEAST,
+    WEEK_H,
+    Floats,
+    Hours,
+    exact_hour,
+    hour_of,
+    moment_of,
+)
+from gramwatt.sci.planning.usual import UsualDay
 from gramwatt.sci.planning.windows import Grid
 
-Method = Literal["forecast", "history-profile", "annual"]
+Method = Literal["forecast", "history-profile", "usual-hours", "annual"]
 OLD_H = 2 * DAY_H
 """A history that ended longer ago says too little about today [h]."""
 HELD_H = 2
@@ -84,18 +97,26 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class ZoneData:
-    """What is known of a zone at some moment: its annual value, and what its hours are expected to
-    be, None where nothing tells them apart.
+    """What is known of a zone at some moment: its annual value, what its hours are expected to be,
+    None where neither a forecast nor a history says so, and its usual day.
     """
 
     annual: ZoneIntensity
     expected: Outlook | None = None
+    usual: UsualDay | None = None
+
+    @property
+    def day(self) -> UsualDay | None:
+        """Return the usual day where nothing better says what to expect."""
+        return None if self.expected else self.usual
 
     def outlook(self, now: datetime, until: datetime, hours: float) -> Outlook:
-        """Return what is expected from `now` on: as far as forecasts go, or else by the annual
-        value of a job of so many hours until a moment.
-        """
-        return self.expected or _annual(self.annual, now, until, hours)
+        """Return what is expected from `now` on for a job of so many hours until a moment."""
+        if self.expected:
+            return self.expected
+        if self.usual:
+            return _usual(self.annual, self.usual, now, until, hours)
+        return _annual(self.annual, now, until, hours)
 
 
 def expected_hours(
@@ -157,6 +178,26 @@ def _provided(zone: str, published: Published, own: Outlook | None, first: int) 
         for at in changes
     )
     return Outlook(zone, Grid(edges[: end + 1], values[:end]), low[:end], high[:end], segments)
+
+
+def _usual(
+    annual: ZoneIntensity, day: UsualDay, now: datetime, until: datetime, hours: float
+) -> Outlook:
+    """Return the usual hours, at the level of the annual value, of at most a week or the job.
+
+    The range is that of spans as long as the job, where it is known around the usual hours.
+    """
+    first = hour_of(now)
+    last = max(hour_of(now + timedelta(hours=hours)), min(hour_of(until), first + WEEK_H)) + 1
+    edges = np.arange(first, last + 1, dtype=float)
+    shape = np.array([day.at(moment_of(hour)) for hour in edges[:-1]])
+    known = annual.zone in traced_zones()
+    low, high = spread_around(annual.zone, hours, now) if known else spread_over(None, hours)
+    values = annual.intensity.value * shape
+    segments = (
+        Segment(float(first), "usual-hours", f"{annual.intensity.source}; {day.source(now)}"),
+    )
+    return Outlook(annual.zone, Grid(edges, values), low * values, high * values, segments)
 
 
 def _annual(annual: ZoneIntensity, now: datetime, until: datetime, hours: float) -> Outlook:

@@ -1,15 +1,17 @@
 """When and where a job should run: the answer to a request.
 
 Every choice is compared with starting at once where the job would have run, and the saving is that
-of two expected intensities, each with its range. Waiting is advised where the whole range of the
-saving says so.
+of two expected intensities, each with its range. Waiting is advised where it is more likely than
+not to save, moving where it is likely.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -17,9 +19,17 @@ from msgspec import Struct
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity, bare
+from gramwatt.sci.grid.local_time import local_text, timezone_of
 from gramwatt.sci.planning.hours import DAY_H, exact_hour, moment_of, moment_text
-from gramwatt.sci.planning.outlook import Outlook, ZoneData
+from gramwatt.sci.planning.outlook import Method, Outlook, ZoneData
 from gramwatt.sci.planning.plan_request import PlanRequest
+from gramwatt.sci.planning.usual import (
+    LEAST_SAVING,
+    SAVED,
+    UsualDay,
+    chance_below,
+    odds_text,
+)
 from gramwatt.sci.planning.windows import (
     TOLERANCE_H,
     Grid,
@@ -31,15 +41,23 @@ from gramwatt.sci.planning.windows import (
     cost,
 )
 
-LEAST_SAVING = 0.01
-"""Smaller savings are no reason to wait."""
+WAIT_ODDS, MOVE_ODDS = 0.6, 0.8
+"""How likely a saving has to be for the advice to wait, and to move."""
 WIDER = 1.3
 """The range of a saving, over that of the two intensities it is made of. The hours that a forecast
 likes best are on average less good than foreseen: by `python -m benchmarks.planning` eight in ten
 savings that are stated come within this range, and seven in ten within the narrower one."""
-SAVED = "share saved"
 WINDOW = "intensity of the planned hours"
 """The input of a saving that the window's intensity is, beside that of starting at once."""
+IMPORT = "import the zone's hours (gramwatt import intensity) or set a provider of forecasts"
+_BASIS = {
+    "forecast": "By a forecast of the grid.",
+    "history-profile": "By the last days; a forecast needs four months of the zone's hours.",
+    "usual-hours": "Usual for {month}; today's weather is not known.",
+    "annual": "By annual values; the hours are not known.",
+}
+
+Advice = Literal["wait", "move", "start-now", "unknown"]
 
 
 class SlotDoc(Struct):
@@ -50,20 +68,49 @@ class SlotDoc(Struct):
     end: str
 
 
-class PlanDoc(Struct):
-    """The answer to a request for a plan.
+class PlannedSpanDoc(Struct):
+    """The expected mean intensity of the job over a span (ISO 8601, UTC)."""
 
-    `saving_ratio` is the share of emissions saved against starting at once in the first zone; null
-    where nothing is known that tells hours or zones from each other. A plan that is not `reliable`
-    starts at once, where it would have run.
+    start: str
+    end: str
+    intensity_g_per_kwh: Quantity
+
+
+class PlaceDoc(Struct):
+    """What is expected of the job in one zone: at once, in its best hours, and in its worst.
+
+    `saving_ratio` is the fraction saved in the best hours against starting at once where the job
+    would have run, `odds` how likely that is above 0; null where nothing tells them apart.
     """
 
+    zone: str
+    timezone: str | None
+    method: Method
+    now: PlannedSpanDoc
+    best: PlannedSpanDoc
+    worst: PlannedSpanDoc
+    saving_ratio: Quantity | None
+    odds: float | None
+
+
+class PlanDoc(Struct):
+    """The answer to a request for a plan, `summary` in words.
+
+    `plan` follows the `advice`; it is empty where that is `unknown`, as nothing tells the hours or
+    places apart. `saving_ratio` is the fraction of emissions saved against starting at once in the
+    first zone, and `odds` how likely it is above 0. `places` has every zone, least first.
+    """
+
+    summary: str
+    advice: Advice
     plan: list[SlotDoc]
     intensity_g_per_kwh: Quantity
     now_intensity_g_per_kwh: Quantity
     saving_ratio: Quantity | None
-    reliable: bool
-    method: str
+    odds: float | None
+    method: Method
+    places: list[PlaceDoc]
+    surer: list[str]
     notices: list[Notice]
 
 
@@ -82,8 +129,8 @@ class _Job:
     def at_once(self) -> Slots:
         return [(self.earliest, self.earliest + self.profile.hours)]
 
-    def cost(self, grid: Outlook, slots: Slots) -> float:
-        return cost(grid.grid, self.profile, slots, self.earliest, self.overhead)
+    def cost(self, found: Outlook, slots: Slots) -> float:
+        return cost(found.grid, self.profile, slots, self.earliest, self.overhead)
 
     def best(self, found: Outlook) -> Slots:
         """Return the best hours in a zone, as far as its forecast goes."""
@@ -97,6 +144,34 @@ class _Job:
         start = best_window(found.grid, self.profile, self.earliest, deadline, idle=idle, seed=seed)
         return [(start, start + self.profile.hours)]
 
+    def worst(self, found: Outlook) -> Slots:
+        """Return the worst hours of the job in one piece, as far as its forecast goes."""
+        deadline = min(self.deadline, found.end)
+        if deadline - self.earliest < self.profile.hours - TOLERANCE_H:
+            return self.at_once
+        turned = found.grid.with_values(found.grid.values.max() - found.grid.values)
+        start = best_window(turned, self.profile, self.earliest, deadline)
+        return [(start, start + self.profile.hours)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A zone and hours for the job, against starting at once where it would have run."""
+
+    zone: str
+    found: Outlook
+    slots: Slots
+    saving: Quantity | None
+    odds: float | None
+    moves: bool
+
+    @property
+    def advised(self) -> bool:
+        """Whether it saves enough, and likely enough, to be worth waiting or moving for."""
+        least = MOVE_ODDS if self.moves else WAIT_ODDS
+        saving = self.saving.value if self.saving else 0.0
+        return saving > LEAST_SAVING and self.odds is not None and self.odds >= least
+
 
 def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime) -> PlanDoc:
     """Answer a request from what was known of its zones at `now`; raises ScoreError.
@@ -105,43 +180,145 @@ def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
     """
     home, job = request.zone or request.zones[0], _job(request, now)
     allowed = list(dict.fromkeys(request.zones or (home,)))
+    names = dict.fromkeys((home, *allowed))
     known = {
-        name: zones[name].outlook(now, moment_of(job.deadline), job.profile.hours)
-        for name in dict.fromkeys((home, *allowed))
+        name: zones[name].outlook(now, moment_of(job.deadline), job.profile.hours) for name in names
     }
     at_once_until = job.earliest + job.profile.hours
     expected = {name: _reaching(found, at_once_until) for name, found in known.items()}
-    options = [(name, job.best(expected[name])) for name in allowed]
-    place, slots = min(options, key=lambda option: job.cost(expected[option[0]], option[1]))
-    here, there = expected[home], expected[place]
+    here = expected[home]
     at_once = _intensity(here, job, job.at_once)
-    notices = list(dict.fromkeys([*there.notices, *here.notices]))
-    ends = known[place].end
-    if job.deadline > ends + TOLERANCE_H:
-        what = "count with its mean" if at_once_until > ends else "are left out"
-        text = f"the forecast ends at {moment_text(ends)}; later hours {what}"
-        notices.append(Notice("plan-horizon", text))
-    if place == home:
-        saving = _saving_in_zone(job, here, slots, at_once)
-    else:
-        intensity = _intensity(there, job, slots)
-        saving = _ratio(job, there, slots, intensity, at_once).complement(SAVED)
-    reliable = saving is not None and saving.low > LEAST_SAVING
-    if not reliable:
-        notices.append(Notice("no-reliable-gain", _reason(here, saving, moves=place != home)))
-        place, slots = home if home in allowed else place, job.at_once
-        there = expected[place]
-        if saving is not None and place == home:
-            saving = Quantity.exact(0.0, SAVED, "estimated", *saving.sources)
+    choices = [
+        _choice(job, name, zones[name].day, expected[name], at_once, moves=name != home)
+        for name in names
+    ]
+    choices.sort(key=lambda choice: job.cost(choice.found, choice.slots))
+    able = [choice for choice in choices if choice.zone in allowed]
+    staying = replace(able[0], slots=job.at_once)
+    if home in allowed:
+        stay = Quantity.exact(0.0, SAVED, "estimated", *at_once.sources)
+        saving = None if here.method == "annual" else stay
+        staying = _Choice(home, here, job.at_once, saving, None, moves=False)
+    chosen = next((choice for choice in able if choice.advised), staying)
+    advice: Advice = "unknown" if chosen.found.method == "annual" else "start-now"
+    if chosen.advised:
+        advice = "move" if chosen.moves else "wait"
+    slots = [
+        SlotDoc(zone=chosen.zone, start=moment_text(start), end=moment_text(end))
+        for start, end in chosen.slots
+    ]
+    notices = list(dict.fromkeys([*chosen.found.notices, *here.notices]))
     return PlanDoc(
-        plan=[SlotDoc(zone=place, start=moment_text(a), end=moment_text(b)) for a, b in slots],
-        intensity_g_per_kwh=_intensity(there, job, slots).bare(),
+        summary=_summary(job, advice, chosen, able[0], now),
+        advice=advice,
+        plan=[] if advice == "unknown" else slots,
+        intensity_g_per_kwh=_intensity(chosen.found, job, chosen.slots).bare(),
         now_intensity_g_per_kwh=at_once.bare(),
-        saving_ratio=bare(saving),
-        reliable=reliable,
-        method=there.at(slots[0][0]).method,
-        notices=list(notices),
+        saving_ratio=bare(chosen.saving),
+        odds=chosen.odds,
+        method=chosen.found.at(chosen.slots[0][0]).method,
+        places=[_place(job, choice) for choice in choices],
+        surer=[IMPORT] if chosen.found.method in ("usual-hours", "annual") else [],
+        notices=notices + _horizon(job, known[chosen.zone]),
     )
+
+
+def _choice(
+    job: _Job, name: str, day: UsualDay | None, found: Outlook, at_once: Quantity, *, moves: bool
+) -> _Choice:
+    """Return the best hours of the job in a zone, and what they save against starting at once."""
+    slots = job.best(found)
+    if not moves and found.method == "annual":
+        return _Choice(name, found, slots, None, None, moves)
+    if not moves and slots == job.at_once:
+        stay = Quantity.exact(0.0, SAVED, "estimated", *at_once.sources)
+        return _Choice(name, found, slots, stay, None, moves)
+    ratio = _ratio(job, found, slots, _intensity(found, job, slots).as_input(WINDOW), at_once)
+    low, high = ratio.low / ratio.value, ratio.high / ratio.value
+    if not moves and day:
+        wait_h = sum(start + end for start, end in slots) / 2 / len(slots)
+        wait_h -= job.earliest + job.profile.hours / 2
+        low, high = (math.exp(end) for end in day.ends(wait_h, job.profile.hours))
+    elif not moves:
+        low, high = low**WIDER, high**WIDER
+    odds = chance_below(math.log(ratio.value), math.log(high))
+    saving = ratio.ranged(low, high).complement(SAVED)
+    return _Choice(name, found, slots, saving, odds, moves)
+
+
+def _place(job: _Job, choice: _Choice) -> PlaceDoc:
+    timezone = timezone_of(choice.zone)
+    return PlaceDoc(
+        zone=choice.zone,
+        timezone=timezone.key if timezone else None,
+        method=choice.found.method,
+        now=_window(job, choice, job.at_once),
+        best=_window(job, choice, choice.slots),
+        worst=_window(job, choice, job.worst(choice.found)),
+        saving_ratio=bare(choice.saving),
+        odds=choice.odds,
+    )
+
+
+def _window(job: _Job, choice: _Choice, slots: Slots) -> PlannedSpanDoc:
+    figure = _intensity(choice.found, job, slots).bare()
+    return PlannedSpanDoc(moment_text(slots[0][0]), moment_text(slots[-1][1]), figure)
+
+
+def _horizon(job: _Job, known: Outlook) -> list[Notice]:
+    """Say so where the deadline lies beyond what is known."""
+    if job.deadline <= known.end + TOLERANCE_H:
+        return []
+    at_once_until = job.earliest + job.profile.hours
+    what = "count with its mean" if at_once_until > known.end else "are left out"
+    text = f"the forecast ends at {moment_text(known.end)}; later hours {what}"
+    return [Notice("plan-horizon", text)]
+
+
+def _summary(job: _Job, advice: Advice, chosen: _Choice, best: _Choice, now: datetime) -> str:
+    """Return the answer in words; `best` is what would be done if its saving were likely."""
+    at_once = "starting now"
+    if job.earliest > exact_hour(now) + TOLERANCE_H:
+        at_once = f"starting at {_when(job.earliest, chosen.zone, now)}"
+    if advice == "unknown":
+        place = f"The hours of {chosen.zone} are not known: no start is known to be better"
+        if best.moves and best.odds is not None:
+            place += f", and whether {best.zone} emits less is {odds_text(best.odds)}"
+        return f"{place}. To know, {IMPORT}."
+    month = f"{moment_of(job.earliest):%B}"
+    basis = _BASIS[chosen.found.at(chosen.slots[0][0]).method].format(month=month)
+    if chosen.advised and chosen.saving and chosen.odds is not None:
+        begins = chosen.slots[0][0]
+        when = _when(begins, chosen.zone, now)
+        what = f"Wait until {when}"
+        if chosen.moves:
+            what = f"Run in {chosen.zone}" + (f" at {when}" if begins > job.earliest else "")
+        return f"{what}: {_saves(chosen.saving, at_once)}, {odds_text(chosen.odds)}. {basis}"
+    start = at_once.replace("starting", "Start")
+    if best.saving is None or best.odds is None or best.saving.value <= LEAST_SAVING:
+        until = _when(job.deadline, chosen.zone, now)
+        return f"{start}: no later start until {until} is expected to save more than 1 %. {basis}"
+    what = f"moving to {best.zone}" if best.moves else "waiting"
+    odds = odds_text(best.odds)
+    odds = odds if best.moves else "too close to call"
+    return f"{start}: {what} may save about {_percent(best.saving.value)}, {odds}. {basis}"
+
+
+def _saves(saving: Quantity, at_once: str) -> str:
+    low, high = _percent(saving.low).removesuffix(" %"), _percent(saving.high)
+    return f"about {_percent(saving.value)} less than {at_once} ({low} to {high})"
+
+
+def _percent(fraction: float) -> str:
+    return f"{round(100 * fraction)} %"
+
+
+def _when(hour: float, zone: str, now: datetime) -> str:
+    """Return a moment in UTC, with the date where that is another than today's, and local time."""
+    moment = moment_of(round(hour * 60) / 60)
+    date = "" if moment.date() == now.date() else f"{moment.day} {moment:%b} "
+    local = local_text(moment, zone)
+    return f"{date}{moment:%H:%M} UTC" + (f" ({local})" if local else "")
 
 
 def _reaching(found: Outlook, until: float) -> Outlook:
@@ -186,33 +363,9 @@ def _intensity(found: Outlook, job: _Job, slots: Slots) -> Quantity:
     return found.figure(value, low, high, slots[0][0], slots[-1][1])
 
 
-def _saving_in_zone(job: _Job, found: Outlook, slots: Slots, at_once: Quantity) -> Quantity | None:
-    """Return the share saved by waiting; None where nothing tells the hours apart.
-
-    What a forecast misses of two spans is taken as independent.
-    """
-    if found.method == "annual":
-        return None
-    if slots == job.at_once:
-        return Quantity.exact(0.0, SAVED, "estimated", at_once.source)
-    ratio = _ratio(job, found, slots, _intensity(found, job, slots).as_input(WINDOW), at_once)
-    low, high = ((end / ratio.value) ** WIDER for end in (ratio.low, ratio.high))
-    return ratio.ranged(low, high).complement(SAVED)
-
-
 def _ratio(
     job: _Job, found: Outlook, slots: Slots, intensity: Quantity, at_once: Quantity
 ) -> Quantity:
     """Return emissions in these slots, waiting and restarts included, over those at once."""
     overhead = job.cost(found, slots) / intensity.value
     return intensity.scaled(overhead).over(at_once, "ratio")
-
-
-def _reason(found: Outlook, saving: Quantity | None, *, moves: bool) -> str:
-    if moves:
-        return "the zones' expected intensities do not differ by more than their ranges"
-    if saving is None:
-        return f"the hours of {found.zone} are not known; import them: gramwatt import intensity"
-    if saving.high <= LEAST_SAVING:
-        return f"later hours are not expected to save more than {100 * LEAST_SAVING:g} %"
-    return "the saving is within the error of the forecast"

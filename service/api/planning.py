@@ -63,9 +63,9 @@ class IntensityBody(Struct, frozen=True, kw_only=True):
 
 @routes.post("/v1/plans", "unanswerable", "busy", access=Access.INGEST_OR_READ)
 def make_plan(body: PlanRequest) -> PlanDoc:
-    """Return when and where a job would emit least, against starting at once.
+    """Return when and where a job would emit least, against starting at once, with the odds.
 
-    `reliable`: the whole range of the saving is above 1 %. A plan that is not starts at once.
+    Without a forecast or history of a zone, its usual hours count where the catalog has them.
     """
     try:
         request = check_plan_request(body)

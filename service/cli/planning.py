@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -18,17 +22,22 @@ from gramwatt.collectors.cli.options import (
     refuse_error,
     show,
 )
+from gramwatt.sci.grid.local_time import city_of
+from gramwatt.sci.planning.usual import odds_text
 from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
 from gramwatt.service.cli.common import job_id as job_id_of
 from gramwatt.service.common.requests import SpanQuery
 
 if TYPE_CHECKING:
     from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc
-    from gramwatt.sci.planning.plan import PlanDoc
+    from gramwatt.sci.planning.plan import PlaceDoc, PlanDoc, PlannedSpanDoc, SlotDoc
 
 SLURM, SECONDS = "slurm", "seconds"
-SHOWN = timedelta(days=1)
-"""What `gramwatt intensity` shows on each side of now if no span is given."""
+SHOWN = timedelta(hours=25)
+"""What `gramwatt intensity` asks for on each side of now if no span is given."""
+HOURS, RUN_H, WIDTH = 24, 4, 80
+"""Hours that it shows, and of the cleanest run among them."""
+BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +91,9 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find when and where a job emits least, from the history of grid intensity.
+    """Say when and where a job emits least: by a forecast, past hours, or what is usual.
 
-    Example: gramwatt plan --hours 4 --zone DE --deadline 2026-05-02T08:00Z
+    Example: gramwatt plan --hours 4 --zone US-CAL-CISO --deadline 24h
     """
     from gramwatt.sci.figures.errors import GramwattError
     from gramwatt.sci.planning.plan_request import parse_plan_request
@@ -103,33 +112,94 @@ def plan(
         refuse_error(error, as_json=as_json)
     if as_json:
         print_json(answer)
-    elif shape == SECONDS:
-        begins = datetime.fromisoformat(answer.plan[0].start)
-        show(str(max(0, round((begins - datetime.now(UTC)).total_seconds()))))
-    elif shape == SLURM:
-        # sbatch reads a time without a zone as local time.
-        show(f"{datetime.fromisoformat(answer.plan[0].start).astimezone():%Y-%m-%dT%H:%M:%S}")
+    elif shape:
+        begins = _begins(answer, options.earliest, options.now)
+        if shape == SECONDS:
+            show(str(max(0, round((begins - datetime.now(UTC)).total_seconds()))))
+        else:  # sbatch reads a time without a zone as local time
+            show(f"{begins.astimezone():%Y-%m-%dT%H:%M:%S}")
     else:
         show(*_lines(answer))
 
 
-def _lines(answer: PlanDoc) -> list[str]:
-    """Return the plan for people: when, what it saves and whether that can be relied on."""
-    from gramwatt.sci.figures.formatting import minute_text, plain, text
+def _begins(answer: PlanDoc, earliest: str | None, now: str | None) -> datetime:
+    """Return when a scheduler is to start the job: at the earliest where no plan is known."""
+    if answer.plan:
+        return datetime.fromisoformat(answer.plan[0].start)
+    show(f"gramwatt: {answer.summary}", err=True)
+    start = moment(earliest, now) or now
+    return datetime.fromisoformat(start) if start else datetime.now(UTC)
 
-    slots = [f"{s.zone}  {minute_text(s.start)} to {minute_text(s.end)} UTC" for s in answer.plan]
-    saving, gain = answer.saving_ratio, "no reliable gain: start at once"
-    if answer.reliable and saving is not None:
-        low, value, high = (round(100 * end) for end in (saving.low, saving.value, saving.high))
-        gain = f"saves {value} % ({low} to {high} %) against starting at once; reliable"
-    expected, at_once = (
-        text(getattr(answer, name)) for name in ("intensity_g_per_kwh", "now_intensity_g_per_kwh")
-    )
+
+def _lines(answer: PlanDoc) -> list[str]:
+    """Return the plan for people: what to do, the hours of each place, and what would help."""
+    rows = _of_place(answer.places[0]) if len(answer.places) == 1 else _of_places(answer.places)
+    parts = [] if len(answer.plan) < 2 else [_parts(answer.plan)]
+    surer = [f"To be surer, {text}." for text in answer.surer if text not in answer.summary]
+    notices = [
+        f"Notice: {notice.message}"
+        for notice in answer.notices
+        if notice.code != "intensity-annual"
+    ]
+    return [*_wrapped(answer.summary), *rows, *parts, *_wrapped(*surer, *notices)]
+
+
+def _wrapped(*texts: str) -> list[str]:
+    return [line for text in texts for line in wrap(text, WIDTH, break_long_words=False)]
+
+
+def _parts(slots: list[SlotDoc]) -> str:
+    spans = (f"{slot.start[5:16].replace('T', ' ')} to {slot.end[11:16]}" for slot in slots)
+    return f"in parts: {', '.join(spans)} UTC"
+
+
+def _of_place(place: PlaceDoc) -> list[str]:
+    """Return rows of one place: the job now, in its best hours and in its worst."""
+    if place.method == "annual":
+        return []
+    spans = (("now", place.now), ("best", place.best), ("worst", place.worst))
+    zone = ZoneInfo(place.timezone) if place.timezone else None
+    local = [city_of(zone)] if zone else []
+    table = [["", "UTC", *local, "gCO2e/kWh"]]
+    for name, span in spans:
+        hours = [_hours(span, UTC), *([_hours(span, zone)] if zone else [])]
+        table.append([name, *hours, _g(span)])
+    return _columns(table)
+
+
+def _of_places(places: list[PlaceDoc]) -> list[str]:
+    """Return a row of each place, least emissions first."""
+    table = [["zone", "best hours, UTC", "local", "gCO2e/kWh", "saves", "how sure"]]
+    for place in places:
+        zone = ZoneInfo(place.timezone) if place.timezone else None
+        hours = "hours not known" if place.method == "annual" else _hours(place.best, UTC)
+        local = "" if zone is None or place.method == "annual" else _hours(place.best, zone)[-11:]
+        saving, odds = place.saving_ratio, place.odds
+        saves = "" if saving is None else f"{round(100 * saving.value)} %"
+        sure = "" if odds is None else odds_text(odds).partition(" (")[0]
+        table.append([place.zone, hours, local, _g(place.best), saves, sure])
+    return _columns(table)
+
+
+def _g(span: PlannedSpanDoc) -> str:
+    from gramwatt.sci.figures.formatting import plain, value_text
+
+    return plain(value_text(span.intensity_g_per_kwh)).removesuffix(" gCO2e/kWh")
+
+
+def _hours(span: PlannedSpanDoc, zone: tzinfo) -> str:
+    start, end = (datetime.fromisoformat(at).astimezone(zone) for at in (span.start, span.end))
+    days = (end.date() - start.date()).days
+    return f"{start:%d} {start:%b} {start:%H:%M}-{end:%H:%M}" + (f" +{days} d" if days else "")
+
+
+def _columns(table: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
-        *slots,
-        gain,
-        plain(f"intensity {expected}, at once {at_once}"),
-        *(f"Notice: {notice.message}" for notice in answer.notices),
+        (
+            "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
     ]
 
 
@@ -145,11 +215,11 @@ def intensity(
     query: SpanQuery,
     as_json: AsJson = False,
 ) -> None:
-    """Show a zone's intensity over time, and what plans expect of the hours from now on.
+    """Show a zone's coming 24 hours, or its intensity over a span.
 
     Of a signal or basis that scores do not use, what is stored.
 
-    Example: gramwatt intensity DE --to 12h
+    Example: gramwatt intensity DE
     """
     from gramwatt.sci.figures.checks import Moment, checked
     from gramwatt.sci.figures.errors import LookupFailed
@@ -167,12 +237,60 @@ def intensity(
     with upgraded_service() as service:
         try:
             answer = intensity_over(service, zone, since, until, query.signal, query.basis)
+            here = service.catalog.zone(zone)
         except LookupFailed as error:
             stop(2, error.message)
+    day = [point for point in answer.forecast if point.end > f"{now:%FT%TZ}"][:HOURS]
     if as_json:
         print_json(answer)
+    elif len(day) == HOURS and not (start or end):
+        show(*_day_lines(answer, day, here.intensity.value))
     else:
         show(*_intensity_lines(answer))
+
+
+def _day_lines(answer: IntensityDoc, day: list[IntensityPointDoc], annual: float) -> list[str]:
+    """Return the coming 24 hours: when they are cleanest, then each hour in UTC and local time."""
+    from gramwatt.sci.grid.local_time import local_text
+
+    values = [point.intensity_g_per_kwh.value for point in day]
+    runs = [sum(values[n : n + RUN_H]) / RUN_H for n in range(HOURS - RUN_H + 1)]
+    best, now = min(range(len(runs)), key=runs.__getitem__), runs[0]
+    begins = datetime.fromisoformat(day[best].start)
+    until = begins + timedelta(hours=RUN_H)
+    local = local_text(begins, answer.zone)
+    less = round(100 * (1 - runs[best] / now))
+    usual = day[0].quality == "profile" and "usual hours" in day[0].intensity_g_per_kwh.source
+    basis = f"Usual for {begins:%B}; today's weather is not known." if usual else "By a forecast."
+    lines = _wrapped(
+        f"{answer.zone}: cleanest {begins:%H:%M} to {until:%H:%M} UTC"
+        + (f" ({local})" if local else "")
+        + (f", {less} % below the next {RUN_H} hours." if less else ".")
+        + f" {basis} {annual:.0f} gCO2e/kWh in the year's mean."
+    )
+    zone = ZoneInfo(answer.timezone) if answer.timezone else None
+    for part in (range(HOURS // 2), range(HOURS // 2, HOURS)):
+        moments = [datetime.fromisoformat(day[n].start).replace(minute=0) for n in part]
+        rows = [("UTC", [f"{at:%H:%M}" for at in moments])]
+        if zone:
+            rows.append(("local", [f"{at.astimezone(zone):%H:%M}" for at in moments]))
+        rows.append(("g/kWh", [f"{values[n]:.0f}" for n in part]))
+        rows.append(("", [bar(values[n] / max(values)) * 3 for n in part]))
+        lines += [
+            "",
+            *(f"{name:6}{''.join(f'{cell:>6}' for cell in cells)}" for name, cells in rows),
+        ]
+    notices = (f"Notice: {notice.message}" for notice in answer.notices)
+    return [*lines, *_wrapped(*notices)]
+
+
+def bar(fraction: float) -> str:
+    """Return a block as high as a fraction of the most: `#` where the terminal has no blocks."""
+    try:
+        BLOCKS.encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return ""
+    return BLOCKS[max(0, min(len(BLOCKS) - 1, math.ceil(fraction * len(BLOCKS)) - 1))]
 
 
 def _intensity_lines(answer: IntensityDoc) -> list[str]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc, IntensitySeriesDoc
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
+from gramwatt.sci.grid.local_time import timezone_of
 from gramwatt.sci.planning.hours import moment_of
 from gramwatt.sci.planning.outlook import Outlook
 from gramwatt.service.container import Service
@@ -17,7 +18,13 @@ from gramwatt.service.intensity.points import SeriesName, series_of
 from gramwatt.service.providers.base import SCORED
 
 LONGEST = timedelta(days=31)
-_QUALITY: dict[str, Quality] = {"forecast": "forecast", "history-profile": "profile"}
+STEP_H = 1.0
+"""The hours that the range of one expected step is of."""
+_QUALITY: dict[str, Quality] = {
+    "forecast": "forecast",
+    "history-profile": "profile",
+    "usual-hours": "profile",
+}
 
 
 def intensity_over(
@@ -39,8 +46,10 @@ def intensity_over(
     else:
         points = list(lookup.stored(zone, start, end))
     stored = series_of(service, key, start, end)
+    timezone = timezone_of(key)
     return IntensityDoc(
         zone=key,
+        timezone=timezone.key if timezone else None,
         signal=points[0].signal if points else signal,
         basis=points[0].basis if points else basis,
         points=list(map(_doc, points)),
@@ -83,8 +92,8 @@ def _notices(
 def _expected(
     service: Service, zone: str, start: datetime, end: datetime
 ) -> Iterable[IntensityPoint]:
-    found = zone_data(service, zone, service.now()).expected
-    return [] if found is None else _steps(found, start, end)
+    found = zone_data(service, zone, service.now()).outlook(start, end, STEP_H)
+    return [] if found.method == "annual" else _steps(found, start, end)
 
 
 def _steps(found: Outlook, start: datetime, end: datetime) -> Iterator[IntensityPoint]:

@@ -19,6 +19,7 @@ from gramwatt.sci.planning.hours import DAY_H, Floats, Hours, hour_of
 from gramwatt.sci.planning.outlook import Published, ZoneData, expected_hours
 from gramwatt.sci.planning.plan import PlanDoc, make_plan
 from gramwatt.sci.planning.plan_request import PlanRequest
+from gramwatt.sci.planning.usual import usual_day
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import PAST, DayOfPoints, days_of_zones
 from gramwatt.service.providers.base import SCORED
@@ -100,6 +101,7 @@ def _read(service: Service, zones: Collection[str], now: datetime) -> Mapping[st
             expected_hours(
                 zone, _hours(past[zone], now), "stored values", now, published.get(zone)
             ),
+            usual_day(zone),
         )
         for zone in zones
     }

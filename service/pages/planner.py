@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from flask import Response, request
 
 from gramwatt.sci.figures.errors import GramwattError, LookupFailed, ScoreError
-from gramwatt.sci.planning.plan import PlanDoc
-from gramwatt.sci.planning.plan_request import parse_plan_request
+from gramwatt.sci.grid.local_time import city_of
+from gramwatt.sci.planning.plan import PlaceDoc, PlanDoc, PlannedSpanDoc, SlotDoc
+from gramwatt.sci.planning.plan_request import PlanRequest, parse_plan_request
+from gramwatt.sci.planning.usual import odds_text
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.support import service
+from gramwatt.service.intensity.over_time import intensity_over
 from gramwatt.service.intensity.plans import plan
 from gramwatt.service.pages.frame import page, route
 
@@ -20,10 +25,41 @@ FIELDS = ("hours", "zone", "zones", "earliest", "deadline", "power_w", "interrup
 NUMBERS, MOMENTS = ("hours", "power_w"), ("earliest", "deadline")
 
 
+MOST_H, TICKS = 72, 4
+"""Hours that are drawn at most, and how many of them are named."""
+
+
+class Bar(NamedTuple):
+    """An hour to come: how high [% of the most], whether the plan has it, and what it says."""
+
+    height: float
+    planned: bool
+    text: str
+
+
+class Day(NamedTuple):
+    """The hours to come in a zone, and the names of some of them in UTC and local time."""
+
+    zone: str
+    city: str
+    bars: Sequence[Bar]
+    ticks: Sequence[tuple[str, str]]
+    alt: str
+
+
+class PlaceRow(NamedTuple):
+    """A zone of a plan as the table shows it."""
+
+    zone: str
+    spans: Sequence[tuple[str, str, str, PlannedSpanDoc]]
+    saving: str
+    odds: str
+
+
 @route("/planner", Access.READ)
 def planner() -> Response:
     """Return the form; parameters of the address fill it in."""
-    return page("planner.html", given=_texts(request.args), found=None, refusal=None)
+    return _page(_texts(request.args))
 
 
 @route("/planner/plan", Access.READ, method="POST")
@@ -31,21 +67,88 @@ def planned() -> Response:
     """Return the plan for the form, or what is wrong with it, under the form as it was filled
     in.
     """
-    given = _texts(request.form)
-    found: PlanDoc | None = None
-    refusal: str | None = None
+    texts = _texts(request.form)
     try:
-        wanted = parse_plan_request(_document(given))
+        asked = parse_plan_request(_document(texts))
         with heavy():
-            found = plan(service(), wanted)
+            answer = plan(service(), asked)
+            day = _day(answer, asked)
     except LookupFailed as error:
         close = f"; close: {', '.join(error.close)}" if error.close else ""
-        refusal = error.message + close
+        response = _page(texts, refusal=error.message + close)
     except GramwattError as error:
-        refusal = error.message
-    answer = page("planner.html", given=given, found=found, refusal=refusal)
-    answer.status_code = 200 if found else 422
-    return answer
+        response = _page(texts, refusal=error.message)
+    else:
+        return _page(texts, answer=answer, rows=_rows(answer.places), day=day)
+    response.status_code = 422
+    return response
+
+
+def _page(texts: Mapping[str, str], **more: Any) -> Response:
+    zones = [(zone.zone, zone.name) for zone in service().catalog.all_zones()]
+    unanswered: dict[str, Any] = {"answer": None, "rows": [], "day": None, "refusal": None}
+    return page("planner.html", given=texts, zones=zones, **{**unanswered, **more})
+
+
+def _rows(places: Sequence[PlaceDoc]) -> list[PlaceRow]:
+    return [_row(place, only=len(places) == 1) for place in places]
+
+
+def _row(place: PlaceDoc, *, only: bool) -> PlaceRow:
+    """Return a place's hours: of several places the best alone."""
+    spans = [("Best", place.best)]
+    if only:
+        spans = [("Now", place.now), *spans, ("Worst", place.worst)]
+    known = place.method != "annual"
+    saving, odds = place.saving_ratio, place.odds
+    return PlaceRow(
+        place.zone,
+        [(name, *_times(span, place.timezone), span) for name, span in spans if known]
+        or [("Any hour", "", "", place.now)],
+        "" if saving is None else f"{round(100 * saving.value)} % less",
+        "" if odds is None else odds_text(odds),
+    )
+
+
+def _times(span: PlannedSpanDoc, timezone: str | None) -> tuple[str, str]:
+    """Return a span in UTC and on the clocks of its zone, the latter empty where not known."""
+    start, end = (datetime.fromisoformat(text) for text in (span.start, span.end))
+    zone = ZoneInfo(timezone) if timezone else None
+    local = f"{start.astimezone(zone):%H:%M} to {end.astimezone(zone):%H:%M}" if zone else ""
+    return f"{start.day} {start:%b %H:%M} to {end:%H:%M}", local
+
+
+def _day(answer: PlanDoc, asked: PlanRequest) -> Day | None:
+    """Return the hours to come where the plan is; None where they are not known."""
+    zone = answer.plan[0].zone if answer.plan else answer.places[0].zone
+    place = next(place for place in answer.places if place.zone == zone)
+    start = datetime.fromisoformat(place.now.start)
+    until = asked.deadline or start + timedelta(hours=(asked.hours or 0) + 24)
+    until = min(until.astimezone(UTC), start + timedelta(hours=MOST_H))
+    steps = intensity_over(service(), zone, start, until).forecast
+    if not steps or asked.now:
+        return None
+    local = ZoneInfo(place.timezone) if place.timezone else UTC
+    most = max(step.intensity_g_per_kwh.value for step in steps)
+    names = [
+        (f"{at:%H:%M}", f"{at.astimezone(local):%H:%M}" if place.timezone else "")
+        for at in (datetime.fromisoformat(step.start) for step in steps)
+    ]
+    bars = [
+        Bar(
+            100 * step.intensity_g_per_kwh.value / most,
+            _meets(answer.plan, step.start, step.end),
+            f"{utc} UTC: {step.intensity_g_per_kwh.value:.0f} gCO2e/kWh",
+        )
+        for step, (utc, _) in zip(steps, names, strict=True)
+    ]
+    every = -(-len(steps) // TICKS)
+    city = city_of(ZoneInfo(place.timezone)) if place.timezone else ""
+    return Day(zone, city, bars, names[::every], f"Hours of {zone}: {answer.summary}")
+
+
+def _meets(slots: Sequence[SlotDoc], start: str, end: str) -> bool:
+    return any(slot.start < end and start < slot.end for slot in slots)
 
 
 def _texts(values: Mapping[str, str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from gramwatt.sci.planning.hours import Hours, hour_of
 from gramwatt.sci.planning.outlook import Published, ZoneData, expected_hours
 from gramwatt.sci.planning.plan import make_plan
 from gramwatt.sci.planning.plan_request import parse_plan_request
+from gramwatt.sci.planning.usual import chance_below, odds_text, usual_day, usual_saving
 
 NOW = datetime(2026, 5, 1, 18, tzinfo=UTC)
 DAYS = 300
@@ -32,13 +33,15 @@ def solar_hours(days=DAYS, until=NOW, depth=0.5, noise=0.05):
     return Hours(int(hours[0]), 400 * (1 - sun) * np.exp(weather))
 
 
-def plan(histories, published=None, **request):
+def plan(histories, published=None, usual=False, **request):
     """Plan with what is known of each zone; `published` is a forecast of the first."""
     parsed = parse_plan_request({"hours": 4, "zone": "ES", **request})
     now = parsed.now or NOW
     known = {
         zone: ZoneData(
-            Zones().zone(zone), expected_hours(zone, history, "test values", now, published)
+            Zones().zone(zone),
+            expected_hours(zone, history, "test values", now, published),
+            usual_day(zone) if usual else None,
         )
         for zone, history in histories.items()
     }
@@ -52,7 +55,7 @@ def start_of(answer):
 def test_an_evening_job_waits_for_the_sun():
     answer = plan({"ES": solar_hours()})
     assert answer.method == "forecast"
-    assert answer.reliable is True
+    assert answer.advice == "wait"
     # The sun is over 06:00 to 18:00: the best four hours are 10:00 to 14:00 of the next day.
     assert abs(start_of(answer) - datetime(2026, 5, 2, 10, tzinfo=UTC)) <= timedelta(hours=1)
     saving = answer.saving_ratio
@@ -70,13 +73,14 @@ def test_nothing_after_now_is_used():
     assert plan({"ES": history}) == plan({"ES": later})
 
 
-def test_a_flat_grid_has_no_reliable_gain():
+def test_on_a_flat_grid_now_is_as_good():
     random = np.random.default_rng(3)
     first = hour_of(NOW) - DAYS * 24
     flat = Hours(first, 400 * np.exp(random.normal(0, 0.02, DAYS * 24)))
     answer = plan({"ES": flat})
-    assert answer.reliable is False
-    assert [notice.code for notice in answer.notices] == ["no-reliable-gain"]
+    assert answer.advice == "start-now"
+    assert answer.summary.startswith("Start now: no later start until ")
+    assert answer.notices == []
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -88,7 +92,7 @@ def test_hours_without_emissions_make_a_plan(given):
     foreseen = Published(Hours(after, np.zeros(48)), "their forecast") if given else None
     answer = plan({"ES": history}, foreseen)
     assert start_of(answer) == NOW
-    assert answer.reliable is False
+    assert answer.advice == "start-now"
     assert answer.saving_ratio.value == 0.0
     now = answer.now_intensity_g_per_kwh
     assert now.value == pytest.approx(0.1, rel=0.2)
@@ -98,19 +102,20 @@ def test_hours_without_emissions_make_a_plan(given):
     assert evening.saving_ratio.value == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_saving_whose_range_reaches_zero_is_not_reliable():
-    """In the morning the sun is near: less is to be saved than the forecast may miss."""
+def test_a_saving_waits_where_it_is_more_likely_than_not():
+    """Nights save surely. Late in the morning the best hours are near: what is left to save is less
+    likely, and too close to call for a start at ten.
+    """
     zones = {"ES": solar_hours(depth=0.3, noise=0.12)}
-    night, morning = (plan(zones, now=f"2026-05-02T{hour}:00Z") for hour in ("04", "08"))
-    assert night.reliable is True
+    night, morning = (plan(zones, now=f"2026-05-02T{hour}:00Z") for hour in ("04", "10"))
+    assert night.advice == "wait"
+    assert night.odds > 0.9
     assert night.saving_ratio.low > 0.05
-    assert morning.reliable is False
-    assert start_of(morning) == datetime(2026, 5, 2, 8, tzinfo=UTC)
+    assert morning.advice == "start-now"
+    assert start_of(morning) == datetime(2026, 5, 2, 10, tzinfo=UTC)
     assert morning.saving_ratio.value == morning.saving_ratio.low == 0.0
     assert morning.intensity_g_per_kwh == morning.now_intensity_g_per_kwh
-    (notice,) = morning.notices
-    said = ("no-reliable-gain", "the saving is within the error of the forecast")
-    assert (notice.code, notice.message) == said
+    assert morning.summary.startswith("Start now: ")
 
 
 def test_a_zone_is_fitted_once_a_week(monkeypatch):
@@ -128,26 +133,107 @@ def test_a_saving_that_is_small_for_certain_is_not_called_an_error_of_the_foreca
     """Without weather, 08:00 to 12:00 is 0.4 % above the best hours of such a day."""
     answer = plan({"ES": solar_hours(depth=0.02, noise=0)}, now="2026-05-02T08:00Z")
     assert start_of(answer) == datetime(2026, 5, 2, 8, tzinfo=UTC)
-    assert answer.reliable is False
-    (notice,) = answer.notices
-    assert notice.message == "later hours are not expected to save more than 1 %"
+    assert answer.advice == "start-now"
+    assert "is expected to save more than 1 %" in answer.summary
 
 
-def test_without_history_the_annual_value_tells_no_hours_apart():
+def test_without_history_or_usual_hours_no_order_is_given():
     answer = plan({"ES": None})
-    assert answer.method == "annual"
-    assert answer.saving_ratio is None
-    assert answer.reliable is False
-    assert start_of(answer) == NOW
-    assert {n.code for n in answer.notices} == {"intensity-annual", "no-reliable-gain"}
+    assert (answer.method, answer.advice, answer.plan) == ("annual", "unknown", [])
+    assert (answer.saving_ratio, answer.odds) == (None, None)
+    assert answer.summary.startswith(
+        "The hours of ES are not known: no start is known to be better."
+    )
+    assert "start now" not in answer.summary.lower()
+    assert {n.code for n in answer.notices} == {"intensity-annual"}
     assert answer.intensity_g_per_kwh == answer.now_intensity_g_per_kwh
+
+
+NOVEMBER = "2026-11-28T00:33Z"
+
+
+def test_usual_hours_say_when_california_is_cleanest():
+    """Of the shipped shape by hand: 18 to 22 UTC in November is 0.82 of the mean, 00:33 to 04:33 is
+    1.28 of it, so waiting saves 36 %.
+    """
+    answer = plan({"US-CAL-CISO": None}, usual=True, zone="US-CAL-CISO", now=NOVEMBER)
+    assert (answer.method, answer.advice) == ("usual-hours", "wait")
+    assert start_of(answer) == datetime(2026, 11, 28, 18, tzinfo=UTC)
+    saving = answer.saving_ratio
+    assert saving.value == pytest.approx(1 - 0.82 / 1.28, abs=0.01)
+    assert saving.low < 0.25 < 0.45 < saving.high
+    assert answer.odds > 0.9
+    assert answer.summary.startswith(
+        "Wait until 18:00 UTC (10:00 in Los Angeles): about 36 % less than starting now ("
+    )
+    assert "Usual for November; today's weather is not known." in answer.summary
+    [place] = answer.places
+    values = [span.intensity_g_per_kwh.value for span in (place.best, place.now, place.worst)]
+    assert values == sorted(values)
+    assert place.timezone == "America/Los_Angeles"
+
+
+def test_usual_hours_without_a_history_are_those_of_every_reader():
+    now = datetime(2026, 11, 28, 0, 33, tzinfo=UTC)
+    answer = plan({"US-CAL-CISO": None}, usual=True, zone="US-CAL-CISO", now=NOVEMBER)
+    waiting = usual_saving("US-CAL-CISO", 4, 24, now)
+    assert waiting.start == start_of(answer)
+    for end in ("low", "value", "high"):
+        assert getattr(waiting.saving, end) == pytest.approx(getattr(answer.saving_ratio, end))
+    assert waiting.odds == pytest.approx(answer.odds)
+    assert usual_saving("TW", 4, 24, now) is None
+    at_best = usual_saving("US-CAL-CISO", 4, 24, waiting.start)
+    assert (at_best.saving.value, at_best.start, at_best.odds) == (0.0, waiting.start, 0.5)
+
+
+def test_a_zone_whose_days_do_not_repeat_has_no_order():
+    """In Finland nothing of the usual day came true in years that it was not made of."""
+    answer = plan({"FI": None}, usual=True, zone="FI", now=NOVEMBER)
+    assert (answer.method, answer.advice) == ("usual-hours", "start-now")
+
+
+def test_a_history_counts_before_usual_hours():
+    assert plan({"ES": solar_hours()}, usual=True).method == "forecast"
+    assert plan({"ES": None}, usual=True).method == "usual-hours"
+
+
+def test_longer_waits_and_shorter_jobs_are_less_certain():
+    day = usual_day("DE")
+    widths = [day.ends(wait, 4)[1] for wait in (1, 5, 12, 48)]
+    assert widths == sorted(widths)
+    assert day.ends(12, 1)[1] > day.ends(12, 12)[1] > day.ends(12, 24)[1]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "high", "odds"),
+    # A normal distribution holds eight in ten within 1.2816 standard deviations.
+    [(0.8, 1.25, 0.9), (1.0, 1.25, 0.5), (1.25, 1.25, 0.1), (0.8, 1.0, 1.0), (1.0, 1.0, 0.5)],
+)
+def test_odds_are_those_of_the_range(ratio, high, odds):
+    assert chance_below(math.log(ratio), math.log(high)) == pytest.approx(odds, abs=1e-9)
+
+
+def test_odds_in_words():
+    words = [odds_text(odds) for odds in (0.95, 0.85, 0.7, 0.5)]
+    assert words == [
+        "sure (at least 9 in 10)", "likely (4 in 5)", "more likely than not", "too close to call",
+    ]  # fmt: skip
+
+
+def test_all_places_are_shown_least_first():
+    zones = {"PL": None, "FR": None, "TW": None}
+    answer = plan(zones, usual=True, zone="PL", zones=["PL", "FR", "TW"])
+    assert answer.advice == "move"
+    assert answer.summary.startswith("Run in FR")
+    assert [place.zone for place in answer.places] == ["FR", "TW", "PL"]
+    assert [place.method for place in answer.places] == ["usual-hours", "annual", "usual-hours"]
 
 
 def test_between_zones_the_cleaner_wins_where_ranges_say_so():
     zones = {"PL": None, "FR": None}
     answer = plan(zones, zone="PL", zones=["PL", "FR"])
     assert answer.plan[0].zone == "FR"
-    assert answer.reliable is True
+    assert answer.advice == "move"
     catalog = Zones()
     france, poland = (catalog.zone(name).intensity.value for name in ("FR", "PL"))
     assert answer.saving_ratio.value == pytest.approx(1 - france / poland)
@@ -156,16 +242,15 @@ def test_between_zones_the_cleaner_wins_where_ranges_say_so():
 def test_zones_that_do_not_differ_reliably_leave_the_job_where_it_is():
     zones = {"DE": None, "NL": None}
     answer = plan(zones, zone="DE", zones=["DE", "NL"])
-    assert answer.reliable is False
-    assert (answer.plan[0].zone, start_of(answer)) == ("DE", NOW)
-    assert answer.saving_ratio.value == 0.0
+    assert (answer.advice, answer.plan) == ("unknown", [])
+    assert [place.zone for place in answer.places] == ["NL", "DE"]
 
 
 def test_a_job_of_two_days_starts_now_where_the_forecast_has_not_earned_waiting():
     """Two days of weather ahead are chance: whichever window looks best, it starts at once."""
     answer = plan({"ES": solar_hours(depth=0.0, noise=0.3)}, hours=48,
                   deadline="2026-05-06T18:00Z")  # fmt: skip
-    assert answer.reliable is False
+    assert answer.advice == "start-now"
     assert start_of(answer) == NOW
     assert answer.saving_ratio.high == 0.0
 
@@ -193,9 +278,8 @@ def test_forecasts_keep_no_history_alive():
 def test_what_waiting_costs_is_counted():
     zones = {"ES": solar_hours()}
     free, dear = plan(zones, power_w=1000), plan(zones, power_w=1000, idle_power_w=900)
-    assert free.reliable is True
+    assert free.advice == "wait"
     # Sixteen hours at 900 W to save half of four hours at 1000 W is no plan.
-    assert dear.reliable is False
     assert start_of(dear) < start_of(free)
 
 

@@ -37,18 +37,22 @@ def test_a_history_makes_a_plan(history):
 
     asked = ("plan", "--hours", "2", "--zone", "ES", "--now", NOW)
     shown = gramwatt(*asked)[1].splitlines()
-    assert shown[0] == "ES  2026-07-11 11:00 to 2026-07-11 13:00 UTC"
-    assert shown[1].startswith("saves 49 % (")
-    assert shown[1].endswith("reliable")
+    assert shown[0].startswith(
+        "Wait until 11 Jul 11:00 UTC (13:00 in Madrid): about 49 % less than"
+    )
+    rows = [line.split() for line in shown if line.startswith("  ")]
+    assert [row[0] for row in rows] == ["UTC", "now", "best", "worst"]
+    assert rows[2][1:7] == ["11", "Jul", "11:00-13:00", "11", "Jul", "13:00-15:00"]
     assert max(map(len, shown)) <= 80
     spans = ("--deadline", "26h", "--earliest", "0m")  # a day of slack, as without
     assert gramwatt(*asked, *spans)[1].splitlines() == shown
-    assert gramwatt(*asked, "--deadline", "150m")[1].startswith("ES  2026-07-10 18:")
+    soon = gramwatt(*asked, "--deadline", "150m")[1]
+    assert soon.startswith("Start now: no later start until 20:30 UTC (22:30 in Madrid) is")
     document = json.loads(gramwatt(*asked, "--json")[1])
-    assert document["reliable"] is True
+    assert document["advice"] == "wait"
     assert set(document) == {
-        "plan", "intensity_g_per_kwh", "now_intensity_g_per_kwh", "saving_ratio", "reliable",
-        "method", "notices",
+        "summary", "advice", "plan", "intensity_g_per_kwh", "now_intensity_g_per_kwh",
+        "saving_ratio", "odds", "method", "places", "surer", "notices",
     }  # fmt: skip
 
 
@@ -60,7 +64,7 @@ def test_a_plan_to_start_at_once_saves_exactly_nothing(history):
     assert document["plan"][0]["start"] == "2026-07-10T10:00:00Z"
     saving = document["saving_ratio"]
     assert [saving[end] for end in ("low", "value", "high")] == [0.0, 0.0, 0.0]
-    assert document["reliable"] is False
+    assert document["advice"] == "start-now"
 
 
 def test_slurm_gets_its_own_local_time(history, monkeypatch):
@@ -106,8 +110,10 @@ def test_wrong_use_is_exit_2_with_one_line(arguments, said):
 
 
 def test_seconds_until_the_plan_for_schedulers_without_a_begin():
-    """Only the annual value is known, so there is nothing to wait for."""
-    assert gramwatt("plan", "--hours", "2", "--zone", "DE", "--format", "seconds")[:2] == (0, "0\n")
+    """Only the annual value is known: the job begins at the earliest, and a line says why."""
+    code, out, err = gramwatt("plan", "--hours", "2", "--zone", "TW", "--format", "seconds")
+    assert (code, out) == (0, "0\n")
+    assert err.startswith("gramwatt: The hours of TW are not known")
     assert gramwatt("plan", "--hours", "2", "--zone", "DE", "--format", "cron")[0] == 2
 
 
@@ -121,6 +127,7 @@ def test_a_zones_hours_are_listed():
     document = json.loads(gramwatt("intensity", "DE", *span, "--json")[1])
     assert set(document) == {
         "zone",
+        "timezone",
         "signal",
         "basis",
         "points",
@@ -134,6 +141,31 @@ def test_a_zones_hours_are_listed():
         gramwatt("intensity", "DE", "--from", "2026-05-01T08:00Z", "--to", "2026-07-01T08:00Z")[0]
         == 2
     )
+
+
+def test_a_zones_coming_day_is_two_rows_of_hours():
+    """Nothing is stored, so its usual hours are shown, in UTC and on the clocks of Berlin."""
+    code, out, _ = gramwatt("intensity", "DE")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].startswith("DE: cleanest ")
+    assert "today's weather is not known" in " ".join(lines[:3])
+    hours = [cell for line in lines if line.startswith("UTC") for cell in line.split()[1:]]
+    assert sorted(hours) == [f"{hour:02}:00" for hour in range(24)]
+    values = [
+        float(cell) for line in lines if line.startswith("g/kWh") for cell in line.split()[1:]
+    ]
+    assert max(values) > min(values) > 0
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_plan_over_several_places_shows_all_of_them():
+    places = [flag for zone in ("PL", "FR", "TW") for flag in ("--in", zone)]
+    out = gramwatt("plan", "--hours", "2", "--zone", "PL", *places)[1].splitlines()
+    assert out[0].startswith("Run in FR")
+    rows = [line.split()[0] for line in out if line.startswith("  ")]
+    assert rows == ["zone", "FR", "TW", "PL"]
+    assert max(map(len, out)) <= 80
 
 
 def test_direct_values_are_shown_and_said_to_be_unused(history):

@@ -41,7 +41,8 @@ class Planner(ThreadingHTTPServer):
             "intensity_g_per_kwh": {"low": 190, "value": 200, "high": 210, **FIGURES},
             "now_intensity_g_per_kwh": {"low": 300, "value": 330, "high": 360, **FIGURES},
             "saving_ratio": saving,
-            "reliable": True,
+            "summary": "Wait until eight: about 40 % less than starting now.",
+            "advice": "wait",
             "method": "forecast",
             "notices": [],
         }
@@ -158,7 +159,7 @@ def test_a_signal_ends_the_waiting_without_a_start(home, planner, number, code):
         stderr=subprocess.PIPE,
         text=True,
     ) as waiting:
-        assert waiting.stderr.readline().startswith("gramwatt: waiting: ")
+        assert waiting.stderr.readline().startswith("gramwatt: Wait until eight")
         waiting.send_signal(number)
         out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out) == (code, "")
@@ -208,17 +209,17 @@ def test_slurm_is_told_when_to_begin_in_its_own_time(history, home):
     assert timedelta(hours=4) < ahead < timedelta(hours=11)
 
 
-def test_no_reliable_plan_starts_at_once(home):
-    code, out, err = run(*WAITS, home=home)
+def test_without_known_hours_the_command_starts_at_once(home):
+    code, out, err = run(*WAITS, "--zone", "TW", home=home)
     assert (code, out) == (0, "ran\n")
-    assert "waiting saves nothing reliable: the hours of ES are not known" in err
-    assert err.count("the command starts at once\n") == 1
+    assert "The hours of TW are not known" in err
+    assert err.count("The command starts at once.\n") == 1
 
 
 def test_nobody_answers_starts_at_once(home):
     code, out, err = run(*WAITS, "--server", "http://127.0.0.1:9", home=home)
     assert (code, out) == (0, "ran\n")
-    assert "no plan: http://127.0.0.1:9 cannot be reached (Connection refused)" in err
+    assert "No plan: http://127.0.0.1:9 cannot be reached (Connection refused)" in err
 
 
 @pytest.mark.parametrize(
@@ -285,7 +286,7 @@ def test_whatever_a_setting_says_the_command_starts(home, tmp_path, keys, option
     line = [sys.executable, "-m", "gramwatt", "run", *options, "--", "echo", "ran"]
     clean = environment(home, TMPDIR=str(tmp_path), GRAMWATT_HOST_SOURCE="model")
     if keys != ("region",):
-        clean["GRAMWATT_ZONE"] = "ES"
+        clean["GRAMWATT_ZONE"] = "TW"
     wrong = {**clean, **{f"GRAMWATT_{key.upper()}": WRONG[key] for key in keys}}
     done = subprocess.run(line, env=wrong, capture_output=True, text=True, timeout=90)
     assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
@@ -295,5 +296,5 @@ def test_whatever_a_setting_says_the_command_starts(home, tmp_path, keys, option
     about = [text for text in said if text.endswith("[argument-ignored]")]
     assert len(about) <= len(keys)
     if options and keys != ("off",):
-        assert sum("the command starts at once" in text for text in said) == 1
+        assert sum("The command starts at once." in text for text in said) == 1
         assert sum("budget" in text and "the command starts" in text for text in said) == 1

@@ -348,7 +348,7 @@ def test_a_plan_over_http_waits_for_noon(client, light, tmp_path):
         {"zone": "ES", "start": "2026-07-11T11:00:00Z", "end": "2026-07-11T13:00:00Z"}
     ]
     assert plan["method"] == "forecast"
-    assert plan["reliable"] is True
+    assert plan["advice"] == "wait"
     # 11:00 to 13:00 has 400 - 200 x (sin 75 deg + 1) / 2, by the hours' values.
     noon = 400 - 200 * (math.sin(5 / 12 * math.pi) + 1) / 2
     assert plan["intensity_g_per_kwh"]["value"] == pytest.approx(noon, rel=0.02)
@@ -378,8 +378,11 @@ def test_the_coming_hours_of_a_zone_are_forecast(client, light, clock, tmp_path)
         figure = point["intensity_g_per_kwh"]
         assert figure["value"] == pytest.approx(list(sunny(1))[hour], rel=0.03)
         assert figure["low"] <= figure["value"] <= figure["high"]
-    # Where only the annual value is known, nothing is expected of an hour.
-    assert client.get(f"/v1/intensity/DE?{span}").json["forecast"] == []
+    # Without a history there are the usual hours; where only the annual value is known, nothing.
+    usual = client.get(f"/v1/intensity/DE?{span}").json["forecast"]
+    assert {point["quality"] for point in usual} == {"profile"}
+    assert usual[-1]["end"] == "2026-06-03T12:00:00Z"
+    assert client.get(f"/v1/intensity/TW?{span}").json["forecast"] == []
 
 
 @pytest.mark.parametrize(
@@ -417,9 +420,8 @@ def test_a_page_shows_a_zone_over_time_with_the_window_of_a_plan(client, light, 
     assert text.count(">hourly</td>") == 60
     assert text.count(">annual value</td>") == 1
     assert text.count(">forecast</td>") == 96
-    plan = client.post("/v1/plans", json={"hours": 2, "zone": "ES"}).json["plan"][0]
-    begins, ends = (plan[end][:16].replace("T", " ") for end in ("start", "end"))
-    assert f"The plan, shaded: {begins} to {ends} UTC" in text
+    plan = client.post("/v1/plans", json={"hours": 2, "zone": "ES"}).json
+    assert plan["summary"].partition(":")[0] in text
     assert client.get("/intensity/DF").status_code == 404
     assert client.get("/intensity/ES?hours=0").status_code == 422
 

@@ -102,7 +102,7 @@ def test_without_a_history_the_forecast_of_a_provider_is_all(client, live, clock
     now, saving = found["now_intensity_g_per_kwh"], found["saving_ratio"]
     assert (now["low"], now["value"], now["high"]) == pytest.approx((234.0, 300.0, 366.0))
     assert saving["value"] == pytest.approx(2 / 3)
-    assert found["reliable"] is True
+    assert found["advice"] == "wait"
     notice = next(row for row in found["notices"] if row["code"] == "plan-horizon")
     assert "the forecast ends at 2026-06-03T06:00:00Z" in notice["message"]
 

@@ -239,7 +239,15 @@ def test_several_runs_a_side_are_compared_with_how_far_they_lie_apart(light, cli
 def test_the_planner_answers_a_form_and_says_what_is_wrong(light, client):
     answer = client.post("/planner/plan", data={"hours": "2", "zone": "FR", "power_w": "500"})
     assert answer.status_code == 200
-    assert "the annual value" in answer.text
+    assert "today&#39;s weather is not known" in answer.text
+    assert answer.text.count(" gCO2e/kWh</title>") == 26  # a day and the job
+    unknown = client.post("/planner/plan", data={"hours": "2", "zone": "TW"})
+    assert "The hours of TW are not known" in unknown.text
+    assert "gCO2e/kWh</title>" not in unknown.text
+    waiting = {"hours": "4", "zone": "US-CAL-CISO", "earliest": "2026-06-02T18:00"}
+    answer = client.post("/planner/plan", data=waiting)
+    assert "in Los Angeles" in answer.text
+    assert 1 <= answer.text.count('class="planned"') <= 5
     for given, says in (
         ({"hours": "two", "zone": "FR"}, "is no number"),
         ({"hours": "2"}, "zone, or zones"),
