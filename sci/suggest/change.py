@@ -27,6 +27,9 @@ MOST_ODDS: Mapping[Basis, float] = {
 }
 """Highest probability that is stated, by basis: "sure" only where something was measured or known
 of the devices, and more than 19 in 20 only where the change itself was measured."""
+BY_MAKING = 0.65
+"""Highest probability for other hardware whose electricity is probably no less: its making alone,
+which is modelled, advises nothing."""
 KINDS: Mapping[Basis, Kind] = {"own runs": "measured", "measured": "derived"}
 EFFORTS: Mapping[Action, EffortDoc] = {
     "power-cap": EffortDoc("low", "one command of an administrator, which can be taken back"),
@@ -79,7 +82,9 @@ class Change:
         if self.odds is not None or self.carbon is None:
             return self.odds
         most = MOST_ODDS[self.basis]
-        return round(min(max(self.carbon.odds, 1 - most), most), 3)
+        if self.device is not None and self.energy is not None and self.energy.odds < 0.5:
+            most = min(most, BY_MAKING)
+        return round(min(max(self.carbon.odds, 1 - MOST_ODDS[self.basis]), most), 3)
 
     def to_doc(self, work: Work) -> AnswerDoc:
         """Return it as a row, with figures of the whole run where those of now are known."""

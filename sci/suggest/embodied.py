@@ -64,6 +64,8 @@ def carbon_ratio(
     whole = max(new_o + new_m, LEAST * (now_o + now_m))
     fraction, before = new_o / whole, now_o / (now_o + now_m)
     moved = fraction * energy.spread + follows * (1 - fraction) * time.spread
+    if target is not None and follows:  # two makings err apart
+        moved = math.hypot(moved, (1 - fraction) * log_of(work.making_g_h(target)).spread)
     shared = math.hypot(log_of(operational).spread, log_of(embodied).spread)
     spread = math.hypot(moved, (fraction - before) * shared)
     return Log(math.log(whole / (now_o + now_m)), spread)

@@ -71,6 +71,7 @@ FEW_SEQUENCES = 32.0
 TOO_SLOW = math.log(1.05)
 IN_TURN = ("llama.cpp", "mlx", "ollama")
 """Frameworks for one user, which put layers on several devices that work one after another."""
+LAPTOP = "laptop"
 SMALL = ("module", "computer", "edge")
 """Hosts of small devices, which are options only for the edge and for work that runs on one."""
 DESKS = ("consumer", "workstation")
@@ -180,7 +181,8 @@ def _is_option(work: Work, part: Hardware) -> bool:
     if part.availability != "sold" and (work.offered is None or part.id not in work.offered):
         return False
     elsewhere = request.constraint != "edge" and (now is None or now.host_class not in SMALL)
-    if part.host_class in SMALL and elsewhere:
+    portable = part.form_factor == LAPTOP and (now is None or now.form_factor != LAPTOP)
+    if portable or (part.host_class in SMALL and elsewhere):
         return False
     desk = any(use in DESKS for use in part.intended_use)
     if desk and request.constraint == "none" and (now is None or in_data_centre(now)):
@@ -234,7 +236,7 @@ def _without_present(
     if len(rows) > 1:
         rows.sort(key=order)
         second = rows[1].probability
-        rows[0] = replace(rows[0], odds=None if second is None else 1 - second)
+        rows[0] = replace(rows[0], odds=None if second is None else round(1 - second, 3))
     return rows, rest
 
 
@@ -452,7 +454,7 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
     times = [witness.time for witness in witnesses]
     energies = [witness.energy for witness in witnesses if witness.energy]
     if sheet is not None:
-        apart = _software_change(now.board, device.board)
+        apart = _software_change(now.board, device.board, tuned=described.tuned)
         times.append(sheet.time + apart)
         energies += [sheet.energy + apart] if sheet.energy else []
     metered = own is not None or {now.board.vendor, device.board.vendor} <= set(METERED_VENDORS)
@@ -466,10 +468,11 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
     )
 
 
-def _software_change(now: Hardware, target: Hardware) -> Log:
+def _software_change(now: Hardware, target: Hardware, *, tuned: bool) -> Log:
+    """Return what other software does to time; of tuned software the ranking has the middle."""
     if now.vendor == target.vendor:
         return Log(0.0, 0.0)
-    return OTHER_VENDOR if target.device_class == "gpu" else OTHER_KIND
+    return OTHER_VENDOR if tuned or target.device_class == "gpu" else OTHER_KIND
 
 
 def _speed_class(work: Work) -> WorkloadClass | None:
@@ -504,11 +507,13 @@ def _at_low_power(work: Work, device: Device, compared: Compared) -> tuple[Log, 
 
 
 def _fill_is_unknown(work: Work) -> bool:
-    """Tell whether a server runs of which nothing says whether it is full or waits."""
-    request = work.request
+    """Tell whether a server or a slice runs of which nothing says whether it is full or waits."""
+    request, device = work.request, work.device
     told = (request.batch_size, request.mean_power_w, request.utilisation, request.pace)
+    if device is None or any(told):
+        return False
     served = work.classified.name == "llm-serving" and work.hours is not None
-    return served and work.device is not None and not any(told)
+    return served or (device.piece is not None and not request.trains)
 
 
 def _half_filled(

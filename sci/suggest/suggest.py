@@ -219,7 +219,7 @@ def _nearest(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]
     if row is not None and row.odds is not None:
         text = f"Keep {work.label}: nothing is likely to emit less. Nearest is {row.label}"
         return f"{text} (better in {round(row.odds * 10)} of 10 such cases)."
-    if out:
+    if out and work.request.candidates is not None:
         return f"Nothing to compare with: {out[0].label} is left out, because {out[0].reason}."
     return f"Keep {work.label}: nothing is likely to emit less."
 

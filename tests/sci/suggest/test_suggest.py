@@ -186,6 +186,16 @@ def test_devices_that_wait_are_compared_at_the_same_rate() -> None:
     assert "because pace input declared" in paced.reasons[0]
 
 
+def test_making_alone_advises_nothing() -> None:
+    """At the same rate an A16 draws no less than a card of a desk; only its making is less."""
+    small = {"kind": "inference", "mean_power_w": 25, "peak_memory_gb": 5, "hours": 720}
+    row = hardware("nvidia-a16", hardware="nvidia-rtx-3070", zone="DE", **small)
+    assert row.energy_ratio.value > 1 > row.carbon_ratio.value
+    assert (row.odds, row.advised) == (0.65, False)
+    rows = ask(hardware="nvidia-rtx-3070", zone="DE", **small).answers
+    assert not any("Laptop" in row.label for row in rows)
+
+
 def test_a_job_at_little_power_does_not_follow_data_sheets() -> None:
     """110 W of 400 W and busy 95 %: small steps, which a faster device hardly shortens."""
     small = {**OLD, "hardware": A100, "mean_power_w": 110, "utilisation": 0.95}
