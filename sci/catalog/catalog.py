@@ -7,7 +7,7 @@ CSV files packaged beside this module, read on first use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 
 from gramwatt.sci.catalog.files import Group, Version
 from gramwatt.sci.catalog.hardware import Cpu, Hardware
@@ -68,33 +68,48 @@ class Catalog:
         self.version = rows(Version)[0].version
         self.version += f"+overlay.{overlay.digest[:8]}" if overlay else ""
         self._hardware = {part.id: part for part in read_hardware(overlay)}
-        self._cpus = {cpu.id: cpu for cpu in read_cpus()}
         self._instances = {found.id: found for found in read_instances(overlay)}
         self._regions = {region.id: region for region in read_regions(overlay)}
         services = rows(Service)
         self._services = {key(name): one for one in services for name in (one.name, *one.names)}
         self._zones = Zones(overlay.zones if overlay else None)
         self._literal_names = literal_names(overlay)
-        self._hardware_names = Names(
+        if overlay:
+            _ = self._hardware_names  # raises ValueError for an alias of another part
+            self._check(overlay)
+
+    # Most commands look up few kinds of names, so each index is built when it is first used.
+
+    @cached_property
+    def _hardware_names(self) -> Names:
+        return Names(
             "hardware",
             _named(self._hardware.values()),
             _pairs(aliases("hardware-shared")),
             [(part.architecture, part.id) for part in self._hardware.values()],
             simplify=part_name,
         )
-        self._cpu_names = Names(
+
+    @cached_property
+    def _cpus(self) -> Mapping[str, Cpu]:
+        return {cpu.id: cpu for cpu in read_cpus()}
+
+    @cached_property
+    def _cpu_names(self) -> Names:
+        return Names(
             "cpu",
             _named(self._cpus.values()),
             groups=[(cpu.architecture, cpu.id) for cpu in self._cpus.values()],
             simplify=cpu_name,
         )
-        self._instance_names = InstanceNames(
+
+    @cached_property
+    def _instance_names(self) -> InstanceNames:
+        return InstanceNames(
             tuple(self._instances.values()),
             _pairs(aliases("instance")),
             {row.name: row.families for row in rows(Group)},
         )
-        if overlay:
-            self._check(overlay)
 
     @staticmethod
     def with_overlay(text: str) -> Catalog:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import median_low, quantiles
 from typing import Literal
 
@@ -87,8 +88,12 @@ class Forms:
         )
 
 
+@lru_cache(maxsize=1024)
 def forms(catalog: Catalog, name: str, seen: Seen = NOTHING_SEEN) -> Forms:
-    """Return the parts that a device's name means, in the light of what is seen of the device."""
+    """Return the parts that a device's name means, in the light of what is seen of the device.
+
+    Cached, because a store scores many jobs of a few devices.
+    """
     board, piece = split_name(name)
     whole = replace(seen, memory_gib=None) if piece else seen  # a slice has a part of the memory
     try:
