@@ -307,3 +307,14 @@ def test_every_periodic_task_is_named() -> None:
 
     named = re.findall(r"^\| ([a-z-]+) \| \d", text_of(ROOT / "docs" / "deploy.md"), re.MULTILINE)
     assert sorted(named) == sorted(TASKS)
+
+
+def test_every_test_that_a_document_names_is_there() -> None:
+    named = set(re.findall(r"(tests/[\w/]+\.py)::(\w+)", text_of(README, *DOCS)))
+    assert len(named) >= 40
+    missing = [
+        f"{name}::{test}"
+        for name, test in sorted(named)
+        if not (ROOT / name).is_file() or f"def {test}(" not in text_of(ROOT / name)
+    ]
+    assert missing == []
