@@ -92,6 +92,25 @@ def plan(home: Path, request: Mapping[str, Any]) -> Any:
         return _as_json(planned(service, parse_plan_request(request)))
 
 
+def suggest(home: Path, job: str) -> Any:
+    """Return the suggestions for a job, typed as people do; raises ScoreError without one."""
+    from gramwatt.sci.figures.errors import ScoreError
+    from gramwatt.service.common.errors import ServiceError
+    from gramwatt.service.common.identifiers import LAST, whole_id
+    from gramwatt.service.jobs.advice import suggest_for
+
+    ingest(home)
+    with opened(home) as service:
+        try:
+            job_id = whole_id(service, job)
+            if job_id == LAST:
+                text = "there is no job yet; run one: gramwatt run -- python train.py"
+                raise ScoreError(text, code="unknown-job")
+            return _as_json(suggest_for(service, job_id))
+        except ServiceError as error:
+            raise ScoreError(str(error), code=error.code) from None
+
+
 def newest_jobs(home: Path, project: str, name: str, most: int) -> Any:
     """Return the heads of the newest completed jobs of this name, with those just spooled.
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
 from gramwatt.collectors.cli.options import flag_of, request_command
-from gramwatt.collectors.cli.summary import quantity_text, significant, table
+from gramwatt.collectors.cli.summary import (
+    quantity_text,
+    short_text,
+    table,
+    than_first,
+    wrapped,
+)
 from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.sci.estimate.answer import EstimatesDoc, estimates
 from gramwatt.sci.estimate.estimate import EstimateDoc
 from gramwatt.sci.estimate.request import EstimateRequest, parse_estimate_request
-from gramwatt.sci.figures import formatting
-from gramwatt.sci.figures.quantity import Quantity
 
 HELPS = {
     "hardware": "Catalog id or name; several are compared.",
@@ -45,11 +48,8 @@ HELPS = {
 }
 ROWS = 5
 """Devices that are shown without --all."""
-WIDTH = 80
 PRESSING = ("input-implausible", "lifetime-exceeded", "zone-unknown")
 """Notices that say how to read the answer."""
-WORDS = ((0.9, "sure"), (0.7, "likely"), (0.6, "maybe"), (0.0, "close"))
-"""How sure it is that a device emits more than the first, from each probability on."""
 All = Annotated[bool, typer.Option("--all", help="Every device.")]
 Why = Annotated[bool, typer.Option("--why", help="Inputs, sources, notices of the first.")]
 
@@ -65,7 +65,7 @@ def answer(document: dict[str, Any]) -> EstimatesDoc:
 def lines(answer: EstimatesDoc, every: All = False, why: Why = False) -> list[str]:
     """Return the answer for a terminal: a sentence, a table, what would make it surer."""
     rows = answer.answers
-    shown = textwrap.wrap(formatting.ascii_units(answer.summary), WIDTH)
+    shown = wrapped(answer.summary)
     shown += table(list(_side_by_side(rows if every else rows[:ROWS])), (1, 2)) * (len(rows) > 1)
     shown += table(list(_terms(rows[0]))) if len(rows) == 1 else []
     shown += [f"  {row.label}: {row.word}, {row.reason}" for row in answer.left_out]
@@ -74,7 +74,7 @@ def lines(answer: EstimatesDoc, every: All = False, why: Why = False) -> list[st
     if why:
         return shown + list(_why(rows[0]))
     for notice in rows[0].notices:
-        shown += textwrap.wrap(notice.message, WIDTH) if notice.code in PRESSING else []
+        shown += wrapped(notice.message) if notice.code in PRESSING else []
     surer = [f"To be surer: {', '.join(map(flag_of, answer.surer))}."] * bool(answer.surer)
     hidden = [f"All {len(rows)}: --all."] * (len(rows) > ROWS and not every)
     return [*shown, " ".join((*surer, *hidden, "Inputs: --why."))]
@@ -86,23 +86,16 @@ def _side_by_side(rows: list[EstimateDoc]) -> Iterator[tuple[str, ...]]:
     tokens = ["1M tokens"] if served else []
     yield "", "time", "energy", "carbon (CO2e)", *tokens, "than first"
     for row in rows:
-        tokens = [_short(row.g_per_million_tokens)] if served else []
+        tokens = [short_text(row.g_per_million_tokens)] if served else []
         carbon = quantity_text(row.carbon_g).replace(" CO2e", "")
-        yield row.label, _short(row.time_h), _short(row.energy_kwh), carbon, *tokens, _more(row)
-
-
-def _short(figure: Quantity | None) -> str:
-    """Return a figure without its range, of carbon without its unit's substance."""
-    return formatting.ascii_units(formatting.value_text(figure)).replace(" CO2e", "")
-
-
-def _more(row: EstimateDoc) -> str:
-    """Return how many times the first a device emits, and how sure it is that it is more."""
-    if row.carbon_ratio is None:
-        return "least"
-    odds = 1 - (row.odds or 0.5)
-    word = next(word for least, word in WORDS if odds >= least)
-    return f"x {significant(row.carbon_ratio.value, 2)} {word}"
+        yield (
+            row.label,
+            short_text(row.time_h),
+            short_text(row.energy_kwh),
+            carbon,
+            *tokens,
+            than_first(row.carbon_ratio, row.odds),
+        )
 
 
 def _terms(row: EstimateDoc) -> Iterator[tuple[str, str]]:
@@ -126,14 +119,10 @@ def _why(row: EstimateDoc) -> Iterator[str]:
     """Yield what the first estimate rests on."""
     yield f"{row.label} rests on:"
     for item in row.method.inputs:
-        yield from _wrapped(f"{item.what}: {quantity_text(item.figure)}; {item.figure.source}")
+        yield from wrapped(f"{item.what}: {quantity_text(item.figure)}; {item.figure.source}", "  ")
     yield f"SCI standard: {row.conformance}"
     for remark in (*row.deviations, *(notice.message for notice in row.notices)):
-        yield from _wrapped(remark)
-
-
-def _wrapped(remark: str) -> list[str]:
-    return textwrap.wrap(remark, WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from wrapped(remark, "  ")
 
 
 command = request_command(EstimateRequest, HELPS, answer, lines)

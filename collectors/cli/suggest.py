@@ -1,19 +1,36 @@
-"""`gramwatt suggest`: what would emit less for the same work, how much less, and how surely."""
+"""`gramwatt suggest`: what would emit less for the same work, how much less, and how surely.
+
+The answer is one sentence, a table of five, and what would make it surer: at most 16 lines.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+import typer
 
-from gramwatt.collectors.cli.options import request_command
+from gramwatt.collectors.cli.options import flag_of, refuse, request_command
+from gramwatt.collectors.cli.summary import (
+    WIDTH,
+    quantity_text,
+    short_text,
+    table,
+    than_first,
+    wrapped,
+)
 from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.collectors.settings.config import resolve
-from gramwatt.sci.figures.formatting import plain, value_text
-from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.suggest.documents import AnswerDoc, SuggestDoc
+from gramwatt.collectors.settings.installation import install_command, local_store
+from gramwatt.sci.suggest.documents import AnswerDoc, LeftOutDoc, SuggestDoc
 from gramwatt.sci.suggest.request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.suggest.suggest import suggest
+
+if TYPE_CHECKING:
+    from gramwatt.collectors.settings.config import Config
+    from gramwatt.sci.figures.quantity import Quantity
 
 HELPS = {
     "hardware": "Present part: catalog id or name.",
@@ -39,54 +56,205 @@ HELPS = {
     "host_power_w": "Of all hosts together (W).",
     "runs_per_year": "How often such a job runs.",
 }
-SHOWN = 5
-"""Rows of the table."""
+LAST = "last"
+FIXED = "\u00a0"
+"""A blank at which no line ends."""
+ROWS, LINES = 5, 16
+"""Rows and lines of the answer without --all."""
+PRESSING = ("hardware-unstated", "memory-disagrees", "input-implausible", "provider-lacks-part")
+"""Notices that say how to read the whole answer."""
+WORDS = {
+    "sure": "sure",
+    "likely": "likely, {} in 10",
+    "more likely than not": "maybe, {} in 10",
+    "too close to call": "too close",
+    "probably more": "rather more",
+}
+"""How sure a change is, in the table."""
+Job = Annotated[
+    str | None,
+    typer.Argument(metavar="[JOB]", help="An id, a name, or last, if nothing is asked by options."),
+]
+All = Annotated[bool, typer.Option("--all", help="Every row, and what holds for all.")]
+Why = Annotated[str | None, typer.Option("--why", metavar="NAME", help="Reasons for a row.")]
 
 
-def answer(document: dict[str, Any]) -> SuggestDoc:
-    """Find what would emit less: hardware, settings or place, in one list with odds.
+def answer(document: dict[str, Any], job: Job = None) -> SuggestDoc:
+    """Find what would emit less: hardware, settings, place or time, in one list with odds.
+
+    For a job that ran, the last one if nothing else is said, or for the options' work.
 
     Example: gramwatt suggest --hardware nvidia-v100-sxm2-16 --kind training --hours 100 --zone DE
     """
     config = resolve()
+    if job is not None and document:
+        refuse("name a job, or ask by options: not both")
+    if not document:
+        return _of_job(config, job or LAST)
     request = parse_suggest_request(document)
     if request.lifetime_years is None:
         request = msgspec.structs.replace(request, lifetime_years=config.lifetime_years)
     return suggest(request, user_catalog(config))
 
 
-def lines(answer: SuggestDoc) -> list[str]:
-    """Return the answer for people: one sentence, a table of five, what would make it surer."""
-    rows = [row for row in answer.answers if row.odds is not None][:SHOWN]
+def _of_job(config: Config, job: str) -> SuggestDoc:
+    """Return the answer for a job of the server that is set, else of this machine's store."""
+    if config.server is not None:
+        return msgspec.convert(_of_server(job), SuggestDoc)
+    store = local_store()
+    if store is None:
+        refuse(
+            "jobs are in the store of the extra `service`, or on a server: to install it, "
+            f"{install_command('service')}; or ask by options: gramwatt suggest --hardware NAME"
+        )
+    return msgspec.convert(store.suggest(config.home, job), SuggestDoc)
+
+
+def _of_server(job: str) -> dict[str, Any]:
+    """Return the server's answer for a job; exit 2 where it has none."""
+    from gramwatt.collectors.client.api import Client
+    from gramwatt.collectors.client.errors import ApiError, NotFoundError, UnavailableError
+
+    try:
+        with Client() as client:
+            try:
+                return client.suggest(_on_server(client, job))
+            except NotFoundError:
+                runs = client.jobs(name=job, state="completed", limit=1)
+                return client.suggest(next(runs)["job_id"])
+    except StopIteration:
+        refuse(f"the server has no job {job!r}: gramwatt jobs lists them")
+    except (ApiError, UnavailableError, ValueError) as error:
+        refuse(str(error))
+
+
+def _on_server(client: Any, job: str) -> str:
+    return str(next(client.jobs(limit=1))["job_id"]) if job == LAST else job
+
+
+def lines(answer: SuggestDoc, every: All = False, why: Why = None) -> list[str]:
+    """Return the answer for a terminal."""
+    if why is not None:
+        return list(_why(answer, why))
+    ranked = [row for row in answer.answers if row.odds is not None]
+    shown = ranked if every else ranked[:ROWS]
     texts = [row for row in answer.answers if row.odds is None]
-    shown = [answer.summary]
-    if rows:
-        shown.append(f"  {'':28} {'time':>6}  {'carbon':18} {'saves':>11}  how sure")
-        shown += [_row(row) for row in rows]
-    else:
-        shown += [f"  {row.label}: {row.reasons[0]}" for row in texts[:SHOWN] if row.reasons]
-    shown += [row.buy for row in rows if row.buy][:1]
-    shown += [f"  {row.label}: {row.word}; {row.fix or row.reason}" for row in answer.left_out[:3]]
-    if answer.surer:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in answer.surer[:3])
-        shown.append(f"To be surer: {options}.")
-    return shown
+    lead = wrapped(answer.summary)
+    for notice in answer.notices:
+        lead += wrapped(notice.message) if notice.code in PRESSING else []
+    lead += _table(answer, shown) if shown else []
+    after = list(_after(answer, shown, every=every))
+    after += _also(texts, every=every or not shown)
+    last = _last(answer, len(ranked) - len(shown))
+    return [*lead, *after, *last] if every else [*lead, *after][: LINES - len(last)] + last
 
 
-def _row(row: AnswerDoc) -> str:
-    time = f"{100 * row.time_ratio.value:.0f} %" if row.time_ratio else ""
-    saved = plain(value_text(row.saved_g)) if row.saved_g else ""
-    if row.saved_g is None and row.carbon_g is not None:
-        saved = plain(value_text(row.carbon_g))
-    carbon = _carbon(row.carbon_ratio)
-    return f"  {row.label[:28]:28} {time:>6}  {carbon:18} {saved:>11}  {row.verdict}"
+def _table(answer: SuggestDoc, rows: list[AnswerDoc]) -> list[str]:
+    """Return the rows as a table: changes of a run, or devices beside each other."""
+    present = answer.compared_with is not None
+    cells = list(_changes(rows) if present else _devices(rows))
+    columns = zip(*cells, strict=True)
+    used = sum(max(map(len, column)) + 2 for column in columns if any(column[1:]))
+    labels = [row.label.removeprefix("1 x ").replace("NVIDIA ", "") for row in rows]
+    lines = zip(["", *(_cut(label, WIDTH - 2 - used) for label in labels)], cells, strict=True)
+    return table([(label, *row) for label, row in lines], (1, 3) if present else (1,))
 
 
-def _carbon(ratio: Quantity | None) -> str:
+def _changes(rows: list[AnswerDoc]) -> Iterator[tuple[str, ...]]:
+    yield "time", "carbon", "saves", "how sure"
+    for row in rows:
+        word = WORDS[row.verdict or "too close to call"].format(round(10 * (row.odds or 0.0)))
+        saved = short_text(row.saved_g) if row.saved_g and row.saved_g.value > 0 else ""
+        yield _percent(row.time_ratio), _change(row.carbon_ratio), saved, word
+
+
+def _devices(rows: list[AnswerDoc]) -> Iterator[tuple[str, ...]]:
+    yield "time", "carbon (CO2e)", "per 1M tokens", "than first"
+    for row in rows:
+        time = short_text(row.time_h) or _percent(row.time_ratio)
+        carbon = quantity_text(row.carbon_g) if row.carbon_g else ""
+        tokens = quantity_text(row.g_per_million_tokens) if row.g_per_million_tokens else ""
+        ratio = None if row is rows[0] else row.carbon_ratio
+        short = (text.replace(" CO2e", "") for text in (carbon, tokens))
+        yield time, *short, than_first(ratio, row.odds)
+
+
+def _percent(ratio: Quantity | None) -> str:
+    return f"{100 * ratio.value:.0f} %" if ratio else ""
+
+
+def _change(ratio: Quantity | None) -> str:
+    """Return a change of carbon with its range: "-57 % (-72 to -26)"."""
     if ratio is None:
         return ""
-    value, low, high = (100 * end for end in (ratio.value, ratio.low, ratio.high))
-    return f"{value:.0f} % ({low:.0f} to {high:.0f})"
+    value, low, high = (round(100 * (end - 1)) for end in (ratio.value, ratio.low, ratio.high))
+    return f"{value:+d} % ({low:+d} to {high:+d})"
+
+
+def _after(answer: SuggestDoc, shown: list[AnswerDoc], *, every: bool) -> Iterator[str]:
+    """Yield what belongs to the table: whether to buy, what does not fit."""
+    buy = next((row.buy for row in shown if row.buy), None)
+    yield from wrapped(buy) if buy else []
+    for row in answer.left_out if every else answer.left_out[:2]:
+        text = f"{row.label}: {row.word}; {row.fix or row.reason}"
+        yield from wrapped(text, "  ") if every else [_cut(f"  {text}")]
+    for reason in answer.reasons if every else ():
+        yield from wrapped(f"- {reason}")
+
+
+def _also(texts: list[AnswerDoc], *, every: bool) -> list[str]:
+    """Return changes without figures: their names, or each with its reason."""
+    if not texts:
+        return []
+    if not every:
+        return [_cut(f"Also: {'; '.join(row.label for row in texts)}.")]
+    lines = [": ".join((row.label, *row.reasons[:1])) for row in texts]
+    return [_cut(f"  {line}") for line in lines]
+
+
+def _last(answer: SuggestDoc, hidden: int) -> list[str]:
+    """Return what to ask next."""
+    surer = ", ".join(map(flag_of, answer.surer[:3]))
+    parts = [f"To be surer: {surer}."] if surer else []
+    parts += [f"{hidden} more: --all."] if hidden > 0 else []
+    if answer.answers:
+        name = shlex.quote(answer.answers[0].id).replace(" ", FIXED)
+        parts.append(f"Reasons: --why{FIXED}{name}")
+    return wrapped(" ".join(parts))
+
+
+def _cut(line: str, most: int = WIDTH) -> str:
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def _why(answer: SuggestDoc, name: str) -> Iterator[str]:
+    """Yield the reasons for the row that a name means: its id, or words of its label."""
+    listed: list[AnswerDoc | LeftOutDoc] = [*answer.answers, *answer.left_out]
+    rows = {row.id: row for row in listed}
+    text = name.lower()
+    row = rows.get(name) or next(
+        (row for row in rows.values() if text in row.id or text in row.label.lower()), None
+    )
+    if row is None:
+        refuse(f"--why {name!r} is not a row of this answer; it has {', '.join(rows)}")
+    yield row.label
+    if not isinstance(row, AnswerDoc):
+        yield from wrapped(f"{row.word}: {row.reason}", "  ")
+        yield from wrapped(row.fix, "  ") if row.fix else []
+        return
+    figures = {
+        "Time": row.time_h, "Energy": row.energy_kwh, "Carbon": row.carbon_g,
+        "Saved": row.saved_g, "Carbon ratio": row.carbon_ratio, "Time ratio": row.time_ratio,
+    }  # fmt: skip
+    yield from table([(label, quantity_text(item)) for label, item in figures.items() if item])
+    odds = f", {row.odds:.0%}" if row.odds is not None else ""
+    yield from wrapped(f"{row.verdict or 'not known how much'}{odds}; {row.basis}", "  ")
+    if row.effort:
+        yield from wrapped(f"Effort {row.effort.level}: {row.effort.reason}", "  ")
+    for text in (*row.reasons, *([row.buy] if row.buy else []), *answer.reasons):
+        yield from wrapped(f"- {text}", "  ")
+    for source in row.sources:
+        yield from wrapped(f"Source: {source}", "  ")
 
 
 command = request_command(SuggestRequest, HELPS, answer, lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,10 @@ from gramwatt.sci.figures.quantity import Quantity, figure_of
 WORLD_LINE = "No grid zone was given: the world average intensity is used (say --zone or --region)."
 SYNTHETIC_LINE = "A synthetic meter was read, not hardware: this is not an SCI score."
 CODES_MAX = 4
+WIDTH = 80
+"""Columns that an answer keeps to."""
+MORE = ((0.9, "sure"), (0.7, "likely"), (0.6, "maybe"), (0.0, "close"))
+"""How sure it is that a device emits more than the first of a list, from each probability on."""
 
 
 def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
@@ -38,16 +43,49 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Return rows of cells as aligned lines, those of the columns `right` to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    """Return rows of cells as aligned lines, those of the columns `right` to the right.
+
+    A column without a cell below its head is left out.
+    """
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, cells)) if any(cells[1:]) or len(cells) == 1 else 0 for cells in columns]
     lines = []
     for row in rows:
         cells = (
             cell.rjust(width) if number in right else cell.ljust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            if width
         )
         lines.append(f"  {'  '.join(cells)}".rstrip())
     return lines
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """Return a sentence in lines of a terminal."""
+    # Narrow spaces hold a figure together, so that they go last.
+    lines = textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
+    return [formatting.ascii_units(line).replace("\u2212", "-") for line in lines]
+
+
+def short_text(figure: Quantity | None) -> str:
+    """Return a figure without its range, of carbon without the substance; "" for None."""
+    if figure is None:
+        return ""
+    return formatting.ascii_units(formatting.value_text(figure)).replace(" CO2e", "")
+
+
+def than_first(ratio: Quantity | None, odds: float | None) -> str:
+    """Return how many times the first of a list a row emits, and how sure it is that it is more.
+
+    `odds` is the probability that it emits less.
+    """
+    if ratio is None:
+        return "least"
+    more = 1 - (0.5 if odds is None else odds)
+    word = next(word for least, word in MORE if more >= least)
+    return f"x {significant(ratio.value, 2)} {word}"
 
 
 def quantity_text(figure: Quantity | None) -> str:

@@ -46,6 +46,12 @@ class LocalStore(Protocol):
         """Return the answer to a request, both as of POST /v1/plans."""
         ...
 
+    def suggest(self, home: Path, job: str) -> Mapping[str, Any]:
+        """Return the suggestions for a job that is typed: an id, the beginning of one, a name, or
+        last.
+        """
+        ...
+
     def newest_jobs(
         self, home: Path, project: str, name: str, most: int
     ) -> Sequence[Mapping[str, Any]]:

@@ -8,7 +8,9 @@ import pytest
 from flask.testing import FlaskClient
 from msgspec.structs import replace
 
+from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.records.records import DeviceRecord
+from gramwatt.service import local_store
 from gramwatt.service.container import Service
 from gramwatt.service.suggest import rows_of_own_jobs
 from tests.journals import body, journal
@@ -131,3 +133,17 @@ def test_a_drawn_report_shows_what_own_jobs_teach_and_its_tag_follows(client: Fl
     assert after.status_code == 200
     assert "own runs of vision/net on both" in after.text
     assert client.get(data).headers["ETag"] == document.headers["ETag"]
+
+
+def test_the_store_of_this_machine_answers_for_a_job_as_people_call_it(
+    client: FlaskClient, light: Service
+) -> None:
+    records = body(journal(kind="training"))
+    assert client.post("/v1/jobs/job-1/records", data=records, headers=NDJSON).status_code == 200
+    by_http = client.get("/v1/jobs/job-1/suggestions").json
+    for name in ("job-1", "last"):
+        answer = local_store.suggest(light.config.home, name)
+        assert answer["summary"] == by_http["summary"]
+        assert [row["id"] for row in answer["answers"]] == [row["id"] for row in by_http["answers"]]
+    with pytest.raises(ScoreError, match="unknown job 'other'"):
+        local_store.suggest(light.config.home, "other")
