@@ -19,11 +19,10 @@ from gramwatt.sci.figures.quantity import is_estimate
 from gramwatt.sci.month.repeated import RunsComparisonDoc, RunsDoc
 
 TERMS = {
-    "energy": "Energy",
+    "energy": "Energy per unit",
     "intensity": "Grid intensity",
     "pue": "Site overhead (PUE)",
-    "embodied": "Making the hardware",
-    "units": "Work done",
+    "embodied": "Hardware per unit",
 }
 BEFORE, AFTER = "Before", "After"
 HOW = (

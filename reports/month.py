@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
+from typing import Protocol
 
 from msgspec.structs import asdict
 
@@ -49,6 +50,7 @@ from gramwatt.reports.sections import (
     terms,
 )
 from gramwatt.sci.figures.formatting import (
+    NARROW_SPACE,
     against,
     grams,
     jobs_text,
@@ -443,7 +445,7 @@ def budget_table(caption: str, rows: Sequence[BudgetUse]) -> Table:
         Field("Used", lambda row: grams(row.spent_kg), 1.1, "right"),
         Field("Limit", lambda row: f"{number(row.limit_kg, 4)} kg CO2e", 1.1, "right"),
         Field("Share", lambda row: _spent_share(row), 0.7, "right"),
-        Field("How it stands", budget_verdict, 2.2),
+        Field("How it stands", lambda row: budget_verdict(row), 2.2),
     )
 
 
@@ -451,7 +453,18 @@ def _spent_share(row: BudgetUse) -> str:
     return "" if row.spent_share is None else percent(row.spent_share)
 
 
-def budget_verdict(row: BudgetUse) -> str:
+class Used(Protocol):
+    """A budget [kgCO2e], and what was used of it."""
+
+    limit_kg: float
+    spent_kg: Quantity | None
+
+    @property
+    def status(self) -> str:
+        """Return `unknown` where a term of some job is not known."""
+
+
+def budget_verdict(row: Used) -> str:
     """Return how a budget stands: "over budget by about 80 kg CO2e (likely)".
 
     What is in brackets goes by the odds that the figure's range gives (`ODDS`).
@@ -463,7 +476,7 @@ def budget_verdict(row: BudgetUse) -> str:
     word = next(word for least, word in ODDS if max(over, 1 - over) >= least)
     rest_g = abs(g_from_kg(spent.value - row.limit_kg))
     size, unit = prefix(rest_g, "gCO2e")
-    rest = f"{number(rest_g / size, 2)} {unit}"
+    rest = f"{number(rest_g / size, 2)}{NARROW_SPACE}{unit}"
     if over >= 0.5:
         return f"over budget by about {rest}{word}"
     missing = "; a term of some job is not known" if row.status == "unknown" else ""

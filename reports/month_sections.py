@@ -124,6 +124,7 @@ ACTIONS = {
     "region": "run in {target}",
     "checkpoint": "write checkpoints",
     "spot": "use spare capacity",
+    "time": "run in greener hours",
 }
 FOLLOWED = {
     "followed": "followed: none is left as it was",
@@ -131,12 +132,6 @@ FOLLOWED = {
     "not-followed": "not followed",
     "no-such-work": "no such work this month",
 }
-RESTS_ON = {
-    "high": "measured on both",
-    "medium": "similar work",
-    "low": "rule of thumb",
-}
-"""What the saving of an action rests on, by its confidence."""
 SIDES = {"provider": "made it", "consumer": "used it", "other": "other work"}
 """What runs did with a model, by persona."""
 EFFECTS = (
@@ -684,7 +679,7 @@ def advice(document: MonthDoc) -> list[Block]:
             f"{count} {'job was' if count == 1 else 'jobs were'} examined: those with the most "
             "carbon of each work. A saving is the sum over them, not over all that are alike. Idle "
             "time, and runs without a result, are sums over all jobs; of these runs the saving is "
-            "at most what they used. An action is named only where its whole range saves. "
+            "at most what they used. Likely is at least 7 in 10, sure at least 9 in 10. "
             f"{first_of(MAX_ACTIONS, len(document.advice), 'month')}"
         )
         rows = document.advice[:MAX_ACTIONS]
@@ -726,7 +721,7 @@ def advice_table(
         ),
         Field("Jobs", lambda row: Pair(str(row.jobs), f"of {row.jobs_of_work}"), 0.6, "right"),
         Field("Saves", lambda row: row.saved_g, 1.2, "right"),
-        Field("Rests on", lambda row: RESTS_ON.get(row.confidence, row.confidence), 1.2),
+        Field("How sure", lambda row: row.confidence, 0.9),
         note=note,
     )
 
@@ -737,7 +732,7 @@ def no_advice(document: MonthDoc) -> str:
     if not jobs:
         return "No job could be examined."
     verb = "was" if jobs == 1 else "were"
-    return f"No action saves for certain in the {jobs_text(jobs)} that {verb} examined."
+    return f"No action is likely to save in the {jobs_text(jobs)} that {verb} examined."
 
 
 def jobs_of(row: AdviceRow) -> str:

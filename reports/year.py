@@ -1,79 +1,128 @@
-"""The report of a year: twelve months, base year and carbon per unit of work."""
+"""The report of a year: page one answers; the twelve months and carbon per unit of work follow."""
 
 from __future__ import annotations
 
-from gramwatt.reports.model import Block, Document, Facts, Figures
-from gramwatt.reports.month_sections import month_name
+from gramwatt.reports.model import Block, Document, Facts, Figures, Heading, Text
+from gramwatt.reports.month import FIRST_ADVICE, FIRST_BUDGETS, budget_table, sums, trend
+from gramwatt.reports.month_sections import advice_table, month_name
 from gramwatt.reports.sections import (
     STATUS,
     Field,
     Section,
     contents,
+    first_of,
     reference,
     scope,
     source_blocks,
     table,
-    terms,
 )
-from gramwatt.sci.figures.formatting import UNKNOWN, marked, number, percent, text
+from gramwatt.sci.figures.formatting import UNKNOWN, against, jobs_text, number, percent, text
 from gramwatt.sci.figures.printable import isolated
-from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.month.documents import ModelUnitRow, ProjectRow, UnitRow
+from gramwatt.sci.figures.quantity import METERED
+from gramwatt.sci.month.documents import ModelUnitRow, ProjectRow, TrendRow, UnitRow
 from gramwatt.sci.month.yearly import TargetRow, YearDoc, YearMonthRow
 
+FIRST_PROJECTS = 6
+"""Rows of the table of projects on page one."""
 PER_UNIT: tuple[Field[UnitRow], ...] = (
-    Field("Unit", lambda row: row.unit, 0.8),
-    Field("R", lambda row: row.count, 1.1, "right"),
+    Field("Unit of work", lambda row: row.unit, 1.0),
+    Field("How much work", lambda row: row.count, 1.2, "right"),
     Field("Carbon", lambda row: row.total_g, 1.3, "right"),
-    Field("Per unit", lambda row: row.g_per_unit, 1.7, "right"),
-    Field("Status", lambda row: STATUS[row.conformance], 1.1),
+    Field("Carbon per unit", lambda row: row.g_per_unit, 1.7, "right"),
+    Field("Score", lambda row: STATUS[row.conformance], 1.1),
 )
-MET = {True: "met", False: "missed", None: "open"}
+MET = {True: "met", False: "missed", None: "still open"}
 
 
 def build(document: YearDoc) -> Document:
     """Return the report of a year document."""
     year, project = document.year, document.project
-    state = "complete" if document.complete else "not complete: its figures may still change"
+    state = "final" if document.complete else "may still change"
     projects = isolated(project) if project else "all projects"
     return Document(
         f"Energy and carbon of AI jobs, {year}",
-        f"{scope(project)}; {state}.",
+        f"{scope(project)}; {jobs_text(document.jobs_ended)}; {state}.",
         "",
         tuple(contents(SECTIONS, document)),
         reference(document, f"{year}, {projects}"),
-        glossary=True,
     )
 
 
-def _summary(document: YearDoc) -> list[Block]:
-    """Return the totals, and the base year and the targets where they are set."""
-    rows: list[tuple[str, str]] = []
-    base = document.base_year
-    if base is not None:
-        share = base.change_share
-        change = UNKNOWN if share is None else marked(f"{100 * share:+.1f} %")
-        rows.append((f"Base year {base.year}", f"{text(base.total_g)}; since then {change}"))
-    rows += [(f"Target of {row.year}", _target(row)) for row in document.targets]
-    figures = Figures(tuple(terms(document.totals).values()))
-    return [figures, Facts(tuple(rows))] if rows else [figures]
+def headline(document: YearDoc) -> str:
+    """Return the year in a sentence: its carbon, against the base year, and its targets."""
+    whole, base = document.totals.total_g, document.base_year
+    if whole is None:
+        return "The carbon of this year is not known."
+    months = sum(1 for row in document.months if row.jobs)
+    sentence = f"{text(whole)}{'' if document.complete else ' so far'}"
+    if base is not None and base.change_share is not None:
+        sentence += f", {against(1 + base.change_share, f'in {base.year}')}"
+    sentence += f", from {jobs_text(document.jobs_ended)} in {months} month{'s' * (months != 1)}."
+    return " ".join((sentence, *map(_target, document.targets)))
 
 
 def _target(row: TargetRow) -> str:
     share = UNKNOWN if row.share is None else percent(row.share)
-    return f"{number(row.limit_kg, 4)} kg CO2e; this year is {share} of it; {MET[row.met]}"
+    limit = f"{number(row.limit_kg, 4)} kg CO2e"
+    return f"Target of {row.year}: {limit}; this year is {share} of it, {MET[row.met]}."
+
+
+def _first_page(document: YearDoc) -> list[Block]:
+    """Return the answer, totals, the months as a chart, projects, budgets, and what to do."""
+    read = sum(document.energy_kinds.get(kind, 0.0) for kind in METERED)
+    blocks: list[Block] = [
+        Text(headline(document), strong=True),
+        Figures(sums(document.totals, read, document.facility_kwh)),
+        *trend(
+            [_bar(row) for row in document.months if row.jobs],
+            document.months[-1].month,
+            document.months[0].month,
+        ),
+        table(
+            "Projects",
+            document.by_project[:FIRST_PROJECTS],
+            Field("Project", lambda row: row.project, 1.6),
+            Field("Jobs", lambda row: row.jobs, 0.6, "right"),
+            Field("Energy", lambda row: row.energy_kwh, 1.1, "right"),
+            Field("Carbon", lambda row: row.total_g, 1.3, "right"),
+            note=first_of(FIRST_PROJECTS, len(document.by_project), "year"),
+        ),
+    ]
+    if document.budgets:
+        rows = document.budgets[:FIRST_BUDGETS]
+        blocks.append(budget_table("Budgets of the months with jobs, added", rows))
+    if document.advice:
+        newest = next(row.month for row in reversed(document.months) if row.jobs)
+        caption = f"What to do, by the jobs of {month_name(newest)}; savings are of a month"
+        blocks.append(advice_table(caption, document.advice[:FIRST_ADVICE]))
+    return blocks
+
+
+def _bar(row: YearMonthRow) -> TrendRow:
+    return TrendRow(
+        energy_kwh=row.energy_kwh,
+        operational_g=row.operational_g,
+        embodied_g=row.embodied_g,
+        total_g=row.total_g,
+        month=row.month,
+        complete=row.complete,
+        jobs=row.jobs,
+        grade="",
+        methods=[],
+        method_break=False,
+    )
 
 
 def _months(document: YearDoc) -> list[Block]:
     months = table(
-        "The twelve months",
-        document.months,
+        "Months with jobs",
+        [row for row in document.months if row.jobs],
         Field("Month", lambda row: month_name(row.month), 1.3),
         Field("Jobs", lambda row: row.jobs, 0.6, "right"),
-        Field("Energy", lambda row: _known(row, row.energy_kwh), 1.1, "right"),
-        Field("Operational", lambda row: _known(row, row.operational_g), 1.1, "right"),
-        Field("Embodied", lambda row: _known(row, row.embodied_g), 1.1, "right"),
-        Field("Carbon", lambda row: _known(row, row.total_g), 1.1, "right"),
+        Field("Energy", lambda row: row.energy_kwh, 1.1, "right"),
+        Field("Electricity", lambda row: row.operational_g, 1.1, "right"),
+        Field("Hardware", lambda row: row.embodied_g, 1.1, "right"),
+        Field("Total", lambda row: row.total_g, 1.1, "right"),
         Field("Report", _state, 1.2),
         note="The ends of a range of the year are the sums of its months' ends: months share the "
         "errors of meters, PUE and hardware.",
@@ -81,15 +130,9 @@ def _months(document: YearDoc) -> list[Block]:
     return [months]
 
 
-def _known(row: YearMonthRow, figure: Quantity | None) -> Quantity | str | None:
-    return figure if row.jobs else ""
-
-
 def _state(row: YearMonthRow) -> str:
-    if not row.jobs:
-        return "no job" if row.complete else "not over"
-    revision = "" if row.revision is None else f"revision {row.revision}"
-    return ", ".join(filter(None, (revision, "" if row.complete else "not complete")))
+    revision = "" if row.revision is None else f"version {row.revision}"
+    return ", ".join(filter(None, (revision, "" if row.complete else "may still change")))
 
 
 def _per_unit(document: YearDoc) -> list[Block]:
@@ -102,7 +145,7 @@ def _per_unit(document: YearDoc) -> list[Block]:
     return [rows for rows in tables if rows.rows]
 
 
-def _statement(document: YearDoc) -> list[Block]:
+def _sources(document: YearDoc) -> list[Block]:
     by = document.statement
     facts = (
         ("Organisation", by.organisation or UNKNOWN),
@@ -110,14 +153,13 @@ def _statement(document: YearDoc) -> list[Block]:
         ("Contact", by.contact or UNKNOWN),
         ("Assurance", "none: not assured by a third party"),
     )
-    return [Facts(facts, quoted=True)]
+    return [Facts(facts, quoted=True), Heading("Sources", 2), *source_blocks(document.sources)]
 
 
 SECTIONS: tuple[Section[YearDoc], ...] = (
-    Section("Summary", _summary),
+    Section("Summary", _first_page),
     Section("Months", _months),
     Section("Carbon per unit of work", _per_unit),
-    Section("Sources", lambda year: source_blocks(year.sources)),
-    Section("Statement", _statement),
+    Section("Statement and sources", _sources),
 )
 """Every section of a year, in order."""

@@ -224,7 +224,7 @@ def render_month(
     return _rendered(lambda: month.build(document), form, mark)
 
 
-def render_year(document: YearDoc, form: JobFormat, mark: Mark = ".") -> bytes:
+def render_year(document: YearDoc, form: JobFormat | Page, mark: Mark = ".") -> bytes:
     """Return the report of a year as json, html or pdf."""
     if form == "json":
         return _as_json(document)

@@ -5,6 +5,7 @@ python -m benchmarks.reports.examples docs/examples
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from gramwatt.reports import month, pdf
 from gramwatt.reports.printable import cleaned
 from gramwatt.sci.month.documents import MonthDoc
 from gramwatt.sci.records.records import encode
+from gramwatt.service import pages
 from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url
@@ -26,12 +28,14 @@ from gramwatt.service.months.report import keep_month
 from gramwatt.service.months.revisions import job_table
 from gramwatt.service.months.year import year_report
 from gramwatt.service.rendering import MonthFormat, render_job, render_month, render_year
-from gramwatt.service.store.documents import read_month
+from gramwatt.service.store.documents import read_month, to_text
 from gramwatt.service.store.migrate import upgrade
 
 NOW = datetime(2026, 6, 1, 3, tzinfo=UTC)
 MONTH = "2026-05"
 PPI = 72
+EXAMPLE = Path(pages.__file__).parent / "data/example.json.gz"
+"""The month that the site shows where it has none."""
 FORMS: tuple[MonthFormat, ...] = ("json", "html", "pdf", "xlsx")
 BUDGETS_KG = {"assistant": 300.0, "vision": 25.0}
 
@@ -82,6 +86,7 @@ def main() -> int:
         for form in FORMS:
             content = render_month(document, form, lambda: jobs)
             (folder / f"month-{MONTH}.{form}").write_bytes(content)
+        EXAMPLE.write_bytes(gzip.compress(to_text(document).encode(), mtime=0))
         (folder / f"month-{MONTH}.png").write_bytes(first_page(document))
         job_doc = job_document(service, document.top_jobs[0].job_id).document
         for kind in ("html", "pdf"):

@@ -22,10 +22,17 @@ from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.quantity import Quantity, is_change, per_unit, total
 from gramwatt.sci.grid.zones import at_equal_grid
 
-_Term = Literal["energy", "intensity", "pue", "embodied", "units"]
+_Term = Literal["energy", "intensity", "pue", "embodied"]
 _Factors = Mapping[_Term, float]
 TERMS: tuple[_Term, ...] = get_args(_Term)
-"""What a score is made of: E, I, PUE, M and R."""
+"""What a score is made of: E per unit of work, I, PUE, and M per unit of work."""
+NAMES: dict[_Term, str] = {
+    "energy": "energy per unit",
+    "intensity": "intensity",
+    "pue": "PUE",
+    "embodied": "embodied carbon per unit",
+}
+"""What moved a score, in words."""
 OPERATIONAL: tuple[_Term, ...] = ("energy", "intensity", "pue")
 SAME = {
     "standard": "the standard",
@@ -99,7 +106,7 @@ def compare(before: JobDoc, after: JobDoc, unit: str | None = None) -> Compariso
         change_g_per_unit=second.value - first.value,
         ratio=ratio.bare(),
         verdict=verdict(ratio),
-        effects_g_per_unit={term: effects[term] for term in TERMS},
+        effects_g_per_unit=effects,
         moved=moved_most(effects),
     )
 
@@ -172,7 +179,7 @@ def _factor(row: ConversionDoc) -> tuple[str, str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One job, or several runs together, with R, C per R and the terms in the unit compared."""
+    """One job, or several runs together, with R, C per R and its terms per unit of work."""
 
     job_id: str
     revision: int
@@ -204,35 +211,32 @@ def side_of(document: JobDoc, unit: str) -> Side:
     assert energy is not None  # a score has both terms
     assert embodied is not None
     factors: _Factors = {
-        "energy": energy.value,
+        "energy": energy.value / row.count,
         "intensity": document.method.intensity_g_per_kwh.value,
         "pue": document.method.pue.value,
-        "embodied": embodied.value,
-        "units": row.count,
+        "embodied": embodied.value / row.count,
     }
     score = _score(document, row.count, unit)
     return Side(document.job_id, document.revision, row.count, score, factors)
 
 
 def together(runs: Sequence[Side]) -> Side:
-    """Return several runs as one: sum(C) / sum(R), with the terms of the mean run.
-
-    So how many runs a side has is no effect.
-    """
+    """Return several runs as one: sum(C) / sum(R), and the same of its terms."""
     if len(runs) == 1:
         return runs[0]
     count = sum(run.count for run in runs)
     whole = total(run.g_per_unit.scaled(run.count, "gCO2e") for run in runs)
     assert whole is not None  # there are runs
-    energy = sum(run.factors["energy"] for run in runs)
-    joined = sum(run.factors["energy"] * run.factors["intensity"] for run in runs)
-    operational = sum(math.prod(run.factors[term] for term in OPERATIONAL) for run in runs)
+
+    def mean(*terms: _Term) -> float:
+        return sum(math.prod(run.factors[t] for t in terms) * run.count for run in runs) / count
+
+    energy, joined = mean("energy"), mean("energy", "intensity")
     factors: _Factors = {
-        "energy": energy / len(runs),
+        "energy": energy,
         "intensity": joined / energy if energy else 0.0,
-        "pue": operational / joined if joined else 1.0,
-        "embodied": sum(run.factors["embodied"] for run in runs) / len(runs),
-        "units": count / len(runs),
+        "pue": mean(*OPERATIONAL) / joined if joined else 1.0,
+        "embodied": mean("embodied"),
     }
     unit = runs[0].g_per_unit.unit.removeprefix("gCO2e/")
     return Side(runs[0].job_id, runs[0].revision, count, per_unit(whole, count, unit), factors)
@@ -247,25 +251,18 @@ def _score(document: JobDoc, count: float, unit: str) -> Quantity:
 
 
 def effects_of(before: Side, after: Side) -> dict[str, float]:
-    """Return the effect of each term [g/unit], and of R on each half; `TERMS` sum to the change."""
+    """Return the effect of each term [g/unit]; they sum to the change."""
     operational = _half(before.factors, after.factors, OPERATIONAL)
-    embodied = _half(before.factors, after.factors, ("embodied",))
-    return {
-        **operational,
-        **embodied,
-        "units_operational": operational["units"],
-        "units_embodied": embodied["units"],
-        "units": operational["units"] + embodied["units"],
-    }
+    return {**operational, **_half(before.factors, after.factors, ("embodied",))}
 
 
 def _half(before: _Factors, after: _Factors, terms: tuple[_Term, ...]) -> dict[str, float]:
-    """Return effects [g/unit] of the terms and of R on the product of the terms over R.
+    """Return effects [g/unit] of the terms on their product.
 
     A term that was or became zero has no logarithm: it explains the whole change.
     """
-    one, other = (math.prod(side[t] for t in terms) / side["units"] for side in (before, after))
-    effects: dict[str, float] = {term: 0.0 for term in (*terms, "units")}
+    one, other = (math.prod(side[t] for t in terms) for side in (before, after))
+    effects: dict[str, float] = dict.fromkeys(terms, 0.0)
     zero = next((term for term in terms if min(before[term], after[term]) <= 0), None)
     if zero is not None:
         effects[zero] = other - one
@@ -274,18 +271,10 @@ def _half(before: _Factors, after: _Factors, terms: tuple[_Term, ...]) -> dict[s
     weight = (one + other) / 2 if close else (other - one) / math.log(other / one)
     for term in terms:
         effects[term] = weight * math.log(after[term] / before[term])
-    effects["units"] = -weight * math.log(after["units"] / before["units"])
     return effects
 
 
 def moved_most(effects: Mapping[str, float]) -> str | None:
-    """Return the term with the largest effect per unit: more work takes more energy and time."""
-    per_unit = {
-        "energy per unit": effects["energy"] + effects["units_operational"],
-        "intensity": effects["intensity"],
-        "PUE": effects["pue"],
-        "embodied carbon per unit": effects["embodied"] + effects["units_embodied"],
-    }
-    name = max(per_unit, key=lambda term: abs(per_unit[term]))
-    whole = max(map(abs, effects.values()))
-    return name if abs(per_unit[name]) > 1e-12 * whole else None
+    """Return the term with the largest effect, in words; None where none has one."""
+    term = max(NAMES, key=lambda name: abs(effects[name]))
+    return NAMES[term] if abs(effects[term]) > 0 else None

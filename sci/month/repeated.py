@@ -22,7 +22,6 @@ from gramwatt.sci.figures.quantity import Quantity, of_sources
 from gramwatt.sci.month.compare import (
     AT_EQUAL,
     CARBON_UNKNOWN,
-    TERMS,
     Compared,
     ComparedDoc,
     ScoreChangeDoc,
@@ -96,7 +95,7 @@ def compare_runs(
     compares, ratio, ratio_by_hour = compared_as(
         _both(measured, repeated), _both(by_hour, repeated)
     )
-    effects = effects_of(one, other)
+    effects = _without_rounding(effects_of(one, other), one.g_per_unit.value)
     moved, found = moved_most(effects), verdict(ratio) if repeated else "unknown"
     return RunsComparisonDoc(
         unit=chosen,
@@ -109,15 +108,15 @@ def compare_runs(
         measurement_ratio=measured.bare(),
         repetition_ratio=repeated.bare() if repeated else None,
         verdict=found,
-        effects_g_per_unit=_without_rounding({term: effects[term] for term in TERMS}),
+        effects_g_per_unit=effects,
         moved=moved,
         text=_sentence(ratio, found, moved, compares),
     )
 
 
-def _without_rounding(effects: dict[str, float]) -> dict[str, float]:
+def _without_rounding(effects: dict[str, float], whole: float) -> dict[str, float]:
     """Return the effects with 0 for what is only the rounding of sums."""
-    least = 1e-12 * max(map(abs, effects.values()))
+    least = 1e-12 * max(abs(whole), *map(abs, effects.values()))
     return {term: effect if abs(effect) > least else 0.0 for term, effect in effects.items()}
 
 

@@ -15,12 +15,16 @@ from msgspec import Struct
 from gramwatt.sci.figures.quantity import Quantity, bare, total
 from gramwatt.sci.month.documents import (
     TERMS,
+    BudgetStatus,
+    BudgetUse,
     ModelUnitRow,
     MonthDoc,
+    ProjectCharge,
     ProjectRow,
     StatementDoc,
     TermsDoc,
 )
+from gramwatt.sci.month.month_rows import AdviceRow
 from gramwatt.sci.score.assess import worst_status
 from gramwatt.sci.score.functional_unit import sci_doc
 
@@ -61,8 +65,10 @@ class YearDoc(Struct):
     """The data of a year's report.
 
     `months` are the twelve, null figures where a month has no job. The year is `complete` once
-    each of its months is over and those with jobs are complete. `projects` and `models` are sums
-    of C over sums of R by unit.
+    each of its months is over and those with jobs are complete. `energy_kinds` are the shares of
+    its energy by kind, `facility_kwh` is E times PUE. `budgets` are the sums of the months'
+    budgets and what was used of them, `advice` are the newest month's. `projects` and `models` are
+    sums of C over sums of R by unit.
     """
 
     year: str
@@ -70,7 +76,12 @@ class YearDoc(Struct):
     complete: bool
     jobs_ended: int
     totals: TermsDoc
+    facility_kwh: Quantity | None
+    energy_kinds: dict[str, float]
     months: list[YearMonthRow]
+    by_project: list[ProjectCharge]
+    budgets: list[BudgetUse]
+    advice: list[AdviceRow]
     base_year: BaseYearDoc | None
     targets: list[TargetRow]
     projects: list[ProjectRow]
@@ -105,7 +116,8 @@ def year_document(
     statement: StatementDoc,
 ) -> YearDoc:
     """Return the document of a year; `over` says which of its months have ended."""
-    totals = year_totals(list(months.values()))
+    documents = [months[month] for month in sorted(months)]
+    totals = year_totals(documents)
     complete = all(over.values()) and all(of.complete for of in months.values())
     held = [row for row in targets if row[0] == int(year)] or list(targets)
     return YearDoc(
@@ -114,6 +126,11 @@ def year_document(
         complete=complete,
         jobs_ended=sum(of.totals.jobs_ended for of in months.values()),
         totals=totals,
+        facility_kwh=added([of.boundary.full_kwh if of.boundary else None for of in documents]),
+        energy_kinds=_energy_kinds(documents),
+        by_project=_by_project(documents),
+        budgets=_budgets(documents),
+        advice=documents[-1].advice if documents else [],
         months=[_month(month, months.get(month), over[month]) for month in months_of_year(year)],
         base_year=_base(base, totals) if base else None,
         targets=[_target(*row, year, totals.total_g, complete) for row in held],
@@ -125,6 +142,59 @@ def year_document(
         ),
         sources=sorted({source for of in months.values() for source in of.sources}),
         statement=statement,
+    )
+
+
+def _energy_kinds(months: Sequence[MonthDoc]) -> dict[str, float]:
+    """Return the shares of the energy by kind, the months weighted by their energy."""
+    read: dict[str, float] = defaultdict(float)
+    for of in months:
+        energy = of.totals.energy_kwh
+        for kind, share in of.data_quality.energy.items():
+            read[kind] += share * energy.value if energy else 0.0
+    whole = sum(read.values())
+    return {kind: part / whole for kind, part in read.items()} if whole else {}
+
+
+def _by_project(months: Sequence[MonthDoc]) -> list[ProjectCharge]:
+    """Return the sums of each project, those with the most carbon first."""
+    groups: dict[str, list[ProjectCharge]] = defaultdict(list)
+    for of in months:
+        for row in of.by_project:
+            groups[row.project].append(row)
+    rows = [
+        ProjectCharge(
+            **{term: added([getattr(row, term) for row in members]) for term in TERMS},
+            project=project,
+            jobs=sum(row.jobs for row in members),
+        )
+        for project, members in groups.items()
+    ]
+    return sorted(rows, key=lambda row: -(row.total_g.value if row.total_g else 0.0))
+
+
+def _budgets(months: Sequence[MonthDoc]) -> list[BudgetUse]:
+    """Return the budgets of months as one a project; a month not known leaves its sum unknown."""
+    groups: dict[str, list[BudgetUse]] = defaultdict(list)
+    for of in months:
+        for row in of.budgets:
+            groups[row.project].append(row)
+    return [_budget(project, rows) for project, rows in sorted(groups.items())]
+
+
+def _budget(project: str, rows: Sequence[BudgetUse]) -> BudgetUse:
+    limit_kg = sum(row.limit_kg for row in rows)
+    known = all(row.spent_kg for row in rows)
+    spent_kg = added([row.spent_kg for row in rows]) if known else None
+    share = spent_kg.value / limit_kg if spent_kg else None
+    status: BudgetStatus = "within" if share is not None and share < 1 else "spent"
+    return BudgetUse(
+        project=project,
+        limit_kg=limit_kg,
+        spent_kg=spent_kg,
+        spent_share=share,
+        status="unknown" if share is None else status,
+        range_holds_limit=spent_kg is not None and spent_kg.low <= limit_kg < spent_kg.high,
     )
 
 

@@ -162,7 +162,7 @@ def yearly_report_file(path: YearFile, query: ProjectQuery) -> Response:
     return year_response(path.year, query.project, path.form)
 
 
-def year_response(year: str, project: str | None, form: JobFormat) -> Response:
+def year_response(year: str, project: str | None, form: JobFormat | Page) -> Response:
     """Return the report of a year in one format, with its ETag."""
     with heavy():
         document = year_report(service(), year, project)

@@ -17,16 +17,19 @@ from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.month.document import months_before
 from gramwatt.sci.month.documents import (
     LedgerRow,
+    ModelRow,
+    MonthDoc,
     MonthTotals,
     PendingDoc,
     ProjectCharge,
     TrendRow,
 )
+from gramwatt.sci.month.yearly import added
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import THIS_MACHINE, Service
-from gramwatt.service.months.cache import Kept, kept_months
-from gramwatt.service.months.report import month_text, months_with_data
+from gramwatt.service.months.cache import Kept, kept_months, kept_sums
+from gramwatt.service.months.report import month_report, months_with_data
 from gramwatt.service.store.months import JobMonth
 
 ROWS_AT_ONCE = 4_000
@@ -69,15 +72,17 @@ class Bar:
 class MonthOverview:
     """A month of a project, or of all: sums, trend with the month last, projects.
 
-    `sums` is None where no scored job is in the month; `projects` are those with the most carbon
-    first, empty for one project; `first` is the first month with data. `is_current` is false where
-    sums lack jobs that were scored since, or are still to be made.
+    `sums` is None where no scored job is in the month; `document` is its report, None where sums
+    lack jobs that were scored since, or are still to be made: `is_current` is then false.
+    `projects` are those with the most carbon first, empty for one project; `first` is the first
+    month with data.
     """
 
     month: str
     project: str | None
-    sums: OverviewDoc | None
+    sums: OverviewDoc | MonthDoc | None
     trend: list[Bar]
+    document: MonthDoc | None = None
     projects: list[Bar] = field(default_factory=list)
     first: str | None = None
     is_current: bool = True
@@ -110,10 +115,43 @@ def month_overview(
         project,
         sums,
         [bars.get(one, Bar(one, 0, None)) for one in reversed(months)],
+        document=sums if isinstance(sums, MonthDoc) else None,
         projects=_bars(charged, limits, {row.project for row in charged}),
         first=min(months_with_data(service), default=None),
         is_current=is_current,
     )
+
+
+def month_bars(service: Service, months: Sequence[str], project: str | None) -> list[Bar]:
+    """Return what each of these months emitted by the sums that are kept; nothing is summed.
+
+    Raises NoDataError for a project that the caller does not see.
+    """
+    of = one_project(service, project, months[0]) if months else None
+    kept = kept_months(service, months, of)
+    return [_kept_bar(name, kept[name]) if name in kept else Bar(name, 0, None) for name in months]
+
+
+class _Models(msgspec.Struct):
+    models: list[ModelRow]
+
+
+def model_totals(service: Service) -> dict[str, dict[str, Quantity | None]]:
+    """Return what each model's jobs emitted [gCO2e], by persona, over all months.
+
+    By the sums that are kept; nothing is summed. A term that is not known is in none.
+    """
+    projects = service.caller.projects
+    scopes: Sequence[str | None] = [None] if projects is None else sorted(projects)
+    names = [(month, scope) for month in months_with_data(service) for scope in scopes]
+    parts: dict[tuple[str, str], list[Quantity | None]] = {}
+    for kept in kept_sums(service, names).values():
+        for row in msgspec.json.decode(kept.document or '{"models": []}', type=_Models).models:
+            parts.setdefault((row.model_id, row.persona), []).append(row.total_g)
+    totals: dict[str, dict[str, Quantity | None]] = {}
+    for (model, persona), figures in sorted(parts.items()):
+        totals.setdefault(model, {})[persona] = added(figures)
+    return totals
 
 
 def project_bars(
@@ -136,7 +174,7 @@ def project_bars(
 
 def _sums(
     service: Service, month: str, project: str | None, months: Sequence[str], *, wait: bool
-) -> tuple[OverviewDoc | None, bool]:
+) -> tuple[OverviewDoc | MonthDoc | None, bool]:
     """Return the sums of a month, and whether they and those of the other months hold now."""
     kept = kept_months(service, months, project)
     late = [of for of, row in kept.items() if not row.holds]
@@ -144,7 +182,7 @@ def _sums(
         text = kept[month].document if month in kept else None
         return (_decoded(text) if text else None), False
     try:
-        return _decoded(month_text(service, month, project)), True
+        return month_report(service, month, project), True
     except NoDataError:
         return None, True
 

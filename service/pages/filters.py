@@ -25,19 +25,17 @@ from gramwatt.sci.figures.formatting import (
 from gramwatt.sci.figures.printable import isolated
 from gramwatt.sci.figures.quantity import METERED, Quantity, is_change, is_estimate
 from gramwatt.sci.figures.units import g_from_kg
-from gramwatt.sci.score.assess import FINE_QUALITIES
 from gramwatt.service.tasks.table import period
 
 
 def metered(shares: Mapping[str, float]) -> str:
     """Return how much of the energy a meter read."""
-    read = sum(shares.get(kind, 0.0) for kind in METERED)
-    return f"{percent(read)} metered" if shares else ""
+    return f"{percent(metered_share(shares))} metered" if shares else ""
 
 
-def hourly(shares: Mapping[str, float]) -> str:
-    """Return how much of the energy has hourly intensity."""
-    return f"{percent(sum(shares.get(name, 0.0) for name in FINE_QUALITIES))} with hourly intensity"
+def metered_share(shares: Mapping[str, float]) -> float:
+    """Return which share of the energy a meter read."""
+    return sum(shares.get(kind, 0.0) for kind in METERED)
 
 
 def kilograms(kg: float) -> str:
@@ -82,7 +80,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "change": change_text,
     "change_range": change_range,
     "metered": metered,
-    "hourly": hourly,
+    "metered_share": metered_share,
     "kilograms": kilograms,
     "grams": grams,
     "is_reliable": is_reliable,

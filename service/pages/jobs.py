@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.figures.document import JobDoc, JobHead
 from gramwatt.sci.figures.errors import ScoreError
-from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.quantity import Quantity, total
 from gramwatt.sci.month.repeated import RUNS_MOST, RunsComparisonDoc, compare_runs
 from gramwatt.sci.records.records import ID_PATTERN, JOB_KINDS
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.jobs import JobsQuery
-from gramwatt.service.api.reports import job_response
+from gramwatt.service.api.reports import ReportQuery, job_response
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import JobPath, service
 from gramwatt.service.common.requests import JOB_STATES, JobList
@@ -45,10 +45,14 @@ JobIds = Annotated[str, Meta(max_length=8192, pattern=rf"^{_ID}([\s,]+{_ID})*$")
 
 
 class CompareQuery(Struct, frozen=True, kw_only=True):
-    """The runs of both sides, each text one id or several, and in which unit of work."""
+    """The runs of both sides, each text one id or several, and in which unit of work.
+
+    `run` are runs that were ticked in a list, of which the sides are still to be told.
+    """
 
     before: Annotated[list[JobIds], Meta(max_length=RUNS_MOST)] = field(default_factory=list)
     after: Annotated[list[JobIds], Meta(max_length=RUNS_MOST)] = field(default_factory=list)
+    run: Annotated[list[JobIds], Meta(max_length=2 * RUNS_MOST)] = field(default_factory=list)
     unit: Annotated[str, Meta(max_length=64)] | None = None
 
 
@@ -80,18 +84,20 @@ def jobs() -> Response:
 
 @route("/jobs/<job_id>", Access.READ)
 def job(job_id: str) -> Response:
-    """Return one job: its report, with links to its other forms; a running one shows itself
-    anew.
+    """Return one job: its short report, with links to the whole and to its other forms.
+
+    A running one shows itself anew.
     """
     from_strings(JobPath, {"job_id": job_id}, "path")
-    report = job_response(service(), job_id, None, "page", full=True)
+    full = query(ReportQuery).full
+    report = job_response(service(), job_id, None, "page", full=full)
     here = f"/v1/jobs/{job_id}"
     links = {
+        **({"Short": f"/jobs/{job_id}"} if full else {"Whole report": f"/jobs/{job_id}?full=true"}),
         "Compare": f"/compare?{urlencode({'after': job_id})}",
         "PDF": f"{here}/report.pdf",
-        "Full PDF": f"{here}/report.pdf?full=true",
-        "HTML": f"{here}/report.html",
-        "Full HTML": f"{here}/report.html?full=true",
+        "Whole PDF": f"{here}/report.pdf?full=true",
+        "HTML": f"{here}/report.html?full=true",
         "JSON": f"{here}/report.json",
         "Revisions": f"{here}/revisions",
     }
@@ -135,6 +141,8 @@ def comparison() -> Response:
     """Runs of two versions per unit of work: the ratio with its range, and what moved the score."""
     chosen = query(CompareQuery)
     sides = {name: _documents(getattr(chosen, name)) for name in SIDES}
+    if chosen.run:
+        sides = dict(zip(SIDES, _sides(_documents(chosen.run)), strict=True))
     before, after = sides["before"], sides["after"]
     known = [*after, *before]
     units = _units(known)
@@ -163,7 +171,7 @@ def comparison() -> Response:
         refusal=refusal,
         others=_others(known[0].project, {d.job_id for d in known}) if known else [],
         units=units,
-        rows=_terms(before, after, found) if found else [],
+        rows=_terms(before, after, found.unit) if found else [],
     )
 
 
@@ -191,26 +199,55 @@ def _nothing_shared(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> str:
     )
 
 
+def _sides(runs: Sequence[JobDoc]) -> tuple[list[JobDoc], list[JobDoc]]:
+    """Return ticked runs as before and after: by their two names, else the first against the rest.
+
+    What began first is before.
+    """
+    ordered = sorted(runs, key=lambda run: (run.started_at, run.job_id))
+    names = list(dict.fromkeys(run.name for run in ordered))
+    if len(names) == 2:
+        before, after = ([run for run in ordered if run.name == name] for name in names)
+        return before, after
+    return ordered[:1], ordered[1:]
+
+
 def _terms(
-    before: list[JobDoc], after: list[JobDoc], found: RunsComparisonDoc
-) -> list[tuple[str, str, list[Quantity | float | None]]]:
+    before: list[JobDoc], after: list[JobDoc], unit: str
+) -> list[tuple[str, str, list[Quantity | None]]]:
     """Return each term of the comparison: its name in it, in words, and its figure on both sides.
 
-    A side of several runs has none: its runs are listed.
+    Energy and hardware are per unit of work, all runs of a side over all their work. Intensity and
+    PUE are those of a single run.
     """
-    both = [side[0] if len(side) == 1 else None for side in (before, after)]
-    methods = [side.method if side else None for side in both]
+    sides = before, after
+    methods = [side[0].method if len(side) == 1 else None for side in sides]
     return [
-        ("energy", "Energy, E", [side.energy_kwh if side else None for side in both]),
+        ("energy", f"Energy per {unit}", [_per_unit(side, "energy_kwh", unit) for side in sides]),
         (
             "intensity",
-            "Grid intensity, I",
-            [m.intensity_g_per_kwh if m else None for m in methods],
+            "Grid intensity",
+            [of.intensity_g_per_kwh if of else None for of in methods],
         ),
-        ("pue", "PUE", [m.pue if m else None for m in methods]),
-        ("embodied", "Embodied carbon, M", [side.embodied_g if side else None for side in both]),
-        ("units", f"Work, R [{found.unit}]", [getattr(found, s).count for s in SIDES]),
+        ("pue", "Site overhead (PUE)", [of.pue if of else None for of in methods]),
+        (
+            "embodied",
+            f"Making the hardware, per {unit}",
+            [_per_unit(side, "embodied_g", unit) for side in sides],
+        ),
     ]
+
+
+def _per_unit(
+    side: Sequence[JobDoc], term: Literal["energy_kwh", "embodied_g"], unit: str
+) -> Quantity | None:
+    """Return a term of all runs over all their work; None where it is not known of one."""
+    figures = [getattr(run, term) for run in side]
+    count = sum(row.count for run in side for row in run.sci if row.unit == unit)
+    if None in figures or not count:
+        return None
+    whole = total(figures)
+    return whole.scaled(1 / count, f"{whole.unit}/{unit}").bare() if whole else None
 
 
 def _others(project: str, named: Collection[str]) -> list[JobHead]:

@@ -12,6 +12,7 @@ from gramwatt.service.api.support import service
 from gramwatt.service.common.requests import JobList, Page
 from gramwatt.service.jobs.lists import jobs_page
 from gramwatt.service.jobs.lists.models import models_page
+from gramwatt.service.months.overview import model_totals
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
 PERSONAS = {
@@ -33,6 +34,13 @@ def models() -> Response:
     chosen = query(ModelsQuery)
     if chosen.model is None:
         found, following = models_page(service(), PER_PAGE, chosen.cursor)
-        return page("models.html", models=found, chosen=chosen, next_cursor=following)
+        return page(
+            "models.html",
+            models=found,
+            totals=model_totals(service()),
+            personas=PERSONAS,
+            chosen=chosen,
+            next_cursor=following,
+        )
     answer = jobs_page(service(), JobList(limit=1, model_id=chosen.model))
     return page("model.html", model=answer.model, personas=PERSONAS)

@@ -26,6 +26,8 @@ DOCS_POLICY = (
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 ACTS_SHOWN = 20
+BAD = ("failed", "interrupted")
+"""Outcomes of a run after which its task is not well."""
 
 
 @route("/schedules", Access.READ_ALL)
@@ -33,7 +35,9 @@ def schedules() -> Response:
     """Return the periodic tasks and their runs."""
     chosen = query(SchedulesQuery)
     found = runs.schedules(service(), PER_PAGE, chosen.cursor, chosen.task)
-    return page("schedules.html", found=found, chosen=chosen)
+    ill = [row for row in found.schedules if row.last_run and row.last_run.outcome in BAD]
+    ran = any(row.last_run for row in found.schedules)
+    return page("schedules.html", found=found, chosen=chosen, ill=ill, ran=ran)
 
 
 @route("/keys", Access.ADMIN_ALL)

@@ -1,4 +1,4 @@
-"""The first page: a month at a glance. And the list of projects, with what each emitted."""
+"""The first page: a month at a glance. Projects with what each emitted, and budgets."""
 
 from __future__ import annotations
 
@@ -11,29 +11,25 @@ from flask import Response
 from msgspec import Meta
 
 from gramwatt.reports.glossary import TERMS
+from gramwatt.reports.month import FIRST_ADVICE, budget_verdict, causes, headline
+from gramwatt.reports.month_sections import OUTCOMES, action, jobs_of
+from gramwatt.reports.sections import IN_WORDS
+from gramwatt.sci.figures.formatting import grams
 from gramwatt.sci.figures.quantity import is_estimate
 from gramwatt.sci.figures.units import g_from_kg
 from gramwatt.sci.month.month import previous_month
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.support import caller, service
-from gramwatt.service.budgets import limits_kg, standing
+from gramwatt.service.budgets import BudgetRow, budgets_page, limits_kg, standing
 from gramwatt.service.common.requests import MONTH, JobList, Page, ProjectQuery, exactly
 from gramwatt.service.jobs.lists import list_jobs, projects_page
 from gramwatt.service.jobs.lists.projects import project_names
 from gramwatt.service.months.overview import Bar, month_overview, project_bars
 from gramwatt.service.months.pending import energy_so_far
+from gramwatt.service.months.report import months_with_data
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
-OUTCOMES = {
-    "completed": "Completed work",
-    "idle": "Reserved and idle",
-    "sweep": "Sweeps",
-    "failed": "Failed",
-    "killed": "Killed",
-    "lost": "Lost",
-}
-"""Rows of the ledger in words."""
 RUNNING_SHOWN = 8
 PROJECTS_SHOWN = 10
 
@@ -58,25 +54,27 @@ class Shape:
 
 @route("/", Access.READ)
 def overview() -> Response:
-    """This month beside the one before, its budget and the year; what runs now."""
+    """The newest month with data: its answer, budget and year; and what runs now."""
     chosen = query(OverviewQuery)
     names = project_names(service())
     project = chosen.project or _only(names)
-    month = chosen.month or service().month_now()
+    month = chosen.month or next(iter(months_with_data(service())), service().month_now())
     with heavy() if chosen.wait else nullcontext():  # else it sums only what takes no time
         found = month_overview(
             service(), month, project, limits=limits_kg(service(), month), wait=chosen.wait
         )
-    budget = (
-        standing(service(), found.project, month).budget
-        if found.project and found.is_current
-        else None
-    )
+    budget = standing(service(), found.project, month).budget if found.project else None
+    document = found.document
     return page(
         "overview.html",
         **_running(project),
         overview=found,
-        budget=budget,
+        answer=" ".join(filter(None, (headline(document), causes(document)))) if document else "",
+        actions=document.advice[:FIRST_ADVICE] if document else [],
+        action=action,
+        jobs_of=jobs_of,
+        budget=budget if found.is_current else None,
+        verdict=budget_verdict,
         chosen=chosen,
         project=project,
         names=names,
@@ -88,6 +86,7 @@ def overview() -> Response:
         this_month=service().month_now(),
         outcomes=OUTCOMES,
         grades=next(term.meaning for term in TERMS if term.key == "grade"),
+        in_words=IN_WORDS,
         before=previous_month(month),
         after=_following(month),
     )
@@ -143,6 +142,37 @@ def projects() -> Response:
         chosen=chosen,
         next_cursor=found.next_cursor,
     )
+
+
+class BudgetsQuery(Page, frozen=True, kw_only=True):
+    """Which page of the budgets, and as they stand in which month."""
+
+    month: Annotated[str, Meta(pattern=exactly(MONTH))] | None = None
+
+
+@route("/budgets", Access.READ)
+def budgets() -> Response:
+    """Return every budget: what was used of it, how it stands, and where the month will end."""
+    chosen = query(BudgetsQuery)
+    month = chosen.month or next(iter(months_with_data(service())), service().month_now())
+    answer = budgets_page(service(), PER_PAGE, chosen.cursor, month=month)
+    rows = [(row, _budget_shape(row)) for row in answer.budgets]
+    return page(
+        "budgets.html",
+        rows=rows,
+        month=month,
+        this_month=service().month_now(),
+        chosen=chosen,
+        verdict=budget_verdict,
+        next_cursor=answer.next_cursor,
+    )
+
+
+def _budget_shape(row: BudgetRow) -> Shape | None:
+    """Return a budget's bar beside its limit, or the end of what was used where that is longer."""
+    spent = grams(row.spent_kg)
+    bar = Bar(row.project, 1, spent, limit_kg=row.limit_kg)
+    return shapes([bar], budgets=True)[0]
 
 
 def shapes(bars: Iterable[Bar], *, budgets: bool = False) -> list[Shape | None]:

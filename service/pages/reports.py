@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Sequence
+from importlib import resources
 from urllib.parse import urlencode
 
 from flask import Response
 
+from gramwatt.sci.month.yearly import added
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.reports import month_response
+from gramwatt.service.api.heavy import heavy
+from gramwatt.service.api.reports import YearPath, month_response, year_response
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import MonthPath, caller, service
 from gramwatt.service.common.requests import ProjectQuery
 from gramwatt.service.jobs.lists import project_names
+from gramwatt.service.months.overview import month_bars
 from gramwatt.service.months.report import months_with_data
 from gramwatt.service.months.revisions import kept_reports
 from gramwatt.service.pages.frame import page, query, route
 from gramwatt.service.pages.jobs import framed
+from gramwatt.service.rendering import render_month
+from gramwatt.service.store.documents import read_month
 
 
 class MonthPageQuery(ProjectQuery, frozen=True, kw_only=True):
@@ -34,15 +42,53 @@ def months() -> Response:
     project = chosen.project
     if project is None and caller().projects is not None:
         project = next(iter(names), None)
+    months = months_with_data(service())
+    bars = {bar.name: bar for bar in month_bars(service(), months, project)}
+    years = {
+        year: (list(of), added([bars[month].total_g for month in of]))
+        for year, of in _by_year(months).items()
+    }
     return page(
         "months.html",
-        months=months_with_data(service()),
+        bars=bars,
+        years=years,
         kept=kept_reports(service(), project),
         names=names,
         project=project,
         may_see_all=caller().projects is None,
         this_month=service().month_now(),
     )
+
+
+def _by_year(months: Sequence[str]) -> dict[str, list[str]]:
+    years: dict[str, list[str]] = {}
+    for month in months:
+        years.setdefault(month[:4], []).append(month)
+    return years
+
+
+@route("/example", Access.READ)
+def example() -> Response:
+    """Return the report of an example month: of an invented company, made by the product."""
+    whole = "" if query(MonthPageQuery).full else "/example?full=true"
+    packed = resources.files("gramwatt.service.pages").joinpath("data/example.json.gz")
+    document = read_month(gzip.decompress(packed.read_bytes()).decode())
+    with heavy():
+        text = render_month(document, "page", list, whole)
+    response = Response(text, content_type="text/html; charset=utf-8")
+    more = {"Whole report": whole} if whole else {"Short": "/example"}
+    return framed(response, {**more, "Reports": "/months"}, tab="months")
+
+
+@route("/years/<year_name>", Access.READ)
+def year(year_name: str) -> Response:
+    """Return the report of a year, with links to its other forms."""
+    from_strings(YearPath, {"year": year_name}, "path")
+    asked = query(ProjectQuery)
+    only = f"?{urlencode({'project': asked.project})}" if asked.project else ""
+    here = f"/v1/reports/yearly/{year_name}"
+    links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "html", "json")}
+    return framed(year_response(year_name, asked.project, "page"), links, tab="months")
 
 
 @route("/months/<month_name>", Access.READ)

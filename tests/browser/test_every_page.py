@@ -100,8 +100,8 @@ def test_the_overview_has_the_month_s_figures_as_its_report_has(page, site):
         for row in page.get_by_role("region", name="outcomes").get_by_role("row").all()[1:]
     }
     known = {row["outcome"]: row["jobs"] for row in month["ledger"]}
-    assert (outcomes["Failed"], outcomes["Killed"]) == (1, 1) == (known["failed"], known["killed"])
-    assert outcomes["Completed work"] == known["completed"]
+    assert (outcomes["Failed"], outcomes["Stopped"]) == (1, 1) == (known["failed"], known["killed"])
+    assert outcomes["Completed"] == known["completed"]
     page.get_by_role("link", name="language models").click()
     assert page.get_by_role("heading", name="Budget").count() == 1
     assert page.get_by_role("combobox", name="Project").input_value() == "language models"

@@ -154,7 +154,7 @@ def test_what_is_not_certain_is_said_on_the_report(page):
 def test_months_lead_to_their_reports(page, site):
     visit(page, "/")
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Reports").click()
-    assert page.get_by_role("heading", level=1).inner_text() == "Monthly reports"
+    assert page.get_by_role("heading", level=1).inner_text() == "Reports"
     assert page.locator(".cards li > a").all_inner_texts()[-3:] == [
         *("May 2026", "April 2026", "March 2026")
     ]

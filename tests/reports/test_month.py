@@ -288,7 +288,8 @@ def saving(job_id="b", target="nvidia-l4"):
         "saved_g": figure(1200, 1000, 1400),
         "carbon_ratio": ratio,
         "reason": "measured on both parts",
-        "basis": "direct",
+        "basis": "measured",
+        "verdict": "sure",
         "hardware": "nvidia-h100-sxm5-80",
         "work": "training",
     }
@@ -308,7 +309,7 @@ def test_what_to_do_is_grouped_by_hardware_work_and_action():
         assert swap[2].below == "of 4"
         # 3 x 1 200 g; the three share one source, so their ranges add up: 3 000 to 4 200 g.
         assert (plain(swap[3].text), plain(swap[3].below)) == ("3.6 kg CO2e", "3.0 to 4.2")
-        assert swap[4] == "measured on both"
+        assert swap[4] == "sure"
         assert cells(cap)[0] == "Cap the power"
     assert "What would help most" not in headings(built)
 

@@ -59,7 +59,6 @@ def test_how_many_runs_a_side_has_is_no_effect():
         "intensity": 0,
         "pue": 0,
         "embodied": 0,
-        "units": 0,
     }
 
 

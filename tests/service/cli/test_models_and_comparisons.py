@@ -223,7 +223,7 @@ def test_the_report_of_a_comparison_has_every_run_and_the_effects(jobs, tmp_path
     done = gramwatt("report", "comparison", "job-a,job-b", "job-d", "-o", "out")
     assert done == (0, "out/comparison.html\nout/comparison.pdf\n", "")
     page = (tmp_path / "out/comparison.html").read_text()
-    for text in ("job-a, revision 1", "job-b, revision 1", "job-d, revision 1", "Energy"):
+    for text in ("job-a, revision 1", "job-b, revision 1", "job-d, revision 1", "Energy per unit"):
         assert text in page
     found = json.loads(gramwatt("compare", "job-a,job-b", "job-d", "--json")[1])
     assert found["text"] in page

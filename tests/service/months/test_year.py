@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from gramwatt.service.app import create_app
+from gramwatt.service.budgets import set_budget
+from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import correct_job
@@ -38,6 +40,7 @@ def carbon(client, name):
 
 def test_a_year_sums_its_months_and_is_held_against_base_year_and_target(service):
     client = create_app(service=service).test_client()
+    set_budget(service, NewBudget(project="vision", limit_kg=1.0), by="ada")
     keep_ended_months(service)
     correct_job(service, "c", {"pue": 1.5}, by="ada", reason="hall 2")
     keep_ended_months(service)
@@ -65,8 +68,17 @@ def test_a_year_sums_its_months_and_is_held_against_base_year_and_target(service
     assert model["g_per_unit"]["value"] == pytest.approx(per_unit)
     own = client.get(f"{YEAR}?project=speech").json
     assert own["totals"]["total_g"]["value"] == pytest.approx(grams["b"])
+    by_project = {row["project"]: row["total_g"]["value"] for row in found["by_project"]}
+    assert by_project == {
+        "vision": pytest.approx(grams["a"] + grams["c"]),
+        "speech": pytest.approx(grams["b"]),
+    }
+    assert sum(found["energy_kinds"].values()) == pytest.approx(1.0)
+    (budget,) = found["budgets"]  # of two months
+    assert (budget["limit_kg"], budget["status"]) == (2.0, "within")
+    assert budget["spent_kg"]["value"] == pytest.approx((grams["a"] + grams["c"]) / 1000)
     page = client.get(f"{YEAR}.html").text
-    for text in ("The twelve months", "Base year 2025", "Target of 2026", "m-1"):
+    for text in ("Months with jobs", "in 2025", "Target of 2026", "within budget", "m-1"):
         assert text in page
     assert client.get(f"{YEAR}.pdf").data.startswith(b"%PDF-")
     assert client.get("/v1/reports/yearly/2024").json["code"] == "no-data"

@@ -8,6 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.collectors.settings.identity import bound_id
+from gramwatt.sci.figures.formatting import plain, value_text
+from gramwatt.sci.figures.formatting import text as formatted
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
@@ -16,7 +18,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.months import overview
 from gramwatt.service.months.cache import keep_sums, kept_months
-from gramwatt.service.months.overview import month_overview, project_bars
+from gramwatt.service.months.overview import model_totals, month_overview, project_bars
 from gramwatt.service.months.report import month_report
 from gramwatt.service.pages.misquoted import misquoted
 from gramwatt.service.status import effective_settings
@@ -62,6 +64,42 @@ def test_a_glance_is_the_month_and_its_projects(two):
     assert [bar.name for bar in found.trend][::11] == ["2025-06", MAY]
     assert [bar.jobs for bar in found.trend] == [0] * 11 + [2]
     assert (found.is_current, found.first) == (True, MAY)
+
+
+def test_the_first_page_answers_with_the_newest_month_that_has_data(two, client):
+    text = page(client, "/")
+    total = month_report(two, MAY).totals.total_g
+    assert "<h1>May 2026" in text
+    assert f"<strong>{plain(formatted(total))} from 2 jobs.</strong>" in text
+    assert re.search(r"<strong>\d+ % metered</strong>", text)
+
+
+def test_an_empty_store_leads_to_an_example_month(light, client):
+    assert '<a href="/example">' in page(client, "/")
+    short, whole = (page(client, f"/example{more}") for more in ("", "?full=true"))
+    assert "Example GmbH (invented)" in short
+    assert ("Annex A: accounts" in short, "Annex A: accounts" in whole) == (False, True)
+
+
+def test_a_year_and_its_months_have_their_carbon(two, client):
+    total = month_report(two, MAY).totals.total_g
+    months = page(client, "/months")
+    assert '<a href="/years/2026">Report of the year</a>' in months
+    assert months.count(plain(value_text(total))) == 2  # the year's and the month's
+    year = page(client, "/years/2026")
+    assert f"{plain(formatted(total))} so far, from 2 jobs in 1 month." in re.sub(
+        "<[^>]*>", "", year
+    )
+    assert "2026.pdf" in year
+
+
+def test_models_have_their_carbon_by_what_was_done_with_them(light, client):
+    add(light, "made", model_id="m-1", kind="training")
+    add(light, "used", model_id="m-1", kind="inference", minutes=9)
+    keep_sums(light, MAY)
+    totals = model_totals(light)["m-1"]
+    assert totals["consumer"].value == pytest.approx(3 * totals["provider"].value)
+    assert plain(value_text(totals["provider"])) in page(client, "/models")
 
 
 def test_sums_that_jobs_have_changed_are_made_anew_where_that_is_quick(two):
@@ -115,7 +153,11 @@ def test_the_overview_shows_a_project_s_budget_with_what_is_spent(two, client):
     total_kg = month_report(two, MAY, "A").totals.total_g.value / 1000
     set_budget(two, NewBudget(project="A", limit_kg=total_kg * 4), by="test")
     text = page(client, f"/?month={MAY}&project=A")
+    assert "within budget, about" in text
     assert "(25 %)" in text
+    budgets = page(client, "/budgets")
+    assert "25 % of the limit" in budgets
+    assert "within budget, about" in budgets
     assert "25 % of it" in page(client, f"/?month={MAY}")
 
 
@@ -185,7 +227,8 @@ def test_the_list_sorts_by_its_columns_and_keeps_the_filters(light, client):
 def test_two_jobs_are_compared_per_unit_or_refused(two, client):
     text = page(client, "/compare?before=job-A&after=job-B")
     assert "run each side again" in text  # one run a side, and no earlier ones of that name
-    assert "Work, R [image]" in text
+    assert "Energy per image" in text
+    assert "mWh/image" in text
     add(two, "declared", project="A", pue=1.1)
     text = page(client, "/compare?before=job-A&after=declared")
     assert "the way PUE is known" in text
@@ -206,7 +249,7 @@ def test_runs_of_other_work_are_told_what_each_side_counts(light, client):
     # The list from which to choose says what each run counts.
     add(light, "more", project="A")
     text = page(client, "/compare?before=images&after=tokens")
-    assert '<td data-label="Work, R">image</td>' in text
+    assert '<td data-label="Work">image</td>' in text
 
 
 def test_several_runs_a_side_are_compared_with_how_far_they_lie_apart(light, client):
@@ -226,9 +269,11 @@ def test_several_runs_a_side_are_compared_with_how_far_they_lie_apart(light, cli
         False,
     )
     # 10 images a minute for 3 minutes are 30 a run, and 90 a side.
-    assert repeated.count('<td class="number" data-label="Work, R">30</td>') == 6
-    assert len(re.findall('data-label="(?:Before|After)">90</td>', repeated)) == 2
-    assert '<p class="verdict lower"><strong>Lower.</strong>' in repeated
+    assert repeated.count('<td class="number" data-label="Work">30</td>') == 6
+    assert '<p class="verdict lower"><strong>Less carbon.</strong>' in repeated
+    ticked = page(client, f"/compare?{'&'.join(f'run=run-{n}' for n in (3, 0))}")
+    assert 'name="before" value="run-0"' in ticked
+    assert 'name="after" value="run-3"' in ticked
     both = page(client, "/compare?before=run-0&after=run-0")
     assert "is named twice" in both
     # Without a second side, the others of the project can be ticked.
