@@ -19,7 +19,8 @@ from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.catalog.overlay import OverlayError
-from gramwatt.sci.embodied.forms import NAMED_AT_MOST, Forms, forms, forms_te
+from gramwatt.sci.embodied import forms
+from gramwatt.sci.embodied.forms import Instead
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.sci.figures.units import kg_from_g
@@ -37,7 +38,7 @@ class Kind:
     command: str
     help: str
     rows: Callable[[Catalog], Sequence[Doc]]
-    find: Callable[[Catalog, str], Doc]
+    find: Callable[[Catalog, str], tuple[Sequence[Doc], str | None]]
     columns: Mapping[str, Callable[[Doc], str]]
 
 
@@ -60,20 +61,15 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
         if name is None:
             matches = kind.rows(catalog)
         else:
-            matches, reason = find_matches(partial(kind.find, catalog), name)
+            matches, reason = kind.find(catalog, name)
     except OverlayError as error:
         refuse(error.message)
     except LookupFailed as error:
         unknown = kind is HARDWARE and name and error.reason is None
-        means = forms(catalog, name or "") if unknown else None
-        _print_failure(kind, error, _instead(catalog, means) if means else None, as_json=as_json)
+        counted = forms.instead(catalog, name or "") if unknown else None
+        _print_failure(kind, error, counted, as_json=as_json)
         raise typer.Exit(1) from None
     matches = to_builtins(list(matches))
-    if len(matches) > 1 and kind is HARDWARE and reason is None and name is not None:
-        means = forms(catalog, name)
-        order = [part.id for part in means.parts]
-        matches = sorted(matches, key=lambda doc: order.index(doc["id"]))
-        reason = means.sentence
     if reason and not as_json:
         options.show(reason, err=True)
     if as_json:
@@ -85,23 +81,17 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
         _print_rows(tuple(kind.columns), lines)
 
 
-def _instead(catalog: Catalog, means: Forms) -> Doc:
-    """Return what a job on a device of an unknown name is counted as."""
-    figure = forms_te(catalog, means).te_g.bare()
-    return {"hardware": [part.id for part in means.parts], "embodied_g": to_builtins(figure)}
-
-
-def _print_failure(kind: Kind, error: LookupFailed, instead: Doc | None, *, as_json: bool) -> None:
+def _print_failure(
+    kind: Kind, error: LookupFailed, counted: Instead | None, *, as_json: bool
+) -> None:
     if as_json:
         document: dict[str, Any] = {"matches": [], "close": list(error.close)}
         document |= {"reason": error.reason} if error.reason else {}
-        _print_json(document | ({"instead": instead} if instead else {}))
+        _print_json(document | ({"instead": to_builtins(counted)} if counted else {}))
         return
     lines = [error.message]
-    if instead:
-        ids = instead["hardware"]
-        like = f"{len(ids)} parts like it" if len(ids) > NAMED_AT_MOST else ", ".join(ids)
-        lines.append(f"A job on it counts {_text(instead['embodied_g'])} a device, as of {like}.")
+    if counted:
+        lines.append(counted.sentence)
     options.show(*lines, f"`gramwatt catalog {kind.command}` lists all.", err=True)
 
 
@@ -163,6 +153,18 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def _found_by(
+    find: Callable[[Catalog, str], Doc],
+) -> Callable[..., tuple[Sequence[Doc], str | None]]:
+    """Return the look-up of a kind whose names `find` resolves to one document."""
+    return lambda catalog, name: find_matches(partial(find, catalog), name)
+
+
+def _hardware(catalog: Catalog, name: str) -> tuple[Sequence[Doc], str | None]:
+    parts, reason = forms.matches(catalog, name)
+    return [hardware_doc(part) for part in parts], reason
+
+
 def _get(field: str) -> Callable[[Doc], str]:
     return lambda doc: "-" if doc[field] is None else _text(doc[field])
 
@@ -205,7 +207,7 @@ HARDWARE = Kind(
     "hardware",
     "Accelerators, per device as the driver lists them.",
     lambda catalog: [hardware_doc(part) for part in catalog.all_hardware()],
-    lambda catalog, name: hardware_doc(catalog.hardware(name)),
+    _hardware,
     {
         "id": _get("id"),
         "memory GB": _get("memory_gb"),
@@ -219,7 +221,7 @@ CPUS = Kind(
     "cpus",
     "CPUs, per socket.",
     lambda catalog: [cpu_doc(cpu) for cpu in catalog.all_cpus()],
-    lambda catalog, name: cpu_doc(catalog.cpu(name)),
+    _found_by(lambda catalog, name: cpu_doc(catalog.cpu(name))),
     {
         "id": _get("id"),
         "cores": _get("cores"),
@@ -233,7 +235,7 @@ INSTANCES = Kind(
     "instances",
     "Cloud instances as PROVIDER:NAME, or the members of a family.",
     lambda catalog: [found.to_doc() for found in catalog.all_instances()],
-    lambda catalog, name: catalog.instance(name).to_doc(),
+    _found_by(lambda catalog, name: catalog.instance(name).to_doc()),
     {
         "id": _get("id"),
         "hardware": _get("hardware"),
@@ -248,7 +250,7 @@ REGIONS = Kind(
     "regions",
     "Cloud regions as PROVIDER:REGION, with grid zone and PUE.",
     lambda catalog: [_region_doc(catalog, region.id) for region in catalog.all_regions()],
-    _region_doc,
+    _found_by(_region_doc),
     {
         "region": _get("id"),
         "place": _get("place"),
@@ -261,7 +263,7 @@ ZONES = Kind(
     "zones",
     "Grid zones by ISO 3166 code or Electricity Maps name, with annual intensity.",
     lambda catalog: [zone.to_doc() for zone in (*catalog.all_zones(), catalog.world())],
-    _zone_doc,
+    _found_by(_zone_doc),
     {
         "zone": _get("zone"),
         "name": _get("name"),

@@ -15,8 +15,10 @@ from functools import lru_cache
 from statistics import median_low, quantiles
 from typing import Literal
 
+from msgspec import Struct
+
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
-from gramwatt.sci.catalog.names import words
+from gramwatt.sci.catalog.names import find_matches, words
 from gramwatt.sci.catalog.slices import split_name
 from gramwatt.sci.embodied.te import (
     Embodied,
@@ -25,7 +27,8 @@ from gramwatt.sci.embodied.te import (
     whole_computer_te,
 )
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
-from gramwatt.sci.figures.quantity import of_sources
+from gramwatt.sci.figures.quantity import Quantity, of_sources
+from gramwatt.sci.figures.units import kg_from_g
 
 Meaning = Literal["part", "several", "family"]
 WITH_HOST = ("computer", "edge")
@@ -105,6 +108,40 @@ def forms(catalog: Catalog, name: str, seen: Seen = NOTHING_SEEN) -> Forms:
         of_service = error.close if error.reason else ()
         pool = [catalog.hardware(part) for part in of_service] or catalog.all_hardware()
         return Forms(name, "family", _family(pool, board, whole))
+
+
+def matches(catalog: Catalog, name: str) -> tuple[list[Hardware], str | None]:
+    """Return what a name means as `find_matches` does, several forms in order and with a sentence.
+
+    Raises LookupFailed for a name that means nothing.
+    """
+    parts, reason = find_matches(catalog.hardware, name)
+    if len(parts) == 1 or reason is not None:
+        return parts, reason
+    means = forms(catalog, name)
+    return list(means.parts), means.sentence
+
+
+class Instead(Struct, frozen=True):
+    """What a job on a device of an unknown name counts: parts like it, and TE of a device."""
+
+    hardware: list[str]
+    embodied_g: Quantity
+
+    @property
+    def sentence(self) -> str:
+        """Return that for people."""
+        figure, ids = self.embodied_g, self.hardware
+        value, low, high = (kg_from_g(end) for end in (figure.value, figure.low, figure.high))
+        like = f"{len(ids)} parts like it" if len(ids) > NAMED_AT_MOST else ", ".join(ids)
+        figures = f"{value:.3g} kgCO2e ({low:.3g} to {high:.3g})"
+        return f"A job on it counts {figures} a device, as of {like}."
+
+
+def instead(catalog: Catalog, name: str) -> Instead:
+    """Return what stands for a device of a name that the catalog does not have."""
+    means = forms(catalog, name)
+    return Instead([part.id for part in means.parts], forms_te(catalog, means).te_g.bare())
 
 
 def family_of(catalog: Catalog, part: Hardware) -> Forms:

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from gramwatt.sci.catalog.catalog import Catalog, Instance, Region, ZoneIntensity
 from gramwatt.sci.catalog.names import find_matches
+from gramwatt.sci.embodied import forms
 from gramwatt.sci.embodied.te import cpu_doc, hardware_doc
 from gramwatt.sci.estimate.answer import EstimatesDoc, estimates
 from gramwatt.sci.estimate.request import EstimateRequest, check_estimate_request
@@ -65,7 +66,10 @@ def list_catalog(path: CatalogPath, query: CatalogQuery) -> CatalogAnswer:
     try:
         return _matches(service().catalog, path.kind, query.name)
     except LookupFailed as error:
-        raise Problem("unknown-name", error.message, close=list(error.close)) from None
+        text = error.message
+        if path.kind == "hardware" and query.name and error.reason is None:
+            text += f". {forms.instead(service().catalog, query.name).sentence}"
+        raise Problem("unknown-name", text, close=list(error.close)) from None
     except GramwattError as error:
         raise unanswerable(error) from None
 
@@ -88,5 +92,8 @@ def _matches(catalog: Catalog, kind: str, name: str | None) -> CatalogAnswer:
     every, find, doc = listings[kind]
     if name is None:
         return CatalogAnswer(matches=[doc(row) for row in every()], reason=None)
-    found, reason = find_matches(find, name)
+    if kind == "hardware":
+        found, reason = forms.matches(catalog, name)
+    else:
+        found, reason = find_matches(find, name)
     return CatalogAnswer(matches=[doc(row) for row in found], reason=reason)
