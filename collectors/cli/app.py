@@ -96,6 +96,8 @@ def build_app(
     """Return the typer app of these commands. `store` gives the local store, None without one."""
     import typer
 
+    from gramwatt.collectors.cli.once import OnceCommand
+
     app = typer.Typer(
         name="gramwatt", add_completion=False, help=VALUE, context_settings={"obj": store}
     )
@@ -108,6 +110,12 @@ def build_app(
         else:
             settings = getattr(sys.modules[module], "COMMAND", {})
             app.command(name, **settings)(target)
+    groups = [app]
+    while groups:
+        group = groups.pop()
+        groups += [each.typer_instance for each in group.registered_groups if each.typer_instance]
+        for each in group.registered_commands:
+            each.cls = OnceCommand
     return app
 
 

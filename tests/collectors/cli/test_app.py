@@ -51,6 +51,22 @@ def write_dead_job(home: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("suggest", "--hardware", "T4", "--zone", "DE", "--zone", "FR"), "--zone"),
+        (("import", "codecarbon", "--timezone", "UTC", "--timezone", "UTC", "a"), "--timezone"),
+        (("run", "--name", "a", "--name=b", "--", "true", "--name", "c"), "--name"),
+    ],
+)
+def test_an_option_that_is_given_twice_is_refused(
+    home: Path, words: tuple[str, ...], option: str
+) -> None:
+    done = invoke(*words)
+    assert done.exit_code == 2
+    assert f"for {option!r}: given 2 times, may be given once" in " ".join(done.output.split())
+
+
 def test_settings_have_values_origins_and_no_secret(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
