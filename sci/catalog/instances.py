@@ -47,6 +47,8 @@ PROVIDERS: Mapping[str, frozenset[str]] = {
 EC2's TYPE."""
 THREADS_OF_XLARGE = 4
 """Threads of a machine of size xlarge; "8xlarge" has 8 times as many."""
+ANY_PROVIDER = "any"
+"""Who rents a machine whose name says its devices, and no more."""
 MOST_DEVICES = 72
 """Most devices of one machine that a name is taken to say: those of a rack."""
 FAMILY_TAIL = re.compile(r"(?<=.)(?: ?(?:series|vms?|instances?|family))+$")
@@ -109,7 +111,7 @@ class NamedMachine:
         """Return the machine as an instance with that part."""
         return Instance(
             id=f"{self.count}x{hardware}",
-            provider="any",
+            provider=ANY_PROVIDER,
             name=name,
             family="by its name",
             hardware=hardware,

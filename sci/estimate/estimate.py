@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
+from gramwatt.sci.catalog.instances import ANY_PROVIDER
 from gramwatt.sci.catalog.slices import find_part
 from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
 from gramwatt.sci.estimate.ranking import Log, work_of
@@ -319,6 +320,8 @@ def placed(request: EstimateRequest, machine: Instance | None) -> EstimateReques
         return request
     provider, colon, _ = request.region.partition(":")
     cloud = machine.provider in REGION_PROVIDERS
+    if not colon and machine.provider == ANY_PROVIDER:
+        return request
     if not colon:
         return msgspec.structs.replace(request, region=f"{machine.provider}:{request.region}")
     if cloud and provider.lower() in REGION_PROVIDERS and provider.lower() != machine.provider:

@@ -175,6 +175,16 @@ def test_names_that_say_count_and_part(
     assert {one.count for one in meant} == {count}
 
 
+def test_a_machine_of_nobody_takes_a_region_of_any_cloud() -> None:
+    there = answer(instance="8xB200", hours=1, region="aws:us-east-1")
+    assert there.embodied_g.value == pytest.approx(
+        answer(hardware="nvidia-b200", count=8, hours=1, region="aws:us-east-1").embodied_g.value
+    )
+    with pytest.raises(LookupFailed) as caught:
+        answer(instance="8xB200", hours=1, region="nowhere-1")
+    assert "any:" not in caught.value.message
+
+
 @pytest.mark.parametrize("name", ["0xH100", "100xH100", "4x4", "H100x", "x8", "h100-381"])
 def test_a_count_that_no_machine_has_means_nothing(catalog: Catalog, name: str) -> None:
     with pytest.raises(LookupFailed) as caught:
