@@ -29,7 +29,9 @@ from gramwatt.collectors.track.client import COMMAND
 from gramwatt.collectors.track.counts import JobFolder, remove_left_over
 from gramwatt.collectors.track.processes import Processes
 
-SYNC_EVERY_NS = 300 * NS_PER_S
+FIRST_SYNC_NS, SYNC_EVERY_NS = NS_PER_S // 3, 30 * NS_PER_S
+"""When a server is sent what is journaled of a running job: soon after its start, so that it is in
+sight there, and then whenever there is more."""
 LONGEST_WAIT_S = 1.5
 REST_NS = NS_PER_S
 """After a tick that has raised: what it left undone stays due."""
@@ -48,7 +50,8 @@ class Loop:
         self._selector.register(wake, selectors.EVENT_READ)
         self._watched: dict[int, int] = {}
         """Descriptor of each process whose end is waited for, by its id."""
-        self._sync_at_ns = meter.timeline.now_ns() + SYNC_EVERY_NS
+        self._sync_at_ns = meter.timeline.now_ns() + FIRST_SYNC_NS
+        self._sent_seq = 0
         self._syncs: list[Any] = []
         self._rests_until_ns = 0
         self._wants_metrics = meter.config.metrics is not None
@@ -62,6 +65,8 @@ class Loop:
         while not meter.closed:
             self._watch_processes()
             due_ns = max(meter.due_ns(), self._rests_until_ns)
+            if meter.config.server:
+                due_ns = min(due_ns, self._sync_at_ns)
             wait_s = (due_ns - meter.timeline.now_ns()) / NS_PER_S
             if self._idle_tasks and wait_s > IDLE_S:
                 self._idle_tasks.pop(0)()
@@ -111,10 +116,15 @@ class Loop:
                 self._rests_until_ns = meter.timeline.now_ns() + REST_NS
                 meter.log.write(f"a tick failed: {error!r}")
         self._export()
-        now_ns = meter.timeline.now_ns()
-        if meter.config.server and now_ns >= self._sync_at_ns:
-            self._sync_at_ns = now_ns + SYNC_EVERY_NS
-            self._syncs = [process for process in self._syncs if process.poll() is None]
+        if meter.config.server and meter.timeline.now_ns() >= self._sync_at_ns:
+            self._sync_running()
+
+    def _sync_running(self) -> None:
+        """Send what is new of the running job, unless the sync before has not ended."""
+        self._sync_at_ns = self._meter.timeline.now_ns() + SYNC_EVERY_NS
+        self._syncs = [process for process in self._syncs if process.poll() is None]
+        if not self._syncs and self._meter.journal.seq > self._sent_seq:
+            self._sent_seq = self._meter.journal.seq
             self.sync()
 
     def _export(self) -> None:

@@ -70,3 +70,45 @@ def test_a_reading_that_always_raises_leaves_the_journal_saved(
     rig.kill(meter)
     (state,) = states(rig.folder()).values()
     assert now_ns - state["now_ns"] <= 11e9
+
+
+class Sent(Failing):
+    """A meter with a server, whose ticks do nothing."""
+
+    config = SimpleNamespace(metrics=None, server="http://127.0.0.1:9")
+
+    def __init__(self, length_s: float) -> None:
+        super().__init__(length_s)
+        self.journal = SimpleNamespace(seq=1)
+
+    def due_ns(self) -> int:
+        return time.monotonic_ns() + 10**9
+
+    def tick(self) -> None:
+        self.ticks += 1
+
+
+def test_a_running_job_is_sent_at_once_and_then_what_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its first line within a second; later lines, never beside a sync that has not ended."""
+    meter: Any = Sent(1.0)
+    reading, writing = os.pipe()
+    loop, begun = Loop(meter, reading), time.monotonic()
+    at_s: list[float] = []
+    monkeypatch.setattr(loop, "sync", lambda: at_s.append(time.monotonic() - begun))
+    loop.run()
+    os.close(reading)
+    os.close(writing)
+    assert len(at_s) == 1
+    assert 0.3 < at_s[0] < 0.9
+
+    loop._sync_running()
+    assert len(at_s) == 1  # nothing is new
+    meter.journal.seq = 2
+    loop._syncs.append(SimpleNamespace(poll=lambda: None))
+    loop._sync_running()
+    assert len(at_s) == 1
+    loop._syncs[0].poll = lambda: 0
+    loop._sync_running()
+    assert len(at_s) == 2
