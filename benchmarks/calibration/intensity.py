@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from msgspec.structs import replace
 
 from benchmarks.calibration.fitting import HOURS, Trace, by_zone, other, tables
 from gramwatt.sci.figures.csv_data import read_rows, rows
@@ -55,7 +56,9 @@ def read(folder: Path) -> list[Trace]:
         zone, year, _ = path.name.split("_")
         with path.open(encoding="utf-8", newline="") as file:
             hourly = [float(row[COLUMN]) for row in csv.DictReader(file)]
-        found.append(Trace(year, np.array(hourly), zones.zone(zone)))
+        # Traces and annual values are of one publisher, so what others say is left out.
+        published = replace(zones.zone(zone), publishers=(1.0, 1.0))
+        found.append(Trace(year, np.array(hourly), published))
     if not found:
         raise FileNotFoundError(f"no *_hourly.csv in {folder}")
     return found

@@ -48,7 +48,7 @@ HELPS = {
 }
 ROWS = 5
 """Devices that are shown without --all."""
-PRESSING = ("input-implausible", "lifetime-exceeded", "zone-unknown")
+PRESSING = ("input-implausible", "lifetime-exceeded", "place-taken", "zone-unknown")
 """Notices that say how to read the answer."""
 All = Annotated[bool, typer.Option("--all", help="Every device.")]
 Why = Annotated[bool, typer.Option("--why", help="Inputs, sources, notices of the first.")]

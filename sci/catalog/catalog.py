@@ -33,7 +33,7 @@ from gramwatt.sci.catalog.names import (
 )
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.parameters import lifetime_years
-from gramwatt.sci.catalog.regions import Region, close_regions
+from gramwatt.sci.catalog.regions import Region, RegionNames
 from gramwatt.sci.figures.csv_data import rows
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.figures.quantity import Quantity
@@ -70,6 +70,8 @@ class Catalog:
         self._hardware = {part.id: part for part in read_hardware(overlay)}
         self._instances = {found.id: found for found in read_instances(overlay)}
         self._regions = {region.id: region for region in read_regions(overlay)}
+        others = {name: row_id for row_id, names in aliases("region").items() for name in names}
+        self._region_names = RegionNames(self._regions, others)
         services = rows(Service)
         self._services = {key(name): one for one in services for name in (one.name, *one.names)}
         self._zones = Zones(overlay.zones if overlay else None)
@@ -273,19 +275,43 @@ class Catalog:
         return found or lifetime_years()
 
     def region(self, name: str) -> Region:
-        """Return a cloud region by "provider:region", in any case; raises LookupFailed."""
-        found = self._regions.get(name.strip().lower())
-        if found is None:
-            raise LookupFailed("region", name, close_regions(name, self._regions))
-        return found
+        """Return a cloud region by "provider:region", one of its zones, or its place.
+
+        Raises AmbiguousName with the regions that a name may mean, or LookupFailed.
+        """
+        exact = self._regions.get(name.strip().lower())
+        return exact or self._regions[self._region_names.find(name)]
 
     def zone(self, key: str) -> ZoneIntensity:
-        """Return the annual intensity of a zone, an ISO 3166 code or an Electricity Maps key.
+        """Return the annual intensity of a zone by ISO 3166 code, zone key or name of a place.
 
-        A zone's own row wins over its country's, and the newest value over older ones. Raises
-        LookupFailed for a key that is none of these.
+        A cloud region's name means its zone. A zone's own row wins over its country's, and the
+        newest value over older ones. Raises AmbiguousName with the zones that a name may mean, or
+        LookupFailed.
         """
-        return self._zones.zone(key)
+        try:
+            return self._zones.zone(key)
+        except AmbiguousName:
+            raise
+        except LookupFailed:
+            try:
+                region = self._regions[self._region_names.find(key)]
+            except LookupFailed:
+                region = None
+            if region is None:
+                raise
+            return self._zones.zone(region.zone)
+
+    def zones_within(self, country: str, name: str) -> Sequence[ZoneIntensity]:
+        """Return the zones of a country that a name may mean: a state, a city, SE3 in SE.
+
+        Raises LookupFailed for an unknown country.
+        """
+        return self._zones.within(country, name)
+
+    def zones_of(self, country: str) -> Sequence[str]:
+        """Return the keys of the zones of a country, other than its own, that have a value."""
+        return self._zones.parts(country)
 
     def world(self) -> ZoneIntensity:
         """Return the world mean [gCO2e/kWh], which is used for an unknown zone."""

@@ -11,10 +11,11 @@ from gramwatt.sci.catalog.hardware import Cpu, HardwareRow
 from gramwatt.sci.catalog.instances import Instance, NameRule
 from gramwatt.sci.catalog.names import Service
 from gramwatt.sci.catalog.parameters import Parameter
-from gramwatt.sci.catalog.regions import RegionRow
+from gramwatt.sci.catalog.regions import FleetRow, RegionRow
 from gramwatt.sci.figures.csv_data import SOURCE, Cell, Id, Row, Year, column
 from gramwatt.sci.grid.fuels import FuelRow
 from gramwatt.sci.grid.local_time import ZoneTimeRow
+from gramwatt.sci.grid.places import PlaceRow
 from gramwatt.sci.grid.spreads import HoursRow, ShiftRow, SpreadRow
 from gramwatt.sci.grid.zones import CountryRow, WorldRow, ZoneKeyRow, ZoneRow
 
@@ -29,7 +30,7 @@ class Alias(Row, frozen=True, kw_only=True):
     key = ("what", "alias", "id")
 
     what: Annotated[
-        Literal["hardware", "hardware-literal", "hardware-shared", "instance", "cpu"],
+        Literal["hardware", "hardware-literal", "hardware-shared", "instance", "cpu", "region"],
         column(
             "The file of the id. literal: matches only letter by letter; shared: the name of"
             " several parts, refused as ambiguous"
@@ -113,8 +114,10 @@ FILES: tuple[type[Row], ...] = (
     ShiftRow,
     ZoneKeyRow,
     ZoneTimeRow,
+    PlaceRow,
     FuelRow,
     RegionRow,
+    FleetRow,
     Edition,
     SourceRow,
     Version,

@@ -15,7 +15,7 @@ from gramwatt.sci.catalog.files import Alias
 from gramwatt.sci.catalog.hardware import Cpu, Hardware, HardwareRow, per_device
 from gramwatt.sci.catalog.instances import Instance
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, Values
-from gramwatt.sci.catalog.regions import Region, RegionRow, region_of
+from gramwatt.sci.catalog.regions import FleetRow, Region, RegionRow, region_of
 from gramwatt.sci.figures.checks import fields_of
 from gramwatt.sci.figures.csv_data import Row, rows
 
@@ -88,9 +88,10 @@ def read_regions(overlay: Overlay | None) -> Iterator[Region]:
         | {"zone_source": _cited("regions", key)}
         for key, values in (overlay.regions if overlay else {}).items()
     }
+    fleets = {row.provider: row for row in rows(FleetRow)}
     declared = overlay.pue if overlay else {}
     for row in _merged("regions", rows(RegionRow), own, _new_region):
-        region = region_of(row, highest.get(row.provider, 1.0))
+        region = region_of(row, highest.get(row.provider, 1.0), fleets.get(row.provider))
         pue = declared.get(region.id)
         if pue:
             region = replace(

@@ -1,24 +1,66 @@
-"""Cloud regions: the grid zone of each, and the PUE published or declared for it."""
+"""Cloud regions: the grid zone of each, the PUE published for it, and its names.
+
+A region is named as PROVIDER:REGION. Taken too are a name without its provider, a zone of a region
+(us-east-1a, us-central1-a, projects/7/zones/us-central1-a), its id in AWS (use1-az4), and a place
+that one region of the provider has (aws:frankfurt, West Europe). An AWS local zone stands in the
+city that it is named after, not in its parent region. A name of several regions is answered with
+all of them, and none is taken.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field, to_builtins
 
 from gramwatt.sci.catalog.names import HINTS, similar_ids
 from gramwatt.sci.figures.csv_data import SOURCE, Cell, Id, Row, Year, between, column
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.grid.places import plain
 
 PUE_SPREAD = 0.05
 """82 of the 87 changes from one published PUE to the next in regions.csv are at most this."""
-ZONE_LETTER = re.compile(r"-?[a-f]$")
-"""Suffix of an availability zone in a region: us-east-1a, us-central1-a."""
+LARGE = ("aws", "azure", "gcp")
+"""Providers whose regions are meant where a name has no provider and several have it."""
+PROVIDER_NAMES = {
+    **dict.fromkeys(("amazon", "ec2"), "aws"),
+    **dict.fromkeys(("google", "gce", "gke"), "gcp"),
+    "microsoft": "azure",
+    "oci": "oracle",
+    **dict.fromkeys(("lambdalabs", "lambda-labs", "lambda_labs"), "lambda"),
+    **dict.fromkeys(("alicloud", "aliyun"), "alibaba"),
+    "do": "digitalocean",
+    "hcloud": "hetzner",
+    "ovhcloud": "ovh",
+    "scw": "scaleway",
+    "ibmcloud": "ibm",
+}
+"""Other names of providers."""
+ZONE_SUFFIXES = {
+    "aws": re.compile(r"(?<=\d)[a-z]$|(?<=[a-z]{3})-\d$"),
+    "gcp": re.compile(r"-(?:ai\d+)?[a-z]$"),
+    "azure": re.compile(r"-[1-3]$"),
+    "oracle": re.compile(r"-ad-[1-3]$"),
+    "scaleway": re.compile(r"-[1-3]$"),
+    "ibm": re.compile(r"-[1-3]$"),
+    "coreweave": re.compile(r"[a-z]$"),
+    "alibaba": re.compile(r"-?[a-z]$"),
+    "hetzner": re.compile(r"-dc\d+$"),
+    "ovh": re.compile(r"-?\d+(?:-[a-z])?$|-[a-z]$"),
+}
+"""What a zone of a region has behind the region's name, by provider."""
+_PATH = re.compile(r"(?:projects/[^/]+/)?(?:zones|regions|locations)/")
+_ZONE_ID = re.compile(r"([a-z]+\d)(?:-([a-z]{3})\d)?-az\d+")
+_WAVELENGTH = re.compile(r"(.+)-wl\d-([a-z]{3})-wlz-\d")
+_BRACKETS = re.compile(r"(.*?)\s*\(([^()]+)\)")
+_DIRECTION = re.compile(r"gov|north|south|east|west|central")
 
 
 Pue = Annotated[float, between(1, 5)]
+Access = Literal["government", "separate", "local"]
 
 
 class RegionRow(Row, frozen=True, kw_only=True):
@@ -43,6 +85,13 @@ class RegionRow(Row, frozen=True, kw_only=True):
     ] = None
     pue_history: Annotated[dict[str, Pue], column("Published values as year=PUE")] = {}
     pue_source: Annotated[Id | None, column("Source key", SOURCE)] = None
+    access: Annotated[
+        Access | None,
+        column(
+            "Who may use it, where not every customer: government; separate: with an account of its"
+            " own; local: a city's small site with few kinds of machines"
+        ),
+    ] = None
     notes: Annotated[Cell | None, column("Disagreements")] = None
 
     @property
@@ -51,11 +100,31 @@ class RegionRow(Row, frozen=True, kw_only=True):
         return f"{self.provider}:{self.name}"
 
 
+class FleetRow(Row, frozen=True, kw_only=True):
+    """PUE of all data centres of a provider, for its regions that have none of their own.
+
+    Its range holds the PUE of the provider's regions.
+    """
+
+    files = ("fleets.csv",)
+    key = ("provider",)
+    ranges = (("low", "pue", "high"),)
+
+    provider: Annotated[Cell, column("Cloud provider", "regions.csv:provider")]
+    pue: Annotated[Pue, column("PUE of its data centres together")]
+    low: Annotated[Pue, column("The least that a region may have")]
+    high: Annotated[Pue, column("The most")]
+    year: Annotated[Year, column("Its year")]
+    source: Annotated[Id, column("Source key", SOURCE)]
+
+
 class Region(Struct, frozen=True, kw_only=True):
     """A cloud region: `id` is provider:name, `country` ISO 3166 alpha-3, `zone` its grid zone.
 
-    `pue` is the newest published value with its range, None where none is published. `zone_other`
-    is the grid zone that another source gives for it.
+    `pue` is the newest published value with its range, of the provider's data centres together
+    (`pue_basis` "fleet") where the region has none; None where neither is published. `zone_other`
+    is the grid zone that another source gives for it; `access` says where not every customer may
+    use it.
     """
 
     id: str
@@ -68,6 +137,7 @@ class Region(Struct, frozen=True, kw_only=True):
     pue: Quantity | None
     pue_year: int | None
     pue_basis: str | None
+    access: Access | None
     sources: tuple[str, ...]
     notes: str | None
 
@@ -77,8 +147,14 @@ class Region(Struct, frozen=True, kw_only=True):
         return doc | {"pue": self.pue.bare() if self.pue else None}
 
 
-def region_of(row: RegionRow, highest: float) -> Region:
+def region_of(row: RegionRow, highest: float, fleet: FleetRow | None = None) -> Region:
     """Return a line as a region; `highest` is the provider's highest measured annual PUE."""
+    pue, year, basis, source = _pue(row, highest), row.pue_year, row.pue_basis, row.pue_source
+    if pue is None and fleet:
+        text = f"PUE {fleet.year} of all data centres of {fleet.provider} ({fleet.source})"
+        pue = Quantity(fleet.pue, fleet.low, fleet.high, "1", "catalog", text)
+        pue = pue.as_input(f"pue:{fleet.provider}")
+        year, source = fleet.year, fleet.source
     return Region(
         id=row.id,
         provider=row.provider,
@@ -87,10 +163,11 @@ def region_of(row: RegionRow, highest: float) -> Region:
         country=row.country,
         zone=row.zone,
         zone_other=row.zone_other,
-        pue=_pue(row, highest),
-        pue_year=row.pue_year,
-        pue_basis=row.pue_basis,
-        sources=tuple(dict.fromkeys(filter(None, (row.zone_source, row.pue_source)))),
+        pue=pue,
+        pue_year=year,
+        pue_basis=basis or ("fleet" if pue else None),
+        access=row.access,
+        sources=tuple(dict.fromkeys(filter(None, (row.zone_source, source)))),
         notes=row.notes,
     )
 
@@ -106,18 +183,127 @@ def _pue(row: RegionRow, highest: float) -> Quantity | None:
     return Quantity(value, low, high, "1", "catalog", source).as_input(f"pue:{row.id}")
 
 
+class RegionNames:
+    """The regions by what people and tools call them."""
+
+    def __init__(self, regions: Mapping[str, Region], aliases: Mapping[str, str]) -> None:
+        """Index regions by id; `aliases` are other ids of them."""
+        self._regions = regions
+        self._ids = {**{row_id: row_id for row_id in regions}, **aliases}
+        providers = dict.fromkeys((*LARGE, *(region.provider for region in regions.values())))
+        self._providers = tuple(providers)
+        self._by_code: dict[str, str] = {}
+        for region in regions.values():
+            if region.provider == "aws":
+                self._by_code.setdefault(_code(region.name), region.name)
+
+    def find(self, name: str, *, places: bool = True) -> str:
+        """Return the id of a region; `places` are names of it too.
+
+        Raises AmbiguousName with the regions that a name may mean, or LookupFailed.
+        """
+        text = _PATH.sub("", name.strip().lower())
+        found = list(dict.fromkeys(self._named(text)))
+        if not found and places:
+            found = self._at(text)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise AmbiguousName("region", name, found[:HINTS])
+        raise LookupFailed("region", name, close_regions(name, self._regions))
+
+    def _named(self, text: str) -> Iterator[str]:
+        """Yield the regions of a name, with or without its provider: the most exact alone."""
+        provider, own = self._split(text)
+        spelled = (own, own.replace(" ", ""), own.replace("_", "-"), _BRACKETS.sub(r"\1", own))
+        for forms in (self._whole, self._zones):
+            for one in dict.fromkeys(spelled):
+                found = list(forms(provider, one))
+                if found:
+                    yield from self._meant(one, found)
+                    return
+
+    def _meant(self, own: str, found: list[str]) -> list[str]:
+        """Return the region of a large provider where several have a name, and one written alike.
+
+        "eu-west1" is Nebius', and nearly that of AWS: both are returned.
+        """
+        large = [row_id for row_id in found if row_id.partition(":")[0] in LARGE]
+        if large or len(found) > 1:
+            return large[:1] or found
+        bare = own.replace("-", "")
+        provider = found[0].partition(":")[0]
+        alike = (f"{other}:{name}" for other in LARGE for name in self._alike(other, bare))
+        return found if provider in LARGE else [*found, *alike]
+
+    def _alike(self, provider: str, bare: str) -> Iterator[str]:
+        for region in self._regions.values():
+            if region.provider == provider and region.name.replace("-", "") == bare:
+                yield region.name
+
+    def _whole(self, provider: str | None, own: str) -> Iterator[str]:
+        for of in (provider,) if provider else self._providers:
+            if f"{of}:{own}" in self._ids:
+                yield self._ids[f"{of}:{own}"]
+
+    def _zones(self, provider: str | None, own: str) -> Iterator[str]:
+        """Yield the regions that a zone of this name lies in."""
+        for of in (provider,) if provider else self._providers:
+            for outer in self._outer(of, own):
+                if f"{of}:{outer}" in self._ids:
+                    yield self._ids[f"{of}:{outer}"]
+                    break
+
+    def _outer(self, provider: str, own: str) -> Iterator[str]:
+        if provider == "aws":
+            if by_id := _ZONE_ID.fullmatch(own):
+                region, city = self._by_code.get(by_id[1], ""), by_id[2]
+                yield f"{region}-{city}" if city else region
+            if carrier := _WAVELENGTH.fullmatch(own):
+                yield f"{carrier[1]}-{carrier[2]}"
+        suffix = ZONE_SUFFIXES.get(provider)
+        while suffix and (match := suffix.search(own)):
+            own = own[: match.start()]
+            yield own
+
+    def _at(self, text: str) -> list[str]:
+        """Return the regions of a place: of the provider, or of the one that writes names so."""
+        provider, own = self._split(text)
+        bracketed = _BRACKETS.fullmatch(own)
+        place = plain(bracketed[2] if bracketed else own)
+        return [
+            region.id
+            for region in self._regions.values()
+            if place
+            and plain(region.place or "") == place
+            and region.provider == (provider or ("aws" if bracketed else region.provider))
+        ]
+
+    def _split(self, text: str) -> tuple[str | None, str]:
+        """Return the provider of a name, None where it names none, and the rest."""
+        provider, colon, own = text.partition(":")
+        provider = PROVIDER_NAMES.get(provider, provider)
+        if colon and provider not in self._providers and own.endswith(("-1", "-2", "-3")):
+            provider = "oracle"  # Oracle puts a tenancy's letters before an availability domain
+        return (provider, own) if colon else (None, text)
+
+
+def _code(name: str) -> str:
+    """Return AWS's short code of a region, as ids of zones have it: use1 of us-east-1."""
+    area, *middle, number = name.split("-")
+    return area + "".join(part[0] for part in _DIRECTION.findall("".join(middle))) + number
+
+
 def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
     """Return ids of regions with a similar name, best first, of the provider in it or else of all.
 
-    Names and ids are compared, also without the letter of an availability zone ("us-east1-a"); then
-    places ("Frankfurt").
+    Names and ids are compared, then places ("Frankfurt").
     """
     asked = name.strip().lower()
     provider, _, own = asked.rpartition(":")
     searched = [r for r in regions.values() if r.provider == provider] or list(regions.values())
     ids = {key: region.id for region in searched for key in (region.name, region.id)}
-    whole = ZONE_LETTER.sub("", own)
-    found = [r.id for r in searched if not own or r.name in (own, whole)]
+    found = [r.id for r in searched if not own or r.name == own]
     found += [r.id for r in searched if len(own) > 3 and own in (r.place or "").lower()]
     found += [*similar_ids(asked, ids), *similar_ids(own, ids)]
     return list(dict.fromkeys(found))[:HINTS]

@@ -351,7 +351,8 @@ def _status(
     embodied: Quantity | None,
 ) -> Conformance:
     """Return whether an estimate is an SCI score, and what it deviates in."""
-    faults = list(place.faults) if request.intensity_g_per_kwh is None else []
+    declared = request.intensity_g_per_kwh is not None
+    faults = [] if declared else [*place.faults, *place.annual_faults]
     faults += unknown_terms(energy, embodied)
     deviations = list(place.deviations)
     if not request.host:

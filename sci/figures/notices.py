@@ -39,6 +39,7 @@ CODES: dict[str, str] = {
     "clock-ahead": "Lines speak of times after those at which they came.",
     "clock-set-back": "A writer's lines cover a time twice; the second time is left out.",
     "place-conflict": "A node's zone is stated in two ways or not at all.",
+    "place-taken": "A place was not named by its code; what it was taken as is said.",
     "zone-alternative": "Sources put the cloud region into different grid zones.",
     "zones-several": "Nodes of the job are in different zones, each counted in its own.",
     "pue-several": "Nodes of the job have different PUE, each counted with its own.",

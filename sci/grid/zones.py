@@ -2,7 +2,8 @@
 
 The range of an annual value depends on the zone and on the hours that it stands for: the mean of
 one hour lies further from it than that of a month, and a night may always lie above it (`spreads`).
-The value itself is the published one.
+The value itself is the published one. A country that two
+publishers have a value of has a range that reaches to the other's of the same year.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from statistics import quantiles
 from typing import Annotated, Any, Literal, Protocol
 
@@ -18,13 +20,15 @@ from msgspec.structs import replace
 
 from gramwatt.sci.figures.csv_data import Cell, Row, Source, Year, between, column, rows
 from gramwatt.sci.figures.days import DAY
-from gramwatt.sci.figures.errors import LookupFailed
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.figures.quantity import Effect, Quantity, of_effects
 from gramwatt.sci.figures.units import S_PER_HOUR
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
+from gramwatt.sci.grid.places import PlaceNames, PlaceRow, plain, short_key
 from gramwatt.sci.grid.spreads import (
     LONG_HOURS,
     OTHER,
+    Ends,
     spread_around,
     spread_over,
     traced_zones,
@@ -32,10 +36,6 @@ from gramwatt.sci.grid.spreads import (
 )
 
 UNIT = "gCO2e/kWh"
-RESERVED_CODES = {"UK": "GB", "EL": "GR"}
-"""Codes in wide use that ISO 3166 only reserves: not accepted, but the right code is suggested."""
-STATES = {"GEORGIA": "US-SE-SOCO"}
-"""US states with the name of a country, and the zone that has most of their grid."""
 Scope = Literal["consumption", "production"]
 Supply = Literal["grid", "off-grid"]
 """The supply of a zone: a public grid, or the user's own without a connection to one."""
@@ -51,7 +51,11 @@ HOURLY_SPREAD = 0.1
 """Relative range of an hour's value as published; stated, not fitted, because no two publishers'
 lifecycle values of the same hours were at hand. Of 23 years of zones, later editions of the same
 publisher moved 8 in 10 by at most 4 %, all by at most 12 % (`python -m benchmarks.calibration`).
-Publishers differ by more: annual values of 7 countries by 0 to 23 %, 3 of them by at most 10 %."""
+Publishers differ by more (`ONE_PUBLISHER`)."""
+ONE_PUBLISHER = (0.74, 1.35)
+"""Range of a country's annual value that one publisher alone has, as multiples. Of 196 countries,
+Ember's and Electricity Maps' values of one year differ by 12 % in the median, by at most 35 % in
+eight of ten: one counts what is generated, the other what is used, and both model small grids."""
 DERIVED_SPREAD = 0.3
 """Relative range of an hour that is derived from generation by fuel: the factor of gas alone spans
 410 to 650 of 490 gCO2e/kWh (IPCC AR5, Annex III), and imports are left out."""
@@ -69,7 +73,7 @@ Grams = Annotated[float, between(5, 1500, "gCO2e/kWh"), column("Intensity")]
 
 
 class CountryRow(Row, frozen=True, kw_only=True):
-    """Annual mean intensity of electricity generated in a country, lifecycle."""
+    """Every country, with the annual mean intensity of electricity generated in it, lifecycle."""
 
     files = ("countries.csv",)
     key = ("alpha3",)
@@ -77,9 +81,9 @@ class CountryRow(Row, frozen=True, kw_only=True):
     alpha3: Annotated[Cell, column("ISO 3166-1 alpha-3")]
     alpha2: Annotated[Cell, column("ISO 3166-1 alpha-2")]
     name: Annotated[Cell, column("English short name")]
-    year: FigureYear
-    g_per_kwh: Grams
-    source: Source
+    year: FigureYear | None = None
+    g_per_kwh: Grams | None = None
+    source: Source | None = None
 
 
 class WorldRow(Row, frozen=True, kw_only=True):
@@ -129,9 +133,11 @@ class ZoneIntensity(Struct, frozen=True, kw_only=True):
     """Annual mean intensity of a grid zone or country [gCO2e/kWh].
 
     `scope` is "consumption" where imports are traced, "production" where only generation counts.
-    `country_fallback` is true for a zone without its own value, which has its country's. The range
-    of `intensity` is that of a day; `spread_of` is the zone whose spread it has, or `OTHER`;
-    None where the range is declared or the world's.
+    `country_fallback` is true for a zone without its own value, which has its country's, and
+    `world_fallback` for a country without one, which has the world's. The range of `intensity` is
+    that of a day; `spread_of` is the zone whose spread it has, or `OTHER`; None where the range is
+    declared or the world's. `publishers` are the ends between which those of a country's value
+    differ, as multiples of it.
     """
 
     zone: str
@@ -146,7 +152,9 @@ class ZoneIntensity(Struct, frozen=True, kw_only=True):
     source: str
     licence: str
     country_fallback: bool = False
+    world_fallback: bool = False
     spread_of: str | None = None
+    publishers: tuple[float, float] = (1.0, 1.0)
 
     def over(self, hours: float, start: datetime | None = None) -> Quantity:
         """Return the mean over so many hours [gCO2e/kWh], with the range of these hours.
@@ -168,7 +176,8 @@ class ZoneIntensity(Struct, frozen=True, kw_only=True):
             shared = ends
         shared = max(shared[0], ends[0]), min(shared[1], ends[1])
         annual = self.input_id
-        effects: dict[str, Effect] = {annual: (math.log(shared[0]), math.log(shared[1]))}
+        whole = _both(shared, self.publishers)
+        effects: dict[str, Effect] = {annual: (math.log(whole[0]), math.log(whole[1]))}
         if hours < LONG_HOURS:
             own = _when(hours, start, usual=usual is not None)
             low, high = (_beyond(end, long) for end, long in zip(ends, shared, strict=True))
@@ -194,53 +203,97 @@ class Zones:
 
     def __init__(self, overlay: Mapping[str, ZoneIntensity] | None = None) -> None:
         """Read the newest value of each; zones of the overlay replace packaged ones."""
-        countries = [_country(row) for row in rows(CountryRow)]
-        self._countries = {country.zone: country for country in countries}
-        self._alpha2 = {country.country: country.zone for country in countries}
-        zones = sorted(map(_zone, rows(ZoneRow)), key=lambda zone: zone.year)
-        self._zones = {zone.zone: zone for zone in zones}
+        listed = rows(CountryRow)
+        self._names = {row.alpha2: row.name for row in listed}
+        self._alpha2 = {row.alpha3: row.alpha2 for row in listed}
+        with_value = [row for row in listed if row.g_per_kwh]
+        generated = {row.alpha2: row for row in with_value}
+        self._countries = {row.alpha2: _country(row) for row in with_value}
+        published = sorted(rows(ZoneRow), key=lambda row: row.year)
+        of_year = {(row.zone, row.year): row.g_per_kwh for row in published}
+        self._zones = {row.zone: _zone(row, generated.get(row.zone), of_year) for row in published}
         for key, own in (overlay or {}).items():
             code = self._alpha2.get(key, key)
             self._zones[code] = replace(own, zone=code)
         self._without = {row.zone: row.country for row in rows(ZoneKeyRow)}
-        self.world = _world(rows(WorldRow)[0], countries)
+        self.world = _world(rows(WorldRow)[0], list(self._countries.values()))
 
     def zone(self, key: str) -> ZoneIntensity:
-        """Return newest annual intensity [gCO2e/kWh] by ISO 3166 code or zone key, in any case.
+        """Return newest annual intensity [gCO2e/kWh] by ISO 3166 code, zone key or name.
 
-        A zone's own row wins over its country's. Raises LookupFailed for an unknown key.
+        Codes and keys in any case, and names of countries, states, cities and grids. A zone's own
+        row wins over its country's; a country that no publisher has a value of has the world's.
+        Raises AmbiguousName for a name of several zones, LookupFailed for an unknown one.
         """
         code = key.strip().upper()
+        row = self._of_code(code)
+        if row is not None:
+            return row
+        meant = self._places.zones(key)
+        row = self._of_code(meant[0]) if len(meant) == 1 else None
+        if row is not None:
+            return row
+        if meant:
+            raise AmbiguousName("zone", key, tuple(meant))
+        raise LookupFailed("zone", key, self._close(key))
+
+    def within(self, country: str, name: str) -> Sequence[ZoneIntensity]:
+        """Return the zones of a country that a name may mean: several, one or none.
+
+        Names are those of `zone`, and the last part of a zone's key: SE3 in SE, QC in CA. Raises
+        LookupFailed for an unknown country.
+        """
+        outer = self.zone(country).zone
+        own = self._of_code(f"{outer}-{name.strip().upper()}") if name.strip() else None
+        found = [own] if own else map(self._of_code, self._places.within(name, (outer,)))
+        return [row for row in found if row is not None]
+
+    def parts(self, country: str) -> Sequence[str]:
+        """Return the keys of the zones within a country that have a value of their own."""
+        return [key for key in self._zones if key.startswith(f"{country}-")]
+
+    def newest(self) -> Sequence[ZoneIntensity]:
+        """Return the newest value of every key, once each."""
+        return tuple(self.zone(key) for key in sorted({*self._countries, *self._zones}))
+
+    def _of_code(self, code: str) -> ZoneIntensity | None:
         code = self._alpha2.get(code, code)
         if code in self._zones:
             return self._zones[code]
         if code in self._countries:
             return self._countries[code]
         if code in self._without:
-            return _standing_in(self._countries[self._alpha2[self._without[code]]], code)
-        raise LookupFailed("zone", key, self._close(key))
+            country = self._of_code(self._alpha2[self._without[code]])
+            return country and _standing_in(country, code)
+        if code in self._names:
+            alpha3 = next(alpha3 for alpha3, alpha2 in self._alpha2.items() if alpha2 == code)
+            return _without_value(self.world, code, alpha3, self._names[code])
+        return None
 
-    def newest(self) -> Sequence[ZoneIntensity]:
-        """Return the newest value of every key, once each."""
-        return tuple(self.zone(key) for key in sorted({*self._countries, *self._zones}))
+    @cached_property
+    def _places(self) -> PlaceNames:
+        """Return the index of names, which a code or a key, the usual case, does not need."""
+        named = [(row.name, row.zone) for row in self._zones.values()]
+        named += [(name, code) for code, name in self._names.items()]
+        keys = {*self._zones, *self._without}
+        named += [(short, key) for key in keys if (short := short_key(key))]
+        return PlaceNames(named, rows(PlaceRow))
 
     def _close(self, key: str) -> list[str]:
         from difflib import get_close_matches  # a known key, the usual case, does not need it
 
-        asked = key.strip().upper()
-        newest = self.newest()
-        near = {found.zone: found.zone for found in newest}
-        near |= {code: code for code in self._without}
-        near |= {found.name.upper(): found.zone for found in newest}
-        near |= RESERVED_CODES
-        country = asked.split("-")[0]
+        code, name = key.strip().upper(), plain(key)
+        names = self._places.close()
+        near = {zone: zone for zone in (*self._names, *self._zones, *self._without)}
+        country = code.split("-")[0]
         found = [
-            *(near[name] for name in near if name == asked or (len(asked) > 3 and asked in name)),
-            *(STATES[name] for name in (asked,) if name in STATES),
-            *(near[name] for name in get_close_matches(asked, near, n=4)),
-            *(near[name] for name in (country,) if name in near),
+            *(near[text] for text in near if len(code) > 3 and code in text),
+            *(names[text] for text in names if len(name) > 3 and name in text),
+            *(near[text] for text in get_close_matches(code, near, n=4)),
+            *(names[text] for text in get_close_matches(name, names, n=4)),
+            *(near[text] for text in (country,) if text in near),
         ]
-        found += _one_letter_off(asked, self._countries) if not found else []
+        found += _one_letter_off(code, self._countries) if not found else []
         return list(dict.fromkeys(found))[:5]
 
 
@@ -265,10 +318,13 @@ class AnnualIntensity:
     def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
         """Return one point [gCO2e/kWh] over [start, end): of the zone, or of the world for None.
 
+        It is the world's too for a country that no publisher has a value of.
+
         Raises LookupFailed for an unknown zone.
         """
         row = self._values.zone(zone) if zone else self._values.world()
-        quality: Quality = "annual" if zone else "world"
+        known = zone is not None and not row.world_fallback
+        quality: Quality = "annual" if known else "world"
         mean = row.over((end - start).total_seconds() / S_PER_HOUR, start)
         about = quality, row.signal, row.basis, row.source
         return (IntensityPoint(row.zone, start, end, mean, *about),)
@@ -295,9 +351,11 @@ def _when(hours: float, start: datetime | None, *, usual: bool) -> str:
 
 def _country(row: CountryRow) -> ZoneIntensity:
     """Return a country's line of countries.csv."""
+    assert row.g_per_kwh, row
     source = f"Ember {row.alpha3} {row.year}, annual mean, lifecycle, production-based"
-    figure, spread_of = _annual(row.g_per_kwh, row.alpha2, source)
-    return _by_generation(row, row.alpha2, row.alpha3, figure, spread_of)
+    figure, spread_of = _annual(row.g_per_kwh, row.alpha2, source, ONE_PUBLISHER)
+    country = _by_generation(row, row.alpha2, row.alpha3, figure, spread_of)
+    return replace(country, publishers=ONE_PUBLISHER)
 
 
 def _world(row: WorldRow, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
@@ -325,19 +383,25 @@ def _by_generation(
         name=row.name,
         country=country,
         intensity=figure,
-        year=row.year,
+        year=row.year or 0,
         scope="production",
-        source=row.source,
+        source=row.source or "",
         licence="CC BY 4.0",
         spread_of=spread_of,
     )
 
 
-def _annual(value: float, key: str, source: str) -> tuple[Quantity, str]:
+def _annual(value: float, key: str, source: str, publishers: Ends) -> tuple[Quantity, str]:
     """Return an annual value with the range of a day of its zone, and whose spread that is."""
     spread_of = key if key in traced_zones() else OTHER
     exact = Quantity.exact(value, UNIT, "catalog", source)
-    return exact.ranged(*spread_over(spread_of, USUAL_HOURS)), spread_of
+    return exact.ranged(*_both(spread_over(spread_of, USUAL_HOURS), publishers)), spread_of
+
+
+def _both(ends: Ends, others: Ends) -> Ends:
+    """Return the range of two independent reasons for one, all as multiples: root of squares."""
+    low, high = (math.hypot(math.log(a), math.log(b)) for a, b in zip(ends, others, strict=True))
+    return math.exp(-low), math.exp(high)
 
 
 def _beyond(end: float, long: float) -> float:
@@ -346,11 +410,23 @@ def _beyond(end: float, long: float) -> float:
     return math.copysign(width, math.log(end))
 
 
-def _zone(row: ZoneRow) -> ZoneIntensity:
-    """Return a zone's line of odbl/zones.csv: Electricity Maps, lifecycle, imports traced."""
+def _zone(
+    row: ZoneRow, other: CountryRow | None, of_year: Mapping[tuple[str, int], float]
+) -> ZoneIntensity:
+    """Return a zone's line of odbl/zones.csv: Electricity Maps, lifecycle, imports traced.
+
+    `other` is the country's value of Ember, which its range reaches to: by as much as the two
+    differ in one year.
+    """
     kind = "annual mean, lifecycle, consumption-based (ODbL)"
     source = f"Electricity Maps {row.zone} {row.year}, {kind}"
-    figure, spread_of = _annual(row.g_per_kwh, row.zone, source)
+    publishers = (1.0, 1.0) if "-" in row.zone else ONE_PUBLISHER
+    if other and other.g_per_kwh and other.year:
+        same = of_year.get((row.zone, other.year), row.g_per_kwh)
+        ratio = other.g_per_kwh / same
+        publishers = min(ratio, 1.0), max(ratio, 1.0)
+        source += f"; Ember has {other.g_per_kwh:g} of {other.year}, where this series has {same:g}"
+    figure, spread_of = _annual(row.g_per_kwh, row.zone, source, publishers)
     return ZoneIntensity(
         zone=row.zone,
         name=row.name,
@@ -361,6 +437,7 @@ def _zone(row: ZoneRow) -> ZoneIntensity:
         source=row.source,
         licence="ODbL-1.0",
         spread_of=spread_of,
+        publishers=publishers,
     )
 
 
@@ -376,6 +453,15 @@ def _standing_in(country: ZoneIntensity, zone: str) -> ZoneIntensity:
     source, *own = country.intensity.sources
     intensity = country.intensity.sourced(f"{source}, the country's value for zone {zone}", *own)
     return replace(country, zone=zone, intensity=intensity, country_fallback=True)
+
+
+def _without_value(world: ZoneIntensity, code: str, alpha3: str, name: str) -> ZoneIntensity:
+    """Return a country that no publisher has a value of, with the world's in place of it."""
+    source, *own = world.intensity.sources
+    figure = world.intensity.sourced(f"{source}, for {name}", *own)
+    return replace(
+        world, zone=code, name=name, country=alpha3, intensity=figure, world_fallback=True
+    )
 
 
 def at_equal_grid(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity]:

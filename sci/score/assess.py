@@ -131,7 +131,13 @@ def _faults(scored: ScoredJob) -> list[str]:
     """Return why a score is no SCI: each "shall" of the standard that is not met."""
     unknown = unknown_terms(scored.energy_kwh, scored.embodied_g)
     synthetic = ["readings come from a synthetic meter, not from hardware"]
-    return [*(synthetic if scored.synthetic else []), *scored.place.faults, *unknown]
+    faults = [*scored.place.faults, *(scored.place.annual_faults if _of_world(scored) else ())]
+    return [*(synthetic if scored.synthetic else []), *faults, *unknown]
+
+
+def _of_world(scored: ScoredJob) -> bool:
+    """Return whether the world's intensity stands in for part of the job."""
+    return any(run.known.quality == "world" for track in scored.energy.tracks for run in track.runs)
 
 
 def unknown_terms(energy: Quantity | None, embodied: Quantity | None) -> list[str]:
@@ -251,7 +257,7 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
     tracks = scored.energy.tracks
     far = [notice for track in tracks for notice in remark(track.values, "operational_g")]
     if not annual:
-        return far
+        return [*far, *(scored.place.annual_notices if _of_world(scored) else ())]
     texts = (
         f"Annual mean intensity: {source}; `gramwatt import intensity` takes that of the hours."
         for source in dict.fromkeys(annual)

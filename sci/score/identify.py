@@ -34,7 +34,7 @@ from gramwatt.sci.records.corrections import Correction
 from gramwatt.sci.records.merge import DeviceKey, MergedJob
 from gramwatt.sci.records.nodes import NAMED_AT_MOST
 from gramwatt.sci.records.records import ACCELERATORS, DeviceRecord
-from gramwatt.sci.score.location import Place, locate_nodes
+from gramwatt.sci.score.location import SERVER_PROCESSOR, Place, in_data_centre, locate_nodes
 
 LAUNCHED = {"torchrun_run_id", "torchrun_restart", "world_size", "local_rank"}
 """What `torchrun` leaves in a job's `scheduler`: it starts jobs on any machine."""
@@ -137,11 +137,12 @@ def identify(job: MergedJob, context: ScoreContext) -> IdentifiedJob:
     notices += [Notice("host-modelled", CODES["host-modelled"], "embodied_g")] if seen else []
     named = [device for device in devices if not device.record.virtual]
     notices += [_ambiguous_cpu(d.record.name, d.choices) for d in named if d.choices]
-    scheduled = set(job.head.scheduler) - LAUNCHED
+    served = bool(set(job.head.scheduler) - LAUNCHED)
+    served = served or any(device.in_data_centre for device in devices)
     return IdentifiedJob(
         job,
         context,
-        locate_nodes(job, catalog, data_centre=bool(scheduled)),
+        locate_nodes(job, catalog, data_centre=served),
         {device.key: device.row.id for device in devices if device.row},
         (*components, *hosts),
         usual_life,
@@ -183,6 +184,17 @@ class _Device:
         piece = split_name(self.record.name)[1]
         vgpu = vgpu_fraction(self.part, piece) if self.part and piece else 1.0
         return min(self.record.share, vgpu)
+
+    @property
+    def in_data_centre(self) -> bool:
+        """Return whether it shows a data centre: a processor of servers, or a part made for them.
+
+        Its name is in the catalog then, and every part that it means is made for one.
+        """
+        if self.record.device_class == "cpu":
+            return SERVER_PROCESSOR.search(self.record.name) is not None
+        named = self.forms if self.forms and self.forms.meaning != "family" else None
+        return named is not None and all(map(in_data_centre, named.parts))
 
     @property
     def limit_w(self) -> float | None:

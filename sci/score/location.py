@@ -7,6 +7,7 @@ specification v1.1, "Carbon intensity").
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,13 @@ DATA_CENTRE_HOSTS = ("server", "module", "card", "cloud")
 """Classes of hosts that stand in data centres; workstations, computers and edge devices do not."""
 
 
+SERVER_PROCESSOR = re.compile(
+    r"\b(?:EPYC|Xeon(?!\S* (?:W|E)-)|Graviton\d?|Grace|Altra|AmpereOne|Axion|Cobalt)\b",
+    re.IGNORECASE,
+)
+"""Families of processors that stand in servers; Xeon W and E-2000 stand in workstations too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a job ran, as far as it is known: zone, region and PUE."""
@@ -59,6 +67,8 @@ class Place:
     """Every node and its PUE where they differ; empty where `pue` holds for all."""
     annual_notices: tuple[Notice, ...] = ()
     """Those that hold where the annual intensity of the zones is used."""
+    annual_faults: tuple[str, ...] = ()
+    """Faults that hold where it is used: the world's stands in."""
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -99,12 +109,21 @@ def _located(asked: NodePlace, catalog: Catalog, data_centre: bool) -> Place:
     if key is None:
         notices.append(Notice("zone-unknown", CODES["zone-unknown"], "operational_g"))
         faults = ("the region of the grid is not known; the world average stands in for it",)
-    figure, deviations = _pue(asked.pue, found, data_centre)
+    # A cloud region is a data centre, also where the catalog does not know it.
+    figure, deviations = _pue(asked.pue, found, data_centre or bool(asked.region))
     if deviations:
         notices.append(Notice("pue-undeclared", PUE_UNDECLARED, "operational_g"))
     row = catalog.zone(key) if key else None
     place = Place(key, found, figure, tuple(notices), faults, deviations)
-    return replace(place, supply=row.supply, annual_notices=_of_country(row)) if row else place
+    if row is None:
+        return place
+    faults = (f"{row.zone} has no intensity of its own; the world's stands in",)
+    return replace(
+        place,
+        supply=row.supply,
+        annual_notices=_stand_in(row),
+        annual_faults=faults if row.world_fallback else (),
+    )
 
 
 def _alternative(region: Region, catalog: Catalog) -> list[Notice]:
@@ -191,6 +210,7 @@ def _several(place: Place, zones: Mapping[str, str], own: Mapping[str, Place]) -
         notices=(*place.notices, Notice("zones-several", text, "operational_g")),
         supply=supplies.pop() if len(supplies) == 1 else "grid",
         annual_notices=tuple(dict.fromkeys(n for node in zones for n in own[node].annual_notices)),
+        annual_faults=tuple(dict.fromkeys(f for node in zones for f in own[node].annual_faults)),
     )
 
 
@@ -248,11 +268,17 @@ def _named(nodes: Sequence[str]) -> str:
     return ", ".join(nodes) if len(nodes) <= NAMED_AT_MOST else f"{len(nodes)} nodes"
 
 
-def _of_country(row: ZoneIntensity) -> tuple[Notice, ...]:
-    """Return a notice where the annual intensity of a zone is its country's."""
-    if not row.country_fallback:
+def _stand_in(row: ZoneIntensity) -> tuple[Notice, ...]:
+    """Return a notice where the annual intensity of a zone is its country's, or the world's."""
+    if row.world_fallback:
+        text = (
+            f"{row.zone} is {row.name}; the catalog has no value of it, so the world's is used: "
+            "import one (gramwatt import intensity), or name it in an overlay."
+        )
+    elif row.country_fallback:
+        text = f"{row.zone} has no intensity of its own; that of its country ({row.name}) is used."
+    else:
         return ()
-    text = f"{row.zone} has no intensity of its own; that of its country ({row.name}) is used."
     return (Notice("intensity-reused", text, "operational_g"),)
 
 
@@ -263,14 +289,13 @@ def _pue(
         return Quantity.exact(declared, "1", "declared", "PUE declared by the user"), ()
     if region is not None and region.pue is not None:
         return region.pue, ()
-    # Never the least possible for a data centre, and a cloud region is one.
-    figure = DATA_CENTRE_PUE if data_centre or region is not None else OFFICE_PUE
+    figure = DATA_CENTRE_PUE if data_centre else OFFICE_PUE  # never the least possible for one
     text = f"PUE not declared: {figure.value:g} ({figure.low:g} to {figure.high:g}) is used"
     return figure, (text,)
 
 
 def in_data_centre(part: Hardware | None) -> bool:
-    """Return whether a part is known, and made for data centres."""
+    """Return whether a part is known, and made for data centres: what shows that it is in one."""
     return part is not None and part.host_class in DATA_CENTRE_HOSTS
 
 
@@ -278,10 +303,14 @@ def _known_region(name: str | None, catalog: Catalog, notices: list[Notice]) -> 
     if not name:
         return None
     try:
-        return catalog.region(name)
+        region = catalog.region(name)
     except LookupFailed as error:
         notices.append(Notice("region-unmapped", error.message, "region"))
         return None
+    if name.strip().lower() != region.id:
+        text = f"{name.strip()} is taken as {region.id} ({region.place or region.country})."
+        notices.append(Notice("place-taken", text, "region"))
+    return region
 
 
 def _known_zone(
@@ -290,9 +319,12 @@ def _known_zone(
     asked = [zone] if zone else [region.zone, region.country] if region else []
     for key in asked:
         try:
-            catalog.zone(key or "")
+            row = catalog.zone(key)
         except LookupFailed as error:
             notices.append(Notice("region-unmapped", error.message, "zone"))
-        else:
-            return key
+            continue
+        if zone and zone.strip().upper() not in (row.zone, row.country):
+            text = f"{zone.strip()} is taken as the grid zone {row.zone} ({row.name})."
+            notices.append(Notice("place-taken", text, "zone"))
+        return row.zone
     return None

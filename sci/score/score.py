@@ -70,7 +70,7 @@ def document(scored: ScoredJob, assessed: Assessment) -> JobDoc:
         ended_at=format_time(job.ended_at) if job.ended_at else None,
         duration_s=job.duration_s,
         zone=scored.place.zone,
-        region=job.head.region,
+        region=scored.place.region.id if scored.place.region else job.head.region,
         revision=scored.context.revision,
         provisional=job.state == "running",
         energy_kwh=_term(scored, scored.energy_kwh),

@@ -30,7 +30,7 @@ def regions(work: Work) -> list[Change]:
     grids = [
         (region, _intensity(work, region))
         for region in work.catalog.all_regions()
-        if region.provider == provider and region is not work.place.region
+        if region.provider == provider and not region.access and region is not work.place.region
     ]
     cleaner = [
         (region, grid) for region, grid in grids if grid and grid.value < work.intensity.value

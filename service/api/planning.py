@@ -23,11 +23,11 @@ from gramwatt.service.api.support import service
 from gramwatt.service.common.requests import SpanQuery, Text
 from gramwatt.service.intensity.csv_import import (
     IntensityAdded,
-    IntensityFileError,
     Row,
     import_points,
 )
 from gramwatt.service.intensity.over_time import LONGEST, intensity_over
+from gramwatt.service.intensity.spans import IntensityFileError
 from gramwatt.service.jobs.advice import plan
 
 routes = Routes("planning")

@@ -111,13 +111,14 @@ class IntensityFile(Struct, frozen=True, kw_only=True):
 
 @grouped
 def import_intensity(
-    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="start_utc,g_per_kwh")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Yours or a publisher's.")],
     options: IntensityFile,
     as_json: AsJson = False,
 ) -> None:
     """Import a zone's grid intensity over time, for scores and plans.
 
-    One row a step of 5 to 60 minutes, in order: the start in UTC and gCO2e/kWh.
+    Of a file of yours, start_utc,g_per_kwh: one row a step of 5 to 60 minutes, in order. Files of
+    Electricity Maps, NESO, ENTSO-E, EIA and AEMO are taken as they are.
 
     Importing again changes nothing; other values count from then on. Scores and plans use average
     lifecycle values; others are stored beside them (gramwatt intensity ZONE --basis direct).
@@ -125,8 +126,9 @@ def import_intensity(
     from gramwatt.sci.figures.errors import LookupFailed
     from gramwatt.service.access import audit
     from gramwatt.service.container import Caller
-    from gramwatt.service.intensity.csv_import import IntensityFileError, Origin, import_csv
+    from gramwatt.service.intensity.csv_import import Origin, import_csv
     from gramwatt.service.intensity.over_time import unused_text
+    from gramwatt.service.intensity.spans import IntensityFileError
 
     series = f"{options.signal} {options.basis}"
     with upgraded_service() as service, bar("importing") as progress:
@@ -154,12 +156,21 @@ def import_intensity(
         show(f"gramwatt: {notice.message}", err=True)
     if not answer.used:
         show(f"gramwatt: {unused_text(answer.zone, series)}", err=True)
+    steps = " then ".join(map(str, answer.steps_minutes))
+    of = f", read as a file of {answer.format}" if answer.format else ""
+    values = (
+        "no value is known"
+        if answer.mean_g_per_kwh is None
+        else f"{answer.mean_g_per_kwh:.4g} gCO2e/kWh on average "
+        f"({answer.low_g_per_kwh:.4g} to {answer.high_g_per_kwh:.4g}){of}"
+    )
     if as_json:
         print_json(answer)
     else:
         show(
-            f"{answer.zone}: {answer.points} points of {answer.step_minutes} minutes, "
+            f"{answer.zone}: {answer.points} points of {steps} minutes, "
             f"{answer.unknown} unknown; {answer.days_new} of {answer.days} days are new",
+            values,
             f"from {answer.start} to {answer.end}",
         )
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Literal, get_args
-from unicodedata import normalize
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -187,20 +186,21 @@ def place(
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """Grid zone, cloud region and notices from country, region and cloud as codecarbon states them.
 
-    A region within a country is used where the catalog has a zone of that name there.
+    A region within a country is used where its name means one grid zone there; else it is said.
     """
     country = fields.get("country_iso_code")
     provider, cloud_region = fields.get("cloud_provider"), fields.get("cloud_region")
-    if provider and cloud_region:
-        region = f"{provider}:{cloud_region}".lower()
-        if not country or _is_known(region, catalog):
-            return None, region, ()
+    region = f"{provider}:{cloud_region}".lower() if provider and cloud_region else None
+    if region and (not country or _is_known(region, catalog)):
+        return None, region, ()
     if (country, fields.get("latitude"), fields.get("longitude")) == FALLBACK_PLACE:
         text = "it could not look up where it ran and states Quebec instead, which is not used"
-        return None, None, (notice(text),)
+        return None, region, (notice(text),)
     if not country:
-        return None, None, ()
-    return _zone_in(str(country), str(fields.get("region") or ""), catalog), None, ()
+        return None, region, ()
+    # A region that the catalog lacks still says that the job ran in a data centre.
+    zone, texts = _zone_in(str(country), str(fields.get("region") or ""), catalog)
+    return zone, region, tuple(map(notice, texts))
 
 
 def _is_known(region: str, catalog: Catalog) -> bool:
@@ -211,22 +211,23 @@ def _is_known(region: str, catalog: Catalog) -> bool:
     return True
 
 
-def _zone_in(country: str, region: str, catalog: Catalog) -> str | None:
+def _zone_in(country: str, region: str, catalog: Catalog) -> tuple[str, list[str]]:
+    """Return the zone of a region of a country, the country's where it is not known, and why."""
     try:
         code = catalog.zone(country).zone
     except LookupFailed:
-        return country  # the score says that no zone of that name is known
-    named = (
-        zone.zone
-        for zone in catalog.all_zones()
-        if zone.zone.startswith(f"{code}-") and _plain(zone.name) == _plain(region)
-    )
-    return next(named, code)
-
-
-def _plain(name: str) -> str:
-    """Return a name without accents, in small letters."""
-    return normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+        return country, []  # the score says that no zone of that name is known
+    within = catalog.zones_within(code, region) if region else ()
+    if len(within) == 1:
+        return within[0].zone, []
+    parts = catalog.zones_of(code)
+    if not region or not parts:
+        return code, []
+    if within:
+        keys = ", ".join(row.zone for row in within)
+        return code, [f"its region {region!r} lies in {keys}; the value of {code} is used"]
+    text = f"its region {region!r} is not one of the {len(parts)} grid zones of {code} by name"
+    return code, [f"{text}; the value of {code} is used"]
 
 
 def _pieces(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:

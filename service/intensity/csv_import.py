@@ -1,7 +1,7 @@
-"""Import of intensity: a CSV file with the columns start_utc and g_per_kwh, or points sent.
+"""Import of intensity: a CSV file of the user's or of a publisher, or points sent.
 
-Every start is one step after the one before: local time, in which an hour is missing or comes twice
-a year, is refused by the line where it happens. A step whose value is not known is left empty.
+A file with the columns start_utc and g_per_kwh has every step once, in order; a step whose value is
+not known is left empty. Publishers' files are recognised by their header (`publishers`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -23,21 +24,25 @@ from gramwatt.sci.grid.plausible import LARGEST, remark, wrong_unit
 from gramwatt.service.common.tables import TableError, open_table
 from gramwatt.service.config import PROVIDERS
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.points import DAY_S, SeriesName, keep
+from gramwatt.service.intensity.points import SeriesName, keep
+from gramwatt.service.intensity.publishers import (
+    FORMATS,
+    Format,
+    Question,
+    column_name,
+    format_of,
+    in_order,
+    lines,
+)
+from gramwatt.service.intensity.spans import IntensityFileError, Point, Span, spans
 from gramwatt.service.providers.base import SCORED
 from gramwatt.service.store.intensity import IntensityFile
 from gramwatt.service.store.people import alias_of
 from gramwatt.service.store.upserts import upsert
 
 COLUMNS = ["start_utc", "g_per_kwh"]
-STEPS_S = range(300, 3601, 300)
-"""From 5 to 60 minutes; those that do not divide a day are refused."""
 IMPORTED = "imported"
 YEARS = range(2000, 2200)
-
-
-class IntensityFileError(ValueError):
-    """What cannot be imported; the message names the line or point and what to change."""
 
 
 class Row(NamedTuple):
@@ -60,8 +65,9 @@ class Origin(NamedTuple):
 class IntensityAdded(Struct):
     """What an import did: its points and their span, and how many days were new.
 
-    `used` is false for a signal and basis that no score or plan uses. `notices` say what is
-    unlikely and counts as given.
+    `steps_minutes` are the lengths of its steps, in their order; `low`, `mean` and `high` those of
+    its values [gCO2e/kWh]. `used` is false for a signal and basis that no score or plan uses.
+    `notices` say what is unlikely and counts as given.
     """
 
     zone: str
@@ -69,7 +75,10 @@ class IntensityAdded(Struct):
     unknown: int
     start: str
     end: str
-    step_minutes: int
+    steps_minutes: list[int]
+    low_g_per_kwh: float | None
+    mean_g_per_kwh: float | None
+    high_g_per_kwh: float | None
     days: int
     days_new: int
     used: bool
@@ -77,9 +86,13 @@ class IntensityAdded(Struct):
 
 
 class IntensityImport(IntensityAdded):
-    """The same of a file; `sha256` is its digest, by which reports of months name it."""
+    """The same of a file; `sha256` is its digest, by which reports of months name it.
+
+    `format` is the publisher's by which it was read, null for the user's own.
+    """
 
     sha256: str
+    format: str | None
 
 
 def import_csv(
@@ -98,13 +111,22 @@ def import_csv(
     Raises IntensityFileError, LookupFailed for an unknown zone, or OSError. Nothing is stored then.
     """
     key = service.catalog.zone(zone).zone
-    start, step, values = _read(file, progress)
-    added = _kept(service, SeriesName(key, signal, basis, IMPORTED), start, step, values)
-    row = {"zone": key, "signal": signal, "basis": basis, **(origin or Origin())._asdict()}
-    last = start + step * len(values) - timedelta(seconds=1)
-    row |= {"first_day": start.toordinal(), "last_day": last.toordinal()}
+    found, known = _read(file, key, basis, progress)
+    derived = known is not None and known.derived and basis == "lifecycle"
+    series = SeriesName(key, signal, basis, IMPORTED, "production" if derived else "")
+    added = _kept(service, series, found)
+    stated = origin or Origin()
+    if known is not None:
+        stated = Origin(
+            stated.publisher or known.publisher, stated.licence or known.licence, stated.link
+        )
+        notes = [Notice("intensity-reused", known.note, "g_per_kwh")] if known.note else []
+        added.notices += notes
+    row = {"zone": key, "signal": signal, "basis": basis, **stated._asdict()}
+    last = found[-1].end - timedelta(seconds=1)
+    row |= {"first_day": found[0].start.toordinal(), "last_day": last.toordinal()}
     digest = _note(service, file, row)
-    return IntensityImport(**asdict(added), sha256=digest)
+    return IntensityImport(**asdict(added), sha256=digest, format=known.name if known else None)
 
 
 def import_points(
@@ -117,26 +139,33 @@ def import_points(
     if source in PROVIDERS:
         raise IntensityFileError(f"{source!r} is a provider of ours; name the source otherwise")
     key = service.catalog.zone(zone).zone
-    return _kept(service, SeriesName(key, signal, basis, source), *_checked(rows))
+    return _kept(service, SeriesName(key, signal, basis, source), _sent(list(rows)))
 
 
-def _kept(
-    service: Service, series: SeriesName, start: datetime, step: timedelta, values: list[float]
-) -> IntensityAdded:
-    if text := wrong_unit(values, series.basis):
+def _kept(service: Service, series: SeriesName, found: Sequence[Span]) -> IntensityAdded:
+    values = [value for span in found for value in span.values]
+    numbers = [value for value in values if not math.isnan(value)]
+    if text := wrong_unit(numbers, series.basis):
         raise IntensityFileError(text)
-    annual = service.catalog.zone(series.zone).intensity.value
-    notices = remark(values, "g_per_kwh", series.basis, annual)
-    seconds = round(step.total_seconds())
-    new = keep(service, series, seconds, "hourly", start, values)
-    end = start + step * len(values)
+    annual = service.catalog.zone(series.zone)
+    year = None if annual.world_fallback else annual.intensity.value
+    notices = remark(values, "g_per_kwh", series.basis, year)
+    steps = [round(span.step.total_seconds()) for span in found]
+    new = sum(
+        keep(service, series, step_s, "hourly", span.start, span.values)
+        for step_s, span in zip(steps, found, strict=True)
+    )
+    start, end = found[0].start, found[-1].end
     return IntensityAdded(
         zone=series.zone,
         points=len(values),
-        unknown=sum(map(math.isnan, values)),
+        unknown=len(values) - len(numbers),
         start=f"{start:%Y-%m-%dT%H:%M:%SZ}",
         end=f"{end:%Y-%m-%dT%H:%M:%SZ}",
-        step_minutes=seconds // 60,
+        steps_minutes=[step_s // 60 for step_s in steps],
+        low_g_per_kwh=min(numbers, default=None),
+        mean_g_per_kwh=fmean(numbers) if numbers else None,
+        high_g_per_kwh=max(numbers, default=None),
         days=(end - timedelta(seconds=1)).toordinal() - start.toordinal() + 1,
         days_new=new,
         used=(series.signal, series.basis) == SCORED,
@@ -155,11 +184,29 @@ def _note(service: Service, file: Path, row: Mapping[str, Any]) -> str:
     return digest
 
 
-def _read(file: Path, progress: Callable[[int], None]) -> tuple[datetime, timedelta, list[float]]:
+def _read(
+    file: Path, zone: str, basis: Basis, progress: Callable[[int], None]
+) -> tuple[list[Span], Format | None]:
+    """Return what a file has, and the publisher's format that it is in."""
     try:
         with open_table(file) as table:
-            rows = _rows(csv.reader(table.lines, delimiter=table.delimiter))
-            return _checked(rows, lambda: progress(table.raw.tell()))
+            reader = csv.reader(table.lines, delimiter=table.delimiter)
+            rows = _told(reader, lambda: progress(table.raw.tell()))
+            header = next(rows, [])
+            if [column_name(name) for name in header] == COLUMNS:
+                return spans([_point(row) for row in _own(rows)]), None
+            known = format_of(header)
+            if known is None:
+                publishers = ", ".join(dict.fromkeys(each.publisher for each in FORMATS))
+                raise IntensityFileError(
+                    f"line 1: the columns are {','.join(COLUMNS)}, in this order, or those of a "
+                    f"file of {publishers}"
+                )
+            decimal = "," if table.delimiter == ";" else "."
+            points = known.read(lines(header, rows), Question(zone, basis, decimal))
+            for point in points:
+                _bounded(point.where, f"{point.value:g}", point.value)
+            return spans(in_order(points), gaps=True), known
     except UnicodeDecodeError:
         raise IntensityFileError("not a text file in UTF-8") from None
     except TableError as error:
@@ -168,12 +215,16 @@ def _read(file: Path, progress: Callable[[int], None]) -> tuple[datetime, timede
         raise IntensityFileError(f"not a CSV file: {error}") from None
 
 
-def _rows(reader: Iterator[list[str]]) -> Iterator[Row]:
-    """Yield the rows of a file; empty lines are left out."""
-    header = next(reader, [])
-    if [name.strip() for name in header] != COLUMNS:
-        raise IntensityFileError(f"line 1: the columns are {','.join(COLUMNS)}, in this order")
-    for number, row in enumerate(reader, start=2):
+def _told(reader: Iterator[list[str]], progress: Callable[[], None]) -> Iterator[list[str]]:
+    for number, row in enumerate(reader):
+        if number % 10_000 == 0:
+            progress()
+        yield row
+
+
+def _own(rows: Iterator[list[str]]) -> Iterator[Row]:
+    """Yield the rows of a file of the user's own; empty lines are left out."""
+    for number, row in enumerate(rows, start=2):
         if not row:
             continue
         if len(row) != len(COLUMNS):
@@ -181,61 +232,43 @@ def _rows(reader: Iterator[list[str]]) -> Iterator[Row]:
         yield Row(f"line {number}", row[0], "", row[1])
 
 
-def _checked(
-    rows: Iterable[Row], progress: Callable[[], None] = lambda: None
-) -> tuple[datetime, timedelta, list[float]]:
-    """Return the first start, the length of a step and the values of rows without a gap."""
-    values: list[float] = []
-    first = due = datetime.min.replace(tzinfo=UTC)
-    step = timedelta(0)
-    begins = ""
-    for where, text, end, figure in rows:
-        start = _start(where, text)
-        if not values:
-            first, begins = start, where
-        if not step and (values or end):
-            length = _start(where, end) - start if end else start - first
-            step = _step(where, length, first, begins)
-            due = first + step * len(values)
-        if values and start != due:
-            raise IntensityFileError(
-                f"{where}: starts at {text}, and {due:%Y-%m-%dT%H:%M:%SZ} is due: write "
-                "every step once, in UTC, and leave g_per_kwh empty where it is not known"
-            )
-        due = start + step
-        if end and _start(where, end) != due:
-            raise IntensityFileError(f"{where}: ends at {end}, not {step} after its start")
-        values.append(_value(where, figure))
-        if len(values) % 10_000 == 0:
-            progress()
-    if not step:
-        raise IntensityFileError("fewer than two rows: the length of a step cannot be known")
-    return first, step, values
+def _sent(rows: Sequence[Row]) -> list[Span]:
+    """Return points that were sent, each of which ends where its step does."""
+    if not rows:
+        raise IntensityFileError("no points were sent")
+    points = [_point(row) for row in rows]
+    first = rows[0]
+    found = spans(points, _start(first.where, first.end) - points[0].start if first.end else None)
+    ends = [
+        span.start + span.step * (number + 1)
+        for span in found
+        for number in range(len(span.values))
+    ]
+    for row, point in zip(rows, points, strict=True):
+        due = next((end for end in ends if end > point.start), None)
+        if row.end and due != _start(row.where, row.end):
+            length = "its step" if due is None else f"{due - point.start}"
+            text = f"ends at {row.end}, not {length} after its start"
+            raise IntensityFileError(f"{row.where}: {text}")
+    return found
+
+
+def _point(row: Row) -> Point:
+    return Point(row.where, _start(row.where, row.start), _value(row.where, row.figure))
 
 
 def _start(where: str, text: str) -> datetime:
+    """Return a time in UTC: by its offset; the columns of the file say UTC where it has none."""
     try:
         start = datetime.fromisoformat(text.strip())
     except ValueError:
         start = None
-    if start is None or start.utcoffset() != timedelta(0) or start.year not in YEARS:
+    if start is None or start.year not in YEARS:
         raise IntensityFileError(
-            f"{where}: {text[:40]!r} is not a time in UTC such as 2026-05-01T08:00Z"
+            f"{where}: {text[:40]!r} is not a time such as 2026-05-01T08:00Z or "
+            "2026-05-01T10:00+02:00"
         )
-    return start.astimezone(UTC)
-
-
-def _step(where: str, step: timedelta, first: datetime, begins: str) -> timedelta:
-    seconds = step.total_seconds()
-    if seconds not in STEPS_S or DAY_S % seconds:
-        raise IntensityFileError(
-            f"{where}: a step of {seconds / 60:g} minutes; 5, 10, 15, 20, 30 and 60 are known"
-        )
-    if (first - first.replace(hour=0, minute=0, second=0, microsecond=0)) % step:
-        raise IntensityFileError(
-            f"{begins}: {first:%H:%M:%S} is no whole number of steps after midnight UTC"
-        )
-    return step
+    return (start if start.tzinfo else start.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def _value(where: str, text: str) -> float:
@@ -244,8 +277,14 @@ def _value(where: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        value = math.nan
-    if not 0 <= value <= LARGEST:
+        value = math.inf
+    if math.isnan(value):
+        value = math.inf  # the word: an empty cell is what is not known
+    return _bounded(where, text, value)
+
+
+def _bounded(where: str, text: str, value: float) -> float:
+    if not (math.isnan(value) or 0 <= value <= LARGEST):
         raise IntensityFileError(
             f"{where}: {text[:40]!r} is not an intensity from 0 to {LARGEST:g} gCO2e/kWh"
         )

@@ -130,4 +130,4 @@ def test_a_slice_that_does_not_exist_is_unknown(name: str) -> None:
 def test_georgia_is_a_country_and_a_state() -> None:
     answer = call("estimate", "--hardware", "nvidia-l4", "--hours", "1", "--zone", "Georgia")
     assert answer.exit_code == 2
-    assert json.loads(answer.stdout)["close"][:2] == ["GE", "US-SE-SOCO"]
+    assert json.loads(answer.stdout)["choices"] == ["GE", "US-SE-SOCO"]

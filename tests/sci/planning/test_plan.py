@@ -221,11 +221,11 @@ def test_odds_in_words():
 
 
 def test_all_places_are_shown_least_first():
-    zones = {"PL": None, "FR": None, "TW": None}
-    answer = plan(zones, usual=True, zone="PL", zones=["PL", "FR", "TW"])
+    zones = {"PL": None, "FR": None, "AT": None}
+    answer = plan(zones, usual=True, zone="PL", zones=["PL", "FR", "AT"])
     assert answer.advice == "move"
     assert answer.summary.startswith("Run in FR")
-    assert [place.zone for place in answer.places] == ["FR", "TW", "PL"]
+    assert [place.zone for place in answer.places] == ["FR", "AT", "PL"]
     assert [place.method for place in answer.places] == ["usual-hours", "annual", "usual-hours"]
 
 

@@ -7,7 +7,7 @@ from tests.sci.score.test_score import gpu_job, scored
 
 METER, BOARD = "meter:nvml:measured", "NVIDIA H100 80GB HBM3"
 OPERATIONAL = {
-    *("grid:DE:2024", "grid:DE:2024@2026-05-01", "grid:DE:2024@usual", "pue:office"),
+    *("grid:DE:2025", "grid:DE:2025@2026-05-01", "grid:DE:2025@usual", "pue:data-centre"),
     *(f"{METER}:GPU-1", f"{METER}:type:{BOARD}"),
 }
 
@@ -23,7 +23,7 @@ def test_the_range_of_each_term_has_the_ids_of_its_inputs_and_the_method_lists_t
     assert listed == {*OPERATIONAL, *doc["embodied_g"]["effects"]}
     # The electricity of the board has the inputs of its meter and of the grid, and not that of PUE.
     board = components(document)["operational", "gpu"]
-    assert board.inputs.keys() == OPERATIONAL - {"pue:office"}
+    assert board.inputs.keys() == OPERATIONAL - {"pue:data-centre"}
 
 
 def test_boards_of_one_type_share_the_error_of_their_design():

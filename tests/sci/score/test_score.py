@@ -108,7 +108,7 @@ def test_pue_is_applied_once_and_to_energy_never():
 def test_an_undeclared_pue_is_a_listed_deviation_with_a_range():
     doc = scored(gpu_job(pue=None))
     pue = doc.method.pue
-    assert (pue.low, pue.value, pue.high) == (1.0, 1.0, 1.56)
+    assert (pue.low, pue.value, pue.high) == (1.1, 1.56, 2.19)
     assert doc.conformance == "conforming-with-deviations"
     assert "PUE" in doc.deviations[0]
     assert "pue-undeclared" in codes(doc)
@@ -117,7 +117,7 @@ def test_an_undeclared_pue_is_a_listed_deviation_with_a_range():
 @pytest.mark.parametrize(
     ("part", "scheduler", "pue"),
     [
-        ("NVIDIA H100 80GB HBM3", {}, 1.0),
+        ("NVIDIA H100 80GB HBM3", {}, 1.56),  # a board of servers alone
         ("NVIDIA L4", {"kubernetes_pod": "p"}, 1.56),
         ("NVIDIA GeForce RTX 4090", {}, 1.0),
         ("NVIDIA GeForce RTX 4090", {"slurm_job_id": "7"}, 1.56),
@@ -135,6 +135,53 @@ def test_an_undeclared_pue_is_that_of_what_is_known_of_the_site(part, scheduler,
         writer.end(60),
     ]
     assert scored(records).method.pue.value == pue
+
+
+@pytest.mark.parametrize(
+    ("processor", "pue"),
+    [
+        ("AMD EPYC 7513 32-Core Processor", 1.56),
+        ("Intel(R) Xeon(R) Platinum 8480C", 1.56),
+        ("Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", 1.56),
+        ("Intel(R) Xeon(R) W-2295 CPU @ 3.00GHz", 1.0),
+        ("Intel(R) Xeon(R) E-2288G CPU @ 3.70GHz", 1.0),
+        ("AMD Ryzen 9 7950X 16-Core Processor", 1.0),
+        ("Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz", 1.0),
+    ],
+)
+def test_a_processor_of_servers_shows_a_data_centre(processor, pue):
+    writer = Writer()
+    cpu = {"device_class": "cpu", "units": 8, "meter": "rapl"}
+    records = [
+        writer.job(zone="DE"),
+        writer.device("cpu-0", name=processor, **cpu),
+        writer.interval(0, 60, 9_000, "cpu-0"),
+        writer.end(60),
+    ]
+    assert scored(records).method.pue.value == pue
+
+
+def test_a_cloud_region_that_is_not_known_is_a_data_centre_all_the_same():
+    first, _, *rest = gpu_job(zone="TW", pue=None, region="aws:moon-2")
+    doc = scored([first, Writer(first_seq=2).device(name="NVIDIA GeForce RTX 4090"), *rest])
+    assert doc.method.pue.value == 1.56
+    assert "region-unmapped" in codes(doc)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ({"zone": "california"}, "california is taken as the grid zone US-CAL-CISO (CAISO)."),
+        ({"region": "us-east-1a"}, "us-east-1a is taken as aws:us-east-1 (N. Virginia)."),
+        ({"zone": "de"}, None),
+        ({"zone": "DEU"}, None),
+        ({"region": "AWS:eu-west-1"}, None),
+    ],
+)
+def test_what_a_place_is_taken_as_is_said(place, said):
+    doc = scored(gpu_job(**{"zone": None, "pue": 1.2, **place}))
+    taken = [notice.message for notice in doc.notices if notice.code == "place-taken"]
+    assert taken == ([said] if said else [])
 
 
 def test_a_cloud_region_gives_its_zone_and_its_published_pue():

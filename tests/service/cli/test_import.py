@@ -191,10 +191,13 @@ def test_the_place_of_a_row(emissions):
     places = [
         ({"country_iso_code": "CAN", "region": "quebec", "latitude": "46.81"}, "CA-QC", None),
         ({"country_iso_code": "CAN", "region": "Quebec", **fallback}, None, None),
-        ({"country_iso_code": "USA", "region": "california"}, "US", None),
+        ({"country_iso_code": "USA", "region": "california"}, "US-CAL-CISO", None),
+        ({"country_iso_code": "SWE", "region": "SE3"}, "SE-SE3", None),
+        ({"country_iso_code": "USA", "region": "florida"}, "US", None),
+        ({"country_iso_code": "USA", "region": "guadeloupe"}, "US", None),
         ({"country_iso_code": "", "region": ""}, None, None),
         ({**gcp, "cloud_region": "europe-west1"}, "BE", "gcp:europe-west1"),
-        ({**gcp, "cloud_region": "moon-1"}, "FR", None),
+        ({**gcp, "cloud_region": "moon-1"}, "FR", "gcp:moon-1"),
     ]
     imported(emissions(*(row(n, **fields) for n, (fields, _, _) in enumerate(places))))
     heads = json.loads(gramwatt("jobs", "--json")[1])["jobs"]
@@ -203,6 +206,15 @@ def test_the_place_of_a_row(emissions):
         head = found[f"codecarbon-{RUN}{number}"]
         assert (head["zone"], head["region"]) == (zone, region)
         assert (head["conformance"] == "not-sci") == (zone is None)
+    said = {
+        number: json.dumps(json.loads(gramwatt("job", f"codecarbon-{RUN}{number}", "--json")[1]))
+        for number in range(len(places))
+    }
+    # What is not as fine as the file says is said; a region that is not known is a data centre.
+    assert "'florida' lies in US-FLA" in said[4]
+    assert "'guadeloupe' is not one of the" in said[5]
+    assert "unknown region 'gcp:moon-1'" in said[8]
+    assert json.loads(said[8])["method"]["pue"]["value"] == 1.56
 
 
 def test_runs_without_an_id_are_told_apart_by_their_figures(emissions):

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from gramwatt.service.intensity.csv_import import IntensityFileError, import_csv
+from gramwatt.service.intensity.csv_import import import_csv
 from gramwatt.service.intensity.points import SeriesName, keep
+from gramwatt.service.intensity.spans import IntensityFileError
 from gramwatt.service.tasks.rescoring import rescore_due
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import Writer, body
@@ -293,6 +294,20 @@ def test_a_job_without_a_reading_has_the_zones_intensity_and_no_energy(client, l
     assert document["zone"] == "FR"
 
 
+def test_hours_of_a_country_that_no_publisher_has_a_value_of_make_a_score(client, light, tmp_path):
+    """Liechtenstein: the world's value stands in and is no SCI, until its own hours are there."""
+    post(client, list(job_of("Liechtenstein", "n1", [3.6e6], pue=1.0)))
+    before = report(client)
+    assert (before["zone"], before["conformance"]) == ("LI", "not-sci")
+    assert "LI is Liechtenstein; the catalog has no value of it" in json.dumps(before["notices"])
+    assert before["data_quality"]["intensity"] == {"world": 1.0}
+    imported(light, write(tmp_path / "li.csv", [40, 50, 60]), "LI")
+    assert TASKS["rescore-intensity"].action(light) == 1
+    after = report(client)
+    assert after["operational_g"]["value"] == pytest.approx(45, rel=1e-9)
+    assert after["conformance"] == "conforming"
+
+
 def test_importing_again_changes_nothing(light, tmp_path):
     path = write(tmp_path / "de.csv", list(range(100, 148)))
     first = imported(light, path, "de")
@@ -304,11 +319,10 @@ def test_importing_again_changes_nothing(light, tmp_path):
     ("lines", "said"),
     [
         ("start,g_per_kwh\n", "line 1: the columns are start_utc,g_per_kwh"),
-        ("start_utc,g_per_kwh\n2026-03-29T00:00,1\n", "line 2: '2026-03-29T00:00' is not a time"),
-        ("start_utc,g_per_kwh\n2026-03-29T00:00+02:00,1\n", "line 2"),
+        ("start_utc,g_per_kwh\n29.3.2026,1\n", "line 2: '29.3.2026' is not a time"),
         (
             "start_utc,g_per_kwh\n2026-03-29T00:00Z,1\n2026-03-29T01:00Z,2\n2026-03-29T03:00Z,3\n",
-            "line 4: starts at 2026-03-29T03:00Z, and 2026-03-29T02:00:00Z is due",
+            "line 4: starts at 2026-03-29T03:00:00Z, and 2026-03-29T02:00:00Z is due",
         ),
         (
             "start_utc,g_per_kwh\n2026-03-29T00:00Z,1\n2026-03-29T01:00Z,2\n2026-03-29T01:00Z,3\n",

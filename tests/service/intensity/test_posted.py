@@ -55,7 +55,6 @@ def test_another_basis_and_signal_are_kept_beside(client):
     [
         (points(1.0, 2.0, p1={"start": f"{START:%Y-%m-%d}T03:00Z"}), "points[1]: starts at"),
         (points(1.0, 2.0, p1={"end": f"{START:%Y-%m-%d}T03:00Z"}), "points[1]: ends at"),
-        (points(1.0, 2.0, p1={"end": f"{START:%Y-%m-%d}T02:00+02:00"}), "points[1]: "),
         (points(1.0, -2.0), "points[1]: '-2.0' is not an intensity"),
         (points(1.0, 5001.0), "points[1]: "),
         (points(1.0, minutes=7), "points[0]: a step of 7 minutes"),

@@ -57,9 +57,9 @@ def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(service, tmp_path):
         assert summed == pytest.approx(found["totals"][term]["value"], rel=1e-12)
     french = table["FR", 1.25, "annual"]
     assert (french["jobs"], french["energy_kwh"]["value"]) == (2, pytest.approx(2 * KWH))
-    assert (french["publisher"], french["licence"]) == ("Ember", "CC BY 4.0")
+    assert (french["publisher"], french["licence"]) == ("Electricity Maps", "ODbL-1.0")
     assert french["edition"].startswith("20")
-    assert french["link"] == "https://ember-energy.org/data/yearly-electricity-data/"
+    assert french["link"] == "https://portal.electricitymaps.com/datasets"
     assert table["FR", 1.5, "annual"]["jobs"] == 1
     imported = table["DE", 1.0, "hourly"]
     assert imported["factor_g_per_kwh"]["value"] == pytest.approx(120)

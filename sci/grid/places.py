@@ -1,0 +1,107 @@
+"""Names of places as people type them: countries, states, cities and short names of grids.
+
+A name is exact once case, accents, punctuation and a leading "the" do not count. "Portland, Maine"
+and "SE3, Sweden" name a place within another. A country or a state comes before a city of the same
+name; a name of several grids is answered with all of them, and none is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
+from unicodedata import normalize
+
+from gramwatt.sci.figures.csv_data import Cell, Row, Source, column
+
+TOO_GENERAL = frozenset({"east", "peninsula", "main islands", "south island"})
+"""Names of zones that say nothing without their country."""
+LEAST_LETTERS = 3
+"""Of the last part of a zone key that stands alone ("SE3"); shorter ones are codes of countries."""
+WITH_STATES = ("CA", "AU")
+"""Countries of which a state alone is often named ("London, ON"), and is a zone of that key."""
+_LETTERS = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ı": "i", "æ": "ae", "ß": "ss", "œ": "oe", "'": "", "’": ""}
+)
+"""Letters that have no accent to leave out."""
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+class PlaceRow(Row, frozen=True, kw_only=True):
+    """Names of places by the grid zone or country they lie in.
+
+    A place that several grids serve is a name of each of them.
+    """
+
+    files = ("places.csv",)
+    key = ("zone", "kind")
+
+    zone: Annotated[Cell, column("Zone key, or ISO 3166-1 alpha-2 of a country")]
+    kind: Annotated[
+        Literal["area", "city"],
+        column("area: countries, states, grids; city: where no area has the name"),
+    ]
+    names: Annotated[tuple[Cell, ...], column("Names, the largest place first")]
+    source: Source
+
+
+def plain(name: str) -> str:
+    """Return the words of a name in small ASCII letters, without accents and a leading "the"."""
+    letters = normalize("NFKD", name.casefold().translate(_LETTERS)).encode("ascii", "ignore")
+    words = _WORD.findall(letters.decode())
+    return " ".join(words[1:] if len(words) > 1 and words[0] == "the" else words)
+
+
+class PlaceNames:
+    """Zones by the names of the places in them."""
+
+    def __init__(self, areas: Iterable[tuple[str, str]], rows: Iterable[PlaceRow]) -> None:
+        """Index (name, zone) pairs of areas, and the rows of the data file."""
+        self._areas: dict[str, dict[str, None]] = {}
+        self._cities: dict[str, dict[str, None]] = {}
+        for name, zone in areas:
+            if plain(name) not in TOO_GENERAL:
+                self._areas.setdefault(plain(name), {})[zone] = None
+        for row in rows:
+            names = self._areas if row.kind == "area" else self._cities
+            for name in row.names:
+                names.setdefault(plain(name), {})[row.zone] = None
+
+    def zones(self, text: str) -> Sequence[str]:
+        """Return the zones that a name may mean: one, several, or none of an unknown name."""
+        name, comma, rest = text.partition(",")
+        if comma and plain(rest):
+            code = rest.strip().upper()
+            states = (code, *(f"{country}-{code}" for country in WITH_STATES))
+            outer = [zone for key in (rest, f"US-{code}") for zone in self.zones(key)]
+            return self.within(name, (*outer, *states))
+        found = self._areas.get(plain(name)) or self._cities.get(plain(name))
+        return tuple(found or ())
+
+    def within(self, name: str, outer: Iterable[str]) -> Sequence[str]:
+        """Return the zones that a name may mean within others: a state, or a whole country.
+
+        The last part of a zone's key is a name of it there: "SE3" in SE.
+        """
+        part, keys = plain(name), tuple(outer)
+        for names in (self._areas, self._cities):
+            known = names.get(part, {})
+            inner = [zone for zone in known if any(_lies_in(zone, key) for key in keys)]
+            if inner:
+                return inner
+        return ()
+
+    def close(self) -> dict[str, str]:
+        """Return the zone of every name of an area of one zone, for hints."""
+        return {name: next(iter(zones)) for name, zones in self._areas.items() if len(zones) == 1}
+
+
+def short_key(zone: str) -> str | None:
+    """Return the last part of a zone's key where it is a name of its own: SE3 of SE-SE3."""
+    last = zone.rpartition("-")[2]
+    known = "-" in zone and len(last) >= LEAST_LETTERS and any(map(str.isdigit, last))
+    return last if known else None
+
+
+def _lies_in(zone: str, outer: str) -> bool:
+    return zone == outer or zone.startswith(f"{outer}-")
