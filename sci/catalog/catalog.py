@@ -21,6 +21,7 @@ from gramwatt.sci.catalog.loader import (
     read_regions,
 )
 from gramwatt.sci.catalog.names import (
+    VENDORS,
     Names,
     Resolution,
     Service,
@@ -30,6 +31,7 @@ from gramwatt.sci.catalog.names import (
     key,
     part_name,
     similar,
+    vendors_in,
 )
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.parameters import lifetime_years
@@ -213,7 +215,12 @@ class Catalog:
         if key(name) in self._services and name not in self._hardware:
             raise LookupFailed("hardware", name)  # "NPU" is a kind, though one maker has just one
         try:
-            return self._hardware_names.find(name)
+            part = self._hardware_names.find(name)
+            makers = vendors_in(name)
+            maker = self._hardware[part].vendor.lower()
+            if makers and maker in VENDORS.values() and maker not in makers:
+                raise LookupFailed("hardware", name)
+            return part
         except LookupFailed:
             ids = self._of_alternatives(name)
             if len(ids) > 1:

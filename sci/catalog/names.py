@@ -27,12 +27,17 @@ HINTS = 5
 LEAST_LIKE, LEAST_LIKE_IF_BEGUN = 0.6, 0.5
 """Least similarity of a hinted part, as difflib measures, and of one that begins with the same
 character: "l5" and "l4" have it."""
-VENDORS = frozenset(
-    {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon", "intel", "habana"}
-    | {"google", "aws", "amazon", "apple", "qualcomm", "microsoft", "meta"}
-    | {"cerebras", "sambanova", "grid"}
-)
-"""Words that may precede the name of a part without changing it."""
+VENDORS: Mapping[str, str] = {
+    **dict.fromkeys(("nvidia", "tesla", "geforce", "quadro", "grid"), "nvidia"),
+    **dict.fromkeys(("amd", "instinct", "radeon"), "amd"),
+    **dict.fromkeys(("intel", "habana"), "intel"),
+    **dict.fromkeys(("aws", "amazon"), "aws"),
+    **{
+        vendor: vendor
+        for vendor in ("google", "apple", "qualcomm", "microsoft", "meta", "cerebras", "sambanova")
+    },
+}
+"""Words that may precede a part's name, with whose it is then: a Tesla M4 is not Apple's M4."""
 PART_TAIL = re.compile(
     r"(?<=.)(?: (?:tensor core|gpus?|graphics|chip|shared|nvgpu|oam|mcm|vf|mxgpu|ac|mba"
     r"|lite hash rate|(?:engineering reference )?developer kit(?: super)?))+$"
@@ -112,6 +117,16 @@ def alternatives(name: str) -> list[list[str]]:
         [" ".join((*before[:count], text)) for count in range(len(before), -1, -1)]
         for text in others
     ]
+
+
+def vendors_in(name: str) -> set[str]:
+    """Return the makers that the first words of a part's name say; none where they say none."""
+    said: set[str] = set()
+    for word in words(part_name(name)):
+        if word not in VENDORS:
+            break
+        said.add(VENDORS[word])
+    return said
 
 
 def cpu_name(name: str) -> str:
