@@ -29,7 +29,6 @@ from gramwatt.reports.model import (
 )
 from gramwatt.reports.sections import (
     GRADES,
-    IN_WORDS,
     WARNING_CODES,
     Field,
     Section,
@@ -48,6 +47,7 @@ from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.document import DeviceDoc, JobDoc, WindowDoc
 from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.sci.figures.formatting import (
+    GRADE_WORDS,
     UNKNOWN,
     count_text,
     duration,
@@ -346,7 +346,7 @@ def _uncertain(data: JobData) -> list[Block]:
     facts = [
         (
             "Data quality",
-            f"{IN_WORDS.get(grade, UNKNOWN)} (grade {grade}): {GRADES.get(grade, '')}",
+            f"{GRADE_WORDS.get(grade, UNKNOWN)} (grade {grade}): {GRADES.get(grade, '')}",
         ),
         ("Widens the range most", document.method.largest_uncertainty or UNKNOWN),
         ("Score", declared(document.conformance)),

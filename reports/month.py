@@ -36,7 +36,6 @@ from gramwatt.reports.month_sections import (
     signed,
 )
 from gramwatt.reports.sections import (
-    IN_WORDS,
     Field,
     Section,
     capitalised,
@@ -50,6 +49,7 @@ from gramwatt.reports.sections import (
     terms,
 )
 from gramwatt.sci.figures.formatting import (
+    GRADE_WORDS,
     NARROW_SPACE,
     against,
     grams,
@@ -241,7 +241,7 @@ def _figures(document: MonthDoc) -> tuple[Figure, ...]:
     cooled = document.boundary.full_kwh if document.boundary else None
     figures = sums(document.totals, metered(quality), cooled)
     state = "final" if document.complete else "may still change"
-    words = f"{IN_WORDS.get(quality.grade, 'not known')} (grade {quality.grade})"
+    words = f"{GRADE_WORDS.get(quality.grade, 'not known')} (grade {quality.grade})"
     waiting = _waiting(document)
     known = words if quality.energy else "no energy was read"
     return (*figures, Figure("State of these figures", state, span=known, note=waiting))

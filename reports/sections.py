@@ -67,8 +67,6 @@ STATUS = {
     "not-sci": "not an SCI score",
 }
 DECLARED = "self-declared, computed to ISO/IEC 21031:2024 (SCI specification v1.1)"
-IN_WORDS = {"A": "measured", "B": "mostly measured", "C": "half measured", "D": "estimated"}
-"""Grades as a word or two."""
 GRADES = {
     "A": "measured energy, hourly intensity, published embodied carbon",
     "B": "mostly measured energy and at least annual intensity of the zone",

@@ -71,14 +71,14 @@ def test_the_summary_shows_terms_ranges_and_what_is_unknown() -> None:
     jobs = [Training("@track", job_document(), (Path("d/a.html"), Path("d/a.pdf")))]
     lines = summary.summary(jobs, 1.0).splitlines()
     assert lines[0] == "conforming: zone DE, 342 gCO2e/kWh"
-    told = {line[:15].strip(): line[15:].strip() for line in lines[3:]}
-    # 0.00025 kWh is 250 mWh; 0.0855 g is 86 mg at two digits; 2.14e-7 g is 210 ng.
-    assert told["energy E"] == "250 mWh (150 to 350)"
-    assert told["operational O"] == "86 mg CO2e (30 to 160)"
-    assert told["embodied M"] == "not known"
-    assert told["R"] == "400 000 image"
+    told = {line[:13].strip(): line[13:].strip() for line in lines[3:]}
+    # 0.00025 kWh is 0.25 Wh; 0.0855 g is 86 mg at two digits; 2.14e-7 g is 210 ng.
+    assert told["energy"] == "0.25 Wh (0.15 to 0.35)"
+    assert told["electricity"] == "86 mg CO2e (30 to 160)"
+    assert told["hardware"] == "not known"
+    assert told["work"] == "400 000 image"
     assert told["SCI"] == "210 ng CO2e/image (100 to 400)"
-    assert told["data quality"] == "D (energy 99.7 % estimated, <1 % measured)"
+    assert told["quality"] == "D (energy 99.7 % estimated, <1 % measured)"
     assert told["report"] == "a.html, .pdf"
     assert lines[-1].startswith("The reports are in d. ")
     assert len(lines) <= 14

@@ -284,7 +284,7 @@ def _budget_text(row: dict[str, Any]) -> str:
         else ""
     )
     text = f"project {row['project']!r} has spent {spent} {limit}{share}{unknown}"
-    return formatting.ascii_units(text)
+    return formatting.plain(text)
 
 
 def wandb_environment(metrics: Metrics | None, environ: Mapping[str, str]) -> dict[str, str]:

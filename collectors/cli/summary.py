@@ -39,7 +39,7 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     ]
     width = max(len(label) for label, _ in rows)
     lines = [*_head(document), *(f"  {label:<{width}}  {text}" for label, text in rows)]
-    return [formatting.ascii_units(line) for line in lines]
+    return [formatting.plain(line) for line in lines]
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
@@ -66,14 +66,14 @@ def wrapped(text: str, indent: str = "") -> list[str]:
     lines = textwrap.wrap(
         text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
     )
-    return [formatting.ascii_units(line).replace("\u2212", "-") for line in lines]
+    return [formatting.plain(line).replace("\u2212", "-") for line in lines]
 
 
 def short_text(figure: Quantity | None) -> str:
     """Return a figure without its range, of carbon without the substance; "" for None."""
     if figure is None:
         return ""
-    return formatting.ascii_units(formatting.value_text(figure)).replace(" CO2e", "")
+    return formatting.plain(formatting.value_text(figure)).replace(" CO2e", "")
 
 
 def than_first(ratio: Quantity | None, odds: float | None) -> str:
@@ -90,12 +90,12 @@ def than_first(ratio: Quantity | None, odds: float | None) -> str:
 
 def quantity_text(figure: Quantity | None) -> str:
     """Return a quantity with its range for a terminal: "1.23 Wh (1.22 to 1.25)"."""
-    return formatting.ascii_units(formatting.text(figure))
+    return formatting.plain(formatting.text(figure))
 
 
 def significant(value: float, digits: int) -> str:
     """Return `value` with so many significant digits, for a terminal."""
-    return formatting.ascii_units(formatting.number(value, digits))
+    return formatting.plain(formatting.number(value, digits))
 
 
 def _measured(document: Mapping[str, Any]) -> str:

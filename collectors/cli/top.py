@@ -203,35 +203,35 @@ def _table(jobs: Sequence[LiveJob], none: str = NONE) -> RenderableType:
 
 
 def _cells(job: LiveJob) -> list[str]:
-    from gramwatt.sci.figures.formatting import ascii_units, number, percent, value_text
+    from gramwatt.sci.figures.formatting import number, percent, plain, value_text
     from gramwatt.sci.figures.printable import clean
 
     name = " ".join(clean(job.name).split())
     rate = "-"
     if job.units_per_s is not None:
-        rate = ascii_units(f"{number(job.units_per_s, 3)} {(job.unit or '')[:12]}")
+        rate = plain(f"{number(job.units_per_s, 3)} {(job.unit or '')[:12]}")
     return [
         f"{name or job.job_id}{'' if job.sci else '*'}",
         _length(job.duration_s),
-        ascii_units(value_text(job.power_w)) if job.power_w else "-",
+        plain(value_text(job.power_w)) if job.power_w else "-",
         _carbon(job),
         rate,
-        ascii_units(percent(job.utilisation)) if job.utilisation is not None else "-",
+        plain(percent(job.utilisation)) if job.utilisation is not None else "-",
     ]
 
 
 def _carbon(job: LiveJob) -> str:
     """Return the rate with its range in g/h, or in kg/h where that is shorter."""
-    from gramwatt.sci.figures.formatting import ascii_units, text
+    from gramwatt.sci.figures.formatting import plain, text
 
     if job.g_per_h is None:
         return "-"
-    return ascii_units(text(job.g_per_h)).replace(" CO2e/h", "")
+    return plain(text(job.g_per_h)).replace(" CO2e/h", "")
 
 
 def _sums(jobs: Sequence[LiveJob]) -> list[str]:
     """Return power and carbon of all jobs, where those of each are known."""
-    from gramwatt.sci.figures.formatting import ascii_units, text, value_text
+    from gramwatt.sci.figures.formatting import plain, text, value_text
     from gramwatt.sci.figures.quantity import total
 
     known_w = [job.power_w for job in jobs if job.power_w]
@@ -241,8 +241,8 @@ def _sums(jobs: Sequence[LiveJob]) -> list[str]:
     return [
         f"all {len(jobs)}",
         "",
-        ascii_units(value_text(power)) if power else "-",
-        ascii_units(text(grams)).replace(" CO2e/h", "") if grams else "-",
+        plain(value_text(power)) if power else "-",
+        plain(text(grams)).replace(" CO2e/h", "") if grams else "-",
         "",
         "",
     ]
@@ -260,9 +260,9 @@ def _notes(jobs: Sequence[LiveJob]) -> list[str]:
 
 
 def _length(seconds: float) -> str:
-    from gramwatt.sci.figures.formatting import ascii_units, duration
+    from gramwatt.sci.figures.formatting import duration, plain
 
-    return ascii_units(duration(max(0.0, float(round(seconds)))))
+    return plain(duration(max(0.0, float(round(seconds)))))
 
 
 def _document(job: LiveJob) -> dict[str, Any]:

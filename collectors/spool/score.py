@@ -44,6 +44,8 @@ REQUEST = "wanted"
 that the journal has everything up to then."""
 SAVED_TIMEOUT_S, SAVED_POLL_S = 2.5, 0.05
 """How long the meters are waited for [s]: each looks for a request once a second at least."""
+LAST_MOST_S = 60.0
+"""Length from which on a job is named by its id and not as the newest [s]."""
 SIZE_MAX_B = 4_000_000
 """Largest spool of a job that is scored while its user waits: 20 000 lines, half a second."""
 ZONE_HINT = (
@@ -52,8 +54,8 @@ ZONE_HINT = (
 )
 SERVER_COUNTS = " (scored here; the server's score counts)"
 STORE_COUNTS = " (scored from its journal alone; the store's score counts)"
-NOT_SCI = {"meter-synthetic": "synthetic meter", "zone-unknown": "no grid zone"}
-"""Why a score is not an SCI, in the words of the line, by the code of the notice."""
+LIMITS = {"meter-synthetic": "by a synthetic meter", "zone-unknown": "at the world's mean grid"}
+"""What limits a score most, in the words of the line, by the code of the notice."""
 
 
 def job_document(job_id: str, config: Config, where: str | LocalStore | None) -> Document | None:
@@ -226,6 +228,17 @@ def report_location(ended: Ended) -> str:
     return f"`{home}gramwatt job {job_id}`"
 
 
+def _more(ended: Ended, document: Document) -> str:
+    """Return where there is more, by the word `last` where the job is the newest for certain.
+
+    Of a long job, or beside others in the spool, another may have started later.
+    """
+    see = report_location(ended)
+    short = float(document.get("duration_s") or LAST_MOST_S) < LAST_MOST_S
+    alone = all(folder.job_id <= ended.job_id for folder in spool.folders(ended.home))
+    return see.replace(f"job {ended.job_id}", "job last") if short and alone else see
+
+
 def lines(ended: Ended, document: Document | None = None) -> list[str]:
     """Return what the user reads about the job; empty where it runs elsewhere still, or where
     another of its processes has printed it.
@@ -243,14 +256,15 @@ def lines(ended: Ended, document: Document | None = None) -> list[str]:
     if len(writers) > 1 and not first_notice_today(ended.home, end):
         return []  # another process of the job that ended at the same moment has
     if document is not None:
-        return [result_line(document, see), *_remedies(ended, document)]
+        return [result_line(document, _more(ended, document)), *_remedies(ended, document)]
     if not folders or sum(folder.size_b() for folder in folders) > SIZE_MAX_B:
         return [f"{ended.job_id} has ended; see {see}"]
     scored = scored_here(folders, ended.config)
     if scored is None:
         return [f"{ended.job_id} makes no score; see {see}"]
     document = _as_json(scored[1])
-    return [result_line(document, see, _remark(ended)), *_remedies(ended, document)]
+    more = _more(ended, document)
+    return [result_line(document, more, _remark(ended)), *_remedies(ended, document)]
 
 
 def _remark(ended: Ended) -> str:
@@ -288,28 +302,34 @@ def result_line(document: Document, see: str, remark: str = "") -> str:
     from gramwatt.sci.figures import formatting
     from gramwatt.sci.figures.quantity import figure_of
 
-    parts = []
-    if document["state"] != "completed":
-        duration_s = document.get("duration_s")
+    state, duration_s = document["state"], document.get("duration_s")
+    ended = ""
+    if state != "completed":
         after = "" if duration_s is None else f" after {formatting.duration(float(duration_s))}"
-        parts.append(f"{document['state']}{after}")
-    figure = figure_of(document, "energy_kwh")
-    parts.append(formatting.text(figure) if figure else f"energy {formatting.UNKNOWN}")
-    parts += _scores(document)
-    grade = (document.get("data_quality") or {}).get("grade") or formatting.UNKNOWN
-    return formatting.ascii_units(f"{', '.join(parts)}, grade {grade}{remark}; see {see}")
+        ended = f"{state}{after}: "
+    energy, total = figure_of(document, "energy_kwh"), figure_of(document, "total_g")
+    parts = [
+        f"{formatting.value_text(energy) if energy else f'energy {formatting.UNKNOWN}'}, "
+        f"{formatting.text(total) if total else f'carbon {formatting.UNKNOWN}'}",
+        *_per_unit(document),
+    ]
+    grade = str((document.get("data_quality") or {}).get("grade"))
+    codes = {notice.get("code") for notice in document.get("notices") or ()}
+    limits = [text for code, text in LIMITS.items() if code in codes]
+    parts.append(", ".join([formatting.GRADE_WORDS.get(grade, "quality not known"), *limits]))
+    return formatting.plain(f"{ended}{'; '.join(parts)}{remark}. More: {see}")
 
 
-def _scores(document: Document) -> list[str]:
+def _per_unit(document: Document) -> list[str]:
+    """Return the carbon of a unit of work; a job that counted none has that of the job alone."""
     from gramwatt.sci.figures import formatting
     from gramwatt.sci.figures.quantity import figure_of
 
-    codes = {notice.get("code") for notice in document.get("notices") or ()}
-    figures = [figure_of(item, "g_per_unit") for item in document.get("sci") or ()]
-    scores = [figure for figure in figures if figure]
-    others = f" and {len(scores) - 1} more" if len(scores) > 1 else ""
-    first = [f"{formatting.text(scores[0])}{others}"] if scores else []
-    if document.get("conformance") != "not-sci":
-        return [f"SCI {text}" for text in first] or ["SCI not known"]
-    why = next((f" ({text})" for code, text in NOT_SCI.items() if code in codes), "")
-    return [*first, f"not an SCI{why}"]
+    rows = [row for row in document.get("sci") or () if row["unit"] != "job"]
+    scores = [(row["unit"], figure) for row in rows if (figure := figure_of(row, "g_per_unit"))]
+    if not scores:
+        return []
+    unit, figure = scores[0]
+    value, _, _ = formatting.value_text(figure).partition("\u00a0CO2e")
+    more = f" and {len(scores) - 1} more" if len(scores) > 1 else ""
+    return [f"{value} per {unit}{more}"]

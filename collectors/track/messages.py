@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 import sys
@@ -10,7 +11,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+SPELT = "gramwatt.spelt"
+"""Handler of characters that an encoding lacks: `errors` of a stream."""
 _reported: set[str] = set()
+
+
+def _spelt(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Spell the micro sign with a letter, and narrow spaces wide; escape all else."""
+    if isinstance(error, UnicodeEncodeError):
+        known = {"µ": "u", "\u202f": " ", "\u00a0": " ", "…": "...", "−": "-"}
+        if (character := error.object[error.start]) in known:
+            return known[character], error.start + 1
+    return codecs.backslashreplace_errors(error)
+
+
+codecs.register_error(SPELT, _spelt)
 
 
 def print_message(text: str) -> None:
@@ -39,7 +54,7 @@ def write_stderr(text: str) -> None:
     try:
         if stream is sys.__stderr__ and stream is not None:
             stream.flush()
-            os.write(stream.fileno(), text.encode(stream.encoding, "backslashreplace"))
+            os.write(stream.fileno(), text.encode(stream.encoding, SPELT))
         else:  # somebody's own stream, such as that of a notebook
             stream.write(text)
             stream.flush()

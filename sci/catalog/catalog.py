@@ -69,20 +69,40 @@ class Catalog:
         self.overlay = overlay
         self.version = rows(Version)[0].version
         self.version += f"+overlay.{overlay.digest[:8]}" if overlay else ""
-        self._hardware = {part.id: part for part in read_hardware(overlay)}
-        self._instances = {found.id: found for found in read_instances(overlay)}
-        self._regions = {region.id: region for region in read_regions(overlay)}
-        others = {name: row_id for row_id, names in aliases("region").items() for name in names}
-        self._region_names = RegionNames(self._regions, others)
-        services = rows(Service)
-        self._services = {key(name): one for one in services for name in (one.name, *one.names)}
-        self._zones = Zones(overlay.zones if overlay else None)
         self._literal_names = literal_names(overlay)
         if overlay:
-            _ = self._hardware_names  # raises ValueError for an alias of another part
             self._check(overlay)
 
-    # Most commands look up few kinds of names, so each index is built when it is first used.
+    # Each is read when it is asked for first: a command needs few of them.
+
+    @cached_property
+    def _hardware(self) -> dict[str, Hardware]:
+        return {part.id: part for part in read_hardware(self.overlay)}
+
+    @cached_property
+    def _cpus(self) -> dict[str, Cpu]:
+        return {cpu.id: cpu for cpu in read_cpus()}
+
+    @cached_property
+    def _instances(self) -> dict[str, Instance]:
+        return {instance.id: instance for instance in read_instances(self.overlay)}
+
+    @cached_property
+    def _regions(self) -> dict[str, Region]:
+        return {region.id: region for region in read_regions(self.overlay)}
+
+    @cached_property
+    def _region_names(self) -> RegionNames:
+        others = {name: row_id for row_id, names in aliases("region").items() for name in names}
+        return RegionNames(self._regions, others)
+
+    @cached_property
+    def _services(self) -> dict[str, Service]:
+        return {key(name): row for row in rows(Service) for name in (row.name, *row.names)}
+
+    @cached_property
+    def _zones(self) -> Zones:
+        return Zones(self.overlay.zones if self.overlay else None)
 
     @cached_property
     def _hardware_names(self) -> Names:
@@ -93,10 +113,6 @@ class Catalog:
             [(part.architecture, part.id) for part in self._hardware.values()],
             simplify=part_name,
         )
-
-    @cached_property
-    def _cpus(self) -> Mapping[str, Cpu]:
-        return {cpu.id: cpu for cpu in read_cpus()}
 
     @cached_property
     def _cpu_names(self) -> Names:
@@ -345,7 +361,10 @@ class Catalog:
         return self._zones.newest()
 
     def _check(self, overlay: Overlay) -> None:
-        """Raise OverlayError where an entry names a record that does not exist."""
+        """Raise OverlayError where an entry names a record that does not exist, ValueError for a
+        name that another record has.
+        """
+        _ = self._hardware_names, self._instance_names, self._region_names, self._zones
         for part in overlay.lifetimes:
             if part != "default":
                 _check_known("lifetimes", part, part, self._hardware)

@@ -21,11 +21,13 @@ DECIDING = (0.5, 0.7, 0.9, 1.0)
 """Shares from which on a grade is given, a sum of energy has a kind, and a whole is whole."""
 TIMES = 2.0
 """From this ratio on a change is a multiple, not in percent."""
+GRADE_WORDS = {"A": "measured", "B": "mostly measured", "C": "half measured", "D": "estimated"}
+"""Grades of data quality as a word or two."""
 _MARK: ContextVar[str] = ContextVar("decimal mark", default=".")
 Steps = tuple[tuple[float, str], ...]
 """Prefixed units, greatest first: how many base units one is, and its name."""
 
-_ENERGY: Steps = ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh"))
+_ENERGY: Steps = ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"))
 _MASS: Steps = ((1e6, "t"), (1e3, "kg"), (1.0, "g"), (1e-3, "mg"), (1e-6, "µg"), (1e-9, "ng"))
 _POWER: Steps = ((1e6, "MW"), (1e3, "kW"), (1.0, "W"), (1e-3, "mW"))
 _JOULE: Steps = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"))
@@ -225,11 +227,6 @@ def minute_text(time: str) -> str:
 def plain(line: str) -> str:
     """Return a line with ordinary spaces: not every terminal shows narrow ones."""
     return line.replace(NARROW_SPACE, " ").replace("\u00a0", " ")
-
-
-def ascii_units(line: str) -> str:
-    """Return a plain line without the micro sign, an escape on terminals in old locales."""
-    return plain(line).replace("µ", "u")
 
 
 def prefix(reference: float, unit: str) -> tuple[float, str]:

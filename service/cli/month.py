@@ -47,16 +47,13 @@ def month(
     as_json: AsJson = False,
 ) -> None:
     """A month in ten lines: total, causes, budgets, what to do; or what a revision changed."""
-    from gramwatt.sci.month.revised import change_lines
-    from gramwatt.service import lake
-    from gramwatt.service.months.report import month_report, months_with_data
-    from gramwatt.service.months.revisions import compare
-
     project, revision = query.project, query.revision
     require_month(month)
     if engine not in ("duckdb", "spark"):
         stop(2, f"no engine {engine!r}; known: duckdb, spark")
     if place is not None:
+        from gramwatt.service import lake
+
         chosen: Literal["duckdb", "spark"] = "spark" if engine == "spark" else "duckdb"
         if revision is not None or against is not None:
             stop(2, "a lake has no revisions; leave out --revision and --against")
@@ -69,6 +66,8 @@ def month(
             stop(1, error.message)
         _show(document, as_json)
         return
+    from gramwatt.service.months.report import month_report, months_with_data
+
     with current_service() as service:
         if month is None:
             months = months_with_data(service)
@@ -80,10 +79,14 @@ def month(
                 document = month_report(service, month, project, revision=revision)
             _show(document, as_json)
             return
+        from gramwatt.service.months.revisions import compare
+
         difference = compare(service, month, project, revision, against)
     if as_json:
         print_json(difference)
         return
+    from gramwatt.sci.month.revised import change_lines
+
     name = f"revision {revision}" if revision else "now"
     show(f"{month}, {name} against revision {against}:", *change_lines(difference.changes))
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gramwatt.sci.figures.quantity import Quantity
     from gramwatt.service.demo.flow import Training
 
-LABEL_WIDTH = 15
-COLUMN_WIDTH = 31
+LABEL_WIDTH = 13
+COLUMN_WIDTH = 32
 DEMO_PUE = 1.0
 """PUE that the demo declares: most machines it runs on are not in a data centre."""
 
@@ -34,12 +34,12 @@ def summary(jobs: Sequence[Training], pue: float) -> str:
     documents = [job.document for job in jobs]
     rows = [
         ("", [job.label for job in jobs]),
-        ("energy E", [_text(figure_of(doc, "energy_kwh")) for doc in documents]),
-        ("operational O", [_text(figure_of(doc, "operational_g")) for doc in documents]),
-        ("embodied M", [_text(figure_of(doc, "embodied_g")) for doc in documents]),
-        ("R", [_counts(doc) for doc in documents]),
+        ("energy", [_text(figure_of(doc, "energy_kwh")) for doc in documents]),
+        ("electricity", [_text(figure_of(doc, "operational_g")) for doc in documents]),
+        ("hardware", [_text(figure_of(doc, "embodied_g")) for doc in documents]),
+        ("work", [_counts(doc) for doc in documents]),
         ("SCI", [_scores(doc) for doc in documents]),
-        ("data quality", [_quality(doc) for doc in documents]),
+        ("quality", [_quality(doc) for doc in documents]),
         ("report", [_names(job.reports) for job in jobs]),
     ]
     lines = [_first_line(documents[0]), f"PUE {pue:.1f}, {declared}", ""]

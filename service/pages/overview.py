@@ -13,8 +13,7 @@ from msgspec import Meta
 from gramwatt.reports.glossary import TERMS
 from gramwatt.reports.month import FIRST_ADVICE, budget_verdict, causes, headline
 from gramwatt.reports.month_sections import OUTCOMES, action, jobs_of
-from gramwatt.reports.sections import IN_WORDS
-from gramwatt.sci.figures.formatting import grams
+from gramwatt.sci.figures.formatting import GRADE_WORDS, grams
 from gramwatt.sci.figures.quantity import is_estimate
 from gramwatt.sci.figures.units import g_from_kg
 from gramwatt.sci.month.month import previous_month
@@ -86,7 +85,7 @@ def overview() -> Response:
         this_month=service().month_now(),
         outcomes=OUTCOMES,
         grades=next(term.meaning for term in TERMS if term.key == "grade"),
-        in_words=IN_WORDS,
+        in_words=GRADE_WORDS,
         before=previous_month(month),
         after=_following(month),
     )

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from gramwatt import __version__
+from gramwatt.collectors.track.messages import SPELT
 
 UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EPIPE})
 """Why an output cannot be written; EPIPE, that nobody reads on, needs no words."""
@@ -22,7 +23,7 @@ def main() -> None:
     if sys.stdout is None:  # closed: no other file may get its descriptor, to be printed into
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     with suppress(AttributeError):  # somebody's own stream
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        sys.stdout.reconfigure(errors=SPELT)  # type: ignore[union-attr]
     try:
         try:
             _run()

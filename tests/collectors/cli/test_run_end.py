@@ -19,8 +19,10 @@ from tests.patient import within_one_day
 from tests.service.processes import eventually
 
 RUN = [sys.executable, "-m", "gramwatt", "run"]
-FIGURE = r"[\d. ]+ \w+(?: CO2e/job)? \([\d. ]+ to [\d. ]+\)"
-LINE = re.compile(rf"gramwatt: {FIGURE}, SCI {FIGURE}, grade [A-D]; see `gramwatt job ([\w-]+)`")
+CARBON = r"[\d. ]+ [mµu]?g CO2e \([\d. ]+ to [\d. ]+\)"
+LINE = re.compile(
+    rf"gramwatt: [\d.]+ Wh, {CARBON}; (?:estimated|half measured). More: `gramwatt job ([\w-]+)`"
+)
 
 
 @pytest.fixture
@@ -65,10 +67,10 @@ def test_a_job_ends_with_one_line_and_is_scored_behind_it(environ: dict[str, str
         return document if document["revision"] else None
 
     document = eventually(scored, 60)
-    energy_mwh = document["energy_kwh"]["value"] * 1e6
-    shown = re.match(r"gramwatt: ([\d.]+) mWh \(", line.replace(" ", " "))
+    energy_wh = document["energy_kwh"]["value"] * 1e3
+    shown = re.match(r"gramwatt: ([\d.]+) Wh, ", line)
     assert shown is not None
-    assert float(shown[1]) == pytest.approx(energy_mwh, rel=0.05)  # two digits of it
+    assert float(shown[1]) == pytest.approx(energy_wh, rel=0.05)  # two digits of it
     assert document["revision"] == 1
 
 
@@ -93,7 +95,7 @@ def test_warnings_are_printed_once_a_day(environ: dict[str, str]) -> None:
     assert sum("no grid zone is set" in line and "--set zone=DE" in line for line in first) == 1
     assert len(first) == 3
     (line,) = again
-    assert "not an SCI (no grid zone), grade D" in line
+    assert "; estimated, at the world's mean grid. More: " in line
 
 
 def test_nothing_but_the_error_for_a_command_that_is_not_found(environ: dict[str, str]) -> None:
@@ -106,7 +108,7 @@ def test_nothing_but_the_error_for_a_command_that_is_not_found(environ: dict[str
 def test_a_job_that_fails_says_so(environ: dict[str, str]) -> None:
     code, (line,) = ran(environ, "--", "sh", "-c", "exit 3")
     assert code == 3
-    assert re.match(r"gramwatt: failed after [\d.]+ s, [\d.]+ mWh \(", line)
+    assert re.match(r"gramwatt: failed after [\d.]+ s: [\d.]+ Wh, ", line)
 
 
 DAEMON = """
@@ -159,9 +161,9 @@ def test_a_job_whose_server_is_down_ends_with_its_line_however_often_it_is_run(
     environ: dict[str, str],
 ) -> None:
     nobody = {**environ, "GRAMWATT_SERVER": "http://127.0.0.1:9"}
-    see = r"see http://127\.0\.0\.1:9/jobs/([\w-]+)"
-    said = r" \(scored here; the server's score counts\); "
-    line = re.compile(LINE.pattern.split("; see ")[0] + said + see)
+    see = r"http://127\.0\.0\.1:9/jobs/([\w-]+)"
+    said = r" \(scored here; the server's score counts\)\. More: "
+    line = re.compile(LINE.pattern.split(". More: ")[0] + said + see)
     ended = [ran(nobody, *words)[1] for words in (["--", "true"], ["-v", "--", "true"])]
     assert [sum(bool(line.fullmatch(text)) for text in lines) for lines in ended] == [1, 1]
     (first,) = (found[1] for text in ended[0] if (found := line.fullmatch(text)))
@@ -275,8 +277,8 @@ def test_without_the_store_the_line_has_the_figures_and_the_journals_place(
     _, (line, hint) = ran(bare, "run", "--json-summary", str(summary), "--", "true", line=BASE)
     document = json.loads(summary.read_text())
     spool = Path(bare["GRAMWATT_HOME"], "spool")
-    assert ", SCI " in line
-    assert line.endswith(f"grade D; see {spool / document['job_id']}")
+    assert " CO2e (" in line
+    assert line.endswith(f"; estimated. More: {spool / document['job_id']}")
     assert f"journals wait in {spool}: set GRAMWATT_SERVER, or score them here after `" in hint
     # Once a day, also where the interpreter goes by another name.
     alias = tmp_path / "another-python"
@@ -337,7 +339,7 @@ def test_a_job_on_a_full_disk_is_journaled_elsewhere_and_says_where(
     code, (said, line) = ran(names, "--", "sh", "-c", "exit 4")
     assert code == 4
     assert f"h is on a full disk; the job is journaled in {elsewhere}. [spool-elsewhere]" in said
-    found = re.search(r"see `(GRAMWATT_HOME=\S+ gramwatt job [\w-]+)`", line)
+    found = re.search(r"More: `(GRAMWATT_HOME=\S+ gramwatt job [\w-]+)`", line)
     assert found
     show = found[1].replace("gramwatt job", f"{sys.executable} -m gramwatt job")
     shown = subprocess.run(["sh", "-c", show], env=names, capture_output=True, text=True)

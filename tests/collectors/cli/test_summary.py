@@ -52,7 +52,7 @@ def test_the_whole_summary() -> None:
         "  Operational O  430 mg CO2e (300 to 600)",
         "  Embodied M     not known",
         "  Total O + M    not known",
-        "  SCI per image  100 ug CO2e/image (80 to 130), 4 096 counted",
+        "  SCI per image  100 µg CO2e/image (80 to 130), 4 096 counted",
         "  Data quality   B (A best, D worst)",
         "  Conformance    conforming-with-deviations (2 listed in the report)",
         "  Notices        1 (pue-undeclared)",

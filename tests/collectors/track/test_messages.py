@@ -14,15 +14,14 @@ import pytest
 from gramwatt.collectors.track.messages import wrap
 
 END = (
-    "gramwatt: 11 mWh (6.3 to 18), SCI 8.1 mg CO2e/job (1.6 to 14), grade D; see "
+    "gramwatt: 0.57 Wh, 240 mg CO2e (150 to 410); 48 µg per image; mostly measured. More: "
     "`gramwatt job 20260501-083000-3fa9c21b04d7`"
 )
-FIRST, SECOND = END.split(" see ")
+FIRST, SECOND = END.split(" More: ")
 
 
 def test_a_line_ends_between_words_and_a_command_stays_whole() -> None:
-    assert wrap(END, 80) == f"{FIRST} see\n  {SECOND}"
-    assert wrap(END, 79) == f"{FIRST} see\n  {SECOND}"
+    assert wrap(END, 80) == f"{FIRST}\n  More: {SECOND}"
     assert wrap(END, 20).endswith(f"\n  {SECOND}")
     for whole in (0, len(END), 200):
         assert wrap(END, whole) == END
@@ -35,7 +34,7 @@ def test_only_a_terminal_gets_a_message_in_lines() -> None:
     code = "from gramwatt.collectors.track.messages import print_message as say;"
     line = [sys.executable, "-c", f"{code} say({END[10:]!r})"]
     subprocess.run(line, check=True, stderr=theirs)
-    assert os.read(ours, 1000).decode() == f"{' ' * 80}\r{FIRST} see\r\n  {SECOND}\r\n"
+    assert os.read(ours, 1000).decode() == f"{' ' * 80}\r{FIRST}\r\n  More: {SECOND}\r\n"
     os.close(ours)
     os.close(theirs)
     piped = subprocess.run(line, check=True, capture_output=True, text=True)

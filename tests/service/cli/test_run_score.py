@@ -56,7 +56,7 @@ def ran(home):
 
 
 def line_of(found):
-    return f"gramwatt: {result_line(found, '`gramwatt job job-1`')}\n"
+    return f"gramwatt: {result_line(found, '`gramwatt job last`')}\n"
 
 
 def test_the_line_of_a_run_is_that_of_the_stored_score(home):
