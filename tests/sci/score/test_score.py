@@ -3,6 +3,7 @@
 import pytest
 
 from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.embodied.te import accelerator_te
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.quantity import Quantity, per_unit
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -388,6 +389,49 @@ def test_hardware_the_catalog_does_not_know_is_a_labelled_estimate():
     assert doc.devices[0].embodied_g.kind == "estimated"
     spread = doc.devices[0].embodied_g
     assert spread.high / spread.low > 4
+
+
+@pytest.mark.parametrize(
+    ("device", "terms", "code"),
+    [
+        # A module of its maker that no row has: the small computer that it is, without a host.
+        (
+            {"name": "NVIDIA Jetson AGX Nova", "device_class": "module", "includes_host": True},
+            [(45_000, 10_500, 96_000)],
+            "hardware-unknown",
+        ),
+        (
+            {"name": "Apple M9 Pro", "device_class": "module", "includes_host": True},
+            [(158_000, 71_000, 261_000)],
+            "hardware-unknown",
+        ),
+        # Two forms: the commonest is counted, and the range holds both; so does that of the host.
+        ({"name": "NVIDIA H800"}, None, "hardware-ambiguous"),
+        ({"name": "NVIDIA H800", "power_limit_w": 700.0}, None, None),
+    ],
+)
+def test_a_device_counts_as_what_its_name_may_mean(
+    device: dict[str, object], terms: list[tuple[float, ...]] | None, code: str | None
+) -> None:
+    writer = Writer()
+    doc = scored(
+        [
+            writer.job(zone="DE"),
+            writer.device(**device),
+            writer.interval(0, 60, 100),
+            writer.end(60),
+        ]
+    )
+    counted = [(t.te_g.value, t.te_g.low, t.te_g.high) for t in doc.embodied_terms]
+    if terms is not None:
+        assert counted == terms
+    else:
+        own = accelerator_te(load_catalog().hardware("nvidia-h800-sxm5-80"))
+        assert own is not None
+        assert counted[0][0] == own.te_g.value
+        assert (counted[0][1] < own.te_g.low) == (code is not None)
+    named = {"hardware-unknown", "hardware-ambiguous"} & set(codes(doc))
+    assert named == ({code} if code else set())
 
 
 def test_units_counted_by_several_ranks_add_up():
