@@ -49,9 +49,10 @@ from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.sci.figures.formatting import (
     GRADE_WORDS,
     UNKNOWN,
+    change_range,
+    change_text,
     count_text,
     duration,
-    marked,
     percent,
     prefix,
     shown,
@@ -287,33 +288,29 @@ def _what_to_do(data: JobData) -> list[Block]:
     blocks: list[Block] = []
     if document.zone is None:
         blocks.append(Text(PLACE.format(job_id=document.job_id)))
-    suggestions = advised(advice)[:TOP] if advice else []
     notices = advice.notices if advice else []
     flags = [notice.message for notice in notices if notice.code.startswith("flag-")]
-    blocks += [Text(line) for line in (*flags, *_software(document))]
+    blocks += [Text(line) for line in (saving_sentence(advice), *flags, *_software(document))]
+    suggestions = advised(advice)[:TOP] if advice else []
     if not suggestions:
-        return [*blocks, Text(advice.summary if advice else NOTHING)]
+        return blocks
     rows = table(
         "What would emit less for the same work",
         suggestions,
-        Field("Suggestion", lambda row: capitalised(row.label), 2.0),
-        Field("Carbon, new over present", lambda row: _ratio(row.carbon_ratio), align="right"),
+        Field("Change", lambda row: capitalised(row.label), 2.0),
+        Field("Carbon", lambda row: _change(row.carbon_ratio), 1.5),
         Field("Saves", lambda row: row.saved_g, align="right"),
         Field("How sure", lambda row: row.verdict, 1.0),
         Field("Why", lambda row: row.reasons[0] if row.reasons else row.basis, 3.0),
         note="Sure: better in at least 9 of 10 such cases; likely: in at least 7. Ranges hold the "
-        "ratio in 8 of 10.",
+        "change in 8 of 10.",
     )
     return [*blocks, rows]
 
 
 def saving_sentence(advice: SuggestDoc | None) -> str:
-    """Return the change that helps most as a sentence; that none is known without one."""
-    first = next(iter(advised(advice) if advice else []), None)
-    if first is None:
-        return NOTHING
-    saves = f", which saves {text(first.saved_g)}" if first.saved_g else ""
-    return f"What would help most: {first.label}{saves} ({first.verdict})."
+    """Return the answer of the suggestions: what would help most, or why nothing is suggested."""
+    return advice.summary if advice else NOTHING
 
 
 def _software(document: JobDoc) -> list[str]:
@@ -326,11 +323,9 @@ def _software(document: JobDoc) -> list[str]:
     return [f"Suggestions for {', '.join(names)}."] if names else []
 
 
-def _ratio(figure: Quantity | None) -> Cell:
-    if figure is None:
-        return UNKNOWN
-    value, low, high = (marked(f"{end:.2f}") for end in (figure.value, figure.low, figure.high))
-    return Pair(value, f"{low} to {high}")
+def _change(ratio: Quantity | None) -> Cell:
+    """Return how much less carbon a change takes, with the range."""
+    return Pair(change_text(ratio), change_range(ratio)) if ratio else UNKNOWN
 
 
 # What is uncertain

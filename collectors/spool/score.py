@@ -48,6 +48,8 @@ LAST_MOST_S = 60.0
 """Length from which on a job is named by its id and not as the newest [s]."""
 SIZE_MAX_B = 4_000_000
 """Largest spool of a job that is scored while its user waits: 20 000 lines, half a second."""
+SUGGESTED_FROM_S = 120.0
+"""Shorter jobs end without a suggestion, which takes 0.1 s of a processor."""
 ZONE_HINT = (
     "no grid zone is set, so the world average is used and the score is not an SCI: set "
     "GRAMWATT_ZONE, such as DE or US-CAL-CISO"
@@ -263,8 +265,22 @@ def lines(ended: Ended, document: Document | None = None) -> list[str]:
     if scored is None:
         return [f"{ended.job_id} makes no score; see {see}"]
     document = _as_json(scored[1])
-    more = _more(ended, document)
-    return [result_line(document, more, _remark(ended)), *_remedies(ended, document)]
+    line = result_line(document, _more(ended, document), _remark(ended))
+    return [line, *_suggestion(scored[1], ended.config), *_remedies(ended, document)]
+
+
+def _suggestion(document: JobDoc, config: Config) -> list[str]:
+    """Return what would help most, of a job on accelerators that took as long as is worth it."""
+    from gramwatt.sci.records.records import ACCELERATORS
+
+    accelerated = any(device.device_class in ACCELERATORS for device in document.devices)
+    if not accelerated or (document.duration_s or 0.0) < SUGGESTED_FROM_S:
+        return []
+    from gramwatt.collectors.settings.catalogs import user_catalog
+    from gramwatt.sci.suggest.jobs import advised, for_job
+
+    answer = for_job(document, user_catalog(config))
+    return [f"{answer.summary} More: gramwatt suggest"] if advised(answer) else []
 
 
 def _remark(ended: Ended) -> str:

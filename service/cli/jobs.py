@@ -22,6 +22,7 @@ from gramwatt.service.common.requests import JobList
 
 if TYPE_CHECKING:
     from gramwatt.sci.figures.document import JobDoc
+    from gramwatt.service.container import Service
 
 
 @grouped
@@ -87,13 +88,25 @@ def job(
             if settings:
                 correct(service, job_id, settings, reason)
             document = job_document(service, job_id)
-        answer, lines = _output(document, explain)
+            answer, lines = _output(document, explain)
+            lines += _suggestion(service, document) if answer is document and not as_json else []
     except UnknownFieldError as error:
         stop(2, str(error))
     if as_json:
         print_json(answer)
     else:
         show(*lines)
+
+
+def _suggestion(service: Service, document: JobDoc) -> list[str]:
+    """Return what would help most; nothing where nothing is known to help."""
+    from gramwatt.collectors.cli.summary import wrapped
+    from gramwatt.sci.suggest.jobs import advised
+    from gramwatt.service.suggest import answer_for_document
+
+    answer = answer_for_document(service, document)
+    more = f" More: gramwatt suggest {document.job_id}"
+    return ["", *wrapped(answer.summary + more)] if advised(answer) else []
 
 
 def _output(document: JobDoc, field: str | None) -> tuple[object, list[str]]:

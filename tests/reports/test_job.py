@@ -1,5 +1,6 @@
 """What a job's report says: sections, figures and first lines, before any renderer."""
 
+import re
 from functools import partial
 from io import BytesIO
 
@@ -257,11 +258,14 @@ def test_a_job_without_a_likely_saving_is_told_the_best_guess():
 
 def test_likely_savings_are_a_table_with_their_ranges():
     tags = {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
-    rows = suggested(steady_job(kind="inference", tags=tags))[-1].rows
+    blocks = suggested(steady_job(kind="inference", tags=tags))
+    assert blocks[0].text.startswith("What would help most: 32 concurrent sequences: ")
+    rows = blocks[-1].rows
     assert rows[0][0] == "32 concurrent sequences"
-    ratio = rows[0][1]
-    low, high = (float(end) for end in ratio.below.split(" to "))
-    assert low <= float(ratio.text) <= high < 1
+    change = rows[0][1]
+    value, low, high = map(int, re.findall(r"\d+", f"{change.text} {change.below}"))
+    assert high >= value >= low or low >= value >= high
+    assert change.text.endswith("less")
 
 
 def test_flags_are_printed_without_suggestions():

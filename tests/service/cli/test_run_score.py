@@ -100,6 +100,27 @@ def test_a_line_out_of_the_journal_says_that_the_store_has_the_intensity_of_the_
     assert STORE_COUNTS not in end_lines(Ended("job-1", config, home))[0]
 
 
+def test_a_job_on_accelerators_ends_with_what_would_help_most(home):
+    """Its line, `gramwatt job` and `gramwatt suggest` say the same."""
+    path = spooled(home, journal("job-1", kind="training", minutes=2))
+    config = resolve({"home": str(home)})
+    advice = end_lines(Ended("job-1", config, home))[1]
+    assert advice.endswith(". More: gramwatt suggest")
+    sentence = " ".join(advice.removesuffix(" More: gramwatt suggest").split())
+    sentence = sentence.replace("\u2212", "-")
+    assert sentence.startswith(("What would help most: ", "What would probably help most: "))
+    os.utime(path, (0, 0))
+    assert ingest(home) == ["job-1"]
+    for command in (("job", "job-1"), ("suggest",), ("suggest", "last")):
+        assert sentence in " ".join(gramwatt(*command)[1].split())
+
+
+def test_a_job_of_a_minute_ends_without_a_suggestion(home):
+    spooled(home, journal("job-1", kind="training", minutes=1))
+    shown = end_lines(Ended("job-1", resolve({"home": str(home)}), home))
+    assert not any("would" in line for line in shown)
+
+
 def spooled(home, records):
     """The file of a job's journal that lies in the spool."""
     folder = home / "spool" / "job-1" / "node-1"
