@@ -16,7 +16,15 @@ from typing import Any
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import find_part, slices_of
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
-from gramwatt.sci.estimate.ranking import QUANTILE_90, REFERENCE, Log, combine, compare, work_of
+from gramwatt.sci.estimate.ranking import (
+    NARROW,
+    QUANTILE_90,
+    REFERENCE,
+    Log,
+    combine,
+    compare,
+    work_of,
+)
 from gramwatt.sci.figures.errors import AmbiguousName, ScoreError
 from gramwatt.sci.score.location import in_data_centre
 from gramwatt.sci.suggest.change import Change
@@ -507,10 +515,13 @@ def _at_low_power(work: Work, device: Device, compared: Compared) -> tuple[Log, 
 
 
 def _fill_is_unknown(work: Work) -> bool:
-    """Tell whether a server or a slice runs of which nothing says whether it is full or waits."""
+    """Tell whether a server or a slice runs of which nothing says whether it is full or waits.
+
+    Software tuned to the device in eight bits and fewer is for throughput, and taken to be full.
+    """
     request, device = work.request, work.device
     told = (request.batch_size, request.mean_power_w, request.utilisation, request.pace)
-    if device is None or any(told):
+    if device is None or any(told) or request.precision in NARROW:
         return False
     served = work.classified.name == "llm-serving" and work.hours is not None
     return served or (device.piece is not None and not request.trains)

@@ -60,7 +60,7 @@ def test_a_tuned_training_by_hand():
     answer = ask(A100, H100, work_of("training", "bf16", "nemo"))
     gain = 0.4 * math.log(989 / 312) + 0.5 * math.log(3350 / 2039)
     assert answer.time.value == pytest.approx(-gain)
-    assert answer.time.spread == pytest.approx(math.hypot(0.18, 0.2 * gain))
+    assert answer.time.spread == pytest.approx(math.hypot(0.17, 0.2 * gain))
     assert answer.power.value == pytest.approx(math.log(700 / 400))
     assert answer.energy.value == pytest.approx(math.log(700 / 400) - gain)
 

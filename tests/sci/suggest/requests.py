@@ -62,6 +62,10 @@ def fits(target: str, **request: Any) -> bool:
     return word(target, **request) in (None, "no data sheet")
 
 
+OTHER_ROUNDS = ("mlperf-inference-earlier", "mlperf-inference-5.1", "mlperf-training-5.1")
+"""Sources with further results of the same workloads."""
+
+
 @cache
 def measurements() -> tuple[dict[str, str], ...]:
     path = ROOT / "benchmarks/suggestions/data/measurements.csv"
@@ -75,7 +79,7 @@ def rate(workload: str, part: str, figure: str = "units_per_s", **cells: str) ->
         row
         for row in measurements()
         if (row["workload"], row["hardware"]) == (workload, part)
-        and row["source"] != "mlperf-inference-earlier"
+        and row["source"] not in OTHER_ROUNDS
         and all(row[name] == cell for name, cell in cells.items())
     ]
     assert len(rows) == 1, rows

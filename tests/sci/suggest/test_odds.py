@@ -45,7 +45,7 @@ def test_odds_that_are_stated_are_true():
     close = found.pop(5)
     # Tuned software alone is a little surer; tests/benchmarks holds 8 points on all work.
     assert {
-        low: pair for low, pair in found.items() if not -0.08 <= pair[1] - pair[0] <= 0.12
+        low: pair for low, pair in found.items() if not -0.08 <= pair[1] - pair[0] <= 0.15
     } == {}
     assert 0.35 <= close[1] <= 0.65  # too close to call: few pairs of like devices, asked both ways
 

@@ -1,0 +1,118 @@
+"""Fit of the ranking's numbers to the published measurements, each source kept out in turn.
+
+The exponents of a regime are those of the most likely Student t of four degrees around
+`a x ln peak + b x ln bandwidth`, found by reweighting (Lange, Little and Taylor 1989). Numbers are
+shipped rounded, and by hand: a figure that moves more with the sources than by its rounding says no
+more with another digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.suggestions.groups import REFUSED, Pair
+from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.estimate.ranking import QUANTILE_90, REFERENCE, level, number, peak
+
+DEGREES = 4
+ROUNDS = 60
+PRIOR = 0.001
+"""Weight of the shipped exponents in a fit, of all pairs: it holds those that no source tells."""
+
+
+class Point(NamedTuple):
+    """One pair: its source, regime, differences of logarithms, ln(rate) and weight."""
+
+    source: str
+    regime: str
+    factors: tuple[float, float]
+    value: float
+    weight: float
+
+
+class Fitted(NamedTuple):
+    """Two coefficients and the scale of the error, with what was kept out and how it came out."""
+
+    regime: str
+    out: str
+    first: float
+    second: float
+    scale: float
+    pairs: int
+    holds: float
+    """Fraction of the ranges that hold, of the source that was kept out, or of all."""
+
+
+def points(pairs: Sequence[Pair], catalog: Catalog) -> Iterator[Point]:
+    """Yield each pair once where the ranking is linear: by exponents, or by the share of power."""
+    reference = catalog.hardware(REFERENCE)
+    for pair in pairs:
+        group, work = pair.group, pair.group.work_on(pair.now.id, catalog)
+        if group.workload_class in REFUSED:
+            continue
+        size = math.log((pair.target.tdp_w or 1.0) / (pair.now.tdp_w or 1.0))
+        if work.infers and work.regime == "busy" and work.power_share:
+            share = math.log(work.power_share)
+            if abs(size) >= math.log(number("share-size")):
+                factors = (size, size * share)
+                yield Point(group.source, "share-time", factors, pair.time, pair.weight)
+                yield Point(group.source, "share-energy", factors, pair.energy, pair.weight)
+            continue
+        general = work.regime == "busy" and not work.tuned
+        sides = [(peak(part, work), part.memory_bandwidth_gbs) for part in (pair.now, pair.target)]
+        levels = [level(part, work, reference) or 0.0 for part in (pair.now, pair.target)]
+        (peak_now, width_now), (peak_target, width_target) = sides
+        if pair.now.id > pair.target.id or (general and max(levels) > 0):
+            continue
+        if peak_now and peak_target and width_now and width_target:
+            factors = (peak_target - peak_now, math.log(width_target / width_now))
+            yield Point(group.source, work.regime, factors, -pair.time, 2 * pair.weight)
+
+
+def fits(found: Sequence[Point]) -> Iterator[Fitted]:
+    """Yield the fit of each regime to all its sources, then with each kept out."""
+    for regime in dict.fromkeys(point.regime for point in found):
+        own = [point for point in found if point.regime == regime]
+        yield fit(own, own, "none")
+        sources = dict.fromkeys(point.source for point in own)
+        for source in sources if len(sources) > 1 else ():
+            rest = [point for point in own if point.source != source]
+            yield fit(rest, [point for point in own if point.source == source], source)
+
+
+def fit(used: Sequence[Point], asked: Sequence[Point], out: str) -> Fitted:
+    """Return the coefficients that suit the points used, and how they do on those asked."""
+    factors = np.array([point.factors for point in used])
+    values, weights = (np.array([getattr(p, name) for p in used]) for name in ("value", "weight"))
+    weights = weights / weights.sum()
+    prior = np.array(shipped(used[0].regime))
+    coefficients, scale = prior, 0.3
+    for _ in range(ROUNDS):
+        said = factors @ coefficients
+        spread = np.hypot(scale, number("growth") * said)
+        errors = (values - said) / spread
+        pull = weights * (DEGREES + 1) / (DEGREES + errors**2)
+        heavy = pull / spread**2
+        left = factors.T @ (factors * heavy[:, None]) + PRIOR * np.eye(2) / scale**2
+        coefficients = np.linalg.solve(
+            left, factors.T @ (heavy * values) + PRIOR * prior / scale**2
+        )
+        scale = max(0.02, scale * math.sqrt(float((pull * errors**2).sum())))
+    said = np.array([point.factors for point in asked]) @ coefficients
+    ends = QUANTILE_90 * np.hypot(scale, number("growth") * said)
+    inside = np.abs([point.value for point in asked] - said) <= ends
+    heavy = np.array([point.weight for point in asked])
+    first, second = map(float, coefficients)
+    holds = float((heavy * inside).sum() / heavy.sum())
+    return Fitted(used[0].regime, out, first, second, scale, len(asked), holds)
+
+
+def shipped(regime: str) -> tuple[float, float]:
+    """Return the two shipped coefficients of a regime."""
+    if regime.startswith("share"):
+        return number(f"{regime}-level"), number(f"{regime}-slope")
+    return number("peak", regime), number("bandwidth", regime)

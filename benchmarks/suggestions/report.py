@@ -1,0 +1,296 @@
+"""The accuracy page and the package's tables, made of the published measurements."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from msgspec.structs import astuple
+
+from benchmarks.suggestions.ask import Engine
+from benchmarks.suggestions.effects import measured_effects, percentile
+from benchmarks.suggestions.fit import fits, points
+from benchmarks.suggestions.groups import REFUSED, TUNED, Group, groups, measurements, pairs
+from benchmarks.suggestions.score import (
+    Outcome,
+    Said,
+    baselines,
+    bins,
+    coverage,
+    outcomes,
+    said,
+    summary,
+)
+from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.estimate.ranking import REFERENCE, compare
+from gramwatt.sci.suggest.documents import ADVISED
+from gramwatt.sci.suggest.measured import ResultRow
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "sci" / "suggest" / "data"
+PAGE = ROOT / "docs" / "suggestions-accuracy.md"
+ANSWERED, MEDIAN, P90, WORSE, STATED, HOLDS = 0.95, 0.05, 0.20, 0.05, 0.08, (0.70, 0.92)
+"""Aims: least answered, most regret, most advised that is worse than staying, how far stated odds
+may lie from true ones, and the fraction of the ranges of time that hold in a source."""
+LEAST = 30
+"""Fewest answers of a bin, or of a source and class, that are held to an aim."""
+TEXT = """# Accuracy of the suggestions
+
+Made by `python -m benchmarks.suggestions --write` from `benchmarks/suggestions/data`. Do not edit.
+
+{groups} groups of the same work measured on two devices or more, from {sources} public sources.
+Each device of a group is asked about in turn as the present one, with the others as candidates:
+{questions} questions to the engine that answers users. **Regret** is by how much the first answer
+needs more energy than the best device; what is not answered counts as staying. Energy is that of
+the board or of the wall where it was metered, else time x rated power. Published results of the
+source that is asked are left out, and no source moves the ranking's numbers by more than the last
+table says. Every source and class weighs alike.
+
+{totals}
+"Advised" follows changes of 7 in 10 and more, and stays otherwise.
+
+## By source
+
+{by_source}
+## Odds
+
+Odds of the likelier side. A bin of {least} answers and more is held to 8 points.
+
+{bins}
+## What a published ratio is worth
+
+A ratio of two devices asked of another source or round: the error that 8 of 10 stay within, beside
+that of the ranking. Only results of the same model in tuned software are used, and shipped.
+
+{published}
+## The numbers of the ranking
+
+Exponents of peak rate and bandwidth of each regime, or level and slope by the present fraction of
+rated power, with the scale of the error; how often the 80 % range holds in the source kept out.
+Shipped are the rounded numbers of `sci/estimate/data/ranking.csv`.
+
+{fits}
+## Aims
+
+Answered 95 %, regret 5 % in the median and 20 % at the 90th percentile, advised and worse than
+staying 5 %, odds within 8 points, 70 to 92 % of the ranges of time in each source. Missed:
+
+{missed}
+"""
+
+
+class Results:
+    """Everything that is reported, computed once."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Ask with this catalog."""
+        self.catalog, every = catalog, groups(catalog)
+        self.pairs = list(pairs(every, catalog))
+        self.groups = [group for group in every if group.workload_class not in REFUSED]
+        self.engine = Engine(catalog)
+
+    @cached_property
+    def first(self) -> list[Outcome]:
+        """Return the outcomes of the engine's first answers."""
+        return list(outcomes(self.groups, self.catalog, self.engine))
+
+    @cached_property
+    def advised(self) -> list[Outcome]:
+        """Return the outcomes of what the engine advises."""
+        return list(outcomes(self.groups, self.catalog, self.engine, ADVISED))
+
+    @cached_property
+    def said(self) -> list[Said]:
+        """Return every answer of the engine beside the truth."""
+        return said(self.groups, self.catalog, self.engine)
+
+    def missed(self) -> list[str]:
+        """Return the aims that are missed."""
+        first, worse = summary(self.first), summary(self.advised).worse
+        checks = [
+            (first.answered >= ANSWERED, f"{percent(first.answered)} answered"),
+            (first.median <= MEDIAN, f"median regret {percent(first.median)}"),
+            (first.p90 <= P90, f"90th percentile of regret {percent(first.p90)}"),
+            (worse <= WORSE, f"{percent(worse)} advised and worse than staying"),
+        ]
+        for row in bins(self.said):
+            near = abs(row.stated - row.true) <= STATED or row.number < LEAST
+            text = f"odds of {percent(row.stated)} are true in {percent(row.true)}"
+            checks.append((near, text))
+        for name, (number, holds) in coverage(self.said).items():
+            text = f"{percent(holds)} of {number} ranges of time hold: {name}"
+            checks.append((HOLDS[0] <= holds <= HOLDS[1] or number < LEAST, text))
+        return [text for met, text in checks if not met]
+
+
+def page(results: Results) -> str:
+    """Return docs/suggestions-accuracy.md."""
+    return TEXT.format(
+        groups=len(results.groups),
+        sources=len({group.source for group in results.groups}),
+        questions=len(results.first),
+        least=LEAST,
+        totals=table(
+            "|answered|median regret|90th percentile|right order|worse than staying",
+            _totals(results),
+        ),
+        by_source=table(
+            "source and class|questions|answered|regret, median and 90th|right order|"
+            "advised|advised, worse|ranges of time hold",
+            _by_source(results),
+        ),
+        bins=table(
+            "odds|answers|stated|true",
+            (
+                (f"{row.low:.2f} to {row.high:.2f}", row.number, row.stated, row.true)
+                for row in bins(results.said)
+            ),
+        ),
+        published=table("asked of|ratios|published|ranking", _published(results)),
+        fits=table(
+            "regime|kept out|peak, level|bandwidth, slope|error|pairs|holds",
+            (
+                (*row[:2], *(f"{value:.2f}" for value in row[2:5]), *row[5:])
+                for row in fits(list(points(results.pairs, results.catalog)))
+            ),
+        ),
+        missed="".join(f"- {text}\n" for text in results.missed()).rstrip() or "None.",
+    )
+
+
+def _totals(results: Results) -> Iterator[Sequence[object]]:
+    others = {
+        name: list(outcomes(results.groups, results.catalog, rank))
+        for name, rank in baselines(results.catalog).items()
+    }
+    rankers = {"first answer": results.first, "advised": results.advised, **others}
+    return ((name, *summary(items)[1:6]) for name, items in rankers.items())
+
+
+def _by_source(results: Results) -> Iterator[Sequence[object]]:
+    holds = coverage(results.said)
+    for group in {group.name: group for group in sorted(results.groups, key=_by_class)}.values():
+        first, advised = (
+            summary([item for item in items if item.name == group.name])
+            for items in (results.first, results.advised)
+        )
+        regret = f"{percent(first.median)}, {percent(first.p90)}"
+        moved = (first.right, advised.moved, advised.worse, holds[group.name][1])
+        yield group.name, first.questions, first.answered, regret, *moved
+
+
+def _by_class(group: Group) -> tuple[str, str]:
+    return group.workload_class, group.source
+
+
+def _published(results: Results) -> Iterator[Sequence[object]]:
+    """Yield how far a source's ratio of two devices is off in another source or round."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    by_devices: dict[tuple[str, str, str], list[tuple[Group, float, float]]] = {}
+    for pair in results.pairs:
+        group, reference = pair.group, results.catalog.hardware(REFERENCE)
+        if pair.now.id < pair.target.id and group.workload_class not in REFUSED:
+            work = group.work_on(pair.now.id, results.catalog)
+            if sheet := compare(pair.now, pair.target, work, reference):
+                key = (group.workload_class, pair.now.id, pair.target.id)
+                by_devices.setdefault(key, []).append((group, pair.time, sheet.time.value))
+    for rows in by_devices.values():
+        for group, time, ranking in rows:
+            for other, published, _ in rows:
+                if name := _relation(group, other):
+                    found.setdefault(name, []).append((abs(time - published), abs(time - ranking)))
+    for name, errors in sorted(found.items()):
+        ends = (math.exp(percentile(sorted(side), 0.8)) for side in zip(*errors, strict=True))
+        yield name, len(errors), *(f"x/÷ {end:.2f}" for end in ends)
+
+
+def _relation(group: Group, other: Group) -> str | None:
+    """Return how two groups of one pair of devices are related; None for one and the same."""
+    rows = [next(iter(each.rows.values())) for each in (group, other)]
+    if {row.stack for row in rows} == {TUNED}:
+        same = "same" if rows[0].workload == rows[1].workload else "other"
+        return None if rows[0].round == rows[1].round else f"tuned software, {same} model"
+    alike = (rows[0].stack, rows[0].precision) == (rows[1].stack, rows[1].precision)
+    return "another source, same precision" if alike and group.source != other.source else None
+
+
+def files(results: Results) -> dict[Path, str]:
+    """Return the text of every file that is made."""
+    effects = measured_effects(measurements(), results.catalog)
+    names = ("key", "figure", "low", "value", "high", "pairs", "source")
+    return {
+        DATA / "power.csv": text(("class", "low", "value", "high", "rows"), _power(results)),
+        DATA / "evidence.csv": text(
+            names, ((*astuple(row)[:-1], ";".join(row.source)) for row in effects)
+        ),
+        DATA / "measured.csv": text(ResultRow.__struct_encode_fields__, _results()),
+        PAGE: page(results),
+    }
+
+
+def _results() -> Iterator[Sequence[object]]:
+    """Yield the published results of models in tuned software."""
+    fields = ResultRow.__struct_fields__
+    for row in measurements():
+        shipped = row.stack == TUNED and row.use == "time" and row.model_parameters
+        if shipped and row.workload_class not in REFUSED:
+            cells = (getattr(row, name) for name in fields)
+            yield [
+                str(c).removesuffix(", best published result") if isinstance(c, str) else c
+                for c in cells
+            ]
+
+
+def _power(results: Results) -> Iterator[Sequence[object]]:
+    """Yield mean over rated board power by class; "other" pools training and serving."""
+    fractions: dict[str, list[float]] = {}
+    for row in measurements():
+        rated = results.catalog.hardware(row.hardware).tdp_w
+        if row.energy_scope == "board" and row.power_w and rated:
+            fractions.setdefault(row.workload_class, []).append(row.power_w / rated)
+    fractions["other"] = [*fractions["training"], *fractions["llm-serving"]]
+    for name, values in sorted(fractions.items()):
+        values.sort()
+        yield name, *(percentile(values, end) for end in (0.1, 0.5, 0.9)), len(values)
+
+
+def text(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """Return CSV text with at most six significant digits a number."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    for line in lines:
+        writer.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in line])
+    return out.getvalue()
+
+
+def table(header: str, lines: Iterable[Sequence[object]]) -> str:
+    """Return a table of a page, its figures to the right and fractions in percent."""
+    names = header.split("|")
+    rows = [[percent(c) if isinstance(c, float) else str(c) for c in line] for line in lines]
+    body = "".join(f"| {' | '.join(row)} |\n" for row in [names, *rows])
+    first, rest = body.split("\n", 1)
+    return f"{first}\n|---{'|---:' * (len(names) - 1)}|\n{rest}"
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction in percent."""
+    return "-" if math.isnan(fraction) else f"{100 * fraction:.0f} %"
+
+
+def is_current(shipped: str, made: str) -> bool:
+    """Tell whether two files agree in words and in numbers, but for what linear algebra rounds."""
+    cells = [file.replace("|", ",").replace("\n", ",").split(",") for file in (shipped, made)]
+    return len(cells[0]) == len(cells[1]) and all(map(_is_close, *cells))
+
+
+def _is_close(cell: str, other: str) -> bool:
+    try:
+        values = [float(each.replace("%", "").replace("x/÷", "")) for each in (cell, other)]
+    except ValueError:
+        return cell == other
+    return math.isclose(*values, rel_tol=1e-4, abs_tol=0.011 if "." in cell else 1.0)
