@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -73,3 +74,21 @@ def test_a_list_that_cannot_be_read_is_named_and_the_others_are_compared(tmp_pat
     assert code == 1
     assert "oci: not read" in said
     assert any(line.startswith("lambda:") for line in lines)
+
+
+def test_zones_and_regions_are_compared_too(tmp_path: Path) -> None:
+    zone = {"zone": {"zoneName": "Germany"}, "carbonIntensity": {"value": 300}}
+    (tmp_path / "zones").write_text(json.dumps({"DE": zone, "QQ": zone}), encoding="utf-8")
+    names = {"us-east-1": {}, "aws-global": {}, "moon-east-1": {}}
+    found = {
+        "partitions": [{"id": "aws", "regions": names}, {"id": "aws-iso", "regions": {"s": {}}}]
+    }
+    (tmp_path / "aws-regions").write_text(json.dumps(found), encoding="utf-8")
+    code, lines, _ = compared(tmp_path, "zones", "aws-regions")
+    assert code == 0
+    assert "  new      QQ  g_per_kwh 300" in lines
+    assert "  differs  DE  g_per_kwh 342, there 300" in lines
+    assert "  gone     FR" in lines
+    assert "  new      aws:moon-east-1" in lines
+    assert "  gone     aws:ap-east-2" in lines
+    assert not any("global" in line or "aws:us-east-1" in line for line in lines)
