@@ -14,8 +14,9 @@ from gramwatt.sci.figures.formatting import duration
 from gramwatt.sci.figures.meters import relative_range
 from gramwatt.sci.figures.notices import CODES, Notice
 from gramwatt.sci.figures.quantity import KINDS, METERED, Quantity
+from gramwatt.sci.grid.intensity import IntensityTrack
 from gramwatt.sci.grid.plausible import remark
-from gramwatt.sci.grid.zones import Supply
+from gramwatt.sci.grid.zones import Supply, ZoneIntensity
 from gramwatt.sci.records.merge import MergedJob
 from gramwatt.sci.records.records import HOST_CLASSES, IntervalRecord
 from gramwatt.sci.records.times import joules_text
@@ -255,7 +256,7 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
     known = [run.known for track in scored.energy.tracks for run in track.runs]
     annual = [one.figure.source for one in known if one.quality == "annual"]
     tracks = scored.energy.tracks
-    far = [notice for track in tracks for notice in remark(track.values, "operational_g")]
+    far = [notice for track in tracks for notice in _unlikely(track, scored.place.annual)]
     if not annual:
         return [*far, *(scored.place.annual_notices if _of_world(scored) else ())]
     texts = (
@@ -264,6 +265,19 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
     )
     found = [Notice("intensity-annual", text, "operational_g") for text in texts]
     return [*far, *found, *scored.place.annual_notices]
+
+
+def _unlikely(track: IntensityTrack, zones: Iterable[ZoneIntensity]) -> list[Notice]:
+    """Return a notice of intensity that no grid has, or that its zone has at no such hours."""
+    annual = None
+    start, end = track.edges[0], track.edges[-1]
+    if start < end and any(run.known.quality not in ("annual", "world") for run in track.runs):
+        zone, hours = track.runs[0].known.zone, max((end - start) / timedelta(hours=1), 1.0)
+        for row in (row for row in zones if row.zone == zone and not row.world_fallback):
+            usual = row.over(hours, start)
+            if not usual.low <= track.mean(start, end) <= usual.high:
+                annual = row.intensity.value
+    return remark(track.values, "operational_g", track.basis, annual)
 
 
 def inputs(scored: ScoredJob) -> list[Input]:

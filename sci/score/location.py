@@ -67,6 +67,8 @@ class Place:
     """Every node and its PUE where they differ; empty where `pue` holds for all."""
     annual_notices: tuple[Notice, ...] = ()
     """Those that hold where the annual intensity of the zones is used."""
+    annual: tuple[ZoneIntensity, ...] = ()
+    """The annual intensity of each of them."""
     annual_faults: tuple[str, ...] = ()
     """Faults that hold where it is used: the world's stands in."""
 
@@ -121,6 +123,7 @@ def _located(asked: NodePlace, catalog: Catalog, data_centre: bool) -> Place:
     return replace(
         place,
         supply=row.supply,
+        annual=(row,),
         annual_notices=_stand_in(row),
         annual_faults=faults if row.world_fallback else (),
     )
@@ -210,6 +213,7 @@ def _several(place: Place, zones: Mapping[str, str], own: Mapping[str, Place]) -
         notices=(*place.notices, Notice("zones-several", text, "operational_g")),
         supply=supplies.pop() if len(supplies) == 1 else "grid",
         annual_notices=tuple(dict.fromkeys(n for node in zones for n in own[node].annual_notices)),
+        annual=tuple(row for node in zones for row in own[node].annual),
         annual_faults=tuple(dict.fromkeys(f for node in zones for f in own[node].annual_faults)),
     )
 

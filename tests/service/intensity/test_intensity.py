@@ -308,6 +308,19 @@ def test_hours_of_a_country_that_no_publisher_has_a_value_of_make_a_score(client
     assert after["conformance"] == "conforming"
 
 
+@pytest.mark.parametrize(("grams", "said"), [(60, True), (340, False), (2100, True)])
+def test_a_score_says_where_its_intensity_is_far_from_the_year_of_the_zone(
+    client, light, tmp_path, grams, said
+):
+    """Poland has 565: a sixth of it for three hours is said, and counts."""
+    imported(light, write(tmp_path / "pl.csv", [grams] * 4), "PL")
+    post(client, list(job_of("PL", "n1", [3.6e6] * 3, pue=1.0)))
+    document = report(client)
+    assert document["operational_g"]["value"] == pytest.approx(3 * grams, rel=1e-9)
+    notices = [row for row in document["notices"] if row["code"] == "input-implausible"]
+    assert [row["field"] for row in notices] == ["operational_g"] * said
+
+
 def test_importing_again_changes_nothing(light, tmp_path):
     path = write(tmp_path / "de.csv", list(range(100, 148)))
     first = imported(light, path, "de")
