@@ -1,8 +1,8 @@
 """IPython and Jupyter: `%load_ext gramwatt`.
 
-    %gramwatt on project=vision unit=image     a job from here on, each cell a window of it
-    %gramwatt off                              end it and show its figures
-    %%gramwatt                                 as first line: this cell alone is a job
+    %gramwatt on --zone DE --unit image     a job from here on, each cell a window of it
+    %gramwatt off                           end it and print its line, as `gramwatt run` does
+    %%gramwatt --zone DE                    as first line: this cell alone is a job
 
 Built on IPython's events, so cells run as they always do: `await` works at the top level.
 """
@@ -16,7 +16,9 @@ from gramwatt.collectors.track.messages import print_message
 from gramwatt.collectors.track.track import Job, Tracker, Window, track
 
 CELL_MAGIC = "%%gramwatt"
-USAGE = "%gramwatt on [project=NAME] [unit=NAME] ... or %gramwatt off"
+USAGE = "%gramwatt on [--project NAME] [--unit NAME] [--zone DE] ... or %gramwatt off"
+LINE_S = 20.0
+"""How long the end of a job waits for its line [s]: a person looks at it."""
 
 
 class Notebook:
@@ -31,12 +33,14 @@ class Notebook:
         self._one_cell = False
 
     def command(self, line: str) -> Any:
-        """Handle `%gramwatt`: `on` returns the job, `off` its document once it has ended."""
+        """Handle `%gramwatt`: `on` returns the job, which is shown as one line, `off` prints its
+        figures in one.
+        """
         word, _, options = line.strip().partition(" ")
         if word == "on":
             return self._begin(_options(options))
-        if word == "off" and (job := self._end()) is not None:
-            return job.result
+        if word == "off" and self._end() is not None:
+            return None
         print_message("no job runs in this notebook" if word == "off" else USAGE)
         return None
 
@@ -55,19 +59,14 @@ class Notebook:
             self._window.__enter__()
 
     def after_cell(self, result: Any) -> None:
-        """Close the cell's window, or end its job and show its figures."""
+        """Close the cell's window, or end its job, whose line is printed."""
         window, self._window = self._window, None
         if window is not None:
             window.__exit__(None, None, None)
         if self._one_cell:
             self._one_cell = False
             error = getattr(result, "error_before_exec", None) or result.error_in_exec
-            job = self._end(error)
-            if job is not None and (document := job.result) is not None:
-                from IPython import display
-
-                show: Any = display.display
-                show(document)
+            self._end(error)
 
     def _begin(self, options: dict[str, str]) -> Job:
         self._end()
@@ -80,6 +79,8 @@ class Notebook:
         tracker, self._tracker = self._tracker, None
         job, self._job = self._job, None
         if tracker is not None:
+            if job is not None:
+                job.end_waits_for_line(LINE_S)
             tracker.__exit__(type(error) if error else None, error, None)
         return job
 
@@ -102,12 +103,16 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def _options(text: str) -> dict[str, str]:
-    """Return the options of `track` out of "project=vision unit=image"."""
+    """Return the options of `track` out of `--project vision --unit=image zone=DE`."""
     options = {}
-    for word in shlex.split(text):
-        key, equals, value = word.partition("=")
+    words = shlex.split(text)
+    while words:
+        word = words.pop(0)
+        key, equals, value = word.removeprefix("--").partition("=")
+        if not equals and word.startswith("--") and words:
+            equals, value = "=", words.pop(0)
         if equals:
-            options[key] = value
+            options[key.replace("-", "_")] = value
         else:
             print_message(f"{word!r} is ignored: {USAGE}")
     return options

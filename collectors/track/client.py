@@ -143,6 +143,8 @@ class Client:
         self._folder = JobFolder(folder) if folder else None
         self._totals: Totals | None = None
         self._over = False
+        self.patience_s = 0.0
+        """How long at least an end with lines waits for them [s]: longer where a person looks."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._amounts: list[tuple[str | None, float, str | None]] = []
@@ -283,6 +285,7 @@ class Client:
             now = time.monotonic()
         if self.closed:
             limit_s = LONG_LINES_TIMEOUT_S if lasted_ns > LONG_NS else LINES_TIMEOUT_S
+            limit_s = max(limit_s, self.patience_s)
             if lines:
                 self._wait(lambda: self.lines is not None, now + limit_s)
             if not folder.take(PRINTED):  # another process that ended at the same moment has

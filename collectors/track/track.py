@@ -60,6 +60,11 @@ class Job:
         """The job's id; None when measuring is off."""
         return self._session.id if self._session else None
 
+    def end_waits_for_line(self, limit_s: float) -> None:
+        """Have the end of the job wait for the line about it, at most `limit_s` [s]."""
+        if self._session is not None:
+            self._session.client.patience_s = limit_s
+
     @property
     def result(self) -> dict[str, Any] | None:
         """The job document (docs/python-api.md), scored now; about a second, once.

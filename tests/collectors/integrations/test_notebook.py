@@ -40,21 +40,16 @@ def printed(outputs: list[Any]) -> str:
     return "".join(item["text"] for item in outputs if item["output_type"] == "stream")
 
 
-def shown(outputs: list[Any]) -> dict[str, str]:
-    """The forms of what a cell displayed or returned."""
-    (found,) = [item["data"] for item in outputs if "data" in item]
-    return dict(found)
-
-
 def test_a_job_of_several_cells_has_a_window_for_each_and_awaits(cells):
     outputs = cells(
         "%load_ext gramwatt\n%load_ext gramwatt",
-        "job = %gramwatt on project=vision unit=image",
+        "job = %gramwatt on --project vision --unit=image",
         "import asyncio\nawait asyncio.sleep(0.6)\njob.count(64)",
         "job.count(36)",
         "%gramwatt off",
         "import json\nprint(json.dumps(job.result))",
         "%gramwatt off",
+        "job.result",
     )
     found = json.loads(printed(outputs[5]))
     assert (found["project"], found["state"]) == ("vision", "completed")
@@ -62,28 +57,31 @@ def test_a_job_of_several_cells_has_a_window_for_each_and_awaits(cells):
     named = {item["name"]: item["counts"] for item in found["windows"]}
     assert [done for done in named.values() if done] == [{"image": 64}, {"image": 36}]
     assert next(iter(named)) == "cell-1"
-    html = shown(outputs[4])["text/html"]
-    assert "per image" in html
-    assert "Energy" in html
-    assert shown(outputs[4])["text/plain"].count("\n") == 6
+    (line,) = printed(outputs[4]).splitlines()
+    assert line.startswith("gramwatt: ")
+    assert "per image" in line
     assert "no job runs in this notebook" in printed(outputs[6])
+    (forms,) = [item["data"] for item in outputs[7] if "data" in item]
+    assert "per image" in forms["text/html"]
+    assert forms["text/plain"].count("\n") == 6
 
 
 def test_the_cells_of_the_documents_make_a_job(cells):
     (block,) = blocks("ipython", ROOT / "docs" / "integrations.md")
     outputs = cells(*block.splitlines())
-    assert "per image" in shown(outputs[-1])["text/html"]
+    assert "per image" in printed(outputs[-1])
 
 
 def test_one_cell_alone_is_a_job_also_with_await(cells):
     outputs = cells(
         "%load_ext gramwatt",
-        "%%gramwatt project=solo unit=page\nimport asyncio\nawait asyncio.sleep(0.1)\nx = 3",
+        "%%gramwatt --zone DE --project p unit=page\nimport asyncio\nawait asyncio.sleep(0)\nx=3",
         "print(x)",
         "%gramwatt",
     )
-    assert "solo" not in printed(outputs[1])
-    assert "Total O + M" in shown(outputs[1])["text/html"]
+    (line,) = printed(outputs[1]).splitlines()
+    assert line.startswith("gramwatt: ")
+    assert "CO2e" in line
     assert printed(outputs[2]) == "3\n"
     assert "%gramwatt on" in printed(outputs[3])
 
@@ -96,5 +94,5 @@ def test_a_cell_that_raises_fails_its_job_and_one_run_again_begins_anew(cells, t
         "second = %gramwatt on",
         "print(first.id != second.id, first.result['state'])",
     )
-    assert "failed" in shown(outputs[1])["text/html"]
+    assert "gramwatt: failed after " in printed(outputs[1])
     assert printed(outputs[4]) == "True completed\n"
