@@ -13,19 +13,15 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from statistics import fmean, stdev
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
 from gramwatt.sci.estimate.ranking import QUANTILE_90, Log
-from gramwatt.sci.figures.checks import Amount, checked
+from gramwatt.sci.figures.checks import Amount
 from gramwatt.sci.figures.csv_data import Cell, Row, rows
-from gramwatt.sci.figures.document import DeviceDoc, JobDoc
-from gramwatt.sci.figures.quantity import METERED, Quantity
-from gramwatt.sci.month.compare import is_synthetic
-from gramwatt.sci.records.records import ACCELERATORS
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.suggest.documents import Basis
-from gramwatt.sci.suggest.request import CLASSES, METHODS
 
 SINGLE_RUN = math.log(1.1) / QUANTILE_90
 """Error of a ratio of two single runs (an estimate until runs repeat)."""
@@ -149,75 +145,6 @@ class PresentRun:
     hardware: str
     workload_class: str | None
     units_per_s: Mapping[str, float]
-
-
-def own_row(document: JobDoc, workload_class: str | None) -> OwnRow | None:
-    """Return the row of a job document; None where the job cannot be one.
-
-    It must have ended well, counted a declared unit, run on devices of one part and measured their
-    energy with a real meter.
-    """
-    devices, name = accelerators_of(document), only_part(document)
-    counted = [score for score in document.sci if score.count > 0 and score.unit != "job"]
-    seconds, power = document.duration_s, mean_power_w(document)
-    energies = [device.energy_j for device in devices]
-    if any(energy.kind not in METERED for energy in energies if energy):
-        return None
-    if document.state != "completed" or is_synthetic(document) or not counted:
-        return None
-    if name is None or not power or not seconds:
-        return None
-    return OwnRow(
-        job_id=document.job_id,
-        workload=workload_of(document),
-        workload_class=workload_class,
-        hardware=name,
-        count=len(devices),
-        unit=counted[0].unit,
-        units_per_s=counted[0].count / seconds / len(devices),
-        power_w=power,
-    )
-
-
-def workload_of(document: JobDoc) -> str:
-    """Return what names the same work in jobs: the model if known, else project and name."""
-    return document.model_id or f"{document.project}/{document.name}"
-
-
-def tagged(document: JobDoc) -> dict[str, Any]:
-    """Return what tags say of the run, by field of a request; meaningless ones are left out."""
-    tags = document.tags
-    fields: dict[str, Any] = {
-        name: tags[name]
-        for name, choices in (("method", METHODS), ("workload_class", CLASSES))
-        if tags.get(name) in choices
-    }
-    for name in ("batch_size", "model_parameters"):
-        try:
-            fields[name] = checked(Amount, tags.get(name, ""), strict=False)
-        except ValueError:
-            continue
-    return fields
-
-
-def accelerators_of(document: JobDoc) -> list[DeviceDoc]:
-    """Return the accelerators among a job's devices."""
-    return [device for device in document.devices if device.device_class in ACCELERATORS]
-
-
-def only_part(document: JobDoc) -> str | None:
-    """Return the catalog id of a job's accelerators; None where unknown, or of several kinds."""
-    names = {device.hardware for device in accelerators_of(document)}
-    return names.pop() if len(names) == 1 else None
-
-
-def mean_power_w(document: JobDoc) -> float | None:
-    """Return the mean power of an accelerator over the job [W]; None if an energy is unknown."""
-    devices, seconds = accelerators_of(document), document.duration_s
-    energies = [device.energy_j.value for device in devices if device.energy_j is not None]
-    if not devices or not seconds or len(energies) != len(devices):
-        return None
-    return sum(energies) / len(devices) / seconds
 
 
 def own_witness(
