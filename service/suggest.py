@@ -42,7 +42,7 @@ def answer(service: Service, request: SuggestRequest) -> SuggestDoc:
     """
     if request.lifetime_years is None:
         request = msgspec.structs.replace(request, lifetime_years=service.config.lifetime_years)
-    return suggest(request, service.catalog, rows_of_own_jobs(service))
+    return suggest(request, service.catalog, rows_of_own_jobs(service), now=service.now())
 
 
 def answer_for_document(service: Service, document: JobDoc) -> SuggestDoc:

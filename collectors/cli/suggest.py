@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -94,7 +95,7 @@ def answer(document: dict[str, Any], job: Job = None) -> SuggestDoc:
     request = parse_suggest_request(document)
     if request.lifetime_years is None:
         request = msgspec.structs.replace(request, lifetime_years=config.lifetime_years)
-    return suggest(request, user_catalog(config))
+    return suggest(request, user_catalog(config), now=datetime.now(UTC))
 
 
 def _of_job(config: Config, job: str) -> SuggestDoc:

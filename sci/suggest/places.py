@@ -1,12 +1,14 @@
-"""The same work elsewhere: regions of the provider by annual intensity."""
+"""The same work elsewhere or later: regions by annual intensity, the hours of a usual day."""
 
 from __future__ import annotations
 
 import math
+from datetime import datetime
 
 from gramwatt.sci.catalog.catalog import Region
-from gramwatt.sci.estimate.ranking import Log
+from gramwatt.sci.estimate.ranking import QUANTILE_90, Log
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.planning.usual import usual_saving
 from gramwatt.sci.score.location import DATA_CENTRE_PUE, locate
 from gramwatt.sci.suggest.change import Change
 from gramwatt.sci.suggest.embodied import carbon_ratio
@@ -14,6 +16,11 @@ from gramwatt.sci.suggest.evidence import log_of
 from gramwatt.sci.suggest.work import Work
 
 REGIONS_SHOWN = 3
+WAIT_H, LONGEST_H = 24.0, 24.0
+"""Longest wait for a better hour, and longest run that hours of a day matter to (choices)."""
+SERVED = ("llm-serving", "interactive", "decode")
+LEAST_GAIN = 0.02
+"""Smaller savings are no reason to wait."""
 LIMITS = "check latency, data residency and transfer; which regions are permitted is yours to say"
 
 
@@ -67,3 +74,37 @@ def _moved(work: Work, region: Region, grid: Quantity) -> Change:
         ],
         sources=(grid.source, work.intensity.source),
     )
+
+
+def later(work: Work, now: datetime | None) -> list[Change]:
+    """Return the best start within a day, by the usual hours of the zone; none for an endpoint.
+
+    Nothing where the hours of the zone are not known, or no hour is much better than `now`.
+    """
+    served = work.pace.name == "requests" or work.classified.name in SERVED
+    hours, zone = work.hours, work.place.zone
+    if now is None or not hours or hours > LONGEST_H or zone is None or served:
+        return []
+    if work.device is None or work.misfit or work.impossible or work.measured:
+        return []
+    waiting = usual_saving(work.catalog.zone(zone).zone, hours, WAIT_H, now)
+    if waiting is None or waiting.saving.value < LEAST_GAIN:
+        return []
+    saving, same = waiting.saving, Log(0.0, 0.0)
+    ends = math.log((1 - saving.low) / (1 - saving.high))
+    ratio = Log(math.log(1 - saving.value), ends / 2 / QUANTILE_90)
+    return [
+        Change(
+            action="time",
+            id="time",
+            label=f"start at {waiting.start:%H:%M} UTC",
+            count=work.count,
+            time=same,
+            energy=same,
+            carbon=carbon_ratio(work, same, ratio),
+            odds=round(waiting.odds, 3),
+            basis="measured",
+            reasons=["usual hours of the zone in this month; the weather of the day is not known"],
+            sources=saving.sources,
+        )
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
@@ -18,7 +19,7 @@ from gramwatt.sci.suggest.documents import ADVISED, HARDWARE, AnswerDoc, LeftOut
 from gramwatt.sci.suggest.evidence import OwnRow
 from gramwatt.sci.suggest.facts import smaller_need
 from gramwatt.sci.suggest.hardware import Ranked, order, rank, slices
-from gramwatt.sci.suggest.places import regions
+from gramwatt.sci.suggest.places import later, regions
 from gramwatt.sci.suggest.request import SuggestRequest
 from gramwatt.sci.suggest.rules import notices
 from gramwatt.sci.suggest.settings import needs_no_device, settings
@@ -36,12 +37,14 @@ def suggest(
     *,
     repeats: Quantity | None = None,
     measured: JobDoc | None = None,
+    now: datetime | None = None,
 ) -> SuggestDoc:
     """Return the answer to a request.
 
     `own` are the organisation's runs, which lead; `workload` names the job's work in `own`;
     `measured` is the document of the job that ran, whose carbon is saved; `repeats` is how often it
-    runs [1/year], where the request does not say. Raises LookupFailed for unknown names, ScoreError
+    runs [1/year], where the request does not say; a described job may start at `now` or later.
+    Raises LookupFailed for unknown names, ScoreError
     for what means nothing.
     """
     work = resolve(request, catalog, own, workload, repeats=repeats, measured=measured)
@@ -60,7 +63,7 @@ def suggest(
             work = replace(work, emitted=Emitted.of(score))
     refused = work.refusal
     ranked = Ranked([], []) if refused or _stays(work) else rank(work)
-    changes = [*ranked.rows, *settings(work), *regions(work)]
+    changes = [*ranked.rows, *settings(work), *regions(work), *later(work, now)]
     if not refused and work.pace.waits and request.candidates is None:
         changes += slices(work)
     changes.sort(key=order)

@@ -92,9 +92,9 @@ def test_months_advice_plans_budgets_and_keys(client, light):
     client.wait("job-1")
     month = client.months(f"{light.config.clock():%Y-%m}", project="vision")
     assert (month["month"], month["project"]) == ("2026-06", "vision")
-    assert "suggestions" in client.suggest("job-1")
+    assert "answers" in client.suggest("job-1")
     asked = {"hardware": "H100 SXM", "hours": 1, "zone": "FR"}
-    assert client.estimate(**asked)["total_g"]["unit"] == "gCO2e"
+    assert client.estimate(**asked)["answers"][0]["total_g"]["unit"] == "gCO2e"
     assert client.set_budget("vision", 50)["limit_kg"] == 50
     assert [item["project"] for item in client.budgets(project="vision")] == ["vision"]
     assert client.create_key("ci", "ingest")["key"].startswith("gw_")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from gramwatt.sci.estimate.ranking import Log
 from gramwatt.sci.suggest.change import Change
-from gramwatt.sci.suggest.documents import HARDWARE, verdict_of
+from gramwatt.sci.suggest.documents import HARDWARE, AnswerDoc, verdict_of
 from gramwatt.sci.suggest.embodied import carbon_ratio, with_hosts
 from gramwatt.sci.suggest.request import parse_suggest_request
+from gramwatt.sci.suggest.suggest import suggest
 from gramwatt.sci.suggest.work import resolve, saved_g
 from tests.sci.suggest.requests import (
     A100,
@@ -279,6 +281,23 @@ def test_regions_of_the_provider_are_rows_by_their_annual_intensity() -> None:
     instance = next(row for row in answer.answers if row.action == "instance")
     assert "(p" in instance.label
     assert action("region", **OLD) is None
+
+
+def test_a_better_hour_is_a_row_where_the_usual_day_is_known() -> None:
+    """In November a day of California is cleanest at 10 in the morning there, 18:00 UTC."""
+    body = {"hardware": H100, "kind": "training", "hours": 4}
+    now = datetime(2026, 11, 28, 0, 33, tzinfo=UTC)
+
+    def later(**change: Any) -> list[AnswerDoc]:
+        request = parse_suggest_request({**body, "zone": "US-CAL-CISO", **change})
+        rows = suggest(request, CATALOG, now=now).answers
+        return [row for row in rows if row.action == "time"]
+
+    (row,) = later()
+    assert row.label == "start at 18:00 UTC"
+    assert 0.5 < row.carbon_ratio.low < row.carbon_ratio.value < 0.75
+    assert row.advised
+    assert later(zone="IS") == later(hours=100) == later(kind="inference", pace="requests") == []
 
 
 def test_settings_have_measured_effects() -> None:
