@@ -223,9 +223,14 @@ def _fitting(request: SuggestRequest, part: Hardware, count: float, need: Need) 
     return None
 
 
+UNSTATED = "not said"
+"""Maker of a device of the overlay that names none (catalog/loader.py)."""
+
+
 def label_of(part: Hardware) -> str:
-    """Return a part's name for people, with its maker."""
-    return part.name if part.name.startswith(part.vendor) else f"{part.vendor} {part.name}"
+    """Return a part's name for people, with its maker, where an overlay names it."""
+    named = part.vendor == UNSTATED or part.name.startswith(part.vendor)
+    return part.name if named else f"{part.vendor} {part.name}"
 
 
 def lacks_units(request: SuggestRequest, part: Hardware) -> tuple[str, str, str | None] | None:

@@ -83,7 +83,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path / "root", {}, "linux", "x86_64")
 
 
-def test_a_made_up_vendor_is_measured_scored_and_gets_suggestions(
+def test_a_made_up_vendor_is_measured_scored_and_gets_an_answer(
     tmp_path: Path, place: Place
 ) -> None:
     def acme(_: VendorRig) -> list[DevicePort]:
@@ -105,7 +105,10 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_suggestions(
     assert part.hardware == "acme-x1"
     assert document.energy_kwh is not None
     assert document.energy_kwh.value * 3.6e6 > 200 * 60  # the host comes on top
-    estimate = for_job(document, catalog).estimate
+    answer = for_job(document, catalog)
+    assert answer.summary == "Keep 1 x Acme X1: nothing is likely to emit less."
+    assert answer.compared_with is not None
+    estimate = answer.estimate
     assert estimate is not None
     # The card's power as measured, for a minute, with a host of 45 % of it.
     assert estimate.energy_kwh is not None
