@@ -58,6 +58,12 @@ at fine-tuning as data sheets say, 8 Gaudi2 1.7 times (MLPerf Training v4.0 to v
 SPLIT, COPIED = Log(0.53, 0.36), Log(0.13, 0.09)
 """Time over links half as fast or slower: of a model that is split over the devices 1 to 3 times,
 of one that each device holds 1 to 1.3 times (estimates)."""
+BY_LIMIT, BY_LIMIT_ERROR = 0.25, 0.12
+"""Exponent of time over the ratio of rated powers of one die, and its error: beside data sheets an
+H100 NVL took 1.35 times as long as an H100 SXM (8 results), an H200 NVL 1.08, a GH200 0.89 times as
+long as an H200 SXM, PCIe cards of H100 and A100 1.04 and 1.00 (MLPerf, Lambda)."""
+LONGEST = math.log(5.0)
+"""Devices that take longer than so many times are listed only if named."""
 PCIE_GBS, SLOWER = 64.0, 2.0
 """Link of a PCIe card [GB/s] whose own the catalog does not have, and how many times slower links
 count as slower."""
@@ -127,7 +133,7 @@ def rank(work: Work) -> Ranked:
         likely = [row for row in rows if row.probability is None or row.probability >= 0.4]
         if work.device is not None and not work.misfit:
             worse, rows = len(rows) - len(likely), likely
-        rows = [row for row in rows if row.carbon is not None]
+        rows = [row for row in rows if row.carbon and row.time and row.time.value < LONGEST]
     return Ranked(rows, [*out, *rest], worse)
 
 
@@ -463,6 +469,7 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
     energies = [witness.energy for witness in witnesses if witness.energy]
     if sheet is not None:
         apart = _software_change(now.board, device.board, tuned=described.tuned)
+        apart = apart + _same_die(now, device)
         times.append(sheet.time + apart)
         energies += [sheet.energy + apart] if sheet.energy else []
     metered = own is not None or {now.board.vendor, device.board.vendor} <= set(METERED_VENDORS)
@@ -481,6 +488,16 @@ def _software_change(now: Hardware, target: Hardware, *, tuned: bool) -> Log:
     if now.vendor == target.vendor:
         return Log(0.0, 0.0)
     return OTHER_VENDOR if tuned or target.device_class == "gpu" else OTHER_KIND
+
+
+def _same_die(now: Device, target: Device) -> Log:
+    """Return what another power limit does to the time of one and the same silicon."""
+    boards = now.board, target.board
+    parts = [(board.architecture, board.die_area_mm2, board.die_count) for board in boards]
+    rated = [board.tdp_w for board in boards]
+    if now.piece or target.piece or parts[0] != parts[1] or None in (*parts[0], *rated):
+        return Log(0.0, 0.0)
+    return Log(BY_LIMIT * math.log((rated[0] or 1.0) / (rated[1] or 1.0)), BY_LIMIT_ERROR)
 
 
 def _speed_class(work: Work) -> WorkloadClass | None:

@@ -18,7 +18,7 @@ from gramwatt.sci.suggest.change import Change
 from gramwatt.sci.suggest.documents import ADVISED, HARDWARE, AnswerDoc, LeftOutDoc, SuggestDoc
 from gramwatt.sci.suggest.evidence import OwnRow
 from gramwatt.sci.suggest.facts import smaller_need
-from gramwatt.sci.suggest.hardware import Ranked, order, rank, slices
+from gramwatt.sci.suggest.hardware import METERED_VENDORS, Ranked, order, rank, slices
 from gramwatt.sci.suggest.places import later, regions
 from gramwatt.sci.suggest.request import SuggestRequest
 from gramwatt.sci.suggest.rules import notices
@@ -218,6 +218,9 @@ def _times(ratio: float) -> str:
 
 def _nearest(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
     """Return that nothing is better than now, and how near the next best is."""
+    if work.now.board.vendor not in METERED_VENDORS:
+        text = f"No odds: no published power of {work.label} under load was found, so that devices"
+        return f"{text} are compared by time alone."
     row = next((row for row in answers if row.odds is not None), None)
     if row is not None and row.odds is not None:
         text = f"Keep {work.label}: nothing is likely to emit less. Nearest is {row.label}"

@@ -351,3 +351,13 @@ def test_an_answer_is_json_and_needs_no_arithmetic_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert len(json.loads(done.stdout)["answers"]) > 10
+
+
+def test_one_die_under_a_lower_limit_takes_longer() -> None:
+    """An H100 NVL at 400 W and an H100 SXM at 700 W: about the same rates on paper."""
+    asked = {"hardware": H100, "kind": "training", "precision": "bf16", "mean_power_w": 620}
+    row = hardware("nvidia-h100-nvl-94", hours=10, zone="DE", **asked)
+    assert row.time_ratio.value > 1.1
+    assert row.verdict == "likely"
+    slow = ask(hours=10, zone="DE", **asked).answers
+    assert all(row.time_ratio.value < 5 for row in slow if row.target)
