@@ -27,6 +27,7 @@ ARROWS = {
         "gramwatt.collectors.spool.recovery",
         "gramwatt.collectors.cli.login",
         "gramwatt.collectors.cli.options",
+        "gramwatt.collectors.cli.summary",
         "gramwatt.collectors.settings.config",
         "gramwatt.collectors.settings.catalogs",
         "gramwatt.collectors.settings.files",
