@@ -273,7 +273,9 @@ def _limit_s(ends: float) -> float:
 
 def _read(plan: Mapping[str, Any], latest: datetime) -> tuple[datetime, str]:
     """Return the start and the words of a plan's advice to wait; raises StartNow."""
-    summary = str(plan["summary"])[:400]
+    from gramwatt.sci.figures import formatting
+
+    summary = formatting.plain(str(plan["summary"])[:400])
     if plan["advice"] != "wait":
         raise StartNow(summary)
     start = min(datetime.fromisoformat(plan["plan"][0]["start"]), latest)

@@ -305,12 +305,14 @@ def _summary(job: _Job, advice: Advice, chosen: _Choice, best: _Choice, now: dat
 
 
 def _saves(saving: Quantity, at_once: str) -> str:
-    low, high = _percent(saving.low).removesuffix(" %"), _percent(saving.high)
-    return f"about {_percent(saving.value)} less than {at_once} ({low} to {high})"
+    span = f"{round(100 * saving.low)} to {_percent(saving.high)}"
+    if saving.low < 0:
+        span = f"{_percent(-saving.low)} more to {_percent(saving.high)} less"
+    return f"about {_percent(saving.value)} less than {at_once} ({span})"
 
 
 def _percent(fraction: float) -> str:
-    return f"{round(100 * fraction)} %"
+    return f"{round(100 * fraction)}\u00a0%"
 
 
 def _when(hour: float, zone: str, now: datetime) -> str:

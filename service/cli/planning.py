@@ -126,7 +126,7 @@ def _begins(answer: PlanDoc, earliest: str | None, now: str | None) -> datetime:
     """Return when a scheduler is to start the job: at the earliest where no plan is known."""
     if answer.plan:
         return datetime.fromisoformat(answer.plan[0].start)
-    show(f"gramwatt: {answer.summary}", err=True)
+    show(*_wrapped(f"gramwatt: {answer.summary}"), err=True)
     start = moment(earliest, now) or now
     return datetime.fromisoformat(start) if start else datetime.now(UTC)
 
@@ -145,7 +145,10 @@ def _lines(answer: PlanDoc) -> list[str]:
 
 
 def _wrapped(*texts: str) -> list[str]:
-    return [line for text in texts for line in wrap(text, WIDTH, break_long_words=False)]
+    from gramwatt.sci.figures.formatting import plain
+
+    lines = (line for text in texts for line in wrap(text, WIDTH, break_long_words=False))
+    return list(map(plain, lines))
 
 
 def _parts(slots: list[SlotDoc]) -> str:

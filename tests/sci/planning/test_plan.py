@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.formatting import plain
 from gramwatt.sci.grid.zones import Zones
 from gramwatt.sci.planning.forecast import Forecaster
 from gramwatt.sci.planning.hours import Hours, hour_of
@@ -163,7 +164,7 @@ def test_usual_hours_say_when_california_is_cleanest():
     assert saving.value == pytest.approx(1 - 0.82 / 1.28, abs=0.01)
     assert saving.low < 0.25 < 0.45 < saving.high
     assert answer.odds > 0.9
-    assert answer.summary.startswith(
+    assert plain(answer.summary).startswith(
         "Wait until 18:00 UTC (10:00 in Los Angeles): about 36 % less than starting now ("
     )
     assert "Usual for November; today's weather is not known." in answer.summary
