@@ -209,6 +209,8 @@ def _summary(data: JobData) -> list[Block]:
         for row in document.sci
     ]
     whole = headline("Total carbon", document.total_g, lead=True)
+    if document.total_g is None and document.operational_g is not None:
+        whole = headline("Carbon of electricity", document.operational_g, lead=True)
     intensity = None if document.energy_kwh is None else method.intensity_g_per_kwh
     factors: tuple[Figure, ...] = (
         headline("Energy", document.energy_kwh),
@@ -225,7 +227,7 @@ def _halves(document: JobDoc) -> str:
     whole, operational = document.total_g, document.operational_g
     if whole is None or operational is None:
         missing = [name for name, term in TERMS_OF_TOTAL[:2] if getattr(document, term) is None]
-        return f"The total is not known, because a term is not: {', '.join(missing)}."
+        return f"The total is not known, because this is not counted: {', '.join(missing)}."
     if not whole.value:
         return "No carbon was emitted, as far as is known."
     share = operational.value / whole.value

@@ -323,10 +323,10 @@ def result_line(document: Document, see: str, remark: str = "") -> str:
     if state != "completed":
         after = "" if duration_s is None else f" after {formatting.duration(float(duration_s))}"
         ended = f"{state}{after}: "
-    energy, total = figure_of(document, "energy_kwh"), figure_of(document, "total_g")
+    energy = figure_of(document, "energy_kwh")
     parts = [
         f"{formatting.value_text(energy) if energy else f'energy {formatting.UNKNOWN}'}, "
-        f"{formatting.text(total) if total else f'carbon {formatting.UNKNOWN}'}",
+        f"{_carbon(document)}",
         *_per_unit(document),
     ]
     grade = str((document.get("data_quality") or {}).get("grade"))
@@ -334,6 +334,22 @@ def result_line(document: Document, see: str, remark: str = "") -> str:
     limits = [text for code, text in LIMITS.items() if code in codes]
     parts.append(", ".join([formatting.GRADE_WORDS.get(grade, "quality not known"), *limits]))
     return formatting.plain(f"{ended}{'; '.join(parts)}{remark}. More: {see}")
+
+
+def _carbon(document: Document) -> str:
+    """Return the carbon of a job; where a term of it is not known, the other, and which lacks."""
+    from gramwatt.sci.figures import formatting
+    from gramwatt.sci.figures.quantity import figure_of
+
+    terms = ("total_g", "operational_g", "embodied_g")
+    total, operational, embodied = (figure_of(document, name) for name in terms)
+    if total is not None:
+        return formatting.text(total)
+    if operational is not None:
+        return f"{formatting.text(operational)} from electricity (hardware not counted)"
+    if embodied is not None:
+        return f"{formatting.text(embodied)} from hardware (electricity not counted)"
+    return f"carbon {formatting.UNKNOWN}"
 
 
 def _per_unit(document: Document) -> list[str]:

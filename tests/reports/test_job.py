@@ -346,7 +346,7 @@ def test_the_report_says_that_shares_are_of_what_was_read():
 
 def test_the_short_report_says_which_term_is_not_known():
     printed = words(job.build(partly_read()))
-    assert "The total is not known, because a term is not: Electricity." in printed
+    assert "The total is not known, because this is not counted: Electricity." in printed
     assert "Waterfall" not in printed
 
 
@@ -489,3 +489,14 @@ def test_the_cost_of_measuring_has_a_range():
     # 1.3 s x 3.35 W = 4.355 J, 0.42 to 1.75 times; the sample's meter says nothing of its memory
     (printed,) = section(full(steady_job()), "What measuring cost")
     assert "4.4 J (1.8 to 7.6)" in plain(printed.text)
+
+
+def test_the_carbon_of_electricity_leads_where_the_hardware_is_not_known():
+    document = steady_job()
+    document.total_g = document.embodied_g = None
+    figures, sentence, *_ = job.build(document).blocks[1:]
+    assert figures.items[-1].label == "Carbon of electricity"
+    assert figures.items[-1].value != "not known"
+    assert sentence.text.startswith(
+        "The total is not known, because this is not counted: Making the hardware."
+    )

@@ -140,3 +140,19 @@ def test_the_spool_makes_the_same_score_as_the_store_to_the_last_digit(home, min
     assert ingest(home) == ["job-1"]
     stored = document(home, "job-1")
     assert {name: here.get(name) for name in FIGURES} == {n: stored.get(n) for n in FIGURES}
+
+
+@pytest.mark.parametrize(
+    ("missing", "shown"),
+    [
+        (("embodied_g", "total_g"), " from electricity (hardware not counted)"),
+        (("operational_g", "total_g", "energy_kwh"), " from hardware (electricity not counted)"),
+    ],
+)
+def test_the_line_has_what_is_known_and_names_what_is_not(home, missing, shown):
+    spooled(home, journal("job-1"))
+    config = resolve({"home": str(home)})
+    found = msgspec.to_builtins(scored_here(spool.folders(home, "job-1"), config)[1])
+    line = result_line({**found, **dict.fromkeys(missing)}, "gramwatt job job-1")
+    assert shown in line
+    assert "carbon not known" not in line
