@@ -16,6 +16,7 @@ from gramwatt.reports.html import POLICY
 from gramwatt.sci.figures.document import JobDoc, JobHead
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.quantity import Quantity, total
+from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.month.repeated import RUNS_MOST, RunsComparisonDoc, compare_runs
 from gramwatt.sci.records.records import ID_PATTERN, JOB_KINDS
 from gramwatt.service.api.access import Access
@@ -241,13 +242,18 @@ def _terms(
 def _per_unit(
     side: Sequence[JobDoc], term: Literal["energy_kwh", "embodied_g"], unit: str
 ) -> Quantity | None:
-    """Return a term of all runs over all their work; None where it is not known of one."""
+    """Return a term of all runs over all their work, energy in joules; None where it is not known
+    of one.
+    """
     figures = [getattr(run, term) for run in side]
     count = sum(row.count for run in side for row in run.sci if row.unit == unit)
     if None in figures or not count:
         return None
     whole = total(figures)
-    return whole.scaled(1 / count, f"{whole.unit}/{unit}").bare() if whole else None
+    if whole is None:
+        return None
+    size, base = (J_PER_KWH, "J") if term == "energy_kwh" else (1.0, whole.unit)
+    return whole.scaled(size / count, f"{base}/{unit}").bare()
 
 
 def _others(project: str, named: Collection[str]) -> list[JobHead]:

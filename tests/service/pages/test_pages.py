@@ -228,7 +228,7 @@ def test_two_jobs_are_compared_per_unit_or_refused(two, client):
     text = page(client, "/compare?before=job-A&after=job-B")
     assert "run each side again" in text  # one run a side, and no earlier ones of that name
     assert "Energy per image" in text
-    assert "mWh/image" in text
+    assert "J/image" in text
     add(two, "declared", project="A", pue=1.1)
     text = page(client, "/compare?before=job-A&after=declared")
     assert "the way PUE is known" in text
