@@ -469,7 +469,7 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
     energies = [witness.energy for witness in witnesses if witness.energy]
     if sheet is not None:
         apart = _software_change(now.board, device.board, tuned=described.tuned)
-        apart = apart + _same_die(now, device)
+        apart = apart + _same_die(now, device, sheet.time.value)
         times.append(sheet.time + apart)
         energies += [sheet.energy + apart] if sheet.energy else []
     metered = own is not None or {now.board.vendor, device.board.vendor} <= set(METERED_VENDORS)
@@ -490,14 +490,20 @@ def _software_change(now: Hardware, target: Hardware, *, tuned: bool) -> Log:
     return OTHER_VENDOR if tuned or target.device_class == "gpu" else OTHER_KIND
 
 
-def _same_die(now: Device, target: Device) -> Log:
-    """Return what another power limit does to the time of one and the same silicon."""
+def _same_die(now: Device, target: Device, told: float) -> Log:
+    """Return what another power limit does to the time of one and the same silicon.
+
+    `told` is the logarithm of time by data sheets: what they tell of the slower device already, by
+    a lower clock or less bandwidth, does not count again.
+    """
     boards = now.board, target.board
     parts = [(board.architecture, board.die_area_mm2, board.die_count) for board in boards]
     rated = [board.tdp_w for board in boards]
     if now.piece or target.piece or parts[0] != parts[1] or None in (*parts[0], *rated):
         return Log(0.0, 0.0)
-    return Log(BY_LIMIT * math.log((rated[0] or 1.0) / (rated[1] or 1.0)), BY_LIMIT_ERROR)
+    slower = BY_LIMIT * math.log((rated[0] or 1.0) / (rated[1] or 1.0))
+    left = max(0.0, abs(slower) - max(0.0, math.copysign(told, slower * told)))
+    return Log(math.copysign(left, slower), BY_LIMIT_ERROR if left else 0.0)
 
 
 def _speed_class(work: Work) -> WorkloadClass | None:

@@ -63,10 +63,10 @@ def test_stated_odds_are_true_odds(results):
 
 @pytest.mark.long
 def test_ranges_of_time_hold_in_every_source(results):
-    found = {name: holds for name, (n, holds) in coverage(results.said).items() if n >= 30}
-    assert min(found.values()) >= report.HOLDS[0]
+    found = coverage(results.said)
+    assert min(holds for number, holds in found.values() if number >= 30) >= report.HOLDS[0]
     # Too wide where one source stands for software of all kinds, and where two devices met.
-    wide = {name for name, holds in found.items() if holds > report.HOLDS[1] + 0.02}
+    wide = {name for name, (number, holds) in found.items() if number >= 100 and holds > 0.92}
     assert wide <= {
         "llama-cpp-table, decode",
         "llama-cpp-table, prefill",
