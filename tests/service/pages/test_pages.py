@@ -23,6 +23,7 @@ from gramwatt.service.months.report import month_report
 from gramwatt.service.pages.misquoted import misquoted
 from gramwatt.service.status import effective_settings
 from gramwatt.service.store.months import MonthSum
+from gramwatt.service.tasks import runs
 from tests.journals import body, journal, lines
 
 MAY = "2026-05"
@@ -378,6 +379,18 @@ def test_every_setting_on_the_page_is_read_and_shows_where_its_value_comes_from(
         assert name not in found or found[name].value == shown.get(name, text)
     assert found["GRAMWATT_ENTSOE_KEY"].value == "not set"
     assert all(row.what for row in found.values())
+
+
+def test_what_is_usual_or_well_is_folded(light, client):
+    shown, _, folded = page(client, "/settings").partition("<details")
+    defaults = [row.name for row in effective_settings(light) if row.origin == "default"]
+    assert all((name in shown, name in folded) == (False, True) for name in defaults)
+    assert "No task ran yet" in page(client, "/schedules").partition("<details")[0]
+    for task, error in (("close-silent", None), ("outbox", "no mail server")):
+        runs.end(light, runs.begin(light, task, "here"), error)
+    shown = page(client, "/schedules").partition("<details")[0]
+    assert "1 of the 13 tasks is not well." in shown
+    assert ("no mail server" in shown, "close-silent" in shown) == (True, False)
 
 
 def test_every_misquoted_figure_differs_from_the_catalog_s(light):
