@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -232,6 +232,7 @@ def _without_present(
     """Return the rows over the best of them, with absolute figures where the work is known."""
     rest: list[LeftOutDoc] = []
     rows: list[Change] = []
+    estimates: dict[str, EstimateDoc | None] = {}
     base = next(
         (pair for pair in fitting if pair[0].part.tdp_w and pair[0].part.memory_bandwidth_gbs), None
     )
@@ -242,7 +243,10 @@ def _without_present(
             row = _row(at, device, count)
             rows += [row] if row else []
             rest += [] if row else [_incomparable(device)]
-        rows = _with_estimates(work, rows)
+        for row in rows:
+            if row.id not in estimates:
+                estimates[row.id] = _estimate(work, row)
+        rows = _with_estimates(work, rows, estimates)
         best = min(rows, key=order)
         if best.device == base[0]:
             break
@@ -254,14 +258,16 @@ def _without_present(
     return rows, rest
 
 
-def _with_estimates(work: Work, rows: list[Change]) -> list[Change]:
+def _with_estimates(
+    work: Work, rows: list[Change], estimates: Mapping[str, EstimateDoc | None]
+) -> list[Change]:
     """Return the rows with figures of `estimate` where all have them: then these are the order.
 
     Their spread against each other stays: an estimate errs alike on all.
     """
-    estimates = [_estimate(work, row) for row in rows]
+    answers = [estimates[row.id] for row in rows]
     totals = [
-        (answer.g_per_million_tokens or answer.total_g) if answer else None for answer in estimates
+        (answer.g_per_million_tokens or answer.total_g) if answer else None for answer in answers
     ]
     if not rows or any(total is None or total.value <= 0 for total in totals):
         return rows
@@ -276,7 +282,7 @@ def _with_estimates(work: Work, rows: list[Change]) -> list[Change]:
             time_h=answer.time_h if timed else None,
             g_per_million_tokens=answer.g_per_million_tokens,
         )
-        for row, answer, total in zip(rows, estimates, totals, strict=True)
+        for row, answer, total in zip(rows, answers, totals, strict=True)
         if answer and total
     ]
 
