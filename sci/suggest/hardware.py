@@ -90,8 +90,6 @@ SMALL = ("module", "computer", "edge")
 """Hosts of small devices, which are options only for the edge and for work that runs on one."""
 DESKS = ("consumer", "workstation")
 """Intended uses of cards for a desk."""
-MONTH_H = 720.0
-"""Thirty days, in which a long training is expected to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +234,10 @@ def _without_present(
     base = next(
         (pair for pair in fitting if pair[0].part.tdp_w and pair[0].part.memory_bandwidth_gbs), None
     )
+    tried: list[Device] = []
     while base is not None:  # over any of them, then over the best
         at = work.on(*base)
+        tried.append(base[0])
         rows, rest = [], []
         for device, count in fitting:
             row = _row(at, device, count)
@@ -248,7 +248,7 @@ def _without_present(
                 estimates[row.id] = _estimate(work, row)
         rows = _with_estimates(work, rows, estimates)
         best = min(rows, key=order)
-        if best.device == base[0]:
+        if best.device in tried:  # the best, or two of which each is the better over the other
             break
         base = next(pair for pair in fitting if pair[0] == best.device)
     if len(rows) > 1:

@@ -38,7 +38,6 @@ CLASSES: tuple[WorkloadClass, ...] = get_args(WorkloadClass)
 Method = Literal["full", "lora", "qlora"]
 METHODS: tuple[Method, ...] = get_args(Method)
 Ownership = Literal["owned", "rented", "to-buy"]
-OWNERSHIPS: tuple[Ownership, ...] = get_args(Ownership)
 PaceName = Literal["throughput", "requests", "input", "host"]
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8", "int4"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
