@@ -213,7 +213,7 @@ def test_a_tracked_function_ends_with_the_same_line(
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("zone='Germany'", ["unknown zone 'Germany'", "DE"]),
+        ("zone='Germny'", ["unknown zone 'Germny'", "DE"]),
         ("region='aws:eu-west-11'", ["unknown region 'aws:eu-west-11'", "aws:eu-west-1"]),
         (
             "zone='FR', region='aws:us-east-1'",
