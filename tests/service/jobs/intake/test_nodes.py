@@ -246,8 +246,8 @@ def test_a_node_does_not_take_the_pue_of_another_s_region(client):
     final = report(client)
     region = CATALOG.region("aws:us-east-1")
     virginia, poland = (CATALOG.zone(key).intensity.value for key in (region.zone, "PL"))
-    # Nothing shows that the node in Poland stands in a data centre: 1.0, not 1.56.
-    by_hand = 60_000 / 3.6e6 * (virginia * region.pue.value + poland * 1.0)
+    # Its board shows that the node in Poland stands in a data centre: 1.56, and not 1.15.
+    by_hand = 60_000 / 3.6e6 * (virginia * region.pue.value + poland * 1.56)
     assert final["operational_g"]["value"] == pytest.approx(by_hand, rel=1e-12)
     assert final["conformance"] == "conforming-with-deviations"
     assert "PUE not declared" in final["deviations"][0]
