@@ -231,9 +231,10 @@ def _without_present(
     rest: list[LeftOutDoc] = []
     rows: list[Change] = []
     estimates: dict[str, EstimateDoc | None] = {}
-    base = next(
-        (pair for pair in fitting if pair[0].part.tdp_w and pair[0].part.memory_bandwidth_gbs), None
-    )
+    bases = ((pair, _row(work.on(*pair), *pair)) for pair in fitting)
+    base = next((pair for pair, row in bases if row and row.carbon), None)
+    if base is None:
+        return [], [_incomparable(device) for device, _ in fitting]
     tried: list[Device] = []
     while base is not None:  # over any of them, then over the best
         at = work.on(*base)

@@ -97,6 +97,8 @@ def leave_device(work: Work) -> Change | None:
         why = f"the devices are busy {busy:.0%} of the time: try the job on processors alone"
         return text(work, "leave-device", label, why, "how long it takes there is not known")
     host = work.host_w(work.now)
+    if not host:  # its figures are those of a whole system
+        return None
     energy = Log(math.log(host / (host + work.power_w.value)), RELEASE_ERROR)
     why = (
         f"{work.request.framework} computes on processors: the job takes as long on a machine "

@@ -361,3 +361,17 @@ def test_one_die_under_a_lower_limit_takes_longer() -> None:
     assert row.verdict == "likely"
     slow = ask(hours=10, zone="DE", **asked).answers
     assert all(row.time_ratio.value < 5 for row in slow if row.target)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"hardware": "cerebras-wse3", "framework": "scikit-learn", "kind": "training"},
+        {"kind": "training", "candidates": ["nvidia-rtx-5070-ti-laptop", "amd-rx-7600"]},
+        {"kind": "inference", "candidates": ["google-tpu-v5e", "aws-inferentia2"]},
+    ],
+)
+def test_what_a_data_sheet_lacks_is_no_failure(request_: dict[str, Any]) -> None:
+    answer = ask(**request_)
+    assert answer.summary.endswith(".")
+    assert all(row.odds is None or 0 <= row.odds <= 1 for row in answer.answers)
