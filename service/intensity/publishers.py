@@ -332,8 +332,7 @@ class _Times:
     """Times of a file of ENTSO-E in UTC: its header says whether they are UTC or CET/CEST."""
 
     def __init__(self) -> None:
-        self._last: dict[str, datetime] = {}
-        self._fold = False
+        self._last: datetime | None = None
 
     def of(self, line: Line, column: str, text: str) -> datetime:
         """Return a step's start; of an hour that comes twice in autumn the later is the second."""
@@ -345,10 +344,9 @@ class _Times:
             return start
         local = start.astimezone(CENTRAL_EUROPE)
         again = local.replace(fold=1).astimezone(UTC)
-        last = self._last.get("")
-        if again != start and last is not None and last >= start:
+        if again != start and self._last is not None and self._last >= start:
             start = again
-        self._last[""] = start
+        self._last = start
         return start
 
 
