@@ -41,8 +41,8 @@ SHAPE_H = 60 * DAY_H
 BOUNDS = {
     "ranges of an hour that held": (0.75, 0.85),
     "7 days of 5-minute data of 50 zones, s": (0.0, 0.05),
-    "by a history: least saving in any zone": (-0.01, 1.0),
-    "by a history: stated savings that held": (0.75, 0.85),
+    "by a history: least saving in any zone": (-0.03, 1.0),
+    "by a history: stated savings that held": (0.75, 0.88),
     "by a history: stated savings that were savings": (0.80, 1.0),
     "usual hours: 4 h in 24 h, over foresight": (0.70, 1.0),
     "usual hours: least saving in any zone": (-0.01, 1.0),
