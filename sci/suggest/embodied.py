@@ -15,6 +15,7 @@ import math
 from gramwatt.sci.catalog.hardware import CARDS
 from gramwatt.sci.embodied.te import accelerator_te
 from gramwatt.sci.estimate.ranking import QUANTILE_90, Log
+from gramwatt.sci.figures.formatting import NARROW_SPACE
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import HOURS_PER_YEAR
 from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre
@@ -160,5 +161,5 @@ def break_even(
 
 
 def plain_hours(hours: float) -> str:
-    """Return hours of two digits, with spaces between thousands."""
-    return f"{float(f'{hours:.2g}'):,.0f} h".replace(",", " ")
+    """Return hours of two digits, held together by narrow spaces."""
+    return f"{float(f'{hours:.2g}'):,.0f}{NARROW_SPACE}h".replace(",", NARROW_SPACE)

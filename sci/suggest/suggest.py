@@ -11,7 +11,7 @@ from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import ScoreError
-from gramwatt.sci.figures.formatting import plain, value_text
+from gramwatt.sci.figures.formatting import value_text
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.suggest.change import Change
@@ -191,7 +191,7 @@ def _gain(row: AnswerDoc) -> str:
     if row.time_ratio is not None and abs(math.log(row.time_ratio.value)) > math.log(1.1):
         text += f" in {_times(row.time_ratio.value)} the time"
     if row.saved_g is not None and row.saved_g.value > 0:
-        text += f", {plain(value_text(row.saved_g))} saved"
+        text += f", {value_text(row.saved_g)} saved"
     if row.odds is not None and row.odds < 0.9:
         text += f" ({odds_text(row.odds)})"
     return text
@@ -239,7 +239,7 @@ def _first_of(answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
     first = rows[0]
     text = f"Least carbon: {first.label}"
     if first.carbon_g is not None:
-        text += f", about {plain(value_text(first.carbon_g))}"
+        text += f", about {value_text(first.carbon_g)}"
     if len(rows) > 1:
         odds = f" ({odds_text(first.odds)})" if first.odds is not None else ""
         then = ", ".join(row.label for row in rows[1:3])
