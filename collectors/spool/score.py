@@ -277,10 +277,11 @@ def _suggestion(document: JobDoc, config: Config) -> list[str]:
     if not accelerated or (document.duration_s or 0.0) < SUGGESTED_FROM_S:
         return []
     from gramwatt.collectors.settings.catalogs import user_catalog
+    from gramwatt.sci.figures.formatting import plain
     from gramwatt.sci.suggest.jobs import advised, for_job
 
     answer = for_job(document, user_catalog(config))
-    return [f"{answer.summary} More: gramwatt suggest"] if advised(answer) else []
+    return [plain(f"{answer.summary} More: gramwatt suggest")] if advised(answer) else []
 
 
 def _remark(ended: Ended) -> str:
