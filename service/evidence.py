@@ -42,6 +42,7 @@ from gramwatt.sci.month.month import previous_month
 from gramwatt.sci.month.rows import rows_of
 from gramwatt.sci.records.records import LINE_MAX_B
 from gramwatt.sci.score.inputs import ANNUAL, Recorder, ScoreInputs
+from gramwatt.sci.score.version import VERSIONS
 from gramwatt.sci.suggest.jobs import class_of
 from gramwatt.service.common.errors import (
     BusyError,
@@ -54,7 +55,6 @@ from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import StoredIntensity
 from gramwatt.service.jobs.documents import find_job, job_document, rescore
 from gramwatt.service.jobs.journal import corrections_of, journal_of
-from gramwatt.service.jobs.scoring import VERSIONS
 from gramwatt.service.months.cache import month_sums
 from gramwatt.service.months.report import month_report, read_now
 from gramwatt.service.months.revisions import job_rows

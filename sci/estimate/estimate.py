@@ -35,9 +35,10 @@ from gramwatt.sci.score.assess import (
     overlay_notices,
     unknown_terms,
 )
-from gramwatt.sci.score.boundary import APPROACH, ENGINE_VERSION, FORMULA, STANDARD
+from gramwatt.sci.score.boundary import APPROACH, FORMULA, STANDARD
 from gramwatt.sci.score.functional_unit import sci_doc, unit_notices
 from gramwatt.sci.score.location import Place, in_data_centre, locate
+from gramwatt.sci.score.version import ENGINE_VERSION
 
 REGION_PROVIDERS = ("aws", "azure", "gcp")
 """Clouds whose regions in the catalog have the same provider as their instances."""

@@ -14,9 +14,7 @@ from gramwatt.sci.figures.quantity import bare
 from gramwatt.sci.score.functional_unit import ScoredJob
 from gramwatt.sci.score.sci_for_ai import CONSUMER, PROVIDER, for_ai, persona
 from gramwatt.sci.score.sensitivity import largest_uncertainty
-
-ENGINE_VERSION = "10"
-"""Raised whenever the same inputs would give other numbers; listed in CHANGELOG."""
+from gramwatt.sci.score.version import ENGINE_VERSION
 
 STANDARD = "ISO/IEC 21031:2024 (SCI specification v1.1.0), self-declared"
 FORMULA = "SCI = ((E x I) + M) / R, with E x I = sum over intervals of E_k x I(zone, t_k) x PUE"

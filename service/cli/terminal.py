@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Sequence
 from textwrap import TextWrapper, wrap
 
-from gramwatt.reports.job_sections import kwh, value_of
 from gramwatt.sci.figures.document import (
     CorrectionDoc,
     JobDoc,
@@ -72,6 +71,8 @@ def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
 
 def _service(service: ServiceDoc | None) -> list[tuple[str, str]]:
     """Return what the energy of a service was for; nothing of a job that is none."""
+    from gramwatt.reports.job_sections import kwh
+
     return [
         (f"For {part.part}", f"{text(kwh(part.energy_j))}, {text(part.total_g)}")
         for part in (service.total.parts if service else ())
@@ -79,6 +80,8 @@ def _service(service: ServiceDoc | None) -> list[tuple[str, str]]:
 
 
 def _correction(row: CorrectionDoc) -> str:
+    from gramwatt.reports.job_sections import value_of
+
     reason = f" ({row.reason})" if row.reason and row.field != "excluded" else ""
     change = f"{value_of(row, 'value')}, was {value_of(row, 'old')}"
     return f"{row.field} {change}; {row.by}, {minute_text(row.at)} UTC{reason}"

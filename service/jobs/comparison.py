@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.repeated import RunsComparisonDoc, compare_runs
+from gramwatt.sci.score.version import VERSIONS
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import find_job, job_document
-from gramwatt.service.jobs.scoring import VERSIONS, by_todays_versions
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.models import Job, Score
 
@@ -65,6 +65,8 @@ def comparable_documents(service: Service, job_ids: Sequence[str]) -> list[JobDo
     found = [job_document(service, job_id, names=False).document for job_id in job_ids]
     if len({tuple(getattr(document.method, name) for name in VERSIONS) for document in found}) < 2:
         return found
+    from gramwatt.service.jobs.scoring import by_todays_versions  # the engine, rarely needed
+
     with service.store.read() as session:
         keys = [find_job(session, job_id).id for job_id in job_ids]
     whole = service.for_every_project()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace as replace_field
@@ -17,6 +17,7 @@ from gramwatt.sci.figures.errors import GramwattError, QuantityError, ScoreError
 from gramwatt.sci.records.corrections import Correction
 from gramwatt.sci.records.records import AnyRecord
 from gramwatt.sci.score.score import relabel
+from gramwatt.sci.score.version import VERSIONS
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.stages import when_better_known
 from gramwatt.service.jobs.journal import (
@@ -36,12 +37,6 @@ if TYPE_CHECKING:  # the engine is loaded where a job is scored
     from gramwatt.sci.score.identify import ScoreContext
 
 _log = logging.getLogger("gramwatt.service")
-
-VERSIONS: tuple[Literal["engine_version", "catalog_version"], ...] = (
-    "engine_version",
-    "catalog_version",
-)
-"""The versions that a score names."""
 
 
 @dataclass(frozen=True, slots=True)

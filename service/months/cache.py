@@ -92,8 +92,6 @@ def keep_sums(service: Service, month: str, project: str | None = None) -> None:
 
 def month_advice(service: Service, sums: MonthSums) -> MonthAdvice:
     """Return what the store adds to the sums of a month; made again where jobs changed."""
-    from gramwatt.service.months.advice import advised  # the engine is loaded where it is asked
-
     service, name = service.for_every_project(), (sums.month, sums.project or ALL)
     with service.store.read() as session:
         row = session.get(MonthSum, name)
@@ -102,6 +100,8 @@ def month_advice(service: Service, sums: MonthSums) -> MonthAdvice:
                 return msgspec.json.decode(row.advice, type=MonthAdvice)
             except msgspec.ValidationError:  # kept by another release
                 pass
+        from gramwatt.service.months.advice import advised  # the engine, loaded where it is asked
+
         advice = advised(service, session, sums)
     # Of sums that jobs have changed since they were read it is not known how many changes they saw.
     if row is not None and row.document is not None and _decoded(row.document) == sums:

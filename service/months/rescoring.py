@@ -7,7 +7,7 @@ from collections.abc import Collection
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.score.boundary import ENGINE_VERSION
+from gramwatt.sci.score.version import ENGINE_VERSION
 from gramwatt.service.container import Service
 from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.models import Job, is_pending

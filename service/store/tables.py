@@ -10,8 +10,12 @@ from gramwatt.service.store import (
     months,
     people,
 )
-from gramwatt.service.store.models import Base
+from gramwatt.service.store.models import POSTGRESQL, Base
 
 MODULES = (access, budgets, factors, intensity, months, people)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata
+for _table in METADATA.tables.values():
+    for _index in _table.indexes:
+        for _name, _option in _index.info.get(POSTGRESQL, {}).items():
+            _index.dialect_options[POSTGRESQL][_name] = _option

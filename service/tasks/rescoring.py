@@ -17,9 +17,10 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.score.version import VERSIONS
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import DAY_S
-from gramwatt.service.jobs.scoring import VERSIONS, made_now, score_job
+from gramwatt.service.jobs.scoring import made_now, score_job
 from gramwatt.service.months.rescoring import NEWEST_BACKFILL, factors_of, to_rescore
 from gramwatt.service.store.documents import read_job
 from gramwatt.service.store.factors import FactorBackfill

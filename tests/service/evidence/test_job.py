@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.sci.score.boundary import ENGINE_VERSION
+from gramwatt.sci.score.version import ENGINE_VERSION
 from gramwatt.service.evidence import EvidenceError, differences
 from gramwatt.service.jobs.intake.ingest import ingest
 from gramwatt.service.jobs.intake.local_spool import open_store
