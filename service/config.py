@@ -350,7 +350,7 @@ def _zone(variable: str, text: str) -> tzinfo:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ConfigError(
-            f"{variable}={text!r} is no time zone of this machine, such as Europe/Berlin; "
+            f"{variable}={text!r} is not a time zone that this machine has, such as Europe/Berlin; "
             "where the machine has none: pip install tzdata"
         ) from None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
-from tests.packages import ROOT, sources
+from tests.packages import PACKAGES, ROOT, sources
 
 FILE_LINES_MAX = 1_000
 VENDORED = ("service/pages/static/", "tests/browser/axe/")
@@ -57,5 +59,57 @@ def test_text_files_end_with_one_newline_and_hold_no_trailing_space() -> None:
         for name, text in texts()
         if name.endswith((".py", ".md", ".toml", ".csv", ".css"))
         if not text.endswith("\n") and text or re.search(r"[ \t]+$", text, re.MULTILINE)
+    ]
+    assert wrong == []
+
+
+def test_every_licence_has_its_text_and_each_text_is_of_a_licence() -> None:
+    """What `reuse lint` asks of the annotations, whose first covers every file."""
+    annotations = tomllib.loads((ROOT / "REUSE.toml").read_text("utf-8"))["annotations"]
+    assert annotations[0]["path"] == "**"
+    stated = {
+        name
+        for annotation in annotations
+        for name in annotation["SPDX-License-Identifier"].split(" AND ")
+    }
+    assert stated == {path.stem for path in (ROOT / "LICENSES").iterdir()}
+    patterns = [path for item in annotations for path in _listed(item["path"])]
+    assert [pattern for pattern in patterns if not any(ROOT.glob(pattern))] == []
+
+
+def _listed(path: str | list[str]) -> list[str]:
+    return [path] if isinstance(path, str) else path
+
+
+NOT_OUR_WORDS = {
+    r"(?<!there )\b(?:is|are) no (?!longer|more\b|less\b)[a-z]+": "is not a ...",
+    r"\bwhat was had\b": "name the thing again",
+    r"\bcarbon neutral\b": "gramwatt knows no offsets",
+    r"\b(?:very|quite|simply|obviously|of course)\b": "leave it out",
+    r"\b(?:utili[sz]e|leverage|seamless(?:ly)?|blazing(?:ly)?)\b": "use, fast: say the figure",
+}
+"""What texts for people do not say, and what they say instead."""
+
+
+def shown(path: Path) -> str:
+    """The texts of a module that may reach a person: its strings, but docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return "\n".join(
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner
+    )
+
+
+def test_texts_for_people_use_the_words_of_the_house() -> None:
+    pages = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
+    texts_of = {path: path.read_text("utf-8") for path in pages}
+    texts_of |= {path: shown(path) for path in map(ROOT.joinpath, sources(*PACKAGES))}
+    wrong = [
+        f"{path.relative_to(ROOT)}: {match.group()!r}: {instead}"
+        for path, text in texts_of.items()
+        for pattern, instead in NOT_OUR_WORDS.items()
+        for match in re.finditer(pattern, text, re.IGNORECASE)
     ]
     assert wrong == []

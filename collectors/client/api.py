@@ -190,7 +190,7 @@ class Client:
         try:
             document: Document = answer.json()
         except ValueError:
-            raise ApiError(f"{shown}: the answer is no JSON", status=answer.status) from None
+            raise ApiError(f"{shown}: the answer is not JSON", status=answer.status) from None
         return document
 
 

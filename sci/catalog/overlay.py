@@ -206,7 +206,7 @@ def _entry(kind: str, entry: Mapping[str, Any]) -> tuple[Values, list[str]]:
     if text := wrong_unit([values.get("g_per_kwh", 0.0)]):
         texts.append(f"g_per_kwh {text}")
     if kind in ("zones", "hardware") and _MARKET.search(values.get("source", "")):
-        texts.append("source names a market-based instrument, which is no part of SCI")
+        texts.append("source names a market-based instrument, which SCI does not take")
     return values, texts
 
 

@@ -73,7 +73,7 @@ def _readable() -> Iterator[None]:
     except EOFError:
         raise Problem("bad-request", "the gzip body ends early; send it again") from None
     except (gzip.BadGzipFile, zlib.error):
-        raise Problem("bad-request", "the body is no gzip") from None
+        raise Problem("bad-request", "the body is not valid gzip") from None
 
 
 def lines_of(stream: BinaryIO) -> Iterator[tuple[int, bytes | None]]:

@@ -241,7 +241,7 @@ def _unix_s(option: str, text: str) -> int:
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
         return int(when.timestamp())
     except (ValueError, OverflowError):
-        stop(2, f"{option} {text!r} is no time; write one as 2026-11-01T00:00 or 2026-11-01")
+        stop(2, f"{option} {text!r} is not a time; write one as 2026-11-01T00:00 or 2026-11-01")
 
 
 def _zone(name: str | None) -> tzinfo | None:

@@ -52,7 +52,7 @@ def parse_moment(text: str) -> datetime:
     """
     if not re.fullmatch(MOMENT, text):
         examples = "2026-05-01 or 2026-05-01T08:00:00Z"
-        raise RecordError(f"{text[:40]!r} is no time with its zone; write {examples}")
+        raise RecordError(f"{text[:40]!r} is not a time with its zone; write {examples}")
     return parse_time(text if "T" in text else f"{text}T00:00Z")
 
 

@@ -203,7 +203,7 @@ def read_mapping(path: Path) -> JobMapping:
 def _rule(number: int, row: Any) -> Rule:
     where = f"[[job]] number {number}"
     if not isinstance(row, dict):
-        raise MappingError(f"{where} is no table")
+        raise MappingError(f"{where} is not a table")
     for key in row:
         if key not in KEYS:
             raise MappingError(f"{where}: unknown key {key!r}{close_matches(key, KEYS)}")

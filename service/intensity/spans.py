@@ -93,7 +93,7 @@ def _checked(points: Sequence[Point], step: timedelta) -> timedelta:
         )
     if _since_midnight(points[0].start) % timedelta(seconds=STEPS_S.start):
         raise IntensityFileError(
-            f"{points[0].where}: {points[0].start:%H:%M:%S} is no whole number of steps after "
+            f"{points[0].where}: {points[0].start:%H:%M:%S} is not a whole number of steps after "
             "midnight UTC"
         )
     return step

@@ -176,4 +176,4 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ScoreError(f"{name}: {text[:40]!r} is no number", code="bad-field") from None
+        raise ScoreError(f"{name}: {text[:40]!r} is not a number", code="bad-field") from None

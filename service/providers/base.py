@@ -90,7 +90,7 @@ def in_steps(
     value or a time that cannot be.
     """
     if step_s <= 0 or step_s % FIVE_MINUTES_S or DAY_S % step_s:
-        raise AnswerError(f"steps of {step_s} s are no whole number of 5 minutes, or of a day's")
+        raise AnswerError(f"steps of {step_s} s do not fit 5 minutes and the day")
     step = timedelta(seconds=step_s)
     found: dict[datetime, tuple[float, Quality]] = {}
     for reading in readings:

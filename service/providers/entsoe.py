@@ -132,7 +132,7 @@ def _values(body: bytes, zone: str, start: datetime, end: datetime) -> Values:
     try:
         root = ElementTree.fromstring(body)  # noqa: S314
     except ElementTree.ParseError as error:
-        raise AnswerError(f"the answer is no XML: {error}") from None
+        raise AnswerError(f"the answer is not valid XML: {error}") from None
     if _name(root) == "Acknowledgement_MarketDocument":
         if NO_DATA not in body:
             raise AnswerError("the question was not accepted")

@@ -101,7 +101,7 @@ def _require_backup(path: Path) -> None:
             _require_sound(connection, path)
             (found,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except (sqlite3.Error, TypeError) as error:
-        raise TransferError(f"{path} is no backup of a store: {error}") from None
+        raise TransferError(f"{path} is not a backup of a store: {error}") from None
     try:
         refuse_other(found, "restore another backup")
     except SchemaError as error:

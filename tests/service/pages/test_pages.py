@@ -295,7 +295,7 @@ def test_the_planner_answers_a_form_and_says_what_is_wrong(light, client):
     assert "in Los Angeles" in answer.text
     assert 1 <= answer.text.count('class="planned"') <= 5
     for given, says in (
-        ({"hours": "two", "zone": "FR"}, "is no number"),
+        ({"hours": "two", "zone": "FR"}, "is not a number"),
         ({"hours": "2"}, "zone, or zones"),
         ({"hours": "2", "zone": "Atlantis"}, "Atlantis"),
         ({"hours": "2", "zone": "FR", "deadline": "2020-01-01T00:00"}, "deadline"),

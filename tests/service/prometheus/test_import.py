@@ -298,7 +298,7 @@ def test_the_command_imports_and_says_what_is_wrong(
     code, _, said = gramwatt(*line, "--from", "2026-01-02", "--to", "2026-01-01")
     assert (code, "is not before" in said) == (2, True)
     code, _, said = gramwatt(*line, "--from", "soon", "--to", "2026-01-01")
-    assert (code, "is no time" in said) == (2, True)
+    assert (code, "is not a time" in said) == (2, True)
     line[line.index("--url") + 1] = "prometheus:9090"
     code, _, said = gramwatt(*line, *span)
     assert (code, "write it as http://prometheus:9090" in said) == (2, True)
