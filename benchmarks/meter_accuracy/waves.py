@@ -62,7 +62,7 @@ PUBLISHED: tuple[tuple[Wave, Sensor], ...] = (
     (Wave("square 100/400 W, 0.97 s, 70 %", square(100, 400, 0.97, 0.7)), A100),
     (Wave("square 100/700 W, 0.137 s", square(100, 700, 0.137)), HOPPER),
 )
-"""The five stress cases of docs/measuring.md, each with the sensor it was chosen for: 1.00 s is in
+"""The five stress cases, each with the sensor it was chosen for: 1.00 s is in
 step with a tool that reads once a second, 0.97 s is not, 0.137 s is hardest on a 100 ms counter."""
 
 
