@@ -103,7 +103,8 @@ def report_card(
             content = modelcard.into_card(text, document) if text else modelcard.card(document)
             write_file(into, content.encode())
         if into is None and push is None:
-            print(modelcard.card(document), end="")
+            content = modelcard.card(document)  # YAML, which escapes what a terminal would obey
+            print(content, end="")
     except ExportError as error:
         stop(1, error.message)
     except (OSError, ValueError) as error:
@@ -117,7 +118,7 @@ def _push(repo: str, metadata: dict[str, object]) -> None:
     except ImportError:
         stop(2, "--push needs huggingface_hub: pip install huggingface_hub")
     try:
-        print(huggingface_hub.metadata_update(repo, metadata, overwrite=True))
+        show(str(huggingface_hub.metadata_update(repo, metadata, overwrite=True)))
     except Exception as error:  # whatever the hub or the network answers
         stop(1, f"the hub did not take it: {error}")
 

@@ -133,6 +133,7 @@ def framed(response: Response, links: dict[str, str], *, tab: str, live: str = "
     text = text.replace(own, "", 1).replace("</head>", f"{head}</head>", 1)
     response.set_data(text.replace("<body>", f"<body>{bar}", 1))
     response.headers.pop("ETag", None)
+    response.headers["Cache-Control"] = "private, no-cache"
     response.headers["Content-Security-Policy"] = REPORT_POLICY
     return response
 

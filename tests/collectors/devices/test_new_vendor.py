@@ -106,7 +106,8 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_an_answer(
     assert document.energy_kwh is not None
     assert document.energy_kwh.value * 3.6e6 > 200 * 60  # the host comes on top
     answer = for_job(document, catalog)
-    assert answer.summary == "Keep 1 x Acme X1: nothing is likely to emit less."
+    # Of a vendor whose power under load nobody published, time alone can be compared.
+    assert answer.summary.startswith("No odds: no published power of 1 x Acme X1 under load")
     assert answer.compared_with is not None
     estimate = answer.estimate
     assert estimate is not None

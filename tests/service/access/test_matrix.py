@@ -8,6 +8,8 @@ from flask import Flask
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.access.sessions import open_session
 from gramwatt.service.app import create_app
+from gramwatt.service.budgets import set_budget
+from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.container import Caller
 from gramwatt.service.jobs.intake.ingest import ingest
 from tests.journals import journal, lines
@@ -27,9 +29,11 @@ GET /v1/intensity/<zone>
 POST /v1/plans""",
     "read": """
 GET /
+GET /budgets
 GET /catalog
 GET /compare
 GET /docs
+GET /example
 GET /glossary
 GET /intensity/<zone>
 GET /jobs
@@ -63,6 +67,7 @@ GET /v1/reports/monthly/<month>/changes
 GET /v1/reports/monthly/<month>/jobs
 GET /v1/reports/yearly/<year>
 GET /v1/reports/yearly/<year>.<form>
+GET /years/<year_name>
 POST /logout
 POST /planner/plan
 POST /v1/estimates
@@ -103,7 +108,14 @@ NEEDED = {
     line: words for words, listed in RULES.items() for line in listed.split("\n") if line.strip()
 }
 VALUES = {
-    **{"month": "2026-05", "month_name": "2026-05", "year": "2026", "form": "html", "zone": "DE"},
+    **{
+        "month": "2026-05",
+        "month_name": "2026-05",
+        "year": "2026",
+        "year_name": "2026",
+        "form": "html",
+        "zone": "DE",
+    },
     **{"project": "team-bravo", "path:project": "team-bravo", "path:filename": "no.css"},
     "path:name": "nobody",
     **{"kind": "regions", "name": "nobody", "session": "0" * 12},
@@ -136,6 +148,7 @@ def app(light):
     for team, job_id in (("alpha", "alpha-job"), ("bravo", BRAVO)):
         about = {"project": f"team-{team}", "name": f"{team}-name", "model_id": f"{team}-model"}
         ingest(light, job_id, lines(journal(job_id, **about)))
+        set_budget(light, NewBudget(project=f"team-{team}", limit_kg=1.0), by="u")
     return create_app(service=light)
 
 

@@ -67,12 +67,13 @@ def test_the_same_on_another_meter_is_no_reliable_difference(client):
 @pytest.mark.parametrize(
     ("device", "verdict"), [("GPU-1", "higher"), ("GPU-2", "no-reliable-difference")]
 )
-def test_two_jobs_are_compared_by_what_they_do_not_share(home, device, verdict):
+def test_runs_are_compared_by_what_they_do_not_share(home, device, verdict):
     service = open_store(home)
-    ingest(service, "first", lines(ten_hours("first", APRIL, 59.4)))
-    ingest(service, "second", lines(ten_hours("second", MAY, 60.5, device)))
+    for n in (1, 2):  # of a single run a side it is not known how far runs lie apart
+        ingest(service, f"old-{n}", lines(ten_hours(f"old-{n}", APRIL, 59.4)))
+        ingest(service, f"new-{n}", lines(ten_hours(f"new-{n}", MAY, 60.5, device)))
     service.store.close()
-    code, out, err = gramwatt("job", "second", "--against", "first", "--json")
+    code, out, err = gramwatt("compare", "old-1,old-2", "new-1,new-2", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["verdict"] == verdict

@@ -107,8 +107,8 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-def command(*options):
-    return [sys.executable, "-m", "gramwatt", "run", "--zone", "ES", *options, "--", "echo", "ran"]
+def command(*options, zone="ES"):
+    return [sys.executable, "-m", "gramwatt", "run", "--zone", zone, *options, "--", "echo", "ran"]
 
 
 WAITS = ("--when-greenest", "--deadline", "24h", "--expected-hours", "2")
@@ -119,9 +119,9 @@ def environment(home, **settings):
     return {**clean, "GRAMWATT_HOME": str(home), "GRAMWATT_QUIET": "1", **settings}
 
 
-def run(*options, home, **settings):
+def run(*options, home, zone="ES", **settings):
     done = subprocess.run(
-        command(*options),
+        command(*options, zone=zone),
         env=environment(home, **settings),
         capture_output=True,
         text=True,
@@ -210,7 +210,7 @@ def test_slurm_is_told_when_to_begin_in_its_own_time(history, home):
 
 
 def test_without_known_hours_the_command_starts_at_once(home):
-    code, out, err = run(*WAITS, "--zone", "TW", home=home)
+    code, out, err = run(*WAITS, zone="TW", home=home)
     assert (code, out) == (0, "ran\n")
     assert "The hours of TW are not known" in err
     assert err.count("The command starts at once.\n") == 1

@@ -322,4 +322,4 @@ def test_provisional_scores_are_exported_and_the_month_says_which_share_they_are
     assert named in verify(final).wrong
     assert gramwatt("report", "month", month, "--format", "html")[0] == 0
     page = (tmp_path / f"{month}.html").read_text("utf-8")
-    assert "50\u202f% of energy provisional: its grid intensity is not final" in page
+    assert "grid intensity of 50\u202f% of energy may still change" in page
