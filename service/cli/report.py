@@ -103,7 +103,7 @@ def report_card(
             content = modelcard.into_card(text, document) if text else modelcard.card(document)
             write_file(into, content.encode())
         if into is None and push is None:
-            content = modelcard.card(document)  # YAML, which escapes what a terminal would obey
+            content = modelcard.card(document)  # YAML escapes control characters
             print(content, end="")
     except ExportError as error:
         stop(1, error.message)

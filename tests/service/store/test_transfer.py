@@ -163,7 +163,7 @@ def test_what_is_no_backup_is_refused(light, tmp_path):
     light.store.close()
     for file, said in (
         (unreleased, "gramwatt export journals DIR"),
-        (text, "no backup"),
+        (text, "not a backup"),
         (torn, "malformed"),
         (newer, "newer gramwatt"),
         (tmp_path / "none", "there is no file"),
