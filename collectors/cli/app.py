@@ -66,6 +66,8 @@ MORE = {
     "admin": _service("cli.admin:app", "keys, sessions, audit log, tasks, database, erasure"),
 }
 COMMANDS = {**FIRST, **MORE}
+OF_SERVER = frozenset({"jobs", "job", "compare", "month", "rm"})
+"""Commands that need no extra here where a server is set: they show its jobs."""
 VALUE = "Energy, carbon and SCI score (ISO/IEC 21031) of AI jobs."
 JOBS = "A JOB is an id, `last` or a name. Options: gramwatt COMMAND --help"
 CLOSE = 0.7

@@ -34,6 +34,9 @@ from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.sci.figures.printable import on_terminal
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Local = Annotated[
+    bool, typer.Option("--local", help="Of this machine's store, though a server is set.")
+]
 Source = Annotated[
     str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
 ]

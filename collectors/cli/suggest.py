@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from gramwatt.collectors.cli.options import flag_of, refuse, request_command
+from gramwatt.collectors.cli.options import Local, flag_of, refuse, request_command
 from gramwatt.collectors.cli.summary import (
     WIDTH,
     quantity_text,
@@ -24,6 +24,7 @@ from gramwatt.collectors.cli.summary import (
 )
 from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.collectors.settings.config import resolve
+from gramwatt.collectors.settings.identity import LAST
 from gramwatt.collectors.settings.installation import install_command, local_store
 from gramwatt.sci.suggest.documents import AnswerDoc, LeftOutDoc, SuggestDoc
 from gramwatt.sci.suggest.request import SuggestRequest, parse_suggest_request
@@ -57,7 +58,6 @@ HELPS = {
     "host_power_w": "Of all hosts together (W).",
     "runs_per_year": "How often such a job runs.",
 }
-LAST = "last"
 FIXED = "\u00a0"
 """A blank at which no line ends."""
 ROWS, LINES = 5, 16
@@ -80,7 +80,7 @@ All = Annotated[bool, typer.Option("--all", help="Every row, and what holds for 
 Why = Annotated[str | None, typer.Option("--why", metavar="NAME", help="Reasons for a row.")]
 
 
-def answer(document: dict[str, Any], job: Job = None) -> SuggestDoc:
+def answer(document: dict[str, Any], job: Job = None, local: Local = False) -> SuggestDoc:
     """Find what would emit less: hardware, settings, place or time, in one list with odds.
 
     For a job that ran, the last one if nothing else is said, or for the options' work.
@@ -91,16 +91,16 @@ def answer(document: dict[str, Any], job: Job = None) -> SuggestDoc:
     if job is not None and document:
         refuse("name a job, or ask by options: not both")
     if not document:
-        return _of_job(config, job or LAST)
+        return _of_job(config, job or LAST, local=local)
     request = parse_suggest_request(document)
     if request.lifetime_years is None:
         request = msgspec.structs.replace(request, lifetime_years=config.lifetime_years)
     return suggest(request, user_catalog(config), now=datetime.now(UTC))
 
 
-def _of_job(config: Config, job: str) -> SuggestDoc:
+def _of_job(config: Config, job: str, *, local: bool) -> SuggestDoc:
     """Return the answer for a job of the server that is set, else of this machine's store."""
-    if config.server is not None:
+    if config.server is not None and not local:
         return msgspec.convert(_of_server(job), SuggestDoc)
     store = local_store()
     if store is None:
@@ -112,25 +112,11 @@ def _of_job(config: Config, job: str) -> SuggestDoc:
 
 
 def _of_server(job: str) -> dict[str, Any]:
-    """Return the server's answer for a job; exit 2 where it has none."""
-    from gramwatt.collectors.client.api import Client
-    from gramwatt.collectors.client.errors import ApiError, NotFoundError, UnavailableError
+    """Return the server's answer for a job; exits where it has none."""
+    from gramwatt.collectors.cli.server import asked
 
-    try:
-        with Client() as client:
-            try:
-                return client.suggest(_on_server(client, job))
-            except NotFoundError:
-                runs = client.jobs(name=job, state="completed", limit=1)
-                return client.suggest(next(runs)["job_id"])
-    except StopIteration:
-        refuse(f"the server has no job {job!r}: gramwatt jobs lists them")
-    except (ApiError, UnavailableError, ValueError) as error:
-        refuse(str(error))
-
-
-def _on_server(client: Any, job: str) -> str:
-    return str(next(client.jobs(limit=1))["job_id"]) if job == LAST else job
+    with asked() as (client, _):
+        return client.suggest(*client.job_ids(job))
 
 
 def lines(answer: SuggestDoc, every: All = False, why: Why = None) -> list[str]:

@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from gramwatt.collectors.client.errors import KINDS, ApiError, UnavailableError
+from gramwatt.collectors.client.errors import (
+    KINDS,
+    ApiError,
+    InvalidError,
+    NotFoundError,
+    UnavailableError,
+)
 from gramwatt.collectors.settings.config import plain_address, resolve
 from gramwatt.collectors.settings.http import Answer, Unanswered, exchange, new_session
+from gramwatt.collectors.settings.identity import LAST, NAMES
 
 Document = dict[str, Any]
 LINES_MAX = 5_000
 """Journal lines of one request; the server takes 16 MiB."""
+CHOICES_MOST = 10
+"""Ids that are named where a text fits several."""
 NDJSON = "application/x-ndjson"
 
 
@@ -68,6 +78,42 @@ class Client:
     def report(self, job_id: str, *, revision: int | None = None) -> Document:
         """Return the job document with every figure; the newest revision unless one is named."""
         return self.get(f"/v1/jobs/{_part(job_id)}/report.json", revision=revision)
+
+    def job_ids(self, text: str, most: int = 1) -> list[str]:
+        """Return the ids of the jobs that a text means, as commands take it: an id, `last`, what
+        its user or Slurm calls a job, a name (its newest completed runs, `most` at most), or the
+        beginning of an id.
+
+        Raises NotFoundError for none, InvalidError for a text that fits several jobs.
+        """
+        if text == LAST:
+            filters: list[Document] = [{"limit": 1}]
+        else:
+            try:
+                return [str(self.job(text)["job_id"])]
+            except (NotFoundError, InvalidError) as error:
+                if error.status == HTTPStatus.GONE:
+                    raise
+            filters = [{"tag": f"{name}={text}"} for name in NAMES]
+            filters += [{"name": text, "state": "completed", "limit": most}, {"q": text}]
+        for chosen in filters:
+            ids = self._chosen_ids(text, chosen)
+            if len(ids) > 1 and "name" not in chosen:
+                raise _problem(InvalidError, f"{text!r} fits several jobs; say which: {_few(ids)}")
+            if ids:
+                return ids
+        if text == LAST:
+            raise _problem(NotFoundError, "no job yet that this key may read", code="no-data")
+        raise _problem(NotFoundError, f"no job {text!r}", code="unknown-job")
+
+    def _chosen_ids(self, text: str, chosen: Document) -> list[str]:
+        """Return the newest ids of a page; of a search those that the text begins."""
+        try:
+            rows = self.get("/v1/jobs", **{"limit": 500, **chosen})["jobs"]
+        except InvalidError:  # a text that is too long for this filter fits no job
+            return []
+        ids = [str(row["job_id"]) for row in rows]
+        return [job_id for job_id in ids if "q" not in chosen or job_id.startswith(text)]
 
     def wait(self, job_id: str, *, timeout_s: float = 300.0) -> Document:
         """Return the job document once the job has ended and is scored.
@@ -211,6 +257,14 @@ def _error(shown: str, answer: Answer) -> ApiError:
         problem=problem,
         retry_after_s=float(waits) if waits.isdigit() else None,
     )
+
+
+def _problem(kind: type[ApiError], detail: str, code: str = "invalid") -> ApiError:
+    return kind(detail, problem={"code": code, "detail": detail})
+
+
+def _few(ids: list[str]) -> str:
+    return ", ".join(ids[:CHOICES_MOST]) + (", ..." if len(ids) > CHOICES_MOST else "")
 
 
 def _by_settings(url: str | None, api_key: str | None) -> tuple[str, str | None]:

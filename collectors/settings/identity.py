@@ -13,6 +13,11 @@ from gramwatt.collectors.settings.proc import boot_id, pid_namespace, system_tex
 
 ID_LENGTH = 128
 """Longest identifier a journal record may carry (gramwatt.sci.records.records.ID_PATTERN)."""
+LAST = "last"
+NAMES = ("job", "slurm")
+"""Tags that hold what a person or a scheduler calls a job."""
+RUNS = 5
+"""Runs that a name stands for where several can be compared, the newest."""
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:~-")
 
 

@@ -71,6 +71,17 @@ class JobChange(Struct):
     embodied_g: float
 
 
+class MonthDifference(Struct):
+    """What differs between two revisions of a month; `revision` is null for the month as it is."""
+
+    month: str
+    project: str | None
+    revision: int | None
+    against: int
+    changes: list[ChangeRow]
+    jobs: list[JobChange]
+
+
 class ChangeRow(Struct):
     """The jobs of one change and cause: how many, and the sums of their E [kWh] and C [gCO2e]."""
 

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.documents import MonthDoc
+from gramwatt.sci.month.revised import MonthDifference
 from gramwatt.sci.month.yearly import YearDoc
 from gramwatt.service import rendering
 from gramwatt.service.api.access import Access
@@ -22,7 +23,7 @@ from gramwatt.service.common.requests import MonthQuery, ProjectQuery, Year
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import document_version, job_document
 from gramwatt.service.months.report import keep_month, month_text
-from gramwatt.service.months.revisions import JobTable, MonthDifference, compare, job_table
+from gramwatt.service.months.revisions import JobTable, compare, job_table
 from gramwatt.service.months.year import year_report
 from gramwatt.service.rendering import (
     JOB_FORMATS,

@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.cli.options import grouped, show
-from gramwatt.service.cli.common import (
-    AsJson,
-    current_service,
-    job_errors,
-    job_id,
-    print_json,
-    run_ids,
-    stop,
-)
+from gramwatt.collectors.cli.options import Local, grouped, show
+from gramwatt.service.cli.common import AsJson, print_json, stop
+from gramwatt.service.cli.source import jobs_of
 from gramwatt.service.common.requests import UnitQuery
 
 if TYPE_CHECKING:
     from gramwatt.sci.month.repeated import RunsComparisonDoc
-    from gramwatt.service.container import Service
+    from gramwatt.service.cli.source import ServerJobs, StoreJobs
 
 RUNS = "A job, the newest runs of a name, or runs as ID,ID,..."
 Before = Annotated[str, typer.Argument(metavar="BEFORE", help=RUNS)]
@@ -56,6 +49,7 @@ def compare(
     query: UnitQuery,
     gate: Gate,
     after: After = "last",
+    local: Local = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare AFTER with BEFORE: the change per unit, what moved, and whether it is reliable.
@@ -74,7 +68,8 @@ def compare(
             stop(2, "--strict is for --fail-above; give it too, such as --fail-above 0%")
     else:
         _ratio(gate.fail_above)
-    answer, _ = compared(before, after, query.unit)
+    with jobs_of(local=local) as source:
+        answer = source.comparison(runs_of(source, before), runs_of(source, after), query.unit)
     failed = gate.fail_above is not None and gate.failed(answer)
     if as_json:
         print_json(answer)
@@ -87,32 +82,14 @@ def compare(
         raise typer.Exit(1)
 
 
-def compared(before: str, after: str, unit: str | None) -> tuple[RunsComparisonDoc, str]:
-    """Return the comparison of two sides as typed, and its date; exits with 1 where there is
-    none.
-    """
-    from gramwatt.sci.figures.errors import ScoreError
-    from gramwatt.service.jobs.comparison import comparison
-
-    with current_service() as service:
-        sides = [_runs(service, side) for side in (before, after)]
-        with job_errors(f"{before} or {after}"):
-            try:
-                return comparison(service, sides[0], sides[1], unit)
-            except ScoreError as error:
-                if error.code != "not-comparable":
-                    raise
-                stop(1, error.message)
-
-
-def _runs(service: Service, side: str) -> list[str]:
+def runs_of(source: StoreJobs | ServerJobs, side: str) -> list[str]:
     """Return the ids of a side: a name alone has several runs; exits with 2 for no job."""
     texts = [part.strip() for part in side.split(",") if part.strip()]
     if not texts:
         stop(2, f"{side!r} names no job; write an id, a name, or several ids with commas between")
     if len(texts) == 1:
-        return run_ids(service, texts[0])
-    return [job_id(service, text) for text in texts]
+        return source.ids(texts[0])
+    return [source.ids(text, 1)[0] for text in texts]
 
 
 def _ratio(text: str | None) -> float:

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import Local, show
 from gramwatt.sci.figures.document import JobHead
-from gramwatt.service.cli.common import (
-    JobId,
-    author,
-    confirm,
-    current_service,
-    job_errors,
-    job_id,
-    stop,
-)
-
-if TYPE_CHECKING:
-    from gramwatt.service.container import Service
+from gramwatt.service.cli.common import JobId, confirm, stop
+from gramwatt.service.cli.source import jobs_of
 
 EXAMPLE = "--set zone=DE"
 TAG, COUNT = "tags.", "count."
-
-
-def correct(service: Service, name: str, settings: Sequence[str], why: str | None = None) -> None:
-    """Declare the fields of `--set` for a job, and why; exits with 2 for one without a meaning."""
-    from gramwatt.service.common.errors import CorrectionError
-    from gramwatt.service.jobs.corrections import correct_job
-
-    changes = parse_settings(settings)
-    reason = changes.pop("reason", None) or why
-    try:
-        with job_errors(name):
-            correct_job(service, job_id(service, name), changes, by=author(), reason=reason)
-    except CorrectionError as error:
-        stop(2, f"--set {error}")
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
@@ -93,29 +69,28 @@ def rm(
     name: JobId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     reason: Annotated[str | None, typer.Option(help="Why; it stays on record.")] = None,
+    local: Local = False,
 ) -> None:
     """Delete a job for good; that it was deleted, when, by whom and why stays on record.
 
     Its figures leave every list and month. Out of months only:
     gramwatt job ID --set excluded=true --reason "broken meter"
     """
-    from gramwatt.service.jobs.deletion import delete_job
-    from gramwatt.service.jobs.documents import job_head
-
-    with current_service() as service, job_errors(name):
-        whole = job_id(service, name)
+    with jobs_of(local=local) as source:
+        head = source.head(name)
         if not yes:
-            _confirm(job_head(service, whole))
-        delete_job(service, whole, by=author(), reason=reason)
-    show(f"deleted {whole}")
+            _confirm(head, source.where)
+        source.delete(head.job_id, reason)
+    show(f"deleted {head.job_id}")
 
 
-def _confirm(head: JobHead) -> None:
+def _confirm(head: JobHead, where: str | None) -> None:
     """Ask before a job goes."""
     from gramwatt.sci.figures.formatting import minute_text, plain, value_text
 
     energy = plain(value_text(head.energy_kwh))
     started = minute_text(head.started_at)
     about = f"{head.name}, {head.state}, {started} UTC, {energy}"
-    question = f"Delete job {head.job_id} ({about}) for good?"
+    place = f" on {where}" if where else ""
+    question = f"Delete job {head.job_id} ({about}){place} for good?"
     confirm(question, "nothing was deleted; --yes deletes without asking")

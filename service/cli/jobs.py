@@ -8,42 +8,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.cli.options import grouped, show
-from gramwatt.service.cli.common import (
-    AsJson,
-    JobId,
-    current_service,
-    job_document,
-    print_json,
-    stop,
-)
-from gramwatt.service.cli.corrections import correct
+from gramwatt.collectors.cli.options import Local, grouped, show
+from gramwatt.collectors.settings.identity import LAST
+from gramwatt.service.cli.common import AsJson, JobId, print_json, stop
+from gramwatt.service.cli.corrections import parse_settings
+from gramwatt.service.cli.source import jobs_of
 from gramwatt.service.common.requests import JobList
 
 if TYPE_CHECKING:
     from gramwatt.sci.figures.document import JobDoc
-    from gramwatt.service.container import Service
+    from gramwatt.service.cli.source import ServerJobs, StoreJobs
 
 
 @grouped
-def jobs(query: JobList, as_json: AsJson = False) -> None:
-    """List jobs, filtered and sorted; the newest first."""
-    from gramwatt.service.common.errors import CursorError
-    from gramwatt.service.common.identifiers import short_ids
-    from gramwatt.service.jobs.lists import jobs_page
+def jobs(query: JobList, local: Local = False, as_json: AsJson = False) -> None:
+    """List jobs, filtered and sorted; the newest first.
 
-    with current_service() as service:
-        try:
-            page = jobs_page(service, query)
-        except CursorError as error:
-            stop(2, f"--cursor: {error}")
-        short = short_ids(service, [head.job_id for head in page.jobs])
+    Where a server is set: its jobs, as far as the key may read them.
+    """
+    with jobs_of(local=local) as source:
+        page, short = source.page(query)
+        if source.where and not (page.jobs or query.cursor or query.is_filtered or as_json):
+            source.ids(LAST)  # which says what to do where there is none
     if as_json:
         print_json(page)
         return
     from gramwatt.service.cli.job_list import NO_JOB, job_rows
 
     if page.jobs:
+        if source.where:
+            show(f"Jobs on {source.where}:", err=True)
         show(*job_rows(page.jobs, short, shutil.get_terminal_size().columns))
     else:
         show("no job matches" if query.cursor or query.is_filtered else NO_JOB)
@@ -66,6 +60,7 @@ def job(
         typer.Option("--set", metavar="FIELD=VALUE", help="Declare it now; may be repeated."),
     ] = None,
     reason: Annotated[str | None, typer.Option(help="With --set: why; it stays on record.")] = None,
+    local: Local = False,
 ) -> None:
     """Show one job, or how one of its figures came to be.
 
@@ -84,12 +79,14 @@ def job(
     try:
         if explain is not None:
             check_field(explain)
-        with current_service() as service:
+        changes = parse_settings(settings or [])
+        why = changes.pop("reason", None) or reason
+        with jobs_of(local=local) as source:
             if settings:
-                correct(service, job_id, settings, reason)
-            document = job_document(service, job_id)
+                source.correct(job_id, changes, why)
+            document = source.document(job_id)
             answer, lines = _output(document, explain)
-            lines += _suggestion(service, document) if answer is document and not as_json else []
+            lines += _suggestion(source, document) if answer is document and not as_json else []
     except UnknownFieldError as error:
         stop(2, str(error))
     if as_json:
@@ -98,15 +95,16 @@ def job(
         show(*lines)
 
 
-def _suggestion(service: Service, document: JobDoc) -> list[str]:
+def _suggestion(source: StoreJobs | ServerJobs, document: JobDoc) -> list[str]:
     """Return what would help most; nothing where nothing is known to help."""
     from gramwatt.collectors.cli.summary import wrapped
     from gramwatt.sci.suggest.jobs import advised
-    from gramwatt.service.suggest import answer_for_document
 
-    answer = answer_for_document(service, document)
+    answer = source.suggestions(document)
+    if answer is None or not advised(answer):
+        return []
     more = f" More: gramwatt suggest {document.job_id}"
-    return ["", *wrapped(answer.summary + more)] if advised(answer) else []
+    return ["", *wrapped(answer.summary + more)]
 
 
 def _output(document: JobDoc, field: str | None) -> tuple[object, list[str]]:

@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gramwatt.collectors.cli.options import grouped, show
+from gramwatt.collectors.cli.options import Local, grouped, show
 from gramwatt.collectors.settings.progress import busy
-from gramwatt.service.cli.common import (
-    AsJson,
-    current_service,
-    print_json,
-    refusals,
-    require_month,
-    stop,
-)
+from gramwatt.service.cli.common import AsJson, print_json, refusals, require_month, stop
+from gramwatt.service.cli.source import jobs_of
 from gramwatt.service.common.requests import MonthQuery
 
 if TYPE_CHECKING:
@@ -44,6 +38,7 @@ def month(
     engine: Annotated[
         str, typer.Option(help="duckdb, or spark by Spark Connect (SPARK_REMOTE); with --from.")
     ] = "duckdb",
+    local: Local = False,
     as_json: AsJson = False,
 ) -> None:
     """A month in ten lines: total, causes, budgets, what to do; or what a revision changed."""
@@ -66,22 +61,14 @@ def month(
             stop(1, error.message)
         _show(document, as_json)
         return
-    from gramwatt.service.months.report import month_report, months_with_data
-
-    with current_service() as service:
-        if month is None:
-            months = months_with_data(service)
-            if not months:
-                stop(1, "there is no job yet; run one: gramwatt run -- python train.py")
-            month = months[0]
+    with jobs_of(local=local) as source:
+        month = month or source.newest_month()
         if against is None:
             with busy("summing the month"):
-                document = month_report(service, month, project, revision=revision)
-            _show(document, as_json)
+                document = source.month(month, query)
+            _show(document, as_json, source.where)
             return
-        from gramwatt.service.months.revisions import compare
-
-        difference = compare(service, month, project, revision, against)
+        difference = source.month_changes(month, query, against)
     if as_json:
         print_json(difference)
         return
@@ -102,8 +89,11 @@ def month_lines(document: MonthDoc) -> list[str]:
     return [part for line in lines for part in wrap(line, width, subsequent_indent=INDENT)]
 
 
-def _show(document: MonthDoc, as_json: bool) -> None:
+def _show(document: MonthDoc, as_json: bool, where: str | None = None) -> None:
     if as_json:
         print_json(document)
-    else:
-        show(*month_lines(document), f"More: gramwatt report month {document.month}")
+        return
+    if where:
+        show(f"Jobs on {where}:", err=True)
+    more = f"{where}/months/" if where else "gramwatt report month "
+    show(*month_lines(document), f"More: {more}{document.month}")

@@ -20,8 +20,9 @@ from gramwatt.service.cli.common import (
     stop,
     write_file,
 )
-from gramwatt.service.cli.compare import After, Before, compared
+from gramwatt.service.cli.compare import After, Before, runs_of
 from gramwatt.service.cli.month import month_lines
+from gramwatt.service.cli.source import StoreJobs
 from gramwatt.service.common.requests import MonthQuery, ProjectQuery, UnitQuery, Year
 
 if TYPE_CHECKING:
@@ -136,7 +137,10 @@ def report_comparison(
     from gramwatt.service.config import from_environment
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
-    found, date = compared(before, after, query.unit)
+    with current_service() as service:
+        source = StoreJobs(service)
+        sides = runs_of(source, before), runs_of(source, after)
+        found, date = source.dated_comparison(*sides, query.unit)
     mark = from_environment().reports.decimal_mark
     for form in chosen:
         content = rendering.render_comparison(found, form, date, mark)

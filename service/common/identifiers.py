@@ -8,19 +8,17 @@ from os.path import commonprefix
 
 import sqlalchemy as sa
 
+from gramwatt.collectors.settings.identity import LAST as LAST
+from gramwatt.collectors.settings.identity import NAMES
+from gramwatt.collectors.settings.identity import RUNS as RUNS
 from gramwatt.service.common.errors import AmbiguousIdError
 from gramwatt.service.container import Service
 from gramwatt.service.store.job_labels import TAG, label_text
 from gramwatt.service.store.models import Deletion, Job, JobLabel
 
-LAST = "last"
 SHORTEST = len("20260501-083000")
 """Characters of a shortened id: an id that gramwatt made is then its start, to the second."""
 CHOICES_MOST = 10
-NAMES = ("job", "slurm")
-"""Tags that hold what a person or a scheduler calls a job."""
-RUNS = 5
-"""Runs that a name stands for where several can be compared, the newest."""
 
 
 def whole_id(service: Service, text: str) -> str:

@@ -20,9 +20,8 @@ from gramwatt.sci.month.documents import MonthDoc, RevisedDoc
 from gramwatt.sci.month.revised import (
     CAUSES,
     Cause,
-    ChangeRow,
-    JobChange,
     JobRow,
+    MonthDifference,
     by_cause,
     job_changes,
 )
@@ -59,17 +58,6 @@ class JobTable(Struct):
     project: str | None
     revision: int | None
     jobs: list[JobRow]
-
-
-class MonthDifference(Struct):
-    """What differs between two revisions of a month; `revision` is null for the month as it is."""
-
-    month: str
-    project: str | None
-    revision: int | None
-    against: int
-    changes: list[ChangeRow]
-    jobs: list[JobChange]
 
 
 def newest(session: Session, month: str, project: str | None) -> MonthlyReport | None:

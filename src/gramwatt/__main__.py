@@ -58,7 +58,12 @@ def _run() -> None:
     else:
         from gramwatt.collectors.settings import installation
 
-        if command.needs_service and not installation.has_service():
+        has_service = installation.has_service()
+        if not has_service and name in app.OF_SERVER:
+            from gramwatt.collectors.cli import server
+
+            has_service = server.is_set()
+        if command.needs_service and not has_service:
             install = installation.install_command("service")
             _end(f"gramwatt: `{name}` needs the extra `service`; to install it:\n{install}")
         if name not in STAYS:
