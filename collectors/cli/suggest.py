@@ -220,7 +220,8 @@ def _why(answer: SuggestDoc, name: str) -> Iterator[str]:
     rows = {row.id: row for row in listed}
     text = name.lower()
     row = rows.get(name) or next(
-        (row for row in rows.values() if text in row.id or text in row.label.lower()), None
+        (row for row in rows.values() if text and (text in row.id or text in row.label.lower())),
+        None,
     )
     if row is None:
         refuse(f"--why {name!r} is not a row of this answer; it has {', '.join(rows)}")

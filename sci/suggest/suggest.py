@@ -219,8 +219,8 @@ def _times(ratio: float) -> str:
 def _nearest(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
     """Return that nothing is better than now, and how near the next best is."""
     if work.now.board.vendor not in METERED_VENDORS:
-        text = f"No odds: no published power of {work.label} under load was found, so that devices"
-        return f"{text} are compared by time alone."
+        text = f"Hardware is not ranked: no published power of {work.label} under load was found"
+        return f"{text}, so that devices are compared by time alone."
     row = next((row for row in answers if row.odds is not None), None)
     if row is not None and row.odds is not None:
         text = f"Keep {work.label}: nothing is likely to emit less. Nearest is {row.label}"

@@ -45,7 +45,7 @@ def summary(jobs: Sequence[Training], pue: float) -> str:
     lines = [_first_line(documents[0]), f"PUE {pue:.1f}, {declared}", ""]
     lines += [_row(label, cells) for label, cells in rows]
     folder = _short(jobs[0].reports[0].parent) if jobs[0].reports else "."
-    lines += ["", f"The reports are in {folder}. The pages of all jobs: {_command()} serve"]
+    lines += ["", f"The reports are in {folder}.", f"The pages of all jobs: {_command()} serve"]
     return "\n".join(lines)
 
 
