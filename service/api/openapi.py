@@ -110,10 +110,16 @@ def _schemas(operations: Iterable[Operation]) -> tuple[_Refs, dict[str, Any]]:
     for operation in operations:
         wanted = (operation.body, *operation.answers.values())
         shapes |= dict.fromkeys(shape for shape in wanted if shape is not None)
-    refs, components = msgspec.json.schema_components(shapes, ref_template=_NAMED_REF)
+    refs, made = msgspec.json.schema_components(shapes, ref_template=_NAMED_REF)
+    components = msgspec.json.decode(
+        msgspec.json.encode(made)
+    )  # defaults that are tuples are lists
     for schema in components.values():
         if "properties" in schema:
             schema["additionalProperties"] = False
+            for field in schema["properties"].values():
+                if field.get("default") == []:  # as if it were left out, which may be too short
+                    del field["default"]
         schema["description"] = " ".join(schema.get("description", "").split())
     by_shape = dict(zip(shapes, refs, strict=True))
     return by_shape, {**components, **line_schemas(_REF), "Problem": _PROBLEM}

@@ -6,6 +6,7 @@ struct; what its structs do not know is refused. It returns a struct, or a `Resp
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -185,12 +186,21 @@ def from_strings(model: type[Model], values: Mapping[str, Any], where: str) -> M
         raise of_input(error, where) from None
 
 
+def _once(pairs: list[tuple[str, object]]) -> None:
+    """Raise ValueError for an object with a field twice, of which the last alone would count."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {twice[:40]!r} stands twice")
+
+
 def _from_body(model: type[Model]) -> Model:
     body = body_of_type(JSON)
     if len(body) > JSON_MOST_B:
         raise Problem("body-too-large", f"a JSON body has at most {JSON_MOST_B // 2**20} MiB")
     try:
         document = msgspec.json.decode(body)
+        json.loads(body, object_pairs_hook=_once)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Problem("bad-json", f"{error}; send one JSON document") from None
     if not isinstance(document, dict):

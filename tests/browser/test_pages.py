@@ -129,6 +129,7 @@ def test_names_that_are_markup_are_shown_as_they_are(page):
     visit(page, "/jobs/hostile")
     assert page.get_by_role("heading", level=1).inner_text() == f"Energy and carbon of {SHOWN}"
     assert page.title() == f"Energy and carbon of {SHOWN}"
+    visit(page, "/jobs/hostile?full=true")
     assert f"{SHOWN} = {SHOWN}" in "\n".join(page.locator(".facts").all_inner_texts())
     drawn = page.locator("img, script").evaluate_all(
         "all => all.map(e => e.type || e.getAttribute('src'))"

@@ -97,7 +97,7 @@ with track(kind="fine-tuning") as job:
 card = pathlib.Path("README.md")
 card.write_text("---\\nlicense: mit\\nmine: kept\\n---\\n# A model\\nText.\\n")
 job.result  # puts the job into the store
-line = [sys.executable, "-m", "gramwatt", "card", "write", "README.md", "--job", job.id]
+line = [sys.executable, "-m", "gramwatt", "report", "card", job.id, "--into", "README.md"]
 done = subprocess.run(line, capture_output=True, text=True)
 assert done.returncode == 0, done.stderr
 read = ModelCard.load(card)
@@ -109,7 +109,7 @@ assert kept["training_type"] == "fine-tuning" and kept["geographical_location"] 
 low, high = map(float, kept["emissions_range_g"].split(" to "))
 assert low <= kept["emissions"] <= high
 assert read.content.endswith("# A model\\nText.\\n")
-line[5] = "absent.md"
+line[-1] = "absent.md"
 done = subprocess.run(line, capture_output=True, text=True)
 assert done.returncode == 2 and "absent.md is no model card" in done.stderr, done.stderr
 show(job)
