@@ -53,7 +53,10 @@ PRECISION_ALIASES = {
     "bfloat16": "bf16",
 }
 """Other names of precisions, as frameworks write them."""
-NOT_APPLICABLE = "Nothing to suggest: it ran on no accelerator of the catalog, or on several kinds."
+NOT_APPLICABLE = (
+    "Hardware is not compared: it ran on processors alone, on several kinds of devices, or on one "
+    "that the catalog lacks. An hour or place with less carbon: gramwatt plan."
+)
 
 
 def for_job(
