@@ -26,6 +26,13 @@ def found(kind: str, name: str) -> dict[str, Any]:
     return row
 
 
+def labels_of_estimate(name: str) -> set[str]:
+    """The devices that an ambiguous name may be: an estimate answers for each."""
+    answer = call("estimate", "--hardware", name, "--hours", "1", "--zone", "FR")
+    assert answer.exit_code == 0, answer.output
+    return {row["label"] for row in json.loads(answer.stdout)["answers"]}
+
+
 def test_the_server_edition_has_its_own_figures() -> None:
     row = found("hardware", "RTX PRO 6000 Blackwell Server Edition")
     assert row["memory_bandwidth_gbs"] == 1597
@@ -77,15 +84,14 @@ def test_a2_is_a_card_and_a_family_of_instances() -> None:
     ids = [row["id"] for row in answer["matches"]]
     assert ids == ["nvidia-a100-sxm4-40", "nvidia-a100-sxm4-80", "nvidia-a2"]
     assert "family of cloud instances" in answer["reason"]
-    asked = call("estimate", "--hardware", "A2", "--hours", "1", "--zone", "FR")
-    assert asked.exit_code == 2
-    assert "nvidia-a2" in json.loads(asked.stdout)["choices"]
+    assert labels_of_estimate("A2") == {"A2 16GB", "A100 SXM4 40GB", "A100 SXM4 80GB"}
 
 
-def test_jetson_orin_asks_which() -> None:
-    answer = call("estimate", "--hardware", "Jetson Orin", "--hours", "1", "--zone", "FR")
-    assert answer.exit_code == 2
-    assert len(json.loads(answer.stdout)["choices"]) == 4
+def test_jetson_orin_is_estimated_as_each_of_its_forms() -> None:
+    rows = json.loads(call("catalog", "hardware", "Jetson Orin").stdout)["matches"]
+    labels = labels_of_estimate("Jetson Orin")
+    assert labels == {row["name"] for row in rows}
+    assert {"Jetson Orin Nano 4GB", "Jetson AGX Orin 64GB"} < labels
 
 
 @pytest.mark.parametrize(
@@ -104,7 +110,8 @@ def test_a_slice_of_tpus_is_an_instance_with_its_chips(name: str, part: str, chi
     assert (row["hardware"], row["count"]) == (part, chips)
     answer = call("estimate", "--instance", name, "--hours", "1", "--zone", "FR")
     assert answer.exit_code == 0, answer.output
-    assert json.loads(answer.stdout)["device_hours"]["value"] == chips
+    [estimate] = json.loads(answer.stdout)["answers"]
+    assert estimate["device_hours"]["value"] == chips
 
 
 def test_a_slice_as_hardware_is_refused_with_the_reason() -> None:
