@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,7 +81,8 @@ def test_the_summary_shows_terms_ranges_and_what_is_unknown() -> None:
     assert told["SCI"] == "210 ng CO2e/image (100 to 400)"
     assert told["quality"] == "D (energy 99.7 % estimated, <1 % measured)"
     assert told["report"] == "a.html, .pdf"
-    assert lines[-1].startswith("The reports are in d. ")
+    assert lines[-2].startswith("The reports are in d")
+    assert re.fullmatch(r"The pages of all jobs: \S*gramwatt serve", lines[-1])
     assert len(lines) <= 14
 
 

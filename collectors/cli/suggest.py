@@ -62,7 +62,14 @@ FIXED = "\u00a0"
 """A blank at which no line ends."""
 ROWS, LINES = 5, 16
 """Rows and lines of the answer without --all."""
-PRESSING = ("hardware-unstated", "memory-disagrees", "input-implausible", "provider-lacks-part")
+PRESSING = (
+    "framework-misspelt",
+    "hardware-unstated",
+    "input-implausible",
+    "lifetime-exceeded",
+    "memory-disagrees",
+    "provider-lacks-part",
+)
 """Notices that say how to read the whole answer."""
 WORDS = {
     "sure": "sure",

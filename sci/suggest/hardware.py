@@ -63,7 +63,8 @@ BY_LIMIT, BY_LIMIT_ERROR = 0.25, 0.12
 H100 NVL took 1.35 times as long as an H100 SXM (8 results), an H200 NVL 1.08, a GH200 0.89 times as
 long as an H200 SXM, PCIe cards of H100 and A100 1.04 and 1.00 (MLPerf, Lambda)."""
 LONGEST = math.log(5.0)
-"""Devices that take longer than so many times are listed only if named."""
+"""Devices that take longer than so many times are listed only if named, or for the edge, where
+small devices are what is asked for."""
 PCIE_GBS, SLOWER = 64.0, 2.0
 """Link of a PCIe card [GB/s] whose own the catalog does not have, and how many times slower links
 count as slower."""
@@ -131,7 +132,8 @@ def rank(work: Work) -> Ranked:
         likely = [row for row in rows if row.probability is None or row.probability >= 0.4]
         if work.device is not None and not work.misfit:
             worse, rows = len(rows) - len(likely), likely
-        rows = [row for row in rows if row.carbon and row.time and row.time.value < LONGEST]
+        most = math.inf if work.request.constraint == "edge" else LONGEST
+        rows = [row for row in rows if row.carbon and row.time and row.time.value < most]
     return Ranked(rows, [*out, *rest], worse)
 
 

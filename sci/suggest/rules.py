@@ -23,7 +23,17 @@ FULL_MEMORY = 0.95
 """Fraction of memory above which a job is about to run out of it."""
 MUCH_SMALLER = 0.5
 """Rated power of a device that counts as smaller, over that of the present one."""
-KNOWN = {*FRAMEWORKS, *ON_PROCESSORS, *IN_TURN, "ollama", "sglang", "deepspeed", "megatron", "nemo"}
+KNOWN = {
+    *FRAMEWORKS,
+    *ON_PROCESSORS,
+    *IN_TURN,
+    "ollama",
+    "torch",
+    "sglang",
+    "deepspeed",
+    "megatron",
+    "nemo",
+}
 
 
 class Rule(Row, frozen=True, kw_only=True):

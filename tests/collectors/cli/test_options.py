@@ -16,7 +16,7 @@ from gramwatt.service.common.requests import MonthQuery
 )
 def test_every_option_says_what_it_is(module, request_):
     options = inspect.signature(module.command).parameters
-    own = {"source", "as_json", "every", "why", "job"}
+    own = {"source", "as_json", "every", "why", "job", "local"}
     assert options.keys() - own == set(request_.__struct_fields__)
     assert all(option.annotation.__metadata__[0].help for option in options.values())
     assert module.HELPS.keys() <= set(request_.__struct_fields__)
