@@ -43,11 +43,11 @@ TOKENS_PER_REQUEST = Quantity(
     630.0, 370.0, 920.0, "1", "estimated", "tokens of an answer in chat (ML.ENERGY leaderboard v3)"
 )
 MARGIN = 1.1
-"""On weights and caches: what a server holds besides (an estimate)."""
+"""On weights, caches and measured peaks: what the framework holds besides (an estimate)."""
 WIDTH_PER_LAYER = 128.0
 """Width over depth of published dense models: LLaMA 7B 4096/32, 13B 5120/40, GPT-3 12288/96."""
 GROUPED_QUERIES = 8.0
-"""Sharing of keys and values among query heads in current models."""
+"""Sharing of keys and values among query heads in current models; the low end of the cache."""
 CACHE_BYTES_PER_LAYER_WIDTH = 4.0
 """Keys and values of two bytes each."""
 
@@ -65,15 +65,16 @@ class Model:
         """Return the layers of a dense model of that size: parameters = 12 x layers x width^2."""
         return math.cbrt(self.parameters / (12 * WIDTH_PER_LAYER**2))
 
-    @property
-    def cache_bytes(self) -> float:
-        """Return the attention cache of one sequence."""
+    def cache_bytes(self, tokens: float = CONTEXT_TOKENS) -> float:
+        """Return the attention cache of one sequence of so many tokens."""
         a_token = CACHE_BYTES_PER_LAYER_WIDTH * self.layers**2 * WIDTH_PER_LAYER / GROUPED_QUERIES
-        return a_token * CONTEXT_TOKENS
+        return a_token * tokens
 
-    def memory_gib(self, sequences: float) -> float:
-        """Return the memory of all devices together [GiB] for so many sequences at a time."""
-        whole = self.parameters * self.weight_bytes + sequences * self.cache_bytes
+    def memory_gib(self, sequences: float, tokens: float = CONTEXT_TOKENS) -> float:
+        """Return the memory of all devices together [GiB] for so many sequences at a time, each of
+        so many tokens.
+        """
+        whole = self.parameters * self.weight_bytes + sequences * self.cache_bytes(tokens)
         return whole * MARGIN / BYTES_PER_GIB
 
     def devices(self, memory_gib: float, sequences: float) -> int:
@@ -85,7 +86,7 @@ class Model:
     ) -> float:
         """Return the tokens that the devices together make in a second [1/s]."""
         read = self.weight_bytes * min(self.parameters, self.activated * sequences)
-        read += sequences * self.cache_bytes
+        read += sequences * self.cache_bytes()
         operations = FLOP_PER_PARAMETER_TOKEN * self.activated * sequences
         memory_s = read / (devices * bandwidth_b_per_s * OF_BANDWIDTH)
         arithmetic_s = operations / (devices * peak_flop_per_s * OF_PEAK)

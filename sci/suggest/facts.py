@@ -14,17 +14,12 @@ import msgspec
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.instances import SLICED, Instance
+from gramwatt.sci.estimate.serving import MARGIN, WEIGHT_BYTES, Model
 from gramwatt.sci.figures.units import BYTES_PER_GIB
 from gramwatt.sci.suggest.documents import LeftOutDoc
 from gramwatt.sci.suggest.request import SuggestRequest
 
-BYTES = {
-    **dict.fromkeys(("fp32", "tf32"), 4.0),
-    **dict.fromkeys(("fp16", "bf16"), 2.0),
-    **dict.fromkeys(("fp8", "int8"), 1.0),
-    **dict.fromkeys(("fp4", "int4"), 0.5),
-    "fp64": 8.0,
-}
+BYTES = {**WEIGHT_BYTES, "fp64": 8.0}
 """Bytes of one weight by precision."""
 ASSUMED_PRECISION = "bf16"
 TRAINING_BYTES = 16.0
@@ -32,19 +27,11 @@ TRAINING_BYTES = 16.0
 (2 + 2 + 4 + 4 + 4, or 4 + 4 + 4 + 4 in single precision; arXiv:1910.02054 section 3.1)."""
 ADAPTER_SHARE = 0.01
 """Trained fraction of weights in low-rank adaptation, an upper value (arXiv:2106.09685)."""
-MARGIN = 1.1
-"""On measured peaks and on sums: what the framework holds besides (an estimate)."""
 STREAMED_BELOW_GB, STREAMED_GIB = 0.1, 1.0
 """On-chip memory below which a part reads weights from its host while it runs (Coral Edge TPU), and
 the largest model that is read so (a choice)."""
 CONTEXT_TOKENS = 2048.0
 """Context taken for the attention cache where none is known."""
-CACHE_BYTES_PER_LAYER_WIDTH = 4.0
-"""Keys and values of two bytes each."""
-WIDTH_PER_LAYER = 128.0
-"""Width over depth of published dense models: LLaMA 7B 4096/32, 13B 5120/40, GPT-3 12288/96."""
-GROUPED_QUERIES = 8.0
-"""Sharing of keys and values among query heads in current models; the low end of the cache."""
 FEWER_BITS = (("fp8", "8"), ("int8", "8"), ("int4", "4"))
 LARGE_PARAMETERS = 1e9
 """Models from this size on are not trained whole on a laptop's chip (a choice)."""
@@ -122,7 +109,7 @@ def estimated_need(request: SuggestRequest, **changes: object) -> Need | None:
     """Return the need by arithmetic on parameters alone, with these fields of the request.
 
     Whole training takes 16 B a parameter, adaptation the weights and their adapters, inference the
-    weights and the attention cache of each sequence (parameters = 12 x layers x width^2).
+    weights and the attention cache of each sequence (`serving.Model`).
     """
     request = msgspec.structs.replace(request, **changes)
     parameters = request.model_parameters
@@ -130,10 +117,9 @@ def estimated_need(request: SuggestRequest, **changes: object) -> Need | None:
         return None
     weight = BYTES[request.precision or ASSUMED_PRECISION]
     if not request.trains:
-        layers = math.cbrt(parameters / (12 * WIDTH_PER_LAYER**2))
-        each = CACHE_BYTES_PER_LAYER_WIDTH * layers * WIDTH_PER_LAYER * layers / GROUPED_QUERIES
-        cache = each * CONTEXT_TOKENS / BYTES_PER_GIB * (request.batch_size or 1.0)
-        total = (parameters * weight / BYTES_PER_GIB + cache) * MARGIN
+        model, sequences = Model(parameters, parameters, weight), request.batch_size or 1.0
+        cache = sequences * model.cache_bytes(CONTEXT_TOKENS) / BYTES_PER_GIB
+        total = model.memory_gib(sequences, CONTEXT_TOKENS)
         text = f"({parameters:.3g} parameters x {weight:g} B + attention cache {cache:.2g} GiB) "
         return Need(total, None, f"{text}x {MARGIN} = {total:.1f} GiB")
     size, how = TRAINING_BYTES, f"{TRAINING_BYTES:g} B of weights, gradients and optimizer states"
