@@ -233,14 +233,22 @@ _EIA_COLUMN = re.compile(r"net generation \(mw\) from (.+?)(?: \((adjusted|imput
 EIA_TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S")
 
 
+def _of_authority(
+    rows: Iterator[Line], column: str, question: Question, others: set[str]
+) -> Iterator[Line]:
+    """Yield the lines of the zone's balancing authority; `others` takes the names of the rest."""
+    for line in rows:
+        name = line.cells[column].strip()
+        if name == question.zone.split("-")[-1]:
+            yield line
+        else:
+            others.add(name)
+
+
 def _eia_balance(rows: Iterator[Line], question: Question) -> list[Point]:
     """Return hours out of EIA's balance files, which name them by their end; adjusted first."""
-    authority = question.zone.split("-")[-1]
-    mix, others = _Mix(question), set()
-    for line in rows:
-        if line.cells["balancing authority"].strip() != authority:
-            others.add(line.cells["balancing authority"].strip())
-            continue
+    mix, others = _Mix(question), set[str]()
+    for line in _of_authority(rows, "balancing authority", question, others):
         start = moment(line, line.cells["utc time at end of hour"], UTC, EIA_TIMES) - HOUR
         amounts: dict[str, float] = {}
         for column in line.cells:
@@ -254,12 +262,8 @@ def _eia_balance(rows: Iterator[Line], question: Question) -> list[Point]:
 
 
 def _eia_api(rows: Iterator[Line], question: Question) -> list[Point]:
-    authority = question.zone.split("-")[-1]
-    mix, others = _Mix(question), set()
-    for line in rows:
-        if line.cells["respondent"].strip() != authority:
-            others.add(line.cells["respondent"].strip())
-            continue
+    mix, others = _Mix(question), set[str]()
+    for line in _of_authority(rows, "respondent", question, others):
         start = moment(line, line.cells["period"], UTC, ("%Y-%m-%dT%H",)) - HOUR
         code = line.cells["fueltype"].strip()
         mix.add(line, start, code, _fuel(line, eia.FUELS, code), number(line, "value", question))
