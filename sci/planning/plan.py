@@ -299,8 +299,7 @@ def _summary(job: _Job, advice: Advice, chosen: _Choice, best: _Choice, now: dat
         until = _when(job.deadline, chosen.zone, now)
         return f"{start}: no later start until {until} is expected to save more than 1 %. {basis}"
     what = f"moving to {best.zone}" if best.moves else "waiting"
-    odds = odds_text(best.odds)
-    odds = odds if best.moves else "too close to call"
+    odds = odds_text(best.odds if best.moves else 0.0)
     return f"{start}: {what} may save about {_percent(best.saving.value)}, {odds}. {basis}"
 
 

@@ -39,6 +39,13 @@ WIDTHS = (
 mean over 26 zones of what held eight in ten."""
 OTHER_YEARS = 1.1
 """Ranges over those of the years that were fitted: grids go on changing."""
+ODDS = (
+    (0.9, "sure", " (at least 9 in 10)"),
+    (0.8, "likely", " (4 in 5)"),
+    (0.6, "more likely than not", ""),
+    (0.0, "too close to call", ""),
+)
+"""Words for a probability, from the least that they are said of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +149,18 @@ def chance_below(log_ratio: float, high: float) -> float:
     return NormalDist().cdf(-log_ratio * EIGHT_IN_TEN / high)
 
 
+def odds_word(odds: float) -> str:
+    """Return how likely something is, in a word."""
+    return _named(odds)[0]
+
+
 def odds_text(odds: float) -> str:
-    """Return how likely something is, in words."""
-    for least, text in ((0.9, "sure (at least 9 in 10)"), (0.8, "likely (4 in 5)")):
-        if odds >= least:
-            return text
-    return "more likely than not" if odds >= 0.6 else "too close to call"
+    """Return how likely something is, in a word and a number."""
+    return "".join(_named(odds))
+
+
+def _named(odds: float) -> tuple[str, str]:
+    return next((word, number) for least, word, number in ODDS if odds >= least)
 
 
 def _integral(sums: Sequence[float], hour: float) -> float:

@@ -23,7 +23,7 @@ from gramwatt.collectors.cli.options import (
     show,
 )
 from gramwatt.sci.grid.local_time import city_of
-from gramwatt.sci.planning.usual import odds_text
+from gramwatt.sci.planning.usual import odds_word
 from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
 from gramwatt.service.cli.common import job_id as job_id_of
 from gramwatt.service.common.requests import SpanQuery
@@ -179,7 +179,7 @@ def _of_places(places: list[PlaceDoc]) -> list[str]:
         local = "" if zone is None or place.method == "annual" else _hours(place.best, zone)[-11:]
         saving, odds = place.saving_ratio, place.odds
         saves = "" if saving is None else f"{round(100 * saving.value)} %"
-        sure = "" if odds is None else odds_text(odds).partition(" (")[0]
+        sure = "" if odds is None else odds_word(odds)
         table.append([place.zone, hours, local, _g(place.best), saves, sure])
     return _columns(table)
 
