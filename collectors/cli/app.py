@@ -98,7 +98,7 @@ def build_app(
     """Return the typer app of these commands. `store` gives the local store, None without one."""
     import typer
 
-    from gramwatt.collectors.cli.once import OnceCommand
+    from gramwatt.collectors.cli.options import OnceCommand
 
     app = typer.Typer(
         name="gramwatt", add_completion=False, help=VALUE, context_settings={"obj": store}

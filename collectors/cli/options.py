@@ -1,10 +1,11 @@
-"""What commands take: one JSON document as a request, flags that win over it, and times."""
+"""What commands are made of: groups, one JSON document as a request, flags over it, times."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
@@ -27,6 +28,7 @@ from typing import (
 import typer
 from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import FieldInfo
+from typer.core import TyperCommand, TyperOption
 
 from gramwatt.collectors.settings.files import why
 from gramwatt.sci.figures.checks import checked, fields_of, items_of
@@ -44,6 +46,31 @@ KEYWORD = Parameter.KEYWORD_ONLY
 
 _SPAN = re.compile(r"(\d+(?:\.\d*)?)([mhd])")
 _SPAN_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+class OnceCommand(TyperCommand):
+    """A command that refuses an option that is given twice, of which the last alone would count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; raises typer.BadParameter for an option that is given twice."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for option, times in Counter(order).items():
+            if not isinstance(option, TyperOption) or option.multiple or option.is_flag:
+                continue
+            if times > 1 and not option.count:
+                raise typer.BadParameter(f"given {times} times, may be given once", ctx, option)
+        return super().parse_args(ctx, args)
+
+
+def group(text: str, **commands: Callable[..., Any] | typer.Typer) -> typer.Typer:
+    """Return a command of commands, each a function or a group again."""
+    app = typer.Typer(no_args_is_help=True, help=text)
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
 
 
 def read_document(source: str | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.cli.options import grouped, show
+from gramwatt.collectors.cli.options import group, grouped, show
 from gramwatt.sci.figures.checks import InputError, parse
 from gramwatt.service.cli.common import (
     AsJson,
@@ -194,9 +194,11 @@ def _message_line(row: OutboxRow) -> str:
     return clean(", ".join(parts))
 
 
-app = typer.Typer(no_args_is_help=True, help="Set and watch what projects may emit in a month.")
-app.command("set")(budget_set)
-app.command("list")(budget_list)
-app.command("rm")(budget_rm)
-app.command("check")(budget_check)
-app.command("outbox")(budget_outbox)
+app = group(
+    "Set and watch what projects may emit in a month.",
+    set=budget_set,
+    list=budget_list,
+    rm=budget_rm,
+    check=budget_check,
+    outbox=budget_outbox,
+)

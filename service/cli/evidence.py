@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gramwatt.collectors.cli.options import grouped, show
+from gramwatt.collectors.cli.options import group, grouped, show
 from gramwatt.collectors.settings.files import whole_file, why
 from gramwatt.collectors.settings.progress import bar
 from gramwatt.service.cli.common import (
@@ -148,10 +148,9 @@ def _show(verdict: Verdict) -> None:
         show(f"- {text}")
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="A score with all its inputs in one file, scored again by others.",
+app = group(
+    "A score with all its inputs in one file, scored again by others.",
+    export=evidence_export,
+    verify=evidence_verify,
+    key=evidence_key,
 )
-app.command("export")(evidence_export)
-app.command("verify")(evidence_verify)
-app.command("key")(evidence_key)

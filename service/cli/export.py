@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gramwatt.collectors.cli.options import show
+from gramwatt.collectors.cli.options import group, show
 from gramwatt.collectors.settings.files import why
 from gramwatt.service.cli.common import (
     DatabaseUrl,
@@ -67,6 +67,8 @@ def export_parquet(
     show(f"{number} month{'' if number == 1 else 's'} written to {place}")
 
 
-app = typer.Typer(no_args_is_help=True, help="Write all journals, or Parquet files.")
-app.command("journals")(export_journals)
-app.command("parquet")(export_parquet)
+app = group(
+    "Write all journals, or Parquet files.",
+    journals=export_journals,
+    parquet=export_parquet,
+)

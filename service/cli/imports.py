@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Meta, Struct
 
-from gramwatt.collectors.cli.options import grouped, show
+from gramwatt.collectors.cli.options import group, grouped, show
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.progress import bar
 from gramwatt.sci.grid.intensity import Basis, Signal
@@ -265,10 +265,10 @@ def _summary(answer: ImportAnswer) -> str:
     return ", ".join([f"imported {jobs} job{'' if jobs == 1 else 's'}", *parts])
 
 
-app = typer.Typer(
-    no_args_is_help=True, help="Import other tools' runs, journals, or grid intensity."
+app = group(
+    "Import other tools' runs, journals, or grid intensity.",
+    codecarbon=import_codecarbon,
+    journals=import_journals,
+    prometheus=import_prometheus,
+    intensity=import_intensity,
 )
-app.command("codecarbon")(import_codecarbon)
-app.command("journals")(import_journals)
-app.command("prometheus")(import_prometheus)
-app.command("intensity")(import_intensity)

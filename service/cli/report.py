@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from gramwatt.collectors.cli.options import checked_text, grouped, show
+from gramwatt.collectors.cli.options import checked_text, group, grouped, show
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.progress import busy
 from gramwatt.service.cli.common import (
@@ -234,9 +234,11 @@ def _write(folder: Path, name: str, content: bytes) -> None:
     write_file(path, content)
 
 
-app = typer.Typer(no_args_is_help=True, help="Write a report of a job, a month or a year.")
-app.command("job")(report_job)
-app.command("month")(report_month)
-app.command("year")(report_year)
-app.command("comparison")(report_comparison)
-app.command("card")(report_card)
+app = group(
+    "Write a report of a job, a month or a year.",
+    job=report_job,
+    month=report_month,
+    year=report_year,
+    comparison=report_comparison,
+    card=report_card,
+)
