@@ -1,7 +1,7 @@
 """Fit of the ranking's numbers to the published measurements, each source kept out in turn.
 
-The exponents of a regime are those of the most likely Student t of four degrees around
-`a x ln peak + b x ln bandwidth`, found by reweighting (Lange, Little and Taylor 1989). Numbers are
+The exponents of a regime maximise the likelihood of a Student t of four degrees around
+`a x ln peak + b x ln bandwidth`, by reweighting (Lange, Little and Taylor 1989). Numbers are
 shipped rounded, and by hand: a figure that moves more with the sources than by its rounding says no
 more with another digit.
 """

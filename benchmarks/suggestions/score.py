@@ -26,7 +26,7 @@ ENOUGH = 30
 
 
 class Answer(NamedTuple):
-    """What is said of a device beside the present one: odds that it needs less, energy and time."""
+    """A device beside the present one: odds that it needs less, ratios of energy and time."""
 
     odds: float
     energy: Log
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 
 Ranker = Callable[[Group, str], Mapping[str, Answer]]
-"""Answers for the other devices of a group, none where nothing is said."""
+"""Answers for the other devices of a group; a device without an answer is left out."""
 
 
 def baselines(catalog: Catalog) -> dict[str, Ranker]:

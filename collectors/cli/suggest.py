@@ -90,7 +90,8 @@ Why = Annotated[str | None, typer.Option("--why", metavar="NAME", help="Reasons 
 def answer(document: dict[str, Any], job: Job = None, local: Local = False) -> SuggestDoc:
     """Find what would emit less: hardware, settings, place or time, in one list with odds.
 
-    For a job that ran, the last one if nothing else is said, or for the options' work.
+    Without options it answers for a job that ran, the last one if none is named. With options it
+    answers for the work that they describe.
 
     Example: gramwatt suggest --hardware nvidia-v100-sxm2-16 --kind training --hours 100 --zone DE
     """

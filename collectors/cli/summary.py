@@ -43,7 +43,7 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Return rows of cells as aligned lines, those of the columns `right` to the right.
+    """Return rows of cells as aligned lines; cells of the columns `right` are flush right.
 
     A column without a cell below its head is left out.
     """

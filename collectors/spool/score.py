@@ -354,7 +354,7 @@ def _carbon(document: Document) -> str:
 
 
 def _per_unit(document: Document) -> list[str]:
-    """Return the carbon of a unit of work; a job that counted none has that of the job alone."""
+    """Return carbon by unit of work; where no unit was counted, the carbon of the job."""
     from gramwatt.sci.figures import formatting
     from gramwatt.sci.figures.quantity import figure_of
 

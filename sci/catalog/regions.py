@@ -203,13 +203,13 @@ class RegionNames:
         Raises AmbiguousName with the regions that a name may mean, or LookupFailed.
         """
         text = _PATH.sub("", name.strip().lower())
-        found = list(dict.fromkeys(self._named(text)))
-        if not found and places:
-            found = self._at(text)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise AmbiguousName("region", name, found[:HINTS])
+        ids = list(dict.fromkeys(self._named(text)))
+        if not ids and places:
+            ids = self._at(text)
+        if len(ids) == 1:
+            return ids[0]
+        if ids:
+            raise AmbiguousName("region", name, ids[:HINTS])
         raise LookupFailed("region", name, close_regions(name, self._regions))
 
     def _named(self, text: str) -> Iterator[str]:
@@ -218,23 +218,23 @@ class RegionNames:
         spelled = (own, own.replace(" ", ""), own.replace("_", "-"), _BRACKETS.sub(r"\1", own))
         for forms in (self._whole, self._zones):
             for one in dict.fromkeys(spelled):
-                found = list(forms(provider, one))
-                if found:
-                    yield from self._meant(one, found)
+                ids = list(forms(provider, one))
+                if ids:
+                    yield from self._meant(one, ids)
                     return
 
-    def _meant(self, own: str, found: list[str]) -> list[str]:
+    def _meant(self, own: str, ids: list[str]) -> list[str]:
         """Return the region of a large provider where several have a name, and one written alike.
 
         "eu-west1" is Nebius', and nearly that of AWS: both are returned.
         """
-        large = [row_id for row_id in found if row_id.partition(":")[0] in LARGE]
-        if large or len(found) > 1:
-            return large[:1] or found
+        large = [row_id for row_id in ids if row_id.partition(":")[0] in LARGE]
+        if large or len(ids) > 1:
+            return large[:1] or ids
         bare = own.replace("-", "")
-        provider = found[0].partition(":")[0]
+        provider = ids[0].partition(":")[0]
         alike = (f"{other}:{name}" for other in LARGE for name in self._alike(other, bare))
-        return found if provider in LARGE else [*found, *alike]
+        return ids if provider in LARGE else [*ids, *alike]
 
     def _alike(self, provider: str, bare: str) -> Iterator[str]:
         for region in self._regions.values():

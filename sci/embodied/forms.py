@@ -167,8 +167,8 @@ def forms_te(catalog: Catalog, of: Forms) -> Embodied:
     Of several parts the first, from the lowest low end to the highest; of a family the median, from
     the 10th percentile of low ends to the 90th of high ones.
     """
-    known = [part_te(catalog, part) for part in of.parts]
-    alike = [te for te in known if te.includes_host == known[0].includes_host]
+    members = [part_te(catalog, part) for part in of.parts]
+    alike = [te for te in members if te.includes_host == members[0].includes_host]
     if len({te.te_g for te in alike}) == 1:
         return alike[0]
     values = [te.te_g.value for te in alike]
@@ -189,12 +189,12 @@ def forms_te(catalog: Catalog, of: Forms) -> Embodied:
 def forms_host_te(of: Forms, count: float = 1.0) -> Embodied | None:
     """Return TE beside so many devices of what a name means [gCO2e]; see `host_share_te`."""
     usual = [host_share_te(part, count) for part in of.parts]
-    known = [te for te in usual if te]
-    if not known:
+    members = [te for te in usual if te]
+    if not members:
         return None
-    by_value = sorted(known, key=lambda te: te.te_g.value)
-    first = by_value[(len(known) - 1) // 2] if of.meaning == "family" else known[0]
-    low, high = min(te.te_g.low for te in known), max(te.te_g.high for te in known)
+    by_value = sorted(members, key=lambda te: te.te_g.value)
+    first = by_value[(len(members) - 1) // 2] if of.meaning == "family" else members[0]
+    low, high = min(te.te_g.low for te in members), max(te.te_g.high for te in members)
     if (low, high) == (first.te_g.low, first.te_g.high):
         return first
     figure = of_sources(first.te_g.value, low, high, "gCO2e", "estimated", first.te_g.sources)

@@ -55,10 +55,10 @@ class Published(NamedTuple):
 
 @cache
 def _results() -> dict[tuple[WorkloadClass, str], list[ResultRow]]:
-    found: dict[tuple[WorkloadClass, str], list[ResultRow]] = {}
+    results: dict[tuple[WorkloadClass, str], list[ResultRow]] = {}
     for row in rows(ResultRow):
-        found.setdefault((row.workload_class, row.hardware), []).append(row)
-    return found
+        results.setdefault((row.workload_class, row.hardware), []).append(row)
+    return results
 
 
 def published_time(

@@ -44,8 +44,7 @@ def suggest(
     `own` are the organisation's runs, which lead; `workload` names the job's work in `own`;
     `measured` is the document of the job that ran, whose carbon is saved; `repeats` is how often it
     runs [1/year], where the request does not say; a described job may start at `now` or later.
-    Raises LookupFailed for unknown names, ScoreError
-    for what means nothing.
+    Raises LookupFailed for unknown names, ScoreError for what means nothing.
     """
     work = resolve(request, catalog, own, workload, repeats=repeats, measured=measured)
     remarks = [*([work.remark] if work.remark else []), *work.place.notices]
@@ -224,7 +223,7 @@ def _nearest(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]
     row = next((row for row in answers if row.odds is not None), None)
     if row is not None and row.odds is not None:
         text = f"Keep {work.label}: nothing is likely to emit less. Nearest is {row.label}"
-        return f"{text} (better in {round(row.odds * 10)} of 10 such cases)."
+        return f"{text} ({odds_text(row.odds)})."
     if out and work.request.candidates is not None:
         return f"Nothing to compare with: {out[0].label} is left out, because {out[0].reason}."
     return f"Keep {work.label}: nothing is likely to emit less."
