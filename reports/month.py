@@ -63,7 +63,7 @@ from gramwatt.sci.figures.formatting import (
     value_text,
 )
 from gramwatt.sci.figures.printable import isolated
-from gramwatt.sci.figures.quantity import Quantity, is_change
+from gramwatt.sci.figures.quantity import EIGHT_IN_TEN, Quantity, is_change
 from gramwatt.sci.figures.units import g_from_kg
 from gramwatt.sci.month.documents import BudgetUse, MonthDoc, ProjectCharge, TermsDoc, TrendRow
 from gramwatt.sci.month.month import previous_month
@@ -78,8 +78,6 @@ FEWEST_MONTHS = 6
 """Months on the axis of the trend where fewer have jobs."""
 MOSTLY = 0.5
 """Share of the energy from which on, if a meter read it, a sum is not called estimated."""
-Z = NormalDist().inv_cdf(0.9)
-"""Standard deviations from the value of a range to its end: 8 in 10 lie between the ends."""
 ODDS = (
     (0.9, ""),
     (0.7, " (likely)"),
@@ -490,7 +488,7 @@ def odds_over(figure: Quantity, limit: float) -> float:
     range. Exact figures are above or not.
     """
     side = figure.high if limit > figure.value else figure.low
-    width = abs(side - figure.value) / Z
+    width = abs(side - figure.value) / EIGHT_IN_TEN
     if not width:
         return 1.0 if figure.value > limit else 0.0
     return 1 - NormalDist().cdf((limit - figure.value) / width)

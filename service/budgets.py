@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.figures.days import DAY, day_of, month_span
 from gramwatt.sci.figures.formatting import all_digits
+from gramwatt.sci.figures.quantity import EIGHT_IN_TEN as Z
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import g_from_kg, kg_from_g
 from gramwatt.sci.month.documents import BudgetStatus
@@ -49,8 +50,6 @@ DEGREES_LEAST = 3
 """Of fewer degrees of freedom Student's t has ends that say nothing."""
 LIKENESS_MOST = 0.9
 """Days that are more alike are a trend, which so few of them do not tell from chance."""
-Z = 1.2815515655446004
-"""The 90th percentile of the normal distribution; 8 in 10 lie between it and its negative."""
 
 
 def month_end(spent: Quantity, days: Sequence[float], rest_days: float) -> Quantity:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.document import DeviceDoc, JobDoc
 from gramwatt.sci.figures.meters import SHARED, energy
-from gramwatt.sci.figures.quantity import Effect, Quantity
+from gramwatt.sci.figures.quantity import EIGHT_IN_TEN, Effect, Quantity
 from gramwatt.sci.figures.units import J_PER_KWH, S_PER_YEAR
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.records.merge import merge
@@ -36,8 +36,6 @@ from gramwatt.sci.score.score import ScoreContext, score
 DRAWS = 20_000
 START = datetime(2026, 5, 1, tzinfo=UTC)
 STEP_S = 300.0
-EIGHT_IN_TEN = 1.2815515655446004
-"""Ends of the middle eight tenths of a normal distribution, in standard deviations."""
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g", "sci")
 Values = NDArray[np.float64]
 

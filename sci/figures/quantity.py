@@ -49,6 +49,8 @@ ESTIMATES: frozenset[str] = frozenset(("derived", "estimated"))
 METERED: tuple[Kind, ...] = ("measured", "integrated", "attributed")
 """Kinds of energy that a meter read."""
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
+EIGHT_IN_TEN = 1.2815515655446004
+"""Standard deviations: eight tenths of a normal distribution lie between it and its negative."""
 SEPARATOR = "; "
 """Between several sources in the text of them all, which is for people: code reads `sources`."""
 

@@ -18,14 +18,12 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from gramwatt.sci.figures.csv_data import rows
-from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.quantity import EIGHT_IN_TEN, Quantity
 from gramwatt.sci.grid.spreads import MONTHS, HoursRow, ShiftRow
 
 LEAST_SAVING = 0.01
 """Smaller savings are no reason to wait."""
 SAVED = "fraction saved"
-EIGHT_IN_TEN = NormalDist().inv_cdf(0.9)
-"""Standard deviations on each side that hold eight in ten."""
 LENGTHS_H = (1, 4, 8, 12, 24)
 WAITS_H = (0, 2, 4, 6, 8, 12, 24, 48, 72)
 WIDTHS = (

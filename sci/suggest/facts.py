@@ -169,7 +169,7 @@ def left_out(
     """
     where = request.cloud
     lacks = lacks_units(request, part)
-    stacks = FRAMEWORKS.get((request.framework or "").lower())
+    stacks = FRAMEWORKS.get(request.library)
     edge = "edge" in part.intended_use
     word = reason = fix = None
     if offered is not None and part.id not in offered:
@@ -250,7 +250,7 @@ def holds_fp8_weights(request: SuggestRequest, part: Hardware) -> bool:
     Its documents say so of Turing and Ampere (compute capability 7.5 to 8.6, W8A16 by Marlin).
     """
     fits = part.architecture.startswith(("Turing", "Ampere")) and "CUDA" in part.software
-    serves = (request.framework or "").lower() == "vllm" and not request.trains
+    serves = request.library == "vllm" and not request.trains
     return request.precision == "fp8" and serves and fits and part.fp8_tflops is None
 
 
@@ -273,7 +273,7 @@ def porting(request: SuggestRequest, part: Hardware, now: Hardware | None) -> st
 
     That is so where the framework is native there, or the present part has the same software.
     """
-    name = (request.framework or "").lower()
+    name = request.library
     if now is not None and set(now.software) & set(part.software) & set(FRAMEWORKS.get(name, _ANY)):
         return None
     if set(part.software) & {"CUDA", *NATIVE.get(name, ())} or (not name and now is None):

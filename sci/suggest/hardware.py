@@ -332,7 +332,7 @@ def _fewer(work: Work, device: Device, same: Change) -> Change | None:
     """Return the device in the number that does the work in about the same time."""
     if work.count < 2 or same.time is None or device.piece is not None:
         return None
-    turns = (work.request.framework or "").lower() in IN_TURN and work.classified.name == "decode"
+    turns = work.request.library in IN_TURN and work.classified.name == "decode"
     needed = 1.0 if turns else max(1.0, float(math.ceil(work.count * _fraction(work, same))))
     memory, need = device.part.memory_gb, work.need
     if need is not None and need.each_gib is None and memory:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from statistics import NormalDist
 from typing import Any, cast
 
 import msgspec
@@ -14,7 +13,7 @@ from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.figures.checks import TEXT_MOST, Amount, checked
 from gramwatt.sci.figures.document import DeviceDoc, JobDoc
 from gramwatt.sci.figures.errors import GramwattError, LookupFailed
-from gramwatt.sci.figures.quantity import METERED, Quantity, total
+from gramwatt.sci.figures.quantity import EIGHT_IN_TEN, METERED, Quantity, total
 from gramwatt.sci.figures.units import gib_from_bytes, h_from_s
 from gramwatt.sci.month.breakdown import hardware_of
 from gramwatt.sci.month.compare import is_synthetic
@@ -89,7 +88,7 @@ def runs_a_year(runs: int, days: float, name: str) -> Quantity | None:
     """
     if runs < RUNS_LEAST or days < DAYS_LEAST:
         return None
-    spread = NormalDist().inv_cdf(0.9) / math.sqrt(runs)
+    spread = EIGHT_IN_TEN / math.sqrt(runs)
     text = f"{runs} runs of {name} in {days:.0f} days"
     return Quantity.around(runs * DAYS_PER_YEAR / days, spread, "1/year", "estimated", text)
 

@@ -92,6 +92,11 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
     ) = None
 
     @property
+    def library(self) -> str:
+        """Return the framework's name as names of frameworks are compared; "" without one."""
+        return (self.framework or "").strip().lower()
+
+    @property
     def trains(self) -> bool:
         """Tell whether a model is trained, by its kind or method, else by its tokens."""
         if self.kind in ("inference", "evaluation"):

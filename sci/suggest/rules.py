@@ -103,7 +103,7 @@ def notices(work: Work) -> list[Notice]:
 
 def _misspelt(work: Work) -> Notice | None:
     """Return that a framework is unknown, where known ones are spelt nearly so."""
-    name = (work.request.framework or "").strip().lower()
+    name = work.request.library
     like = get_close_matches(name, KNOWN) if name and name not in KNOWN else []
     if not like:
         return None

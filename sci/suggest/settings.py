@@ -81,8 +81,8 @@ def text(work: Work, action: Action, label: str, *reasons: str) -> Change:
 
 def needs_no_device(work: Work) -> bool:
     """Tell whether the library of the job computes on processors, and devices do nothing."""
-    library = (work.request.framework or "").strip().lower()
-    return library in ON_PROCESSORS and (work.request.utilisation or 0.0) <= UNUSED_BUSY
+    request = work.request
+    return request.library in ON_PROCESSORS and (request.utilisation or 0.0) <= UNUSED_BUSY
 
 
 def leave_device(work: Work) -> Change | None:
@@ -158,7 +158,7 @@ def quantise(work: Work) -> Change | None:
         if wide
         else ("weights become 2 times smaller in 8 bits, 4 times in 4 bits")
     )
-    framework, row = (request.framework or "").lower(), None
+    framework, row = request.library, None
     if name in SERVING and framework in ("", "vllm"):
         row = _eight_bits(work, size)
     elif name == "decode" and framework in ("pytorch", "torch") and not wide:
@@ -268,7 +268,7 @@ def batching(work: Work) -> Change | None:
     if name not in INFERENCE or work.request.trains:
         return None
     weights = "requests answered together share each reading of the weights"
-    if (work.request.framework or "").lower() in IN_TURN and (batch or 1.0) <= 1:
+    if work.request.library in IN_TURN and (batch or 1.0) <= 1:
         why = "one user at a time has nothing to batch; several users would share each reading"
         return text(work, "batching", label, why)
     if name not in (*SERVING, "decode") or batch is None or work.pace.waits:

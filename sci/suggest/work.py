@@ -501,7 +501,7 @@ def _power_share(request: SuggestRequest, device: Device | None) -> float | None
 def _steps_environments(request: SuggestRequest, device: Device | None) -> bool:
     """Tell whether a host paces reinforcement learning here, by framework and power."""
     share = _power_share(request, device)
-    named = (request.framework or "").strip().lower() in REINFORCEMENT
+    named = request.library in REINFORCEMENT
     return named and not request.pace and (share is None or share < REINFORCED_POWER)
 
 

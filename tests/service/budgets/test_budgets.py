@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 from aiosmtpd.controller import Controller
 
-from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.quantity import EIGHT_IN_TEN, Quantity
 from gramwatt.service import notifications
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
@@ -671,9 +671,7 @@ def test_a_message_without_a_mail_server_says_what_to_set(client, light):
 
 
 def test_the_quantile_of_a_normal_distribution_is_that_of_the_forecast():
-    from gramwatt.service.budgets import Z
-
-    assert pytest.approx(NormalDist().inv_cdf(0.9), rel=1e-12) == Z
+    assert pytest.approx(NormalDist().inv_cdf(0.9), rel=1e-12) == EIGHT_IN_TEN
 
 
 def test_a_key_of_a_project_sees_and_sets_its_budgets_only(client, light):
