@@ -84,7 +84,7 @@ def test_sums_that_no_meter_read_are_called_estimated():
         # The tenth below 280 is 1.28 standard deviations of 78 kg below 380: 300 is 1.03 below it.
         ((380, 280, 430), 300, "over budget by about 80 kg CO2e (likely)"),
         ((380, 350, 430), 300, "over budget by about 80 kg CO2e"),
-        ((21, 16, 25), 25, "within budget, about 4.0 kg CO2e left"),
+        ((21, 16, 24.5), 25, "within budget, about 4.0 kg CO2e left"),
         ((21, 16, 26), 24, "within budget, about 3.0 kg CO2e left (likely)"),
         ((21, 16, 26), 21.5, "within budget, about 500 g CO2e left (too close to call)"),
         ((21, 21, 21), 21, "within budget, about 0 g CO2e left"),
