@@ -67,19 +67,6 @@ def _described(found: Any, prefix: str) -> Iterator[str]:
             yield from _described(one, title)
 
 
-def settings() -> str:
-    """Return every setting of the service with its default, from the settings themselves."""
-    from gramwatt.service.config import ServiceConfig, settings_of
-    from gramwatt.service.status import value_text
-
-    rows = [
-        f"| `{row.variable}` | {row.text} | {value_text(row.variable, value) or ''} |"
-        for row, value in settings_of(ServiceConfig(home=Path("home"), database_url=""))
-    ]
-    head = "# Settings of the service\n\nThose of a job: [configuration](../configuration.md).\n\n"
-    return head + "| variable | | default |\n|---|---|---|\n" + "\n".join(rows) + "\n"
-
-
 def routes() -> str:
     """Return every operation of the API, from its OpenAPI description."""
     from gramwatt.service.api import openapi
@@ -120,7 +107,7 @@ def write_reference(app: Any) -> None:
     """Write the pages that the code has the words of."""
     folder = Path(app.srcdir) / GENERATED
     folder.mkdir(exist_ok=True)
-    pages = {"commands": commands(), "settings": settings(), "routes": routes(), "data": data()}
+    pages = {"commands": commands(), "routes": routes(), "data": data()}
     pages["python"] = PYTHON
     for name, text in pages.items():
         (folder / f"{name}.md").write_text(text, "utf-8")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gramwatt.reports.delimited import delimited
 from gramwatt.reports.model import Pair
@@ -112,6 +112,17 @@ SOURCES: tuple[Field[tuple[str, ...]], ...] = (
     Field("Licence", lambda row: row[3]),
     Field("Link", lambda row: row[4]),
 )
+SHEETS: Mapping[str, Sequence[Field[Any]]] = {
+    "month": MONTH,
+    "projects": PROJECTS,
+    "owners": CHARGES,
+    "jobs": JOBS,
+    "outside": OUTSIDE,
+    "days": DAYS,
+    "factors": FACTORS,
+    "sources": SOURCES,
+}
+"""The fields of every table of a month, by its name."""
 
 
 def month_tables(document: MonthDoc, jobs: Sequence[JobRow]) -> list[Sheet]:
@@ -120,16 +131,17 @@ def month_tables(document: MonthDoc, jobs: Sequence[JobRow]) -> list[Sheet]:
     sources = [
         (source, *key) for source in document.sources for key in keys_of([source]) or unnamed
     ]
-    return [
-        _sheet("month", [document], MONTH),
-        _sheet("projects", document.projects, PROJECTS),
-        _sheet("owners", document.chargeback, CHARGES),
-        _sheet("jobs", jobs, JOBS),
-        _sheet("outside", _outside(document), OUTSIDE),
-        _sheet("days", document.days, DAYS),
-        _sheet("factors", document.factors, FACTORS),
-        _sheet("sources", sources, SOURCES),
-    ]
+    rows: Mapping[str, Iterable[Any]] = {
+        "month": [document],
+        "projects": document.projects,
+        "owners": document.chargeback,
+        "jobs": jobs,
+        "outside": _outside(document),
+        "days": document.days,
+        "factors": document.factors,
+        "sources": sources,
+    }
+    return [_sheet(name, rows[name], fields) for name, fields in SHEETS.items()]
 
 
 def _outside(document: MonthDoc) -> list[_Outside]:
@@ -185,15 +197,19 @@ def as_xlsx(sheets: Iterable[Sheet]) -> bytes:
 
 
 def _sheet(name: str, rows: Iterable[Row], fields: Sequence[Field[Row]]) -> Sheet:
-    titles = tuple(title for field in fields for title in _titles(field))
     return Sheet(
         name,
-        titles,
+        titles_of(fields),
         lambda: (
             tuple(cell for field in fields for cell in _cells(field, field.value(row)))
             for row in rows
         ),
     )
+
+
+def titles_of(fields: Sequence[Field[Row]]) -> tuple[str, ...]:
+    """Return the headings of a table."""
+    return tuple(title for field in fields for title in _titles(field))
 
 
 def _titles(field: Field[Row]) -> tuple[str, ...]:

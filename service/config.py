@@ -1,7 +1,7 @@
 """Settings of the service: defaults, then the environment, then arguments.
 
 SETTINGS has each variable once, with its field, how its text is read, and what it is for people.
-Reading the environment and the page of settings follow from it; tests hold docs/ against it.
+Reading the environment, the page of settings and docs/reference/settings.md follow from it.
 """
 
 from __future__ import annotations
@@ -467,6 +467,11 @@ class Setting:
         """The whole name of the variable."""
         return f"GRAMWATT_{self.key}"
 
+    @property
+    def meaning(self) -> str:
+        """The text and how it goes on, in Markdown."""
+        return self.text + MORE.get(self.key, "")
+
 
 def _provider_settings() -> Iterator[Setting]:
     for name in PROVIDERS:
@@ -533,6 +538,95 @@ SETTINGS: tuple[Setting, ...] = (
     *_provider_settings(),
 )
 """Every variable that sets something of the service, in the order in which they are shown."""
+
+MORE: Mapping[str, str] = {
+    "DATABASE_URL": (
+        ": `sqlite:////path/file.db` or `postgresql://user@host/name`, of several hosts "
+        "`postgresql://user@h1:5432,h2:5432/name?target_session_attrs=read-write`; the driver"
+        " is psycopg 3, whichever the address names"
+    ),
+    "SILENT_AFTER_S": (
+        ": closed as `lost` at its last line; a later line opens it again. Only time in which"
+        " a server listened counts"
+    ),
+    "PROVISIONAL_EVERY_S": ", of a running job that somebody asks for",
+    "HOSTS": (
+        ", separated by spaces: names or IP addresses alone; capitals and ports count for nothing"
+    ),
+    "TRUSTED_PROXIES": " about a client: addresses or networks, separated by spaces",
+    "REQUESTS_PER_S": " that each process answers [1/s]",
+    "PUBLIC_BADGES": ", separated by spaces",
+    "RETENTION_DAYS": (
+        " after the end of their job, for every project, and `NAME=N` for one (`90 vision=30`)"
+    ),
+    "AUDIT_RETENTION_DAYS": ", each entry for itself",
+    "TIMEZONE": ", such as `Europe/Berlin`",
+    "BACKUP_DIR": ", `gramwatt-TIME.db`, made by the process that leads",
+    "LOG": (
+        "; `text`: warnings and errors for people; `json`: one JSON object per line, with "
+        "every request"
+    ),
+    "OIDC_ISSUER": ", `https://`",
+    "OIDC_CLIENT_SECRET_FILE": "; none for a public client",
+    "OIDC_GROUPS_CLAIM": ", `groups` by default; one within another is `realm_access.roles`",
+    "OIDC_ADMIN_GROUPS": ", in every project",
+    "OIDC_READ_GROUPS": (", separated by spaces or commas"),
+    "OIDC_PROJECTS": (
+        ": `GROUP=PROJECT,PROJECT` to read, `GROUP=PROJECT:admin` for everything in it"
+    ),
+    "WEBHOOK_SECRET": "; without it none is sent",
+    "WEBHOOK_HOSTS": ", which need be neither public nor reached by TLS; separated by commas",
+    "SMTP_URL": (
+        ": `smtp://host:25`, `smtp://user:password@host:587`, `smtps://host:465`, with signs "
+        "such as `/`, `@` and `#` in a password as in an address (`%2F`). It is checked at "
+        "the start. TLS is used where the server offers it, and a password goes to a public "
+        "address only with it"
+    ),
+    "ORGANISATION": " of the report",
+    "ACCOUNTABLE": ", in its statement",
+    "CONTACT": ", in its statement",
+    "DECIMAL_MARK": " of reports in HTML and PDF; JSON and tables have the point",
+    "BASE_YEAR": ": `2024`",
+    "TARGETS": (
+        ": `2027=12000 2030=8000`. The report says how much of it the year is, and once "
+        "complete whether its whole range is below (`met`)"
+    ),
+    "MARKET_FACTORS": (
+        ": in gCO2e/kWh, with who states them, such as `DE=350 statement of the supplier for "
+        "2026; FR=0 cancelled guarantees of origin` (made up). It changes no score, no total "
+        "and no kept revision"
+    ),
+    "REPORT_PROJECTS": (" each month, separated by spaces, or `*` for each"),
+    "REPORT_DIR": (
+        ": `gramwatt-2026-05-r1.html`, `.pdf`, `.xlsx`, `.json`; of a project "
+        "`gramwatt-2026-05-vision-r1.html`"
+    ),
+    "REPORT_EMAIL": (
+        ", separated by spaces: a mail with PDF and Excel file, by the server of "
+        "`GRAMWATT_SMTP_URL`"
+    ),
+    "REPORT_S3_URL": (
+        ", `https://host/bucket/prefix`: the same files. It needs the extra `s3`. The key is "
+        "in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, and `AWS_SESSION_TOKEN` if there is"
+        " one; `AWS_REGION` is `us-east-1` unless set"
+    ),
+    "INTENSITY": (
+        ", in the order in which they count, such as `entsoe,electricity-maps`. Own chains of"
+        " zones follow: `entsoe; GB=uk,entsoe; FR=off`. Default: every provider with a key, "
+        "in the order of the table; `uk` and `energinet` only where they are named. `off`: "
+        "none"
+    ),
+    "INTENSITY_ZONES": ", also without a job, for plans: `DE,FR`",
+    "ELECTRICITY_MAPS_URL": ": https, or this machine",
+    "ELECTRICITY_MAPS_KEY_FILE": ", in place of it",
+    "ENTSOE_URL": ": https, or this machine",
+    "ENTSOE_KEY_FILE": ", in place of it",
+    "EIA_URL": ": https, or this machine",
+    "EIA_KEY_FILE": ", in place of it",
+    "UK_URL": ": https, or this machine",
+    "ENERGINET_URL": ": https, or this machine",
+}
+"""How the texts of some settings go on, in Markdown, for docs/reference/settings.md."""
 
 
 def settings_of(config: ServiceConfig) -> Iterator[tuple[Setting, Any]]:

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -19,12 +20,13 @@ import typer
 import yaml
 
 from gramwatt.sci.figures import document
-from gramwatt.sci.figures.notices import CODES
+from gramwatt.sci.figures.notices import CODES, HELP
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.month import documents
 from tests.packages import PACKAGES, ROOT, sources
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 README = ROOT / "README.md"
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DIRECTIVE = re.compile(r"\{\w+\}")
@@ -79,9 +81,12 @@ def commands(group: Any, prefix: str = "gramwatt") -> Iterator[tuple[str, Any]]:
             yield from commands(found, f"{prefix} {name}")
 
 
-def test_every_notice_code_has_its_heading_and_nothing_else_has() -> None:
-    headings = re.findall(r"^## (\S+)$", text_of(ROOT / "docs" / "notices.md"), re.MULTILINE)
-    assert sorted(headings) == sorted(CODES)
+def test_the_reference_is_as_the_code_has_it() -> None:
+    """A difference is mended by `python scripts/reference.py`."""
+    pages = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["PAGES"]
+    assert set(HELP) <= set(CODES)
+    written = {page.stem: page.read_text("utf-8") for page in REFERENCE}
+    assert written == {name: page() for name, page in pages.items()}
 
 
 def test_every_field_of_the_documents_is_in_the_glossary() -> None:
@@ -107,12 +112,6 @@ def test_every_command_is_named(cli: Any) -> None:
     assert [name for name, _ in commands(cli) if name not in words] == []
 
 
-def test_every_environment_variable_is_explained() -> None:
-    used = {name for path in sources() for name in VARIABLE.findall(path.read_text("utf-8"))}
-    explained = set(VARIABLE.findall(text_of(README, *DOCS)))
-    assert used - explained == set()
-
-
 def test_every_variable_that_is_known_is_defined_in_one_row_of_the_documents() -> None:
     from gramwatt.collectors.settings.config import OTHER_VARIABLES, PARSERS
     from gramwatt.service.config import SETTINGS
@@ -122,7 +121,9 @@ def test_every_variable_that_is_known_is_defined_in_one_row_of_the_documents() -
     known = [f"GRAMWATT_{key}" for key in keys | OTHER_VARIABLES | GUNICORN]
     used = {name for path in sources() for name in VARIABLE.findall(path.read_text("utf-8"))}
     assert used - set(known) == set()
-    cells = DEFINITION.findall(text_of(*DOCS))
+    both = {"GRAMWATT_HOME", "GRAMWATT_LIFETIME_YEARS", "GRAMWATT_OVERLAY"}  # of jobs and server
+    cells = [cell for cell in DEFINITION.findall(text_of(*DOCS)) if cell.strip("` ") not in both]
+    cells += DEFINITION.findall(text_of(ROOT / "docs" / "reference" / "settings.md"))
     assert sorted(VARIABLE.findall(" ".join(cells))) == sorted(known)
 
 
@@ -131,27 +132,6 @@ def test_every_setting_is_explained() -> None:
 
     words = text_of(ROOT / "docs" / "configuration.md")
     assert [key for key in PARSERS if f"`{key}`" not in words] == []
-
-
-def test_every_setting_of_the_service_is_documented_in_its_own_words_with_its_default() -> None:
-    from gramwatt.service.config import ServiceConfig, settings_of
-    from gramwatt.service.status import value_text
-
-    rows = [
-        [re.sub(r"`|\[([^]]*)\]\([^)]*\)", r"\1", cell.strip()) for cell in line.split("|")[1:-1]]
-        for line in text_of(*DOCS).splitlines()
-        if line.startswith("| ") and "GRAMWATT_" in line
-    ]
-    deploy = text_of(ROOT / "docs" / "deploy.md")
-    defaults = dict(re.findall(r"^\| `(GRAMWATT_\w+)` \| `?([^|`]+)`? \|", deploy, re.MULTILINE))
-    usual = ServiceConfig(home=Path("home"), database_url="")
-    for setting, value in settings_of(usual):
-        name = setting.variable
-        texts = [row[-1] for row in rows if name in VARIABLE.findall(" ".join(row[:2]))]
-        assert any(text.startswith(setting.text) for text in texts), name
-        if name in defaults:
-            default = {"none": "not set", "for good": "not set"}.get(defaults[name], defaults[name])
-            assert value_text(name, value) == default, name
 
 
 def test_every_route_is_named(tmp_path: Path) -> None:
@@ -257,12 +237,12 @@ def test_the_python_of_readme_and_documents_runs(number: int, tmp_path: Path) ->
 def test_every_link_and_every_named_document_exists() -> None:
     missing = [
         f"{page.name}: {target}"
-        for page in (README, ROOT / "CONTRIBUTING.md", *DOCS)
+        for page in (README, ROOT / "CONTRIBUTING.md", *DOCS, *REFERENCE)
         for target in LINK.findall(page.read_text("utf-8"))
         if not (page.parent / target).exists()
     ]
     for path in sources(*PACKAGES):
-        named = set(re.findall(r"docs/[\w-]+\.md", path.read_text("utf-8")))
+        named = set(re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8")))
         missing += [f"{path.name}: {name}" for name in named if not (ROOT / name).exists()]
     assert missing == []
 
@@ -300,13 +280,6 @@ def test_no_help_has_a_bracket_that_the_terminal_takes_for_markup(cli: Any) -> N
 @pytest.mark.parametrize("name", ["suggest", "estimate", "run", "import prometheus"])
 def test_no_option_is_cut_in_a_help_of_eighty_columns(name: str) -> None:
     assert "\u2026" not in help_of(*name.split())
-
-
-def test_every_periodic_task_is_named() -> None:
-    from gramwatt.service.tasks.table import TASKS
-
-    named = re.findall(r"^\| ([a-z-]+) \| \d", text_of(ROOT / "docs" / "deploy.md"), re.MULTILINE)
-    assert sorted(named) == sorted(TASKS)
 
 
 def test_every_test_that_a_document_names_is_there() -> None:

@@ -42,7 +42,6 @@ def test_the_reference_is_made_of_the_code(site: Path) -> None:
 
     assert "gramwatt report month" in shown("commands")
     assert "--when-greenest" in shown("commands")
-    assert "GRAMWATT_DATABASE_URL" in shown("settings")
     assert "POST /v1/jobs/{job_id}/records" in shown("routes")
     assert "number from 0.1 to 50000 W" in shown("data")
     assert "gramwatt.track(" in shown("python")

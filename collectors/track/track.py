@@ -166,7 +166,7 @@ class Job:
             self._session.count(number, unit)
 
     def send_notice(self, code: str, text: str) -> None:
-        """Leave a notice in the job's report; `code` is one of docs/notices.md."""
+        """Leave a notice in the job's report; `code` is one of docs/reference/notices.md."""
         if self._session is not None:
             self._session.client.send_notice(code, text)
 

@@ -79,7 +79,172 @@ CODES: dict[str, str] = {
     "flag-under-provisioned": "The job nearly fills its device's memory.",
     "memory-disagrees": "By estimate the job does not fit its memory; the run shows it does.",
 }
-"""Every code that the product emits, with its meaning in one sentence; see docs/notices.md."""
+"""Every code that the product emits, with its meaning in one sentence."""
+HELP: dict[str, str] = {
+    "zone-unknown": (
+        "The score is not-sci. Use `--zone DE` or `--region aws:eu-west-1`, or set `zone`."
+    ),
+    "pue-undeclared": (
+        "1.56 (1.1 to 2.19) counts in a data centre, 1.0 (up to 1.56) elsewhere: a deviation. "
+        "Declare `pue`, or a cloud region that publishes one."
+    ),
+    "intensity-annual": (
+        "An hour may differ by tens of percent, and the range holds that. `gramwatt import "
+        "intensity` takes finer values."
+    ),
+    "intensity-unused": "Scores and plans use average lifecycle values only.",
+    "region-unmapped": "That of its country is used if there is one; `--zone` takes precedence.",
+    "hardware-unknown": (
+        "The middle of the parts like it counts: of its maker, with most of its name, its "
+        "memory and its power limit. Adding it to the catalog is one line."
+    ),
+    "hardware-ambiguous": (
+        "The message lists them. The commonest counts and the range holds all. An overlay can "
+        "assign the name."
+    ),
+    "overlay-used": "The message names it and its source.",
+    "embodied-modelled": "The report has the tier of each device.",
+    "input-implausible": (
+        "Often kg stands for g, or kW for W; the message says what to check. An intensity that "
+        "can only be kg/kWh is refused."
+    ),
+    "lifetime-exceeded": (
+        "It is charged more than the whole: declare the actual lifetime. Beyond half as long "
+        "again a clock was wrong, and embodied carbon is not known."
+    ),
+    "embodied-unknown": (
+        "Or the job's times cannot be true. M, total and SCI are unknown, and the score is not- "
+        "sci."
+    ),
+    "energy-unmeasured": "Nor was it estimated. Energy, O and SCI are unknown.",
+    "energy-estimated": "`gramwatt doctor` shows which part, and the fix.",
+    "meter-cross-check": (
+        "The counter is used. Have the board checked before the figure is published."
+    ),
+    "meter-remark": "Its text is kept; a newer server may know the code.",
+    "meter-replaced": "The energy is whole. A window that ended in the 10 s before may be missing.",
+    "meter-gap": (
+        "The message states what failed. With a counter the energy is known, but not its "
+        "course; without one it is estimated by the last power, with a range from nothing to "
+        "the device's limit."
+    ),
+    "meter-counter-reset": "As by a driver reload. Power readings cover the span between.",
+    "meter-synthetic": "`GRAMWATT_NVML` is set. The score is not-sci.",
+    "meter-unreadable": (
+        "It crashed, did not answer in time, or refused: `gramwatt doctor` has the fix. Printed "
+        "while the job runs."
+    ),
+    "meter-source-absent": (
+        "Or it is another binding than the tested one; `gramwatt doctor` names it."
+    ),
+    "device-visibility": (
+        "`CUDA_VISIBLE_DEVICES` or the scheduler names other devices than the driver lists, no "
+        "slice of a board in MIG mode, or devices that the job does not use while it uses "
+        "others. The message names the billed ones."
+    ),
+    "codecarbon-limits": (
+        "Whether the processor's energy was read or modelled, how GPUs divide theirs, or where "
+        "the job ran."
+    ),
+    "overlap-removed": "Harmless. The message has the energy stated twice.",
+    "records-outside": (
+        "By more than five minutes: a clock was wrong, or they are another job's. The message "
+        "has their energy, counts and times. A deviation."
+    ),
+    "times-contradict": "Its state counts; without any reading M is unknown. A deviation.",
+    "clock-ahead": (
+        "By more than five minutes. The job counts at its own times, and lists sort it by when "
+        "its lines came. Set the clocks, and send the job again."
+    ),
+    "clock-set-back": "The energy is too small by what the message has. A deviation.",
+    "counted-elsewhere": (
+        "The job's own meter comes first, then that of Slurm's Prolog, then Prometheus. The "
+        "message has the amount."
+    ),
+    "figure-impossible": "The line keeps it, no figure uses it, and the energy counts.",
+    "records-refused": (
+        "They state more energy than the device can draw that a later line describes. They stay "
+        "in the store. Check the meter."
+    ),
+    "identity-conflict": "The message has what is left out and what counts. A deviation.",
+    "place-conflict": (
+        "The score is not-sci: give every node one zone, as by `GRAMWATT_ZONE`. Or zone and "
+        "region contradict each other, such as `FR` beside `aws:us-east-1`: the zone decides "
+        "the intensity, a published PUE is the region's. A deviation."
+    ),
+    "place-taken": (
+        "`gramwatt catalog zones NAME` shows it. Write the code to be rid of the notice."
+    ),
+    "zone-alternative": (
+        "It has both with their annual intensity, and which is used. Choose by `--zone`."
+    ),
+    "zones-several": "O is the sum; `zone` of the document is the first.",
+    "pue-several": "`pue` of the document is their mean by energy.",
+    "plan-horizon": "In a longer job they count with its mean. Our own forecasts reach seven days.",
+    "node-failed": "It gives the job its state and exit code. The message names it and the others.",
+    "job-lost": "Energy after that, at most 10 s, is not counted.",
+    "end-unseen": (
+        "A Prometheus has no exit code: the job ended, as completed, when it last had a device. "
+        "A meter of Slurm's Prolog without an Epilog ends six hours after the last step."
+    ),
+    "processes-left": "Keep them in the foreground (`wait`, `--foreground`).",
+    "unit-undeclared": "The score is valid; declare a unit (`--unit image`) to compare jobs.",
+    "count-derived": "Say the number where it matters.",
+    "integration-failed": (
+        "The message has the exception. Energy is measured; counts, windows or figures of the "
+        "running job may end early."
+    ),
+    "unit-not-counted": "The score is per job. Call `job.count(...)`.",
+    "unit-misspelt": (
+        "Such as `tokn` for `token`; it counts as its own. `gramwatt job ID --set "
+        "count.token=N` declares the right one."
+    ),
+    "argument-ignored": "Measuring never stops a job. The message names it; `strict` refuses it.",
+    "intensity-reused": "Nothing closer is known.",
+    "below-resolution": "The counter changed once or not at all: energy comes from power readings.",
+    "windows-left-out": (
+        "A job keeps 2 000, and of those under a second the first hundred and then four a "
+        "second. Their counts are in R."
+    ),
+    "server-counts": (
+        "It ran before the job, did not answer in ten minutes, lacks the expected counters, or "
+        "restarted. The message says what is not counted."
+    ),
+    "gpu-shared": (
+        "The job is billed its share, or the whole board if time-sharing is not known; the "
+        "message states which. `GRAMWATT_SHARED_GPU=1` declares it."
+    ),
+    "host-shared": (
+        "Dynamic energy is divided by processor time. Give each job its own limit (a container, "
+        "`systemd-run --scope -p CPUQuota=... -p MemoryMax=...`)."
+    ),
+    "jobs-unseen": (
+        "Files cannot be locked, neither in `GRAMWATT_HOME` nor in the temporary directory. Set "
+        "`GRAMWATT_HOME` to a local disk."
+    ),
+    "machine-suspended": "Unless a counter ran on.",
+    "spool-elsewhere": "Or it is full. The message names the other; `GRAMWATT_HOME` sets it.",
+    "spool-resolution": "Intervals are 300 s long. No energy is lost.",
+    "framework-misspelt": "No part is left out for its software. The message names likely ones.",
+    "pace-inferred": (
+        "They wait for requests, input or the host, so parts are compared at the same rate. "
+        "`pace` sets it."
+    ),
+    "power-impossible": (
+        "Of a job it counts as read, with a deviation: check the meter, or correct the limit in "
+        "an overlay. Of suggestions nothing is compared: check `hardware` and `mean_power_w` "
+        "(of one device)."
+    ),
+    "provider-lacks-part": "The message names instances that have it.",
+    "provider-unlisted": "No part is left out for it.",
+    "flag-idle": "Idle power and embodied carbon count.",
+    "flag-long-inefficient": "From 24 device hours on.",
+    "flag-outdated": "Small and recommender jobs are excepted.",
+    "flag-over-provisioned": "By measured memory, and power or use.",
+    "flag-under-provisioned": "Swapping is near.",
+    "memory-disagrees": "The measurement is used.",
+}
+"""What a notice does to the figures, and what to do; docs/reference/notices.md has both."""
 FOR_USER = frozenset(
     {"argument-ignored", "device-visibility", "energy-unmeasured", "integration-failed"}
     | {"jobs-unseen", "meter-unreadable", "processes-left", "server-counts", "spool-elsewhere"}

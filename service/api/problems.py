@@ -68,7 +68,7 @@ CODES: dict[str, tuple[int, str]] = {
     "busy": (503, "The service has too much of this work; see the Retry-After header."),
     "not-ready": (503, "The service cannot answer yet."),
 }
-"""Every code with its status and its meaning, as docs/api.md lists them."""
+"""Every code with its status and its meaning; docs/reference/server.md lists them."""
 
 _BY_STATUS = {
     400: "bad-request",
