@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
@@ -491,7 +492,7 @@ class _JobLines:
 
     def __init__(self, bundle: Bundle, name: str, most_b: int, verdict: Verdict) -> None:
         self._name, self._verdict = name, verdict
-        self._groups = groupby(bundle.lines(name, most_b), key=_job_of)
+        self._groups = groupby(bundle.lines(name, most_b), key=partial(_job_of, name))
         self._job_id, self._lines = next(self._groups, _NO_LINES)
         self._taken = False
 
@@ -499,7 +500,7 @@ class _JobLines:
         """Return the lines of a job, none where it has none; of `_END` after the last job."""
         while self._taken or self._job_id < job_id:
             if not self._taken:
-                text = f"{self._name}: has lines of {self._job_id[:60] or 'no job'}"
+                text = f"{self._name}: has lines of {self._job_id[:60]}"
                 self._verdict.wrong.append(f"{text}, which {SCORES} has not")
             self._job_id, self._lines = next(self._groups, _NO_LINES)
             self._taken = False
@@ -518,13 +519,15 @@ class _OfJob(Struct):
     job_id: str
 
 
-def _job_of(line: bytes) -> str:
-    """Return the id of the job that a line is of; empty for a line of none."""
+def _job_of(name: str, line: bytes) -> str:
+    """Return the id of the job that a line of a file is of; raises EvidenceError for none."""
     try:
         job_id = msgspec.json.decode(line, type=_OfJob).job_id
     except (ValueError, RecursionError):
-        return ""
-    return job_id if job_id < _END else ""
+        job_id = ""
+    if not "" < job_id < _END:
+        raise EvidenceError(name, "was altered: it has a line that names no job")
+    return job_id
 
 
 class _Check:
@@ -553,7 +556,7 @@ class _Check:
         last = ""
         for number, line in enumerate(self.bundle.lines(SCORES, DOCUMENT_MOST_B), 1):
             progress(number - 1, self.about.jobs)
-            job_id = _job_of(line)
+            job_id = _job_of(SCORES, line)
             if job_id <= last:
                 raise EvidenceError(SCORES, f"line {number} is not of the next job")
             last = job_id
