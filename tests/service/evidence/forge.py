@@ -57,14 +57,27 @@ def with_json(
     return sealed(files)
 
 
-def changed(figure: str) -> Callable[[Any], None]:
-    """A change of the value at a path of a document: a number doubles, a text gets a letter."""
-    *above, last = figure.split(".")
+def changed(*figures: str) -> Callable[[Any], None]:
+    """A change of the values at paths of a document: a number doubles, a text is another."""
 
     def change(document: Any) -> None:
-        for name in above:
-            document = document[int(name) if isinstance(document, list) else name]
-        key = int(last) if isinstance(document, list) else last
-        document[key] = document[key] * 2 if not isinstance(document[key], str) else "x"
+        for figure in figures:
+            *above, last = figure.split(".")
+            row = document
+            for name in above:
+                row = row[int(name) if isinstance(row, list) else name]
+            key = int(last) if isinstance(row, list) else last
+            row[key] = "x" if isinstance(row[key], str) else row[key] * 2
 
     return change
+
+
+def numbers(document: Any, path: str = "") -> dict[str, float]:
+    """The numbers of a document but zero, by their paths."""
+    if isinstance(document, int | float):
+        return {path: document} if document and not isinstance(document, bool) else {}
+    if not isinstance(document, dict | list):
+        return {}
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    below = (numbers(value, f"{path}.{key}".strip(".")) for key, value in pairs)
+    return {name: value for of in below for name, value in of.items()}

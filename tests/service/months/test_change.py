@@ -10,8 +10,7 @@ import pytest
 from gramwatt.sci.month.documents import StatementDoc
 from gramwatt.sci.score import boundary
 from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.months.report import keep_month, month_report
-from gramwatt.service.store.documents import read_month
+from gramwatt.service.months.report import month_report
 from tests.journals import Writer, journal, lines
 
 APRIL, MAY = (datetime(2026, month, 10, 8, tzinfo=UTC) for month in (4, 5))
@@ -134,33 +133,10 @@ def test_the_change_of_an_unknown_month_is_not_known(light):
     assert month_report(light, "2026-04").change_parts is None
 
 
-def test_late_lines_make_a_revision_that_says_so(service, clock):
-    run(service, "one", MAY)
-    read = month_report(service, "2026-05")
-    assert (read.revision, read.revised, read.complete) == (None, None, True)
-    first = read_month(keep_month(service, "2026-05"))
-    assert first == msgspec.structs.replace(read, revision=1, issued_at=first.issued_at)
-    assert month_report(service, "2026-05") == first
-    clock.turn(days=1)
-    run(service, "late", MAY, power_w=900.0)
-    read = month_report(service, "2026-05")
-    assert read.revision is None
-    second = read_month(keep_month(service, "2026-05"))
-    issued = {"revision": 2, "issued_at": second.issued_at, "revised": second.revised}
-    assert second == msgspec.structs.replace(read, **issued)
-    assert second.issued_at > first.issued_at
-    assert second.revised is not None
-    assert (second.revised.revision, second.revised.total_g) == (1, first.totals.total_g)
-    assert [row.cause for row in second.revised.changes] == ["late-records"]
-    assert month_report(service, "2026-05") == second
-    # The first is read as it was.
-    assert month_report(service, "2026-05", revision=1) == first
-
-
-def test_who_answers_for_the_report_is_a_setting(service):
-    run(service, "one", MAY)
-    named = replace(service.config.reports, organisation="Example GmbH", accountable="Dana")
-    other = replace(service, config=replace(service.config, reports=named))
+def test_who_answers_for_the_report_is_a_setting(light):
+    run(light, "one", MAY)
+    named = replace(light.config.reports, organisation="Example GmbH", accountable="Dana")
+    other = replace(light, config=replace(light.config, reports=named))
     assert month_report(other, "2026-05").statement == StatementDoc(
         organisation="Example GmbH", accountable="Dana", contact=None
     )

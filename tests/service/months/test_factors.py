@@ -26,19 +26,19 @@ def months(service, month="2026-05"):
     return create_app(service=service).test_client().get(f"/v1/reports/monthly/{month}").json
 
 
-def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(service, tmp_path):
-    job(service, 1, zone="FR", pue=1.25)
-    job(service, 2, zone="FR", pue=1.25)
-    job(service, 3, zone="FR", pue=1.5)
-    job(service, 4, zone=None, region="aws:eu-central-1", pue=1.1)
+def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(light, tmp_path):
+    job(light, 1, zone="FR", pue=1.25)
+    job(light, 2, zone="FR", pue=1.25)
+    job(light, 3, zone="FR", pue=1.5)
+    job(light, 4, zone=None, region="aws:eu-central-1", pue=1.1)
     file = tmp_path / "de.csv"
     rows = [f"{START + timedelta(days=5, minutes=n * 60):%Y-%m-%dT%H:%MZ},120" for n in range(6)]
     file.write_text("start_utc,g_per_kwh\n" + "\n".join(rows))
     origin = Origin("Netz GmbH", "CC0-1.0", "https://netz.example/de")
-    ada = service.for_caller(Caller("ada"))
+    ada = light.for_caller(Caller("ada"))
     import_csv(ada, file, "DE", "lifecycle", "average", origin=origin)
-    job(service, 5, hours=1, zone="DE", pue=1.0)
-    found = months(service)
+    job(light, 5, hours=1, zone="DE", pue=1.0)
+    found = months(light)
     table = {(row["zone"], row["pue"]["value"], row["quality"]): row for row in found["factors"]}
     assert sorted(table) == [
         ("DE", 1.0, "hourly"),
@@ -75,7 +75,7 @@ def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(service, tmp_path):
         "imported_by": "ada",
         "imported_at": "2026-06-02T12:00:00.000000Z",
     }
-    client = create_app(service=service).test_client()
+    client = create_app(service=light).test_client()
     page = client.get("/v1/reports/monthly/2026-05.html").text
     for text in ("Emission factors", "Netz GmbH", known["sha256"][:12], "Ember"):
         assert text in page
@@ -93,11 +93,11 @@ def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(service, tmp_path):
         assert kwh * pue * factor == pytest.approx(kg)
 
 
-def test_a_job_over_the_edge_of_a_month_is_in_the_factors_of_both(service):
+def test_a_job_over_the_edge_of_a_month_is_in_the_factors_of_both(light):
     edge = datetime(2026, 5, 31, 23, 58, tzinfo=UTC)
-    ingest(service, "job-1", lines(journal(start=edge, minutes=4, pue=1.5)))
+    ingest(light, "job-1", lines(journal(start=edge, minutes=4, pue=1.5)))
     for month in ("2026-05", "2026-06"):
-        found = months(service, month)
+        found = months(light, month)
         (row,) = found["factors"]
         assert row["energy_kwh"]["value"] == pytest.approx(600 * 2 / 60 / 1000)
         assert row["operational_g"]["value"] == pytest.approx(

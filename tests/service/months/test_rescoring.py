@@ -86,14 +86,14 @@ def test_jobs_scored_again_one_after_another_make_two_revisions_and_no_mixture(
     assert totals[1] < totals[0]
 
 
-def test_jobs_whose_intensity_has_arrived_wait_too(service, tmp_path):
-    service = told(service, tmp_path)
-    ingest(service, "job-1", lines(journal("job-1", start=START, zone="FR")))
-    work(service, "rescore-factors", "monthly-reports")
-    with service.store.write() as session:  # as `rescore-intensity` does when points arrive
+def test_jobs_whose_intensity_has_arrived_wait_too(light, tmp_path):
+    light = told(light, tmp_path)
+    ingest(light, "job-1", lines(journal("job-1", start=START, zone="FR")))
+    work(light, "rescore-factors", "monthly-reports")
+    with light.store.write() as session:  # as `rescore-intensity` does when points arrive
         session.execute(sa.text("UPDATE jobs SET rescore_us = 1"))
-    assert state(service)[0::3] == (False, 1)
-    page = create_app(service=service).test_client().get(f"/v1/reports/monthly/{MAY}.html").text
+    assert state(light)[0::3] == (False, 1)
+    page = create_app(service=light).test_client().get(f"/v1/reports/monthly/{MAY}.html").text
     assert "1 job of it or its trend waits to be scored again" in page
-    work(service, "rescore-intensity", "monthly-reports")
-    assert state(service)[:2] == (True, 1)
+    work(light, "rescore-intensity", "monthly-reports")
+    assert state(light)[:2] == (True, 1)

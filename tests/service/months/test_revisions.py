@@ -115,35 +115,35 @@ def test_post_keeps_what_get_then_answers(light):
     assert revisions(light, "2026-06") == []
 
 
-def test_the_task_keeps_every_ended_month_whose_jobs_changed_whatever_its_age(service, clock):
+def test_the_task_keeps_every_ended_month_whose_jobs_changed_whatever_its_age(light, clock):
     clock.now = datetime(2027, 6, 2, tzinfo=UTC)
     for month in range(1, 6):
-        job(service, f"job-{month}", month)
-    keep_ended_months(service)
-    assert [revisions(service, f"2026-{month:02}") for month in range(1, 7)] == [[1]] * 5 + [[]]
-    announced = keep_ended_months(service)
-    assert revisions(service, "2026-01") == [1]
+        job(light, f"job-{month}", month)
+    keep_ended_months(light)
+    assert [revisions(light, f"2026-{month:02}") for month in range(1, 7)] == [[1]] * 5 + [[]]
+    announced = keep_ended_months(light)
+    assert revisions(light, "2026-01") == [1]
     assert announced == [(f"2026-{month:02}", None) for month in (5, 4, 3)]
-    correct_job(service, "job-1", {"pue": 1.5}, by="u")
-    assert ("2026-01", None) in keep_ended_months(service)
+    correct_job(light, "job-1", {"pue": 1.5}, by="u")
+    assert ("2026-01", None) in keep_ended_months(light)
     # What February says of January is made when it is read: its own jobs are as they were.
-    assert [revisions(service, f"2026-{month:02}") for month in range(1, 4)] == [[1, 2], [1], [1]]
+    assert [revisions(light, f"2026-{month:02}") for month in range(1, 4)] == [[1, 2], [1], [1]]
 
 
-def test_a_score_that_leaves_the_figures_makes_no_revision(service):
-    job(service)
-    keep_ended_months(service)
-    rescore(service, "job-1", "test")
-    keep_ended_months(service)
-    assert revisions(service) == [1]
+def test_a_score_that_leaves_the_figures_makes_no_revision(light):
+    job(light)
+    keep_ended_months(light)
+    rescore(light, "job-1", "test")
+    keep_ended_months(light)
+    assert revisions(light) == [1]
 
 
-def test_the_task_waits_until_the_jobs_of_a_month_are_scored(service):
-    job(service)
+def test_the_task_waits_until_the_jobs_of_a_month_are_scored(light):
+    job(light)
     late = lines(journal("job-2", start=datetime(2026, 5, 11, tzinfo=UTC)))
-    ingest(service, "job-2", late, score=False)
-    keep_ended_months(service)
-    assert revisions(service) == []
+    ingest(light, "job-2", late, score=False)
+    keep_ended_months(light)
+    assert revisions(light) == []
 
 
 def test_a_month_without_a_job_is_a_nil_report_in_every_form(light):
@@ -201,20 +201,20 @@ def kept_causes(client):
     return [(row["change"], row["cause"], row["jobs"]) for row in after["revised"]["changes"]]
 
 
-def test_each_revision_has_its_jobs_and_reasons_and_stays(service, clock):
-    client = create_app(service=service).test_client()
-    TASKS["rescore-factors"].action(service)
+def test_each_revision_has_its_jobs_and_reasons_and_stays(light, clock):
+    client = create_app(service=light).test_client()
+    TASKS["rescore-factors"].action(light)
     for number in range(5):
-        job(service, f"job-{number}", pue=1.25)
-    keep_ended_months(service)
+        job(light, f"job-{number}", pue=1.25)
+    keep_ended_months(light)
     first, totals = jobs_of(client, 1), client.get(ADDRESS).json["totals"]
     assert first == jobs_of(client)
     for term in ("energy_kwh", "operational_g", "embodied_g"):
         assert sum(row[term] for row in first.values()) == pytest.approx(totals[term]["value"])
     assert {row["revision"] for row in first.values()} == {1}
 
-    job(service, "late", pue=1.25)
-    job(service, "job-0", writer="w2", node="n2", pue=1.25)
+    job(light, "late", pue=1.25)
+    job(light, "job-0", writer="w2", node="n2", pue=1.25)
     late = [("added", "late-records", 1), ("changed", "late-records", 1)]
     assert kept_causes(client) == late
     second = jobs_of(client, 2)
@@ -222,9 +222,9 @@ def test_each_revision_has_its_jobs_and_reasons_and_stays(service, clock):
     assert [name for name in first if first[name] != second[name]] == ["job-0"]
     assert second["job-0"]["energy_kwh"] == pytest.approx(2 * first["job-0"]["energy_kwh"])
 
-    correct_job(service, "job-1", {"pue": 1.5}, by="u")
-    correct_job(service, "job-2", {"excluded": True}, by="u", reason="a test")
-    delete_job(service, "job-3", by="u", reason="was a test")
+    correct_job(light, "job-1", {"pue": 1.5}, by="u")
+    correct_job(light, "job-2", {"excluded": True}, by="u", reason="a test")
+    delete_job(light, "job-3", by="u", reason="was a test")
     corrected = [
         ("removed", "corrected", 1),
         ("removed", "deleted", 1),
@@ -241,7 +241,7 @@ def test_each_revision_has_its_jobs_and_reasons_and_stays(service, clock):
     grams = second["job-3"]["operational_g"] + second["job-3"]["embodied_g"]
     assert gone["total_g"]["value"] == pytest.approx(grams)
 
-    older = Service(replace(service.config, lifetime_years=8.0), service.store)
+    older = Service(replace(light.config, lifetime_years=8.0), light.store)
     TASKS["rescore-factors"].action(older)
     client = create_app(service=older).test_client()
     assert kept_causes(client) == [("changed", "method", 4)]
@@ -356,27 +356,27 @@ def test_a_month_that_changes_while_its_report_is_made_is_kept_as_it_is_then(lig
     assert rows(light)["monthly_report_jobs"] == 2
 
 
-def test_a_score_made_again_for_a_reason_of_its_own_is_not_known(service):
-    client = create_app(service=service).test_client()
-    job(service)
-    keep_ended_months(service)
+def test_a_score_made_again_for_a_reason_of_its_own_is_not_known(light):
+    client = create_app(service=light).test_client()
+    job(light)
+    keep_ended_months(light)
     series = SeriesName("FR", "average", "lifecycle", "imported")
     hours = [99.0] * 24
-    keep(service, series, 3600, "hourly", datetime(2026, 5, 10, tzinfo=UTC), hours)
-    rescore(service, "job-1", "the hours are there")
+    keep(light, series, 3600, "hourly", datetime(2026, 5, 10, tzinfo=UTC), hours)
+    rescore(light, "job-1", "the hours are there")
     assert kept_causes(client) == [("changed", "not-known", 1)]
 
 
-def test_a_job_that_moves_to_another_project_is_a_correction_of_both(service):
-    reports = replace(service.config.reports, projects=frozenset({"*"}))
-    service = Service(replace(service.config, reports=reports), service.store)
-    client = create_app(service=service).test_client()
+def test_a_job_that_moves_to_another_project_is_a_correction_of_both(light):
+    reports = replace(light.config.reports, projects=frozenset({"*"}))
+    light = Service(replace(light.config, reports=reports), light.store)
+    client = create_app(service=light).test_client()
     for name in ("job-1", "job-2"):
-        job(service, name)
-    job(service, "job-3", project="speech")
-    keep_ended_months(service)
-    correct_job(service, "job-2", {"project": "speech"}, by="u")
-    keep_ended_months(service)
+        job(light, name)
+    job(light, "job-3", project="speech")
+    keep_ended_months(light)
+    correct_job(light, "job-2", {"project": "speech"}, by="u")
+    keep_ended_months(light)
     for project, jobs in (("vision", ["job-1"]), ("speech", ["job-2", "job-3"])):
         found = client.get(ADDRESS, query_string={"project": project}).json
         assert {row["cause"] for row in found["revised"]["changes"]} == {"corrected"}

@@ -39,8 +39,8 @@ def measure(service, job_id="job-1", **about):
     ingest(service, job_id, lines(journal(job_id, minutes=240, start=EVENING, **about)))
 
 
-def test_a_job_over_the_local_end_of_a_month_is_divided_there(service):
-    berlin = told(service, zone=ZoneInfo("Europe/Berlin"))
+def test_a_job_over_the_local_end_of_a_month_is_divided_there(light):
+    berlin = told(light, zone=ZoneInfo("Europe/Berlin"))
     measure(berlin)
     client = create_app(service=berlin).test_client()
     report = client.get("/v1/jobs/job-1/report").json
@@ -56,10 +56,10 @@ def test_a_job_over_the_local_end_of_a_month_is_divided_there(service):
     assert [month(berlin, "2026-04"), month(berlin, "2026-05")] == [half, half]
 
 
-def test_another_time_zone_moves_the_days_of_known_jobs_and_says_so(service):
-    measure(service)
-    assert [month(service, "2026-04"), month(service, "2026-05")] == [pytest.approx(KWH), None]
-    berlin = told(service, zone=ZoneInfo("Europe/Berlin"))
+def test_another_time_zone_moves_the_days_of_known_jobs_and_says_so(light):
+    measure(light)
+    assert [month(light, "2026-04"), month(light, "2026-05")] == [pytest.approx(KWH), None]
+    berlin = told(light, zone=ZoneInfo("Europe/Berlin"))
     run = TASKS["rescore-factors"].action
     assert [run(berlin), run(berlin)] == [1, 0]
     half = pytest.approx(KWH / 2)
@@ -68,17 +68,17 @@ def test_another_time_zone_moves_the_days_of_known_jobs_and_says_so(service):
     newest, first = client.get("/v1/jobs/job-1/revisions").json["revisions"]
     assert (newest["reason"], newest["energy_kwh"]) == ("factors", first["energy_kwh"])
     assert newest["change"]["text"] == "total unchanged: days of UTC -> Europe/Berlin"
-    assert run(service) == 1
-    assert [month(service, "2026-04"), month(service, "2026-05")] == [pytest.approx(KWH), None]
+    assert run(light) == 1
+    assert [month(light, "2026-04"), month(light, "2026-05")] == [pytest.approx(KWH), None]
 
 
-def test_a_running_job_and_a_budget_are_in_the_month_it_is_there(service, clock):
-    berlin = told(service, zone=ZoneInfo("Europe/Berlin"))
+def test_a_running_job_and_a_budget_are_in_the_month_it_is_there(light, clock):
+    berlin = told(light, zone=ZoneInfo("Europe/Berlin"))
     records = journal(minutes=240, start=EVENING, end_state=None)
     ingest(berlin, "job-1", lines(records))
     clock.now = datetime(2026, 4, 30, 22, 30, tzinfo=UTC)  # 00:30 in Berlin
     assert months_with_data(berlin) == ["2026-05", "2026-04"]
-    assert months_with_data(service) == ["2026-04"]
+    assert months_with_data(light) == ["2026-04"]
     client = create_app(service=berlin).test_client()
     running = [
         client.get(f"/v1/reports/monthly/{name}").json["jobs_running"]["energy_kwh"]["value"]
@@ -90,7 +90,7 @@ def test_a_running_job_and_a_budget_are_in_the_month_it_is_there(service, clock)
     assert budget["for_month"] == "2026-05"
 
 
-def test_the_setting(service):
+def test_the_setting(light):
     found = from_environment({"GRAMWATT_TIMEZONE": "Europe/Berlin"}).zone
     assert found == ZoneInfo("Europe/Berlin")
     assert from_environment({}).zone is UTC
@@ -99,14 +99,14 @@ def test_the_setting(service):
             from_environment({"GRAMWATT_TIMEZONE": wrong})
 
 
-def test_scores_follow_the_catalog_where_that_changes_them(service, tmp_path):
-    measure(service, zone="FR")
-    measure(service, "job-2", zone="DE")
+def test_scores_follow_the_catalog_where_that_changes_them(light, tmp_path):
+    measure(light, zone="FR")
+    measure(light, "job-2", zone="DE")
     run = TASKS["rescore-factors"].action
-    assert [run(service), run(service)] == [2, 0]  # a store of an earlier release, as it were
+    assert [run(light), run(light)] == [2, 0]  # a store of an earlier release, as it were
     overlay = tmp_path / "overlay.toml"
     overlay.write_text('[zones.FR]\nsource = "our meters"\ng_per_kwh = 100\nyear = 2025\n')
-    changed = told(service, overlay=overlay)
+    changed = told(light, overlay=overlay)
     assert rescore_on_new_factors(changed, budget_s=0.0) == 0
     assert [rescore_on_new_factors(changed), rescore_on_new_factors(changed)] == [2, 0]
     client = create_app(service=changed).test_client()
@@ -123,29 +123,29 @@ def test_scores_follow_the_catalog_where_that_changes_them(service, tmp_path):
     assert (again["changed"], again["revision"]) == (False, 1)
 
 
-def test_a_score_that_changes_nothing_leaves_the_sums_of_its_month(service):
-    measure(service)
+def test_a_score_that_changes_nothing_leaves_the_sums_of_its_month(light):
+    measure(light)
     run = TASKS["rescore-factors"].action
-    keep_sums(service, "2026-04")
-    assert month(service, "2026-04") == pytest.approx(KWH)
-    assert run(service) == 1
-    assert kept_months(service, ["2026-04"], None)["2026-04"].holds
+    keep_sums(light, "2026-04")
+    assert month(light, "2026-04") == pytest.approx(KWH)
+    assert run(light) == 1
+    assert kept_months(light, ["2026-04"], None)["2026-04"].holds
 
 
-def test_rescoring_goes_on_where_a_crash_left_it(service, monkeypatch):
+def test_rescoring_goes_on_where_a_crash_left_it(light, monkeypatch):
     for number in range(5):
-        measure(service, f"job-{number}")
+        measure(light, f"job-{number}")
     monkeypatch.setattr(rescoring, "KEPT_EVERY", 2)
     score, scored = rescoring.score_job, []
 
-    def until_the_fourth(service, key, reason, *, force):
+    def until_the_fourth(light, key, reason, *, force):
         if len(scored) == 3:
             raise KeyboardInterrupt
         scored.append(key)
-        score(service, key, reason, force=force)
+        score(light, key, reason, force=force)
 
     monkeypatch.setattr(rescoring, "score_job", until_the_fourth)
     with pytest.raises(KeyboardInterrupt):
-        rescore_on_new_factors(service)
+        rescore_on_new_factors(light)
     monkeypatch.setattr(rescoring, "score_job", score)
-    assert [rescore_on_new_factors(service), rescore_on_new_factors(service)] == [3, 0]
+    assert [rescore_on_new_factors(light), rescore_on_new_factors(light)] == [3, 0]

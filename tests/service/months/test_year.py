@@ -19,7 +19,7 @@ YEAR = "/v1/reports/yearly/2026"
 
 
 @pytest.fixture
-def service(service, clock):
+def service(light, clock):
     clock.now = datetime(2027, 1, 2, tzinfo=UTC)
     for name, year, month, about in (
         ("old", 2025, 6, {"power_w": 300.0}),
@@ -28,10 +28,10 @@ def service(service, clock):
         ("c", 2026, 3, {"model_id": "m-1", "power_w": 900.0}),
     ):
         start = datetime(year, month, 10, 8, tzinfo=UTC)
-        ingest(service, name, lines(journal(name, start=start, **about)))
+        ingest(light, name, lines(journal(name, start=start, **about)))
     targets = {"base_year": 2025, "targets": ((2026, 1.0), (2030, 0.5))}
-    reports = replace(service.config.reports, **targets)
-    return Service(replace(service.config, reports=reports), service.store)
+    reports = replace(light.config.reports, **targets)
+    return Service(replace(light.config, reports=reports), light.store)
 
 
 def carbon(client, name):
