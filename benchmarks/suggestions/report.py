@@ -32,7 +32,7 @@ from gramwatt.sci.suggest.measured import ResultRow
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "sci" / "suggest" / "data"
-PAGE = ROOT / "docs" / "suggestions-accuracy.md"
+PAGE = ROOT / "docs" / "reference" / "suggestions-accuracy.md"
 ANSWERED, MEDIAN, P90, WORSE, STATED, HOLDS = 0.95, 0.05, 0.20, 0.05, 0.08, (0.70, 0.92)
 """Aims: least answered, most regret, most advised that is worse than staying, how far stated odds
 may lie from true ones, and the fraction of the ranges of time that hold in a source."""
@@ -128,7 +128,7 @@ class Results:
 
 
 def page(results: Results) -> str:
-    """Return docs/suggestions-accuracy.md."""
+    """Return docs/reference/suggestions-accuracy.md."""
     return TEXT.format(
         groups=len(results.groups),
         sources=len({group.source for group in results.groups}),

@@ -43,7 +43,8 @@ VERDICTS: tuple[tuple[float, Verdict], ...] = (
 """The word for a probability, from each lower end on."""
 ADVISED = 0.7
 """A change is advised from this probability on: with it, following advice on work that was not
-seen before is worse than staying in at most one case of twenty (docs/suggestions-accuracy.md)."""
+seen before is worse than staying in at most one case of twenty
+(docs/reference/suggestions-accuracy.md)."""
 Basis = Literal["own runs", "measured", "estimated from data sheets", "rule of thumb"]
 EffortLevel = Literal["low", "medium", "high"]
 

@@ -2,7 +2,8 @@
 
 Asked of a model in another round, with software tuned to each device, such a ratio is off by half
 of what the ranking is off. Of other models of the class, and of other software, published ratios
-say nothing that the ranking does not (docs/suggestions-accuracy.md): these rows are not shipped.
+say nothing that the ranking does not (docs/reference/suggestions-accuracy.md): these
+rows are not shipped.
 """
 
 from __future__ import annotations

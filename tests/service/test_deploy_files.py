@@ -77,7 +77,7 @@ def test_every_setting_named_is_read_by_the_product_and_explained():
     read += (DEPLOY / "gunicorn.conf.py").read_text()
     read += " ".join(f'"{setting.variable}"' for setting in SETTINGS)
     read += " ".join(f'"{PREFIX}{key.upper()}"' for key in PARSERS)
-    explained = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    explained = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
     found = {
         name
         for path in FILES
