@@ -22,9 +22,9 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     """Return the summary of a job document, aligned; `where` says how to see its report."""
     rows: list[tuple[str, str]] = [
         ("Energy", quantity_text(figure_of(document, "energy_kwh")) + _measured(document)),
-        ("Operational O", quantity_text(figure_of(document, "operational_g"))),
-        ("Embodied M", quantity_text(figure_of(document, "embodied_g"))),
-        ("Total O + M", quantity_text(figure_of(document, "total_g"))),
+        ("Electricity", quantity_text(figure_of(document, "operational_g"))),
+        ("Making the hardware", quantity_text(figure_of(document, "embodied_g"))),
+        ("Total", quantity_text(figure_of(document, "total_g"))),
     ]
     for item in document.get("sci") or []:
         counted = f", {formatting.count_text(item['count'])} counted"

@@ -11,9 +11,9 @@ from gramwatt.sci.figures.quantity import Quantity, figure_of
 
 ROWS = {
     "energy_kwh": "Energy",
-    "operational_g": "Operational O",
-    "embodied_g": "Embodied M",
-    "total_g": "Total O + M",
+    "operational_g": "Electricity",
+    "embodied_g": "Making the hardware",
+    "total_g": "Total",
 }
 WINDOWS_MAX = 20
 BAR_PX = 240

@@ -108,9 +108,9 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
     yield f"{answer.field} of job {document.job_id}, revision {document.revision}"
     yield answer.formula
     yield ""
-    yield from (f"  {name:<32} {_cell(figure)}" for name, figure in answer.figures.items())
+    yield from (f"  {name}: {_cell(figure)}" for name, figure in answer.figures.items())
     yield from ("", "Inputs:")
-    yield from (f"  {row.what:<32} {_cell(row.figure)}" for row in answer.inputs)
+    yield from (f"  {row.what}: {_cell(row.figure)}" for row in answer.inputs)
     if answer.intensity:
         yield from ("", "Intensity, as used:")
         yield from map(_used, answer.intensity)
@@ -119,7 +119,7 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
         yield from map(_correction, answer.corrections)
     if answer.notices:
         yield from ("", "Notices:")
-        yield from (f"  {n.code}: {n.message}" for n in answer.notices)
+        yield from (f"  {n.message} [{n.code}]" for n in answer.notices)
     yield ""
     yield (f"Engine {answer.engine_version}, catalog {answer.catalog_version}, {answer.standard}")
 

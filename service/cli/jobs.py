@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -111,10 +110,10 @@ def _output(document: JobDoc, field: str | None) -> tuple[object, list[str]]:
     """Return what to print: as JSON and as lines."""
     if field is not None:
         from gramwatt.service.cli.explain import explain
+        from gramwatt.service.cli.terminal import indented
 
         explanation = explain(document, field)
-        return explanation, [explanation.text]
+        return explanation, indented(explanation.text)
     from gramwatt.service.cli.terminal import job_lines
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    return document, job_lines(document, width)
+    return document, job_lines(document)

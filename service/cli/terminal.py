@@ -33,40 +33,54 @@ WINDOWS_SHOWN = 20
 
 
 def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
-    """Return one job in about a dozen lines, with its windows and what was declared afterwards.
+    """Return one job as text: its carbon in a sentence, then figures, what the score stands on,
+    windows and notices.
 
-    Lines longer than `width` are wrapped.
+    Lines longer than `width` (default: the terminal's) are wrapped.
     """
-    place = document.zone or document.region or "unknown: world average intensity"
+    width = width or shutil.get_terminal_size().columns
     started = minute_text(document.started_at)
     rows = [
-        *_warnings(document),
-        ("Job", f"{document.job_id}  ({document.name}, project {document.project})"),
-        ("State", _state(document)),
-        ("Started", f"{started} UTC, {duration(document.duration_s)}"),
-        ("Zone", place),
         ("Energy", _with_range(document.energy_kwh)),
-        ("Operational O", _with_range(document.operational_g)),
-        ("Embodied M", _with_range(document.embodied_g)),
-        ("Total O + M", _with_range(document.total_g)),
+        ("Electricity", _with_range(document.operational_g)),
+        ("Making the hardware", _with_range(document.embodied_g)),
+        ("Total", _with_range(document.total_g)),
     ]
     for row in document.sci:
-        span = span_text(row.g_per_unit)
-        span = f"  ({span})" if span else ""
-        figure = f"{value_text(row.g_per_unit)}{span}, R = {count_text(row.count)}"
+        figure = f"{text(row.g_per_unit)}, R = {count_text(row.count)}"
         rows.append((f"SCI per {row.unit}", figure))
     rows += _service(document.service)
+    place = document.zone or document.region or "unknown: world average intensity"
+    rows.append(("Place", place))
+    rows.append(("Started", f"{started} UTC, {duration(document.duration_s)}"))
+    rows.append(("State", _state(document)))
     rows.append(("Data quality", document.data_quality.grade))
     rows.append(("Conformance", "; ".join([document.conformance, *document.deviations])))
+    rows.append(("Job", f"{document.job_id} (project {document.project})"))
     tags = ", ".join(f"{key}={value}" for key, value in sorted(document.tags.items()))
     rows += [("Tags", tags)] if tags else []
     rows += [("Declared", _correction(row)) for row in document.corrections]
-    rows += [("Notice", f"{n.code}: {n.message}") for n in document.notices]
     rows += _windows(document.windows)
+    rows += [("Notice", f"{n.message} [{n.code}]") for n in document.notices]
+    head = " ".join([*_warnings(document), _sentence(document)])
+    lines = [*wrap(plain(clean(head)), width), "", *_aligned(rows, width)]
     if document.zone is None:
-        remedy = f"gramwatt job {document.job_id} --set zone=DE"
-        rows.append(("To do", f"declare where it ran, such as: {remedy}"))
-    return _aligned(rows, width)
+        lines.append(f"Where did it run? gramwatt job {document.job_id} --set zone=DE")
+    return lines
+
+
+def _sentence(document: JobDoc) -> str:
+    """Return what a job emitted, or the part of it that is known and what is missing."""
+    total, electricity = document.total_g, document.operational_g
+    if total is not None:
+        carbon = text(total)
+    elif electricity is not None:
+        carbon = f"{text(electricity)} for electricity; making the hardware not known"
+    else:
+        carbon = "carbon not known"
+    energy = f"{value_text(document.energy_kwh)}, " if document.energy_kwh else ""
+    ended = f"{document.state} after {duration(document.duration_s)}"
+    return f"{document.name}: {energy}{carbon}; {ended}."
 
 
 def _service(service: ServiceDoc | None) -> list[tuple[str, str]]:
@@ -159,20 +173,28 @@ def _runs_rows(name: str, side: RunsDoc, unit: str) -> list[tuple[str, str]]:
 def _aligned(rows: Sequence[tuple[str, str]], width: int | None = None) -> list[str]:
     names = max(len(name) for name, _ in rows)
     lines = [plain(f"{name:<{names}}  {clean(value)}") for name, value in rows]
-    if width is None:
-        return lines
+    width = width or shutil.get_terminal_size().columns
     whole = TextWrapper(
         width, subsequent_indent=" " * (names + 2), break_long_words=False, break_on_hyphens=False
     )
     return [part for line in lines for part in whole.wrap(line)]
 
 
-def _warnings(document: JobDoc) -> list[tuple[str, str]]:
+def indented(text: str) -> list[str]:
+    """Return a text in lines of the terminal, what is too long for one further in."""
+    width = shutil.get_terminal_size().columns
+    whole = TextWrapper(
+        width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
+    return [part for line in text.split("\n") for part in (whole.wrap(line) or [""])]
+
+
+def _warnings(document: JobDoc) -> list[str]:
     excluded = document.excluded
-    left_out = [] if excluded is None else [("Left out", f"of months: {excluded}")]
+    left_out = [] if excluded is None else [f"Left out of months: {excluded}."]
     synthetic = any(notice.code == "meter-synthetic" for notice in document.notices)
-    warning = "readings come from a synthetic meter: this is not an SCI score"
-    return [*left_out, *([("Warning", warning)] if synthetic else [])]
+    warning = "Readings come from a synthetic meter: this is not an SCI score."
+    return [*left_out, *([warning] if synthetic else [])]
 
 
 def _state(document: JobDoc) -> str:
@@ -185,5 +207,5 @@ def _state(document: JobDoc) -> str:
 def _with_range(figure: Quantity | None) -> str:
     if figure is None:
         return UNKNOWN
-    span = span_text(figure) or "exact"
-    return f"{value_text(figure)}  ({span}, {figure.kind})"
+    exact = "" if span_text(figure) else ", exact"
+    return f"{text(figure)}{exact}, {figure.kind}"

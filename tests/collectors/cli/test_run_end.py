@@ -153,7 +153,7 @@ def test_verbose_prints_every_notice_and_the_whole_summary(environ: dict[str, st
     _, lines = ran(environ, "-v", "--", "true")
     assert any("unit-undeclared" in line for line in lines)
     labels = [line.split("  ")[1] for line in lines if line.startswith("  ")]
-    wanted = ["Energy", "Operational O", "Embodied M", "Total O + M", "SCI per job"]
+    wanted = ["Energy", "Electricity", "Making the hardware", "Total", "SCI per job"]
     assert labels == [*wanted, "Data quality", "Conformance", "Notices", "Report"]
 
 

@@ -48,15 +48,15 @@ def document(**changes: Any) -> dict[str, Any]:
 def test_the_whole_summary() -> None:
     assert summary_lines(document(), "gramwatt report job j1") == [
         "gramwatt: train.py (vision) completed in 42.2 s",
-        "  Energy         1.23 Wh (1.22 to 1.25), 97 % measured, 3 % estimated",
-        "  Operational O  430 mg CO2e (300 to 600)",
-        "  Embodied M     not known",
-        "  Total O + M    not known",
-        "  SCI per image  100 µg CO2e/image (80 to 130), 4 096 counted",
-        "  Data quality   B (A best, D worst)",
-        "  Conformance    conforming-with-deviations (2 listed in the report)",
-        "  Notices        1 (pue-undeclared)",
-        "  Report         gramwatt report job j1",
+        "  Energy               1.23 Wh (1.22 to 1.25), 97 % measured, 3 % estimated",
+        "  Electricity          430 mg CO2e (300 to 600)",
+        "  Making the hardware  not known",
+        "  Total                not known",
+        "  SCI per image        100 µg CO2e/image (80 to 130), 4 096 counted",
+        "  Data quality         B (A best, D worst)",
+        "  Conformance          conforming-with-deviations (2 listed in the report)",
+        "  Notices              1 (pue-undeclared)",
+        "  Report               gramwatt report job j1",
     ]
 
 

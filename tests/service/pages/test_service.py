@@ -59,9 +59,9 @@ def test_the_job_on_a_terminal_says_what_the_energy_was_for(serving: Service) ->
     document = job_document(serving, "job-1").document
     # 200 Wh in all; 2 s of prefill and 20 s of decode in each minute of work.
     assert [line for line in job_lines(document) if line.startswith("For ")] == [
-        "For prefill      14.6 Wh (13.9 to 15.4), 1.6 g CO2e (1.0 to 2.4)",
-        "For decode       150 Wh (140 to 150), 16 g CO2e (10 to 24)",
-        "For idle         39 Wh (20 to 50), 4.3 g CO2e (1.9 to 7.0)",
+        "For prefill          14.6 Wh (13.9 to 15.4), 1.6 g CO2e (1.0 to 2.4)",
+        "For decode           150 Wh (140 to 150), 16 g CO2e (10 to 24)",
+        "For idle             39 Wh (20 to 50), 4.3 g CO2e (1.9 to 7.0)",
     ]
 
 
