@@ -77,11 +77,14 @@ def refusals() -> Iterator[None]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from gramwatt.sci.figures.errors import StoreError
-    from gramwatt.service.common.errors import ServiceError
+    from gramwatt.service.common.errors import ServiceError, UnknownJobError
     from gramwatt.service.store.database import failure_text
 
     try:
         yield
+    except UnknownJobError as error:
+        next_step = "" if error.close or error.rejected else "; `gramwatt jobs` lists all"
+        stop(error.exit_code, f"{error}{next_step}")
     except ServiceError as error:
         stop(error.exit_code, str(error))
     except SQLAlchemyError as error:
