@@ -123,12 +123,24 @@ def columns() -> str:
     )
 
 
+def fields() -> str:
+    """Return what the fields of job and month documents mean."""
+    from gramwatt.sci.figures.fields import FIELDS
+
+    rows = ((" ".join(f"`{n}`" for n in names.split()), of, text) for names, of, text in FIELDS)
+    return (
+        "# Fields of the documents\n\nSymbols of the standard: [glossary](../glossary.md).\n\n"
+        + table(("field", "of", "meaning"), rows)
+    )
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "notices": notices,
     "settings": settings,
     "server": server,
     "journal": journal,
     "columns": columns,
+    "fields": fields,
 }
 
 
