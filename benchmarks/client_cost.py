@@ -8,9 +8,10 @@ installed; it has no mark. Memory is the rise of the process's own peak (VmHWM) 
 interpreter; the meter is a process of its own and benchmarks/meter_cost has its figures.
 
 Counting is measured over a million counts in a tracked process and in children of it, in processor
-time, so that other work on the machine adds little; a training with four workers that count each
-sample beside the same training without gramwatt, in processor time and by the clock. The meter's
-own processor time is not in it (benchmarks/meter_cost).
+time, so that other work on the machine adds little, and so is what the callback of any framework
+does at a step (benchmarks/callback_cost has a whole training with Transformers'). A training with
+four workers that count each sample runs beside the same training without gramwatt, in processor
+time and by the clock. The meter's own processor time is not in it (benchmarks/meter_cost).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gramwatt import track
+from gramwatt.collectors.integrations.pytorch import count_batches
+from gramwatt.collectors.integrations.tracked_run import TrackedRun, batch_size
 
 LIMITS = {"import_ms": 50.0, "start_ms": 5.0, "mark_ms": 0.2, "memory_mb": 5.0}
 """What the client may cost (docs/python-api.md); stop has none, as it waits for a last reading."""
@@ -36,6 +39,8 @@ COUNTS, BLOCKS = 1_000_000, 20_000
 COUNT_LIMITS_US = {"parent": 4.0, "fork": 10.0, "spawn": 10.0, "forkserver": 10.0}
 BLOCK_LIMIT_US = 50.0
 """What `job.count(1)` may take, and `with track() as job: job.count(1)` in a child [us]."""
+STEP_LIMIT_US = 50.0
+"""What a callback may take for a step: a thousandth of a step of 50 ms [us]."""
 TRAINING_LIMIT = 1.01
 """How many times as long a training with counting workers may take."""
 WORKERS, SAMPLE_S = 4, 0.005
@@ -149,6 +154,7 @@ def counting_us() -> dict[str, tuple[float, float]]:
         os.environ |= {"GRAMWATT_HOME": home, "GRAMWATT_QUIET": "1"}
         with track(unit="sample") as job:
             found["parent"] = each_us(lambda: job.count(1), COUNTS), COUNT_LIMITS_US["parent"]
+            found |= callbacks_us()
             for way in ("fork", "spawn", "forkserver"):
                 context = multiprocessing.get_context(way)
                 answers = context.Queue()
@@ -161,6 +167,17 @@ def counting_us() -> dict[str, tuple[float, float]]:
         counted = job.metrics().get("gramwatt/count_sample")
         assert counted == 4 * COUNTS + 3 * (BLOCKS + 1), counted
     return found
+
+
+def callbacks_us() -> dict[str, tuple[float, float]]:
+    """Time of what all callbacks do at a step, and of a batch of a counted loader [us]."""
+    run, batch = TrackedRun(), {"x": list(range(8)), "y": list(range(8))}
+    run.begin()  # a part of the job that runs
+    step_us = each_us(lambda: run.count(step=1, image=batch_size(batch), token=512), BLOCKS)
+    loader = count_batches([batch] * BLOCKS, unit="image")
+    loader_us = each_us(lambda: sum(1 for _ in loader), 1) / BLOCKS
+    run.end()
+    return {"callback, step": (step_us, STEP_LIMIT_US), "loader, batch": (loader_us, STEP_LIMIT_US)}
 
 
 def count_in_child(job: Any, answers: Any) -> None:

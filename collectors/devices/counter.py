@@ -132,6 +132,9 @@ class Boundary:
 
 TOLERANCE = 0.10
 """Part of the counter's energy by which power may differ before it is reported."""
+DISPROVED = 3.0
+"""A counter that is off by more is no longer used: some of AMD's were, a hundred times (amdsmi #38,
+zeus #113)."""
 MEANS_LEAST_S = 60.0
 EDGE_S = 4.0
 """Means are up to one second old at both ends, and a reading may be up to one second late."""
@@ -164,6 +167,8 @@ class CrossCheck:
         self._squares = 0.0
         self._waiting_w: list[float] = []
         self._reported = False
+        self.disproved = False
+        """True for a counter that the power sensor shows to be another quantity altogether."""
 
     def add_reading(
         self, time_ns: int, counter_mj: float, mean_mw: float | None, *, trusted: bool
@@ -225,9 +230,11 @@ class CrossCheck:
         if power_w is None:
             return None
         self._reported = True
+        self.disproved = counter_w < power_w / DISPROVED or counter_w > power_w * DISPROVED
+        after = "power is integrated from here on" if self.disproved else "the counter is used"
         return (
             f"over {self._span_s:.0f} s the energy counter says {counter_w:.0f} W on average, "
-            f"the power sensor {power_w:.0f} W; the counter is used."
+            f"the power sensor {power_w:.0f} W; {after}."
         )
 
     def _by_means(self, counter_w: float) -> float | None:
@@ -394,6 +401,11 @@ class EnergyMeter:
         if w_from_mw(power_mw) > self._bound_w():
             self.look_at_limit()
         return "impossible" if w_from_mw(power_mw) > self._bound_w() else None
+
+    def forget_counter(self) -> None:
+        """Use power from here on."""
+        self._settle_pending()
+        self._trusted = None
 
     def set_start_counter(self, counter_mj: float) -> None:
         """Correct the first reading's counter [mJ] to its value between two ticks."""

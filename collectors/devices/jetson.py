@@ -1,9 +1,10 @@
-"""NVIDIA Jetson: power of its rails from the INA3221 monitor in sysfs. Never run on the hardware.
+"""NVIDIA Jetson: power of its rails from monitors in sysfs. Never run on the hardware.
 
 Shapes follow NVIDIA's Jetson Linux developer guide (hwmon: in<n>_label, in<n>_input [mV],
 curr<n>_input [mA]; before that rail_name_<n>, in_power<n>_input [mW]). VDD_IN, POM_5V_IN and their
 like are the module's whole input. A board without such a rail (AGX) is the sum of its supplies;
-what these do not carry is missing from it. There is no counter, so power is integrated.
+what these do not carry is missing from it; of a Thor's board an INA238 has the whole input, in uW
+(jetson_stats #900). There is no counter, so power is integrated.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ DRIVERS = ("sys/bus/i2c/drivers/ina3221", "sys/bus/i2c/drivers/ina3221x")
 """Current kernels, and those before 5.10."""
 WHOLE = ("vdd_in", "pom_5v_in", "5v_in", "total")
 """Rails that carry the whole module."""
+INPUT = "sys/bus/i2c/drivers/ina238"
 INSIDE = ("vddq_vdd2_1v8ao", "nc")
 """Fed by another supply by the guide's rail tables, and channels not connected."""
 
@@ -39,7 +41,7 @@ class Jetson(DevicePort):
     def present(cls, place: Place) -> bool:
         """Return whether the device tree is a Tegra's and has the monitor's driver."""
         tegra = "nvidia,tegra" in (text_of(place.root / "proc/device-tree/compatible") or "")
-        return tegra and any((place.root / driver).exists() for driver in DRIVERS)
+        return tegra and any((place.root / path).exists() for path in (*DRIVERS, INPUT))
 
     @classmethod
     def at(cls, place: Place) -> Self:
@@ -61,6 +63,9 @@ class Jetson(DevicePort):
                     *sorted(chip.glob("hwmon/hwmon*")),
                 ):
                     rails |= _labelled(folder) | _named(folder)
+        inputs = [*(self._root / INPUT).glob("*-00*/hwmon/hwmon*/power1_input")]
+        if len(inputs) == 1:
+            rails["VDD_IN"] = partial(_input, inputs[0])
         whole = {name: rail for name, rail in rails.items() if name.lower() in WHOLE}
         parts = {name: rail for name, rail in rails.items() if name.lower() not in INSIDE}
         self._rails = dict([next(iter(whole.items()))]) if whole else parts
@@ -112,6 +117,11 @@ def _named(folder: Path) -> dict[str, Rail]:
 def _product(volts: Path, amperes: Path) -> float:
     """Return the power [mW] of mV and mA, whose product is uW."""
     return mw_from_uw(_figure(volts) * _figure(amperes))
+
+
+def _input(power: Path) -> float:
+    """Return the power [mW] of an INA238, which gives uW."""
+    return mw_from_uw(_figure(power))
 
 
 def _figure(path: Path) -> float:

@@ -177,7 +177,10 @@ class Device:
         self._look_at_clocks()
         # The value belongs to some moment within the call; its middle is off by half of it.
         time_ns = before_ns + took_ns // 2 + self._timeline.offset_ns
-        return self.meter.plausible(Reading(time_ns - time_ns % 1000, *values))
+        reading = Reading(time_ns - time_ns % 1000, *values)
+        if self.check.disproved:
+            reading = reading._replace(counter_mj=None)
+        return self.meter.plausible(reading)
 
     def skips_counter(self, time_ns: int) -> bool:
         """Return whether a counter that is costly to read is left alone on this whole second [ns].
@@ -236,6 +239,8 @@ class Device:
         text = self.check.finding(self.meter.limit_w, final=final)
         if text:
             self._notify("meter-cross-check", f"{self.meter.label}: {text}")
+        if self.check.disproved:
+            self.meter.forget_counter()
 
     def drain(self) -> bool:
         """Record what the driver has sampled since; False without a buffer that still answers."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
@@ -134,19 +135,25 @@ def _of_figure(kind: type[Struct], value: str) -> Table:
     return Table(types_of(kind), tuple(missing(kind, ())), (("low", value, "high"),))
 
 
-_CITED = {name for name in types_of(Hardware) if name.endswith("sources")}
-TABLES: Mapping[str, Table] = {
-    "hardware": _of_row(Hardware, _CITED | {"id", "peak_other", "study", "inputs", "overlay"}),
-    "instances": _of_row(
-        Instance,
-        {"id", "provider", "name", "price_source", "price_note", "sources", "overlay"},
-    ),
-    "regions": _of_row(RegionRow, {*types_of(RegionRow)} - {"zone", "country", "place", "notes"}),
-    "zones": _of_figure(OwnZone, "g_per_kwh"),
-    "pue": _of_figure(OwnPue, "value"),
-    "lifetimes": _of_figure(OwnLife, "years"),
-}
-"""The tables of an overlay."""
+@cache
+def tables() -> Mapping[str, Table]:
+    """Return the tables of an overlay.
+
+    They are made when an overlay is read: every command imports this module.
+    """
+    cited = {name for name in types_of(Hardware) if name.endswith("sources")}
+    other = {*types_of(RegionRow)} - {"zone", "country", "place", "notes"}
+    return {
+        "hardware": _of_row(Hardware, cited | {"id", "peak_other", "study", "inputs", "overlay"}),
+        "instances": _of_row(
+            Instance,
+            {"id", "provider", "name", "price_source", "price_note", "sources", "overlay"},
+        ),
+        "regions": _of_row(RegionRow, other),
+        "zones": _of_figure(OwnZone, "g_per_kwh"),
+        "pue": _of_figure(OwnPue, "value"),
+        "lifetimes": _of_figure(OwnLife, "years"),
+    }
 
 
 def parse_overlay(text: str) -> Overlay:
@@ -158,8 +165,8 @@ def parse_overlay(text: str) -> Overlay:
     except tomllib.TOMLDecodeError as error:
         raise OverlayError(f"the overlay is not TOML: {error}") from None
     problems: list[str] = []
-    kinds = {kind: _entries(kind, document.pop(kind, {}), problems) for kind in TABLES}
-    problems += [f"unknown table [{name}]; known: {', '.join(TABLES)}" for name in document]
+    kinds = {kind: _entries(kind, document.pop(kind, {}), problems) for kind in tables()}
+    problems += [f"unknown table [{name}]; known: {', '.join(tables())}" for name in document]
     if problems:
         raise OverlayError("the overlay cannot be used: " + "; ".join(problems))
     return Overlay(
@@ -190,7 +197,7 @@ def _entries(kind: str, table: Any, problems: list[str]) -> dict[str, Values]:
 
 def _entry(kind: str, entry: Mapping[str, Any]) -> tuple[Values, list[str]]:
     """Return the values of an entry, and what is wrong with it."""
-    table = TABLES[kind]
+    table = tables()[kind]
     problems: list[Problem] = []
     values = read(table.types, entry, problems)
     texts = [f"{problem.field} {problem.text}" for problem in problems]
