@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from gramwatt.collectors.devices.shared_board import (
     SHARED_GPU,
     Processes,
-    Shares,
     Tenant,
     part_j,
     shares,
@@ -72,37 +71,10 @@ def test_the_order_of_tenants_changes_nothing(
     assert split(whole_j, idle_j, mixed) == pytest.approx(split(whole_j, idle_j, board))
 
 
-@settings(max_examples=50)
-@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), boards)
-def test_two_spans_cost_what_they_cost_together(
-    first_j: float, second_j: float, idle_j: float, board: list[Tenant]
-) -> None:
-    idle = (min(idle_j, first_j), min(idle_j, second_j))
-    apart = [split(e, i, board) for e, i in zip((first_j, second_j), idle, strict=True)]
-    for name, energy in split(first_j + second_j, sum(idle), board).items():
-        assert energy == pytest.approx(sum(one[name] for one in apart), rel=1e-6, abs=1e-6)
-
-
-def test_dynamic_goes_by_use_and_idle_by_reservation() -> None:
-    # 1000 J of which 100 idle: 900 by use 3 to 1, 100 by reserved quarters, a half stays over
-    board = [Tenant("a", 60, 0.25), Tenant("b", 20, 0.25)]
-    assert split(1000, 100, board) == pytest.approx({"a": 675 + 25, "b": 225 + 25})
-
-
 def test_where_nobody_worked_or_no_use_is_known_the_reservation_decides() -> None:
     # 2 of 7 and 1 of 7 compute slices: 4 of 7 stay unallocated
     board = [Tenant("a", 0, 2 / 7), Tenant("b", None, 1 / 7)]
     assert split(700, 140, board) == pytest.approx({"a": 200, "b": 100})
-
-
-def test_where_no_part_is_known_it_is_shared_evenly() -> None:
-    board = [Tenant("a"), Tenant("b", 5), Tenant("c", None, 0.9)]
-    assert split(90, 90, board) == {"a": 30, "b": 30, "c": 30}
-
-
-def test_more_than_the_whole_cannot_be_reserved() -> None:
-    found = shares([Tenant("a", None, 0.8), Tenant("b", None, 0.8)])
-    assert found == {"a": Shares(0.5, 0.5), "b": Shares(0.5, 0.5)}
 
 
 GIB = 2**30
@@ -152,14 +124,6 @@ def test_a_board_of_ones_own_is_billed_whole_idle_included(tmp_path: Path) -> No
     assert notices(rig) == []
 
 
-def test_strangers_on_a_reserved_board_change_the_notice_and_not_the_bill(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(BUSY, processes=[process(ME, 60, 8), process(SOMEBODY, 20, 8)]))
-    run(rig, 400, {})
-    assert gpu_j(rig, "job", "measured") == pytest.approx(300 * 400, rel=1e-3)
-    (text,) = notices(rig)
-    assert "billed whole" in text
-
-
 def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path: Path) -> None:
     users = [process(ME, 60, 20), process(SOMEBODY, 20, 40)]
     rig = Rig(tmp_path, gpu(BUSY, processes=users, memory_b=80 * GIB))
@@ -190,24 +154,11 @@ def test_a_windows_edge_between_two_ticks_leaves_the_idle_power(tmp_path: Path) 
     assert gpu_j(rig) == pytest.approx(401.2 * 100 * 0.25, rel=0.02)
 
 
-def test_without_the_drivers_figures_a_board_is_shared_evenly(tmp_path: Path) -> None:
-    users = [process(ME, None, None), process(SOMEBODY, None, None), process(2, None, None)]
-    rig = Rig(tmp_path, gpu(processes=users))
-    run(rig, 100, SHARED)
-    assert gpu_j(rig) == pytest.approx(25_000 / 3, rel=1e-3)
-
-
 def test_processes_of_another_namespace_cannot_be_told_apart(tmp_path: Path) -> None:
     users = [process(4_100_000 + n, 10, 1) for n in range(4)]  # above the kernel's highest id
     rig = Rig(tmp_path, gpu(processes=users))
     run(rig, 100, SHARED)
     assert gpu_j(rig) == pytest.approx(25_000 / 4, rel=1e-3)
-
-
-def test_a_board_declared_shared_and_used_by_nobody_else_is_ours(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(processes=[]))
-    run(rig, 100, SHARED)
-    assert gpu_j(rig) == pytest.approx(25_000, rel=1e-3)
 
 
 def test_a_board_declared_shared_whose_processes_are_not_listed_says_so(tmp_path: Path) -> None:

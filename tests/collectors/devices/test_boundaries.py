@@ -53,20 +53,6 @@ def test_the_end_waits_no_longer_than_a_period_and_never_more_than_half_a_second
     assert max(waits_s) <= longest_s
 
 
-def test_a_counter_that_does_not_tick_for_seconds_does_not_delay_the_readings(
-    tmp_path: Path,
-) -> None:
-    rig = Rig(tmp_path, gpu(update_period_s=4.0))
-    start_ns = rig.clock.now_ns()
-    meter = rig.start()
-    rig.run(30.5, meter)
-    end_ns = rig.clock.now_ns()
-    rig.stop(meter)
-    # one period of 250 W at each edge that could not be found
-    truth_j = rig.truth_j(start_ns, end_ns)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, abs=2 * 250 * 4.0)
-
-
 @pytest.mark.parametrize("fails_at_s", [0.03, 20.0])
 def test_a_boundary_whose_reads_fail_ends_and_holds_no_other_device_up(
     tmp_path: Path, fails_at_s: float

@@ -9,7 +9,6 @@ import pytest
 
 from gramwatt.collectors.devices.nvml import TOTAL_ENERGY_FIELD
 from gramwatt.collectors.settings.clock import NS_PER_S
-from gramwatt.collectors.spool.recovery import close_dead
 from tests.collectors.doubles.replay import ReplayNvml
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.recorded import RecordedRig, counted_j, loads
@@ -70,53 +69,6 @@ def test_it_is_read_every_five_seconds_and_nothing_is_lost(tmp_path: Path) -> No
     # The mean over a second reaches 700 W in every 7 s; so does what is kept of 10 s.
     assert {item.power_max_w for item in found[2:-1]} == {700.0}
     assert all(item.utilisation_mean == 1.0 for item in found[2:-1])
-
-
-def test_without_means_of_the_seconds_it_is_read_every_second(tmp_path: Path) -> None:
-    rig = CostlyRig(tmp_path, waveform=SQUARE, power="instant")
-    meter = rig.start()
-    rig.run(10, meter)
-    before = rig.nvml.counted
-    rig.run(60, meter)
-    assert rig.nvml.counted - before >= 59
-    rig.stop(meter)
-
-
-@pytest.mark.parametrize("gain", [0.7, 1.0, 1.5])
-def test_counter_and_power_are_still_compared(tmp_path: Path, gain: float) -> None:
-    rig = CostlyRig(tmp_path, waveform=SQUARE, power="mean", counter_gain=gain)
-    meter = rig.start()
-    rig.run(180, meter)
-    rig.stop(meter)
-    told = [text for text in meter.notices if text.startswith("meter-cross-check")]
-    assert len(told) == (0 if gain == 1.0 else 1)
-
-
-def test_a_counter_that_goes_backwards_is_replaced_by_power_and_then_read_again(
-    tmp_path: Path,
-) -> None:
-    steady = {"type": "constant", "power_w": 400}
-    faults = [{"type": "reset", "at_s": 63.0}]
-    rig = CostlyRig(tmp_path, waveform=steady, power="mean", faults=faults)
-    start_ns = rig.clock.now_ns()
-    meter = rig.start()
-    rig.run(120, meter)
-    end_ns = rig.clock.now_ns()
-    rig.stop(meter)
-    found = rig.gpu_intervals()
-    assert energy_j(found) == pytest.approx(400 * (end_ns - start_ns) / NS_PER_S, rel=0.002)
-    assert 0 < energy_j(found, "integrated") <= 400 * 5.1
-    assert any(text.startswith("meter-counter-reset") for text in meter.notices)
-
-
-def test_a_killed_meter_loses_five_seconds_at_most(tmp_path: Path) -> None:
-    steady = {"type": "constant", "power_w": 400}
-    rig = CostlyRig(tmp_path, waveform=steady, power="mean")
-    meter = rig.start()
-    rig.run(33.3, meter)
-    rig.kill(meter)
-    close_dead(rig.folder())
-    assert energy_j(rig.gpu_intervals()) >= 400 * 28.2
 
 
 def test_a_recorded_training_is_billed_with_a_fifth_of_the_readings(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ import pytest
 from gramwatt.collectors import devices
 from gramwatt.collectors.devices import board
 from gramwatt.collectors.devices.board import DevicePort, Place
-from gramwatt.collectors.doctor.accelerators import others
-from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.records.records import DeviceRecord
@@ -116,13 +114,6 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_an_answer(
     assert estimate.energy_kwh.value == pytest.approx(0.2 * 1.45 / 60, rel=1e-3)
     assert estimate.total_g is not None
     assert estimate.total_g.low > 0
-
-
-def test_doctor_and_the_ranks_of_a_job_know_a_made_up_vendor(place: Place) -> None:
-    first, second, *_ = others(Target(place))
-    assert (first.what, second.what, first.kind) == ("Acme 0", "Acme 1", "integrated")
-    environ = {"ACME_VISIBLE_CARDS": "1", "PATH": "/bin"}
-    assert board.selecting_variables(environ) == {"ACME_VISIBLE_CARDS": "1"}
 
 
 @pytest.mark.parametrize(("text", "expected"), [("acme-1", [1]), ("ACME-0", [0]), ("acme", [])])

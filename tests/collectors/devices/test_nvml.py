@@ -112,53 +112,6 @@ def test_field_values_are_read_by_their_type_and_their_own_return_code(
     assert port.fields(0, (83, 186, 185, 1)) == (123_456_790_012, 0, 7, 5)
 
 
-def test_a_driver_without_field_values_is_read_otherwise(
-    driver: Callable[..., Pynvml], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    port = driver()
-    monkeypatch.setattr(pynvml, "nvmlLib", SimpleNamespace())
-    with pytest.raises(NotSupported):
-        port.fields(0, (83,))
-
-
-def test_the_profile_calls(driver: Callable[..., Pynvml]) -> None:
-    port = driver(
-        nvmlDeviceGetUtilizationRates=SimpleNamespace(gpu=87, memory=3),
-        nvmlDeviceGetMemoryInfo=SimpleNamespace(used=5, total=9, free=4),
-        nvmlDeviceGetEnforcedPowerLimit=700_000,
-        nvmlDeviceGetTemperature=64,
-        nvmlDeviceGetEncoderUtilization=[12, 167_000],
-        nvmlDeviceGetCurrentClocksEventReasons=0x24,
-        nvmlDeviceGetName="NVIDIA H100",
-        nvmlSystemGetDriverVersion="550.1",
-        nvmlDeviceGetCount=1,
-    )
-    assert (
-        port.ask("utilisation_percents", 0),
-        port.ask("memory_b", 0),
-        port.ask("limit_mw", 0),
-    ) == (
-        (87, 3),
-        (5, 9),
-        700_000,
-    )
-    assert (
-        port.ask("temperature_c", 0),
-        port.ask("encoder_percent", 0),
-        port.ask("clock_reasons", 0),
-    ) == (64, 12, 0x24)
-    assert (port.ask("name", 0), port.driver(), port.count()) == ("NVIDIA H100", "550.1", 1)
-
-
-def test_clock_reasons_of_a_driver_before_their_renaming(driver: Callable[..., Pynvml]) -> None:
-    missing = pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-    port = driver(
-        nvmlDeviceGetCurrentClocksEventReasons=missing,
-        nvmlDeviceGetCurrentClocksThrottleReasons=0x4,
-    )
-    assert port.ask("clock_reasons", 0) == 4
-
-
 def test_power_samples_by_their_type_and_none_when_nothing_is_new(
     driver: Callable[..., Pynvml],
 ) -> None:
@@ -251,37 +204,6 @@ def test_the_users_of_a_board_with_their_time_and_memory(driver: Callable[..., P
         nvmlDeviceGetProcessUtilization=samples, nvmlDeviceGetComputeRunningProcesses=running
     )
     assert port.users(0) == (GpuUser(7, 40.0, 64), GpuUser(8, 5.0, None), GpuUser(9, None, None))
-
-
-def test_a_board_that_tells_no_use_still_tells_who_is_there(driver: Callable[..., Pynvml]) -> None:
-    port = driver(
-        nvmlDeviceGetProcessUtilization=pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND),
-        nvmlDeviceGetComputeRunningProcesses=[SimpleNamespace(pid=7, usedGpuMemory=64)],
-    )
-    assert port.users(0) == (GpuUser(7, None, 64),)
-
-
-def test_only_samples_since_the_last_call_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def utilisation(_board: Any, since_us: int) -> list[Any]:
-        asked.append(since_us)
-        return [SimpleNamespace(pid=7, smUtil=30, timeStamp=since_us + 500)]
-
-    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda _: "handle")
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetProcessUtilization", utilisation)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda _: [])
-    port = Pynvml()
-    port.open()
-    port.users(0)
-    port.users(0)
-    assert asked == [0, 500]
-
-
-def test_closing_never_raises(driver: Callable[..., Pynvml]) -> None:
-    driver(nvmlShutdown=pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)).close()
-    Pynvml().close()
 
 
 ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"

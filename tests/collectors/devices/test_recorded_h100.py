@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.devices.board import NotSupported, Place
+from gramwatt.collectors.devices.board import NotSupported
 from gramwatt.collectors.devices.counter import Point, counter_at
-from gramwatt.collectors.doctor import accelerators
-from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.settings.clock import NS_PER_S
-from gramwatt.sci.records.records import CountRecord, EndRecord
+from gramwatt.sci.records.records import CountRecord
 from tests.collectors.doubles.replay import ReplayNvml
 from tests.collectors.recorded import RecordedRig, counted_j, loads, ticks, trace
-from tests.collectors.rig import by_type, energy_j, states
+from tests.collectors.rig import by_type, energy_j
 
 
 class WithoutCounter(ReplayNvml):
@@ -32,24 +30,6 @@ class WithoutCounter(ReplayNvml):
     def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
         _, *powers = super().fields(index, ids)
         return (None, *powers)
-
-
-class HalfCounter(ReplayNvml):
-    """The same board, had its counter counted every second joule."""
-
-    def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
-        counter_mj, *powers = super().fields(index, ids)
-        return ((counter_mj or 0) // 2, *powers)
-
-
-class Real(ReplayNvml):
-    """The recording, named as the real library is."""
-
-    meter = "nvml"
-
-
-def notices(rig: RecordedRig) -> list[str]:
-    return [text for end in by_type(rig.records(), EndRecord) for text in end.notices]
 
 
 @pytest.mark.parametrize("name", ["waves", "training"])
@@ -102,20 +82,6 @@ def test_a_window_of_a_training_is_billed_what_the_counter_counted(tmp_path: Pat
         assert energy_j(inside) == pytest.approx(truths_j[str(window.phase)], rel=0.01)
 
 
-def test_the_counter_ticks_every_tenth_of_a_second_and_the_start_finds_that(tmp_path: Path) -> None:
-    for name in ("waves", "training", "locked"):
-        times, joules = ticks(name)
-        whole = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
-        assert fmean(whole) == pytest.approx(0.1, abs=0.001)
-        assert joules == sorted(joules)
-    rig = RecordedRig(tmp_path, "training")
-    rig.forward(ticks("training")[0][30])
-    meter = rig.start()
-    rig.run(12, meter)
-    (state,) = states(rig.folder()).values()
-    assert state["devices"][rig.nvml.ask("uuid", 0)]["period_s"] == pytest.approx(0.1, abs=0.02)
-
-
 def test_the_counter_is_nearly_linear_between_two_ticks() -> None:
     """Held against the driver's power samples, 20 ms apart: their shape within each tick."""
     calls = trace("training")[1]
@@ -149,30 +115,6 @@ def test_the_counter_is_nearly_linear_between_two_ticks() -> None:
     assert max(between) < 0.1 * (700 - 120) / 2  # a tick that is at the highest power for half
 
 
-def test_a_wave_in_step_with_the_sensor_shifts_the_counter_by_up_to_its_range(
-    tmp_path: Path,
-) -> None:
-    """Each product costs the same; what differs is when the sensor looks."""
-    spans = {}
-    for period_s in (0.02, 0.073, 0.1):
-        found = []
-        for number, load in enumerate(loads("locked", "locked wave")):
-            if load["period_s"] != period_s:
-                continue
-            rig = RecordedRig(tmp_path / f"{period_s}-{number}", "locked")
-            rig.forward(load["start_ns"] / NS_PER_S - 0.1)
-            meter = rig.start()
-            rig.run((load["end_ns"] - load["start_ns"]) / NS_PER_S + 0.3, meter)
-            rig.stop(meter)
-            found.append(energy_j(rig.recorded_intervals()) / load["products"])
-        mean = fmean(found)
-        spans[period_s] = (min(found) / mean - 1, max(found) / mean - 1)
-    for low, high in (spans[0.02], spans[0.1]):
-        assert -0.06 < low < -0.03
-        assert 0.03 < high < 0.06
-    assert max(map(abs, spans[0.073])) < 0.01
-
-
 def test_without_its_counter_the_drivers_samples_give_the_energy(tmp_path: Path) -> None:
     rig = RecordedRig(tmp_path, "training", WithoutCounter)
     rig.forward(loads("training", "training")[0]["start_ns"] / NS_PER_S + 1)
@@ -184,25 +126,3 @@ def test_without_its_counter_the_drivers_samples_give_the_energy(tmp_path: Path)
     found = rig.recorded_intervals()
     assert energy_j(found, "integrated") > 0.98 * energy_j(found)
     assert energy_j(found) == pytest.approx(counted_j("training", start_s, end_s), rel=0.01)
-
-
-def test_power_agrees_with_the_counter_and_not_with_half_of_it(tmp_path: Path) -> None:
-    ports = {"right": ReplayNvml, "half": HalfCounter}
-    for name, port in ports.items():
-        rig = RecordedRig(tmp_path / name, "training", port)
-        meter = rig.start()
-        rig.run(90, meter)
-        rig.stop(meter)
-        told = [text for text in notices(rig) if text.startswith("meter-cross-check")]
-        assert len(told) == (1 if name == "half" else 0)
-
-
-def test_doctor_knows_the_board_and_its_counter(tmp_path: Path) -> None:
-    rig = RecordedRig(tmp_path, "waves", Real)
-    findings = accelerators.nvidia(Target(Place(tmp_path, {}, "linux", "x86_64"), rig.nvml))
-    library, board, billed = findings
-    assert (library.state, library.detail) == ("ok", "driver 580.159.04, 1 GPU")
-    assert (board.state, board.kind) == ("ok", "measured")
-    assert board.detail.startswith("NVIDIA H100 80GB HBM3 GPU-")
-    assert board.detail.endswith(": energy counter")
-    assert billed.detail == "no variable names any: a job here has GPU 0 of 1"

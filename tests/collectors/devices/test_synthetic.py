@@ -10,7 +10,6 @@ import pytest
 from gramwatt.collectors.devices.board import SourceAbsent
 from gramwatt.collectors.devices.nvml import chosen_calls
 from gramwatt.collectors.devices.synthetic import SyntheticNvml
-from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.rig import Rig, energy_j
 from tests.collectors.virtual_clock import VirtualClock
 
@@ -28,24 +27,6 @@ def test_a_demonstration_measures_two_boards_of_known_power(tmp_path: Path) -> N
         assert energy_j(board.intervals) == pytest.approx(2 * (40 * 300 + 20 * 100), rel=0.005)
         assert {interval.kind for interval in board.intervals} == {"measured"}
     assert any(text.startswith("meter-synthetic: ") for text in meter.notices)
-
-
-def test_its_counter_is_the_integral_of_its_power() -> None:
-    clock = VirtualClock()
-    nvml = SyntheticNvml(clock)
-    for index in range(nvml.count()):
-        before_mj, start_ns, summed_mj = nvml.ask("energy_mj", index), clock.now_ns(), 0
-        for _ in range(1_200):
-            summed_mj += nvml.ask("power_mw", index) / 10
-            clock.sleep(0.1)
-        assert (clock.now_ns() - start_ns) / NS_PER_S == pytest.approx(120)
-        counted_mj = nvml.ask("energy_mj", index) - before_mj
-        assert counted_mj == pytest.approx(summed_mj, rel=0.005)
-
-
-def test_it_is_chosen_by_the_environment_and_named_as_such() -> None:
-    chosen = [chosen_calls(env, VirtualClock()) for env in ({"GRAMWATT_NVML": "synthetic"}, {})]
-    assert [calls.meter for calls in chosen] == ["nvml-synthetic", "nvml"]
 
 
 @pytest.mark.parametrize("value", ["synthetic:/a.json", "replay:/nowhere", "other"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gramwatt.sci.records.records import IntervalRecord, joined
-from tests.collectors.rig import Rig, gpu, states
+from tests.collectors.rig import Rig, gpu
 
 CAPPED, BRAKED = 0x4, 0x80
 
@@ -54,22 +54,6 @@ def test_a_failing_call_costs_its_own_readings_only(tmp_path: Path) -> None:
     assert not any("temperature_c" in i.profile for i in early)
     assert all(i.profile["temperature_c"] == 60 for i in late[:5])
     assert all("encoder_busy" in i.profile for i in early[1:])
-
-
-def test_a_successor_continues_the_profile_of_an_open_interval(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(temperature_c=80))
-    meter = rig.start()
-    rig.run(400, meter)
-    rig.kill(meter)
-    (state,) = states(rig.folder()).values()
-    [device] = [d for name, d in state["devices"].items() if name.startswith("GPU-")]
-    open_from = device["open"]["start_ns"]
-    rig.nvml.gpus[0].profile["temperature_c"] = 50
-    successor = rig.start(restart=1, mark=rig.mark)
-    rig.run(60, successor)
-    rig.stop(successor)
-    [spanned] = [i for i in rig.gpu_intervals() if round(i.start.timestamp() * 1e9) == open_from]
-    assert spanned.profile["temperature_c"] == 80
 
 
 def test_profiles_are_joined_by_length_and_by_their_highest() -> None:

@@ -167,12 +167,6 @@ def test_graphics_inside_a_processor_are_no_board(tmp_path: Path) -> None:
     assert device.record.name == "Radeon RX 7900 XTX"
 
 
-@pytest.mark.parametrize("name", ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"])
-def test_an_empty_list_of_amd_devices_opens_nothing(name: str) -> None:
-    assert AmdSmi(lambda: None).wants_none({name: ""})
-    assert not AmdSmi(lambda: None).wants_none({name: "0"})
-
-
 def test_a_jetsons_own_nvml_is_inside_the_modules_sensors(tmp_path: Path) -> None:
     chip = "sys__bus__i2c__drivers__ina3221__1-0040__hwmon__hwmon1__"
     rail = {"in1_label": "VDD_IN", "in1_input": "5000", "curr1_input": "2000"}
@@ -263,14 +257,6 @@ def test_an_old_binding_is_read_as_far_as_it_can_and_named(monkeypatch: pytest.M
     assert "/old/pynvml.py" in remark
 
 
-def test_names_in_bytes_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = binding(nvmlDeviceGetName=lambda handle: b"NVIDIA H100")
-    monkeypatch.setitem(__import__("sys").modules, "pynvml", old)
-    port = Nvml(Pynvml())
-    port.open()
-    assert port.board(0).name == "NVIDIA H100"
-
-
 class Native(DevicePort):
     """A vendor whose library is native code."""
 
@@ -304,24 +290,6 @@ def test_a_library_that_has_crashed_is_asked_in_a_child_until_it_works(tmp_path:
     assert Crashes(tmp_path).look(Native(crash)) == how  # another job's
     assert Crashes(tmp_path).look(Native(int)) is None
     assert Crashes(tmp_path).look(Native(crash)) is None
-
-
-def test_a_library_that_crashes_is_not_asked_by_the_meter(tmp_path: Path) -> None:
-    rig = VendorRig(tmp_path, lambda _: [Native(crash)])
-    memory = Path(rig.memory().path).parent
-    memory.mkdir()
-    Crashes(memory, after_death=True).look(Native(crash))
-    (device,) = run(rig).values()
-    assert (device.record.name, device.intervals) == ("Acme, not readable", ())
-    assert any("crashes when it is asked" in text for text in notices(rig))
-
-
-def test_a_library_that_works_is_asked_once(tmp_path: Path) -> None:
-    opened: list[int] = []
-    rig = VendorRig(tmp_path, lambda _: [Native(crash, lambda: opened.append(1))])
-    (device,) = run(rig).values()
-    assert energy_j(device.intervals, "integrated") == pytest.approx(20 * 250, rel=1e-3)
-    assert opened == [1]
 
 
 @pytest.mark.parametrize("answers", [True, False])

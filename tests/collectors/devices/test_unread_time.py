@@ -9,7 +9,6 @@ import pytest
 
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.settings.clock import NS_PER_S
-from gramwatt.collectors.spool.recovery import close_dead
 from gramwatt.sci.records.records import UNREAD_W, EndRecord, IntervalRecord
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
@@ -91,22 +90,6 @@ def test_a_counter_that_ran_on_is_believed(tmp_path: Path) -> None:
     assert most_j(found) == 0
 
 
-def test_a_board_of_unknown_limit_is_bounded_by_what_it_was_seen_to_draw(tmp_path: Path) -> None:
-    faults = [{"type": "lost", "at_s": 60}]
-    rig = Rig(tmp_path, gpu(limit_w=None, faults=faults))
-    assert most_j(run(rig)) == pytest.approx(60 * 5 * 250, rel=0.05)
-
-
-def test_a_meter_that_is_killed_leaves_the_estimate_too(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(faults=[{"type": "lost", "at_s": 30}]))
-    meter = rig.start()
-    rig.run(100, meter)
-    rig.kill(meter)
-    close_dead(rig.folder())
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(100 * 250, abs=11 * 250)
-    assert most_j(rig.gpu_intervals()) > 50 * 700
-
-
 def test_a_pause_of_the_meter_is_bounded_and_not_filled(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu(counter=False))
     meter = rig.start()
@@ -143,12 +126,6 @@ def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path: Pat
     suspended(rig)
     assert energy_j(rig.gpu_intervals(), "measured") == pytest.approx(60 * 250, rel=0.02)
     assert not any("stood still" in text for text in notices(rig))
-
-
-def test_a_counter_that_was_reset_by_the_sleep_costs_no_more_than_it(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(faults=[{"type": "reset", "at_s": 30 + 8 * 3600}]))
-    suspended(rig)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(60 * 250, rel=0.03)
 
 
 def test_nonsense_beside_a_good_counter_costs_nothing(tmp_path: Path) -> None:

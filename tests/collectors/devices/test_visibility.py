@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.collectors.devices.board import Board, MigSlice, selecting_variables
-from gramwatt.collectors.devices.nvml import visible, wants_none
+from gramwatt.collectors.devices.board import Board, MigSlice
+from gramwatt.collectors.devices.nvml import visible
 
 UUIDS = [f"GPU-{digit * 8}-0000-4000-8000-{n:012d}" for n, digit in enumerate("a1b2")]
 BOARDS = [Board(n, uuid, "NVIDIA H100") for n, uuid in enumerate(UUIDS)]
@@ -64,12 +64,6 @@ def test_what_is_not_there_is_said_and_never_billed(value: str, expected: list[i
     assert "not billed" in found.remarks[0]
 
 
-def test_a_short_uuid_that_fits_two_boards_is_neither() -> None:
-    twins = [Board(0, "GPU-abcd1", "T4"), Board(1, "GPU-abcd2", "T4")]
-    assert visible({"CUDA_VISIBLE_DEVICES": "GPU-abcd"}, twins).billed == ()
-    assert len(visible({"CUDA_VISIBLE_DEVICES": "GPU-abcd2"}, twins).billed) == 1
-
-
 def test_a_mig_id_is_its_share_of_the_board() -> None:
     found = visible({"CUDA_VISIBLE_DEVICES": "MIG-2222"}, WITH_MIG)
     assert [(i.device_id, i.share, i.board.ordinal) for i in found.billed] == [
@@ -80,14 +74,6 @@ def test_a_mig_id_is_its_share_of_the_board() -> None:
 def test_nothing_said_means_everything_the_driver_lists() -> None:
     assert billed() == [0, 1, 2, 3]
     assert visible({}, BOARDS).remarks == ()
-
-
-def test_cuda_decides_before_slurm_and_the_container_runtime() -> None:
-    assert billed(CUDA_VISIBLE_DEVICES="1", SLURM_STEP_GPUS="2", NVIDIA_VISIBLE_DEVICES="all") == [
-        1
-    ]
-    assert billed(SLURM_STEP_GPUS="2,3", NVIDIA_VISIBLE_DEVICES="all") == [2, 3]
-    assert billed(GPU_DEVICE_ORDINAL="0", NVIDIA_VISIBLE_DEVICES="all") == [0]
 
 
 @pytest.mark.parametrize(
@@ -116,11 +102,6 @@ def test_slurm_numbers_files_whose_order_is_another() -> None:
         assert [item.board.ordinal for item in visible({name: "0"}, boards).billed] == [0]
 
 
-def test_slurm_numbers_beyond_the_list_are_said_and_not_billed() -> None:
-    found = visible({"SLURM_STEP_GPUS": "6,7"}, BOARDS)
-    assert (found.billed, len(found.remarks)) == ((), 2)
-
-
 def test_a_slurm_job_that_names_no_gpu_says_what_it_bills() -> None:
     found = visible({"SLURM_JOB_ID": "1"}, BOARDS)
     assert (len(found.billed), len(found.remarks)) == (4, 1)
@@ -134,18 +115,3 @@ def test_an_index_among_different_models_is_sure_only_in_pci_order() -> None:
     assert visible(sure, MIXED).remarks == ()
     assert visible({"CUDA_VISIBLE_DEVICES": "3,2,1,0"}, MIXED).remarks == ()
     assert visible({"CUDA_VISIBLE_DEVICES": UUIDS[3]}, MIXED).remarks == ()
-
-
-def test_wanting_none_is_known_without_asking_the_driver() -> None:
-    assert wants_none({"CUDA_VISIBLE_DEVICES": ""})
-    assert wants_none({"NVIDIA_VISIBLE_DEVICES": "none"})
-    assert not wants_none({})
-    assert not wants_none({"CUDA_VISIBLE_DEVICES": "0", "NVIDIA_VISIBLE_DEVICES": "none"})
-
-
-def test_only_variables_that_matter_are_handed_to_the_leader() -> None:
-    environ = {"CUDA_VISIBLE_DEVICES": "1", "SECRET": "x", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    assert selecting_variables(environ) == {
-        "CUDA_VISIBLE_DEVICES": "1",
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-    }

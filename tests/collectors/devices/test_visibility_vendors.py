@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gramwatt.collectors.devices.amd import visible as amd
-from gramwatt.collectors.devices.board import Board, Visible, selecting_variables
+from gramwatt.collectors.devices.board import Board, Visible
 from gramwatt.collectors.devices.gaudi import visible as gaudi
 from gramwatt.collectors.devices.neuron import visible as neuron
-from gramwatt.collectors.devices.tpu import visible as tpu
 
 BOARDS = tuple(Board(n, f"GPU-{n}a5ff74a1000{n}", "AMD Instinct MI300X") for n in range(4))
 
@@ -74,11 +73,6 @@ def test_gaudi_devices_of_the_job(environ: dict[str, str], expected: list[int]) 
     assert places(gaudi(environ, BOARDS, modules)) == expected
 
 
-def test_a_gaudi_module_that_is_not_here_is_said() -> None:
-    found = gaudi({"HABANA_VISIBLE_MODULES": "6"}, BOARDS, {})
-    assert (found.billed, len(found.remarks)) == ((), 1)
-
-
 @pytest.mark.parametrize(
     ("environ", "cores", "expected"),
     [
@@ -108,15 +102,3 @@ def test_neuron_cores_are_shares_of_devices(
 )
 def test_neuron_cores_that_cannot_be_matched_are_said(environ: dict[str, str]) -> None:
     assert len(neuron(environ, BOARDS, 2).remarks) == 1
-
-
-def test_tpu_chips_by_either_name() -> None:
-    assert places(tpu({"TPU_VISIBLE_CHIPS": "0,2"}, BOARDS)) == [0, 2]
-    assert places(tpu({"TPU_VISIBLE_DEVICES": "1"}, BOARDS)) == [1]
-    assert places(tpu({}, BOARDS)) == [0, 1, 2, 3]
-
-
-def test_a_rank_hands_on_what_the_rules_read() -> None:
-    names = ("ROCR_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "NEURON_RT_VISIBLE_CORES")
-    environ = dict.fromkeys(names, "0")
-    assert selecting_variables({**environ, "PATH": "/bin"}) == environ

@@ -104,20 +104,3 @@ def test_where_it_reads_a_counter_that_is_the_energy(
     cpu, ram = ({d["device_class"]: d for d in bench.devices}[name] for name in ("cpu", "ram"))
     assert cpu["meter"].partition("+")[0] == "codecarbon-rapl"
     assert ram["meter"] == "gramwatt-ram-model"
-
-
-def test_where_it_has_only_models_it_is_of_no_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(codecarbon, "START_AFTER_NS", 0)
-    monkeypatch.setattr(codecarbon, "NICENESS", 0)  # no later than tests beside it
-    bench = HostBench(clock=SystemClock())
-    host = begin(bench, tmp_path / "nowhere", rapl.Counters((PACKAGE,), ()))
-    until(host, lambda: bool(bench.notices))
-    host.stop(bench.timeline.now_ns())
-    assert "codecarbon reads no counter here" in bench.notices[0]
-    assert bench.sources() == [
-        ("gramwatt-cpu-model", "estimated"),
-        ("gramwatt-ram-model", "estimated"),
-    ]
-    assert {interval.kind for _, interval in bench.recorded} == {"estimated"}

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.host import model, rapl
+from gramwatt.collectors.host import model
 from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS, PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.settings.clock import NS_PER_S
-from tests.collectors.host.bench import HostBench
-from tests.collectors.host.codecarbon_bench import PACKAGE, Bench
+from tests.collectors.host.codecarbon_bench import Bench
 
 RAM_W = 64 * 0.19
 
@@ -87,25 +86,6 @@ def test_a_counter_that_falls_silent_is_bridged_with_its_last_power() -> None:
     assert bench.span_s("cpu") == pytest.approx(100)
 
 
-def test_a_counter_that_gives_nothing_is_none() -> None:
-    bench = Bench()
-    bench.to_age(5.0)
-    bench.reading(9, 11, 0.0)
-    bench.stop(12.0)
-    assert bench.total_j("cpu", "measured") == 0
-    assert bench.span_s("cpu") == pytest.approx(12)
-    assert bench.sources()[0] == ("gramwatt-cpu-model", "estimated")
-
-
-def test_a_stop_before_its_first_reading_falls_back_to_the_model() -> None:
-    bench = Bench()
-    bench.to_age(6.0)
-    bench.stop(8.0)
-    assert bench.process.killed
-    assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 8)
-    assert bench.span_s("cpu") == pytest.approx(8)
-
-
 @pytest.mark.usefixtures("_half_load")
 @pytest.mark.parametrize(("late_s", "counted_s"), [(10.0, 2 + 1), (10.5, 2 + 0.5), (11.5, 2)])
 def test_a_reading_is_billed_up_to_the_stop(late_s: float, counted_s: float) -> None:
@@ -152,20 +132,6 @@ def test_windows_that_the_meter_hears_of_late_bill_their_own_time() -> None:
     assert bench.total_j("ram") == pytest.approx(RAM_W * 0.0065)
 
 
-def test_one_that_dies_midway_keeps_what_it_measured() -> None:
-    bench = Bench()
-    bench.to_age(5.0)
-    for second in range(10, 40, 2):
-        bench.reading(second, second + 2, 100.0)
-    bench.process.end()
-    bench.meter.settle()
-    bench.stop(60.0)
-    assert bench.total_j("cpu", "measured") == pytest.approx(100 * 30)
-    assert bench.total_j("ram") == pytest.approx(RAM_W * 60)
-    assert bench.span_s("cpu") == pytest.approx(60)
-    assert bench.sources()[0] == ("codecarbon-rapl+gramwatt-cpu-model", "measured")
-
-
 def test_a_share_of_the_host_is_attributed() -> None:
     machine = Machine("Test Xeon", 8.0, 2.0, 64.0 * 2**30, 16.0 * 2**30)
     bench = Bench(machine)
@@ -175,17 +141,6 @@ def test_a_share_of_the_host_is_attributed() -> None:
     bench.stop(20.0)
     assert bench.total_j("cpu", "attributed") == pytest.approx(100 * 20 / 4)
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 20 / 4)
-
-
-def test_without_any_basis_there_is_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_average() -> tuple[float, float, float]:
-        raise OSError
-
-    monkeypatch.setattr(model, "read_load", lambda: None)
-    monkeypatch.setattr("os.getloadavg", no_average)
-    bench = Bench(Machine(None, None, None, None, None), installed=False)
-    bench.stop(50.0)
-    assert bench.recorded == []
 
 
 @pytest.mark.parametrize(("load", "power_w"), [(0.0, 0.63), (0.5, 1.99), (1.0, 3.35)])
@@ -240,44 +195,63 @@ def test_a_containers_limits_are_what_the_job_may_use(tmp_path: Path, proc: Path
     assert machine.memory_share == pytest.approx(64 * 2**30 / (1_056_000_000 * 1024))
 
 
-def test_a_cpu_set_limits_and_the_narrowest_limit_counts(tmp_path: Path, proc: Path) -> None:
-    cgroup(tmp_path, "kubepods/pod1/main", cpuset__cpus__effective="0-1,8-9,12", cpu__max="max 1")
-    assert this_machine(tmp_path).threads == 5
-    cgroup(tmp_path, "kubepods/pod1/main", cpu__max="150000 100000")
-    assert this_machine(tmp_path).threads == 1.5
+V1_LIMIT = {"cpu__cfs_quota_us": "300000", "cpu__cfs_period_us": "100000"}
+POD = "kubepods/pod1/main"
+LIMITS: dict[str, tuple[str, dict[str, dict[str, str]], float | None, int | None]] = {
+    "a set of processors": (
+        f"0::/{POD}",
+        {POD: {"cpuset__cpus__effective": "0-1,8-9,12", "cpu__max": "max 1"}},
+        5,
+        None,
+    ),
+    "the narrowest": (
+        f"0::/{POD}",
+        {POD: {"cpuset__cpus__effective": "0-1,8-9,12", "cpu__max": "150000 100000"}},
+        1.5,
+        None,
+    ),
+    "version 1": (
+        "4:memory:/slurm/j\n3:cpu,cpuacct:/slurm/j",
+        {"memory/slurm/j": {"memory__limit_in_bytes": str(2**33)}, "cpu/slurm/j": V1_LIMIT},
+        3,
+        2**33,
+    ),
+    "its own folder as the root": (
+        "0::/",
+        {"": {"memory__max": str(2**33), "cpu__max": "250000 100000"}},
+        2.5,
+        2**33,
+    ),
+    "two controllers mounted together": (
+        "5:cpu,cpuacct:/docker/ab12\n4:memory:/docker/ab12\n0::/docker/ab12",
+        {
+            "cpu,cpuacct/docker/ab12": V1_LIMIT,
+            "memory": {"memory__stat": f"cache 1\nhierarchical_memory_limit {2**34}"},
+        },
+        3,
+        2**34,
+    ),
+    "version 2 beside version 1": (
+        "3:memory:/user\n0::/user/job",
+        {
+            "unified/user/job": {"cpu__max": "200000 100000"},
+            "memory/user": {"memory__limit_in_bytes": str(2**33)},
+        },
+        2,
+        2**33,
+    ),
+}
 
 
-def test_version_1_cgroups_limit_too(tmp_path: Path, proc: Path) -> None:
-    (proc / "self" / "cgroup").write_text("4:memory:/slurm/job_1\n3:cpu,cpuacct:/slurm/job_1\n")
-    cgroup(tmp_path, "memory/slurm/job_1", memory__limit_in_bytes=str(2**33))
-    cgroup(tmp_path, "cpu/slurm/job_1", cpu__cfs_quota_us="200000", cpu__cfs_period_us="100000")
+@pytest.mark.parametrize("kind", LIMITS)
+def test_limits_of_every_kind_of_cgroup(tmp_path: Path, proc: Path, kind: str) -> None:
+    membership, files, threads, memory_b = LIMITS[kind]
+    (proc / "self" / "cgroup").write_text(membership + "\n")
+    for where, texts in files.items():
+        cgroup(tmp_path, where, **texts)
     machine = this_machine(tmp_path)
-    assert (machine.memory_b, machine.threads) == (2**33, 2)
-
-
-def test_a_container_sees_its_own_folder_as_the_root(tmp_path: Path, proc: Path) -> None:
-    (proc / "self" / "cgroup").write_text("0::/\n")
-    cgroup(tmp_path, "", memory__max=str(2**33), cpu__max="250000 100000")
-    machine = this_machine(tmp_path)
-    assert (machine.memory_b, machine.threads) == (2**33, 2.5)
-
-
-def test_version_1_mounts_two_controllers_together(tmp_path: Path, proc: Path) -> None:
-    lines = "5:cpu,cpuacct:/docker/ab12\n4:memory:/docker/ab12\n0::/docker/ab12\n"
-    (proc / "self" / "cgroup").write_text(lines)
-    joint = "cpu,cpuacct/docker/ab12"
-    cgroup(tmp_path, joint, cpu__cfs_quota_us="300000", cpu__cfs_period_us="100000")
-    cgroup(tmp_path, "memory", memory__stat=f"cache 1\nhierarchical_memory_limit {2**34}")
-    machine = this_machine(tmp_path)
-    assert (machine.memory_b, machine.threads) == (2**34, 3)
-
-
-def test_a_hybrid_mount_has_version_2_beside_version_1(tmp_path: Path, proc: Path) -> None:
-    (proc / "self" / "cgroup").write_text("3:memory:/user\n0::/user/job\n")
-    cgroup(tmp_path, "unified/user/job", cpu__max="200000 100000")
-    cgroup(tmp_path, "memory/user", memory__limit_in_bytes=str(2**33))
-    machine = this_machine(tmp_path)
-    assert (machine.memory_b, machine.threads) == (2**33, 2)
+    assert machine.threads == threads
+    assert machine.memory_b == (memory_b or 1_056_000_000 * 1024)
 
 
 def test_a_limited_jobs_power_follows_its_own_processor_time(
@@ -324,11 +298,6 @@ def test_no_limit_is_the_whole_host_in_either_version(tmp_path: Path, proc: Path
     assert total_b == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_no_proc_at_all_is_survived(tmp_path: Path) -> None:
-    machine = this_machine(tmp_path / "no")
-    assert (machine.cpu_share, machine.memory_share) == (1.0, 1.0)
-
-
 def test_codecarbon_gets_no_setting_of_the_user_and_nothing_of_slurm(tmp_path: Path) -> None:
     environ = {"CODECARBON_PUE": "2", "codecarbon_pue": "2", "SLURM_JOB_ID": "1", "PATH": "/bin"}
     code = "import os; os.write(1, repr(sorted(os.environ)).encode())"
@@ -338,31 +307,6 @@ def test_codecarbon_gets_no_setting_of_the_user_and_nothing_of_slurm(tmp_path: P
     process.kill()
     assert "PATH" in found
     assert not any(name in found for name in ("CODECARBON", "codecarbon", "SLURM"))
-
-
-def test_codecarbon_can_be_switched_off() -> None:
-    bench = HostBench()
-
-    def spawn() -> Any:
-        raise AssertionError("started")
-
-    meter = bench.begin(rapl.Counters((PACKAGE,), ()), spawn, GRAMWATT_HOST_SOURCE="model")
-    assert meter.due_ns() is None
-    bench.clock.sleep(100.0)
-    meter.settle()
-    assert bench.sources() == [
-        ("gramwatt-cpu-model", "estimated"),
-        ("gramwatt-ram-model", "estimated"),
-    ]
-
-
-def test_a_process_of_ours_is_ended_and_collected() -> None:
-    code = "import time; print('{}', flush=True); time.sleep(60)"
-    process = PipedProcess([sys.executable, "-c", code], dict(os.environ), "/nowhere")
-    pid = process._process.pid
-    process.kill()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
 
 
 ITS_MODEL = """

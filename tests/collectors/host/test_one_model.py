@@ -41,22 +41,6 @@ def test_no_length_changes_the_power(seconds: float, monkeypatch: pytest.MonkeyP
     ]
 
 
-GARBAGE = [b"7", b"null", b'"text"', b"[1, 2]", b"true", b"nan", b"\xff\xfe", b"{", b"[" * 5_000]
-
-
-def test_a_codecarbon_that_prints_anything_leaves_the_meter_alone() -> None:
-    bench = Bench()
-    bench.to_age(5.0)
-    os.write(bench.process.writer, b"\n".join(GARBAGE) + b"\n")
-    bench.to_age(6.0)
-    bench.meter.settle()
-    bench.reading(8, 10, 100.0)
-    bench.stop(10.0)
-    assert bench.notices == []
-    assert bench.total_j("cpu", "measured") == pytest.approx(200)
-    assert bench.total_j("ram") == pytest.approx(64 * 0.19 * 10)
-
-
 def _messages() -> list[dict[str, Any]]:
     whole = {
         "from_ns": 0,

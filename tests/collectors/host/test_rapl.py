@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramwatt.collectors.host import codecarbon as ours
 from gramwatt.collectors.host import model, rapl
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.machine import Machine
@@ -22,7 +20,6 @@ from tests.collectors.virtual_clock import VirtualClock
 RANGE_UJ = 262_143_328_850  # an Intel server's max_energy_range_uj
 AMD_RANGE_UJ = 65_532_610_987
 FIRST = rapl.Domain("package-0", "cpu", Path("/p0/energy_uj"), 262_143_328_850)
-PARTLY = rapl.Counters((FIRST,), (Path("/p1/energy_uj"),))
 WHOLE = rapl.Counters((FIRST,), ())
 
 
@@ -142,12 +139,6 @@ def test_dies_that_show_one_counter_twice_count_once(bench: Bench) -> None:
     assert names(bench) == ["package-0-die-0", "package-1-die-0"]
 
 
-def test_dies_with_counters_of_their_own_all_count(bench: Bench) -> None:
-    bench.cap.add("intel-rapl:0", "package-0-die-0", start_uj=5_000_000_000)
-    bench.cap.add("intel-rapl:1", "package-0-die-1", start_uj=9_000_000_000)
-    assert names(bench) == ["package-0-die-0", "package-0-die-1"]
-
-
 def test_one_package_that_may_not_be_read_makes_the_rest_useless(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0")
     bench.cap.add("intel-rapl:1", "package-1")
@@ -157,10 +148,6 @@ def test_one_package_that_may_not_be_read_makes_the_rest_useless(bench: Bench) -
     assert [path.parent.name for path in found.denied] == ["intel-rapl:1"]
     bench.measured()
     assert bench.sources()[0] == ("gramwatt-cpu-model", "estimated")
-
-
-def test_no_tree_is_no_source(bench: Bench) -> None:
-    assert rapl.find_counters(bench.cap.root / "nowhere") == rapl.Counters((), ())
 
 
 def test_it_measures_from_the_start_mark_on(bench: Bench) -> None:
@@ -177,15 +164,6 @@ def test_it_measures_from_the_start_mark_on(bench: Bench) -> None:
     assert bench.total_j("ram", "measured") == pytest.approx(20 * 63, rel=1e-6)
     assert bench.span_s("cpu") == pytest.approx(63.25)
     assert bench.sources() == [("rapl", "measured"), ("rapl", "measured")]
-
-
-@pytest.mark.parametrize("watts", [100.0, 700.0, 999.0])
-def test_wraps_lose_nothing_at_the_meters_own_pace(bench: Bench, watts: float) -> None:
-    bench.cap.add("intel-rapl:0", "package-0", watts, AMD_RANGE_UJ - 10**6, AMD_RANGE_UJ)
-    meter = bench.measured()
-    bench.wait(600.0, meter)
-    bench.stop(meter)
-    assert bench.total_j("cpu", "measured") == pytest.approx(watts * 600, rel=1e-6)
 
 
 @given(
@@ -225,17 +203,6 @@ def test_the_meter_asks_for_a_reading_twice_a_minute(bench: Bench) -> None:
     assert bench.total_j("cpu", "measured") == pytest.approx(900 * 600, rel=1e-6)
 
 
-def test_silent_counters_are_not_tried_without_a_pause(bench: Bench) -> None:
-    bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    meter = bench.measured()
-    (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
-    bench.clock.sleep(40.0)
-    meter.tick()
-    due_ns = meter.due_ns()
-    assert due_ns is not None
-    assert due_ns > bench.timeline.now_ns()
-
-
 def test_a_long_gap_takes_the_wraps_that_fit_and_calls_it_an_estimate(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 300.0, range_uj=AMD_RANGE_UJ)
     meter = bench.measured()
@@ -248,14 +215,6 @@ def test_a_long_gap_takes_the_wraps_that_fit_and_calls_it_an_estimate(bench: Ben
     assert bench.total_j("cpu", "estimated") == pytest.approx(300 * 900, rel=1e-6)
 
 
-def test_a_gap_that_holds_no_second_wrap_stays_measured(bench: Bench) -> None:
-    bench.cap.add("intel-rapl:0", "package-0", 300.0)
-    meter = bench.measured()
-    bench.wait(200.0)  # 262 kJ last 262 s at 1 kW
-    bench.stop(meter)
-    assert bench.total_j("cpu", "measured") == pytest.approx(300 * 200, rel=1e-6)
-
-
 def test_a_counter_that_stands_still_is_the_models(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 0.0)
     meter = bench.measured()
@@ -264,30 +223,6 @@ def test_a_counter_that_stands_still_is_the_models(bench: Bench) -> None:
     assert bench.total_j("cpu", "measured") == 0
     assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 60, rel=1e-6)
     assert bench.notices[0].startswith("meter-gap: RAPL gave no cpu energy")
-
-
-def test_a_counter_set_back_is_no_wrap(bench: Bench) -> None:
-    bench.cap.add("intel-rapl:0", "package-0", 100.0, start_uj=200_000_000_000)
-    meter = bench.measured()
-    bench.wait(10.0, meter)
-    bench.clock.sleep(10.0)
-    bench.cap.set("intel-rapl:0", 5)  # as a wrap it would be 61 kJ in 10 s
-    meter.settle()
-    bench.stop(meter)
-    assert bench.total_j("cpu") == pytest.approx(100 * 10 + MODEL_W * 10, rel=1e-6)
-
-
-def test_a_counter_that_is_silent_for_a_while_loses_nothing(bench: Bench) -> None:
-    bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    meter = bench.measured()
-    bench.wait(20.0, meter)
-    bench.clock.sleep(10.0)
-    (bench.cap.root / "intel-rapl:0" / "energy_uj").unlink()
-    meter.settle()
-    bench.wait(30.0, meter)
-    bench.stop(meter)
-    assert bench.total_j("cpu", "measured") == pytest.approx(100 * 60, rel=1e-6)
-    assert bench.span_s("cpu") == pytest.approx(60.0)
 
 
 def test_a_counter_that_stays_silent_is_the_models_and_never_both(bench: Bench) -> None:
@@ -358,30 +293,6 @@ def test_a_dead_meter_is_resumed_from_its_counters(bench: Bench) -> None:
     assert bench.span_s("cpu") == pytest.approx(70)
 
 
-def test_one_that_was_killed_before_its_first_span_loses_nothing(bench: Bench) -> None:
-    bench.cap.add("intel-rapl:0", "package-0", 120.0)
-    bench.wait(0.5)  # from the job's start to the first reading
-    first = bench.measured()
-    state = first.state()
-    bench.wait(7.0)  # killed at once, noticed 7 s later
-    second = bench.measured(state=state, mark_ns=bench.timeline.now_ns())
-    bench.wait(2.5, second)
-    bench.stop(second)
-    assert bench.span_s("cpu") == pytest.approx(10)
-    assert bench.total_j("cpu", "measured") == pytest.approx(120 * 9.5, rel=1e-6)
-    assert bench.total_j("cpu", "estimated") == pytest.approx(120 * 0.5, rel=1e-6)
-
-
-def test_a_state_without_the_parts_is_continued_from_now_on(bench: Bench) -> None:
-    bench.cap.add("intel-rapl:0", "package-0", 120.0)
-    bench.wait(40.0)
-    meter = bench.measured(state={}, mark_ns=bench.timeline.now_ns())
-    bench.wait(15.0, meter)
-    bench.stop(meter)
-    assert bench.total_j("cpu") == pytest.approx(120 * 15, rel=1e-6)
-    assert bench.span_s("ram") == pytest.approx(15)
-
-
 def test_a_stop_in_the_past_cuts_the_last_reading(bench: Bench) -> None:
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
     meter = bench.measured()
@@ -389,15 +300,6 @@ def test_a_stop_in_the_past_cuts_the_last_reading(bench: Bench) -> None:
     bench.wait(1.0)
     meter.stop(bench.timeline.now_ns() - NS_PER_S // 2)
     assert bench.total_j("cpu", "measured") == pytest.approx(100 * 15.5, rel=1e-6)
-
-
-def test_a_stop_before_the_first_reading_is_the_models(bench: Bench) -> None:
-    bench.cap.add("intel-rapl:0", "package-0", watts=100)
-    bench.clock.sleep(1.0)
-    meter = bench.measured()
-    meter.stop(bench.start_ns + 400_000_000)
-    assert bench.span_s("cpu") == pytest.approx(0.4)
-    assert bench.total_j("cpu", "estimated") == pytest.approx(0.4 * MODEL_W)
 
 
 def test_windows_before_the_first_reading_bill_a_short_job_no_more_than_its_time(
@@ -431,16 +333,6 @@ def never() -> Any:
     raise AssertionError("started")
 
 
-def test_where_some_packages_cannot_be_read_the_processor_is_estimated(bench: Bench) -> None:
-    bench.begin(PARTLY, never)
-    cpu, _ = bench.devices
-    assert (cpu["device_id"], cpu["kind"]) == ("n-cpu", "estimated")
-    assert bench.notices == [
-        "meter-unreadable: energy_uj of 1 processor package cannot be read "
-        "(`gramwatt doctor` has the fix); a model estimates the processor's energy."
-    ]
-
-
 @pytest.mark.parametrize("source", ["model", "codecarbon"])
 def test_the_counters_can_be_left_alone(bench: Bench, source: str) -> None:
     bench.begin(WHOLE, GRAMWATT_HOST_SOURCE=source)
@@ -449,16 +341,3 @@ def test_the_counters_can_be_left_alone(bench: Bench, source: str) -> None:
         "meter-source-absent: no counter of processor and memory is read here; a model estimates "
         "their energy."
     ]
-
-
-@pytest.mark.parametrize(
-    ("found", "reads_rapl"), [(WHOLE, True), (PARTLY, False), (rapl.Counters((), ()), False)]
-)
-def test_codecarbon_reads_rapl_only_where_every_package_can_be_read(
-    monkeypatch: pytest.MonkeyPatch, found: rapl.Counters, reads_rapl: bool
-) -> None:
-    """It finds RAPL available with one package of two."""
-    cpu = SimpleNamespace(is_rapl_available=lambda: True, is_raspberry=lambda: False)
-    monkeypatch.setattr(ours, "find_counters", lambda: found)
-    counters = {"cpu": ("codecarbon-rapl", "measured")} if reads_rapl else {}
-    assert ours._counters(cpu) == counters

@@ -58,17 +58,6 @@ def test_jobs_at_the_same_time_add_up_to_the_host(tmp_path: Path) -> None:
     assert any(text.startswith("host-shared: ") for text in first.notices)
 
 
-def test_a_job_that_was_killed_leaves_the_host_to_the_others(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    first, second = started(rig, "a", 1), started(rig, "b", 2)
-    rig.run(100, first, second)
-    rig.kill(second)
-    second.devices._locks.release()  # type: ignore[union-attr]  # as the kernel does
-    rig.run(100, first)
-    rig.stop(first)
-    assert energy_j(memory(rig, "a").intervals) == pytest.approx(RAM_W * (50 + 100), abs=RAM_W * 15)
-
-
 def test_nodes_that_share_a_home_are_different_hosts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

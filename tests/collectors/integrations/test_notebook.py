@@ -72,20 +72,6 @@ def test_the_cells_of_the_documents_make_a_job(cells):
     assert "per image" in printed(outputs[-1])
 
 
-def test_one_cell_alone_is_a_job_also_with_await(cells):
-    outputs = cells(
-        "%load_ext gramwatt",
-        "%%gramwatt --zone DE --project p unit=page\nimport asyncio\nawait asyncio.sleep(0)\nx=3",
-        "print(x)",
-        "%gramwatt",
-    )
-    (line,) = printed(outputs[1]).splitlines()
-    assert line.startswith("gramwatt: ")
-    assert "CO2e" in line
-    assert printed(outputs[2]) == "3\n"
-    assert "%gramwatt on" in printed(outputs[3])
-
-
 def test_a_cell_that_raises_fails_its_job_and_one_run_again_begins_anew(cells, tmp_path):
     outputs = cells(
         "%load_ext gramwatt\nimport gramwatt",

@@ -31,16 +31,6 @@ WAVES: list[dict[str, Any]] = [
 ]
 
 
-def test_an_hour_at_250_w_is_exactly_900_kj(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    meter = rig.start()
-    rig.run(3600, meter)
-    rig.stop(meter)
-    # 250 W x 3600 s
-    assert energy_j(rig.gpu_intervals(), "measured") == pytest.approx(900_000, abs=1e-3)
-    assert energy_j(rig.gpu_intervals(), "estimated", "integrated") == 0
-
-
 def test_intervals_are_contiguous_and_each_cut_is_where_the_schedule_says(tmp_path: Path) -> None:
     rig = Rig(tmp_path, gpu())
     rig.clock.sleep(7.3)
@@ -49,6 +39,8 @@ def test_intervals_are_contiguous_and_each_cut_is_where_the_schedule_says(tmp_pa
     rig.run(2 * 3600, meter)
     rig.stop(meter)
     intervals = rig.gpu_intervals()
+    assert energy_j(intervals, "measured") == pytest.approx(250 * 7200, abs=1e-3)
+    assert energy_j(intervals, "estimated", "integrated") == 0
     start = datetime.fromtimestamp(1_700_000_007.3, UTC)
     assert intervals[0].start == start
     assert all(a.end == b.start for a, b in zip(intervals, intervals[1:], strict=False))
@@ -67,7 +59,7 @@ def test_error_against_the_exact_integral(
     tmp_path: Path, wave: dict[str, Any], duration_s: float, bound: float
 ) -> None:
     draw = Random(f"{wave}{duration_s}")
-    for number in range(4):
+    for number in range(2):
         rig = Rig(tmp_path / str(number), gpu(wave))
         rig.clock.sleep(draw.uniform(0, 30))
         rig.now()
@@ -109,15 +101,6 @@ def test_a_command_that_did_not_wait_for_a_slow_driver_is_billed_from_its_begin(
     rig.stop(meter)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(12 * 250, rel=1e-3)
     assert energy_j(rig.gpu_intervals(), "estimated") == pytest.approx(2 * 250, rel=1e-3)
-
-
-def test_reserved_but_idle_gpus_are_billed_and_each_counts_once(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(), gpu({"type": "constant", "power_w": 70}))
-    meter = rig.start()
-    rig.run(100, meter)
-    rig.stop(meter)
-    assert energy_j(rig.gpu_intervals(0)) == pytest.approx(25_000, rel=1e-6)
-    assert energy_j(rig.gpu_intervals(1)) == pytest.approx(7_000, rel=1e-6)
 
 
 def test_without_a_counter_power_is_integrated_ten_times_a_second(tmp_path: Path) -> None:
@@ -162,25 +145,6 @@ def test_a_counter_that_lies_is_replaced_by_power_for_that_span_only(
     assert any(text.startswith("meter-counter-reset: ") for text in meter.notices)
 
 
-def test_a_short_standstill_is_carried_by_the_counter_itself(tmp_path: Path) -> None:
-    fault = {"type": "frozen", "at_s": 30.0, "until_s": 36.0, "catches_up": True}
-    rig = Rig(tmp_path, gpu(faults=[fault]))
-    meter = rig.start()
-    rig.run(100, meter)
-    rig.stop(meter)
-    assert {i.kind for i in rig.gpu_intervals()} == {"measured"}
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(25_000, rel=1e-6)
-
-
-def test_a_job_that_ends_during_a_standstill_keeps_its_energy(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(faults=[{"type": "frozen", "at_s": 15.0}]))
-    meter = rig.start()
-    rig.run(20.0, meter)
-    rig.stop(meter)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(5_000, abs=30)
-    assert energy_j(rig.gpu_intervals(), "integrated") == pytest.approx(250 * 5, abs=30)
-
-
 def test_calls_that_are_not_supported_are_told_apart(tmp_path: Path) -> None:
     faults = [
         {"type": "unsupported", "call": "fields"},
@@ -218,17 +182,6 @@ def test_a_lost_gpu_is_estimated_and_the_others_go_on(tmp_path: Path) -> None:
     assert any("the device was lost" in text for text in meter.notices)
 
 
-def test_nvml_failing_at_every_call_leaves_the_job_and_the_host(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(), faults=[{"type": "failing"}])
-    meter = rig.start()
-    rig.run(30, meter)
-    rig.stop(meter, exit_code=7)
-    end = by_type(rig.records(), EndRecord)[0]
-    assert (end.state, end.exit_code) == ("completed", 7)
-    assert any("no GPU is measured" in text for text in end.notices)
-    assert rig.gpu_intervals() == []
-
-
 def test_a_device_nothing_can_be_read_of_has_no_energy_rather_than_zero(tmp_path: Path) -> None:
     faults = [{"type": "unsupported", "call": name} for name in ("fields", "energy", "power")]
     rig = Rig(tmp_path, gpu(faults=faults))
@@ -238,18 +191,6 @@ def test_a_device_nothing_can_be_read_of_has_no_energy_rather_than_zero(tmp_path
     assert rig.gpu_intervals() == []
     assert any(text.startswith("energy-unmeasured: ") for text in meter.notices)
     assert by_type(rig.records(), DeviceRecord)[0].device_class == "gpu"
-
-
-def test_a_suspended_machine_leaves_a_gap_that_the_counter_fills(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    meter = rig.start()
-    rig.run(50, meter)
-    rig.clock.suspend(600)
-    rig.run(50, meter)
-    rig.stop(meter)
-    intervals = rig.gpu_intervals()
-    assert energy_j(intervals) == pytest.approx(250 * 700, rel=1e-6)
-    assert intervals[-1].end - intervals[0].start == timedelta(seconds=700)
 
 
 def test_a_gap_of_days_is_cut_at_days(tmp_path: Path) -> None:
@@ -291,25 +232,6 @@ def test_the_profile_is_kept_with_the_energy(tmp_path: Path) -> None:
     assert (device.units, device.units_total, device.share) == (1, 1, 1)
 
 
-def test_a_mig_slice_is_billed_its_share_as_attributed(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(slices=[["MIG-aaaa", 3 / 7], ["MIG-bbbb", 4 / 7]]))
-    meter = rig.start(environ={"CUDA_VISIBLE_DEVICES": "MIG-aaaa"})
-    rig.run(70, meter)
-    rig.stop(meter)
-    device = next(d for d in rig.merged().devices if d.record.device_id == "MIG-aaaa")
-    assert device.record.share == pytest.approx(3 / 7)
-    assert energy_j(device.intervals, "attributed") == pytest.approx(250 * 70 * 3 / 7, rel=1e-3)
-
-
-def test_grace_hopper_has_no_host_energy_on_top(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(name="NVIDIA GH200 480GB"))
-    meter = rig.start()
-    rig.run(30, meter)
-    rig.stop(meter)
-    devices = by_type(rig.records(), DeviceRecord)
-    assert {(d.device_class, d.includes_host) for d in devices} == {("gpu", True)}
-
-
 def test_a_module_that_another_rank_brings_holds_the_host_from_then_on(tmp_path: Path) -> None:
     """Rank 0 sees no GPU and measures the host; rank 1 brings a Grace-Hopper 20 s later."""
     rig = Rig(tmp_path, gpu(name="NVIDIA GH200 480GB"))
@@ -324,14 +246,6 @@ def test_a_module_that_another_rank_brings_holds_the_host_from_then_on(tmp_path:
     assert energy_j(devices["gpu"]) == pytest.approx(250 * 60, rel=0.01)
     assert energy_j(devices["ram"]) == pytest.approx(64 * 0.19 * 20)
     assert max(i.end for i in devices["cpu"]) <= min(i.start for i in devices["gpu"])
-
-
-def test_a_module_beside_another_board_holds_the_host_too(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(name="NVIDIA GH200 480GB"), gpu(name="NVIDIA L40S"))
-    meter = rig.start()
-    rig.run(30, meter)
-    rig.stop(meter)
-    assert {d.record.device_class for d in rig.merged().devices} == {"gpu"}
 
 
 def test_the_host_without_codecarbon_is_modelled_from_load_and_size(tmp_path: Path) -> None:
@@ -420,19 +334,6 @@ def test_a_job_that_no_tick_fell_into_is_booked_once(tmp_path: Path, late_s: flo
     written = [r for r in by_type(rig.records(), IntervalRecord) if r.device_id.startswith("GPU")]
     assert sum(r.energy_j for r in written) == pytest.approx(250 * (late_s + 0.04), rel=1e-3)
     assert all(first.end <= then.start for first, then in zip(written, written[1:], strict=False))
-
-
-def test_a_job_of_90_days_stays_small(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    meter = rig.start()
-    rig.run(7200, meter)
-    before = meter.journal.seq
-    for _ in range(12):  # readings every 5 minutes stand in for those of an hour
-        rig.clock.sleep(300)
-        meter.tick()
-    rig.stop(meter)
-    lines = [r for r in by_type(rig.records(), IntervalRecord) if r.seq > before]
-    assert len(lines) <= 3 * 14  # GPU, CPU and RAM, one line per 5 minutes and the open ends
 
 
 def test_a_reading_that_was_interrupted_is_taken_once_more(tmp_path: Path) -> None:

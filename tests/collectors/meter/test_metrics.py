@@ -88,15 +88,6 @@ def test_a_running_job_is_polled_by_prometheus_and_wandb(environ, tmp_path):
     assert polled == {"mine": "http://a/metrics", "gramwatt": f"http://{address}/metrics"}
 
 
-def test_a_taken_port_is_a_notice(environ):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        document, printed = run(environ, address, "-c", "import time; time.sleep(1)")
-    found = [one["message"] for one in document["notices"] if one["code"] == "integration-failed"]
-    assert [address in text for text in found] == [True]
-    assert printed.count(address) == 1
-
-
 @pytest.mark.parametrize("value", ["0.0.0.0:9464", "9464", "127.0.0.1:99999", "wandb", "a:1,b:2"])
 def test_figures_are_served_to_this_machine_alone(value):
     found = resolve({"metrics": value})

@@ -10,9 +10,8 @@ import pytest
 
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.meter.windows import WINDOWS_MAX
-from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.collectors.spool.recovery import close_dead
-from gramwatt.sci.records.records import CountRecord, DeviceRecord
+from gramwatt.sci.records.records import CountRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 SQUARE = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 2.0}
@@ -102,29 +101,6 @@ def test_windows_one_after_the_other_share_every_edge_and_lose_nothing(tmp_path:
     assert rig.merged().counts == ()
 
 
-def test_a_window_that_begins_with_the_job_or_ends_with_it_is_cut_there(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    meter = rig.start()
-    rig.run(0.05, meter)  # the counter's period is not known yet
-    client = Windows(rig, meter)
-    whole = client.enter("all")
-    rig.run(7.5, meter)
-    client.leave(whole)
-    rig.stop(meter)
-    (line,) = lines(rig)
-    assert booked_j(rig, line) == pytest.approx(250 * 7.5, rel=1e-3)
-
-
-def test_the_counters_period_is_told_once_it_is_seen(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu(update_period_s=0.05))
-    meter = rig.start()
-    rig.run(5, meter)
-    rig.stop(meter)
-    found = [d for d in by_type(rig.records(), DeviceRecord) if d.device_class == "gpu"]
-    assert [d.update_period_s for d in found] == [None, pytest.approx(0.05, abs=0.01)]
-    assert rig.merged().devices[0].record.update_period_s == found[1].update_period_s
-
-
 @pytest.mark.parametrize(
     "more",
     [{"counter": False}, {"faults": [{"type": "frozen", "at_s": 5.0}]}],
@@ -195,34 +171,3 @@ def test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost(
     assert line.since is not None
     assert (line.amount, (line.at - line.since).total_seconds()) == (5.0, 30.0)
     assert {c.phase: c.amount for c in rig.merged().counts} == {"epoch-1": 5.0, "later": 3.0}
-
-
-def test_a_windows_line_is_no_reason_to_forget_a_count(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    meter = rig.start()
-    rig.run(30, meter)
-    client = Windows(rig, meter)
-    rig.count(2)
-    window = client.enter("w")
-    rig.run(1, meter)
-    client.leave(window)
-    rig.count(40)
-    meter.save_soon()
-    rig.run(0.5, meter)
-    rig.kill(meter)
-    assert close_dead(rig.folder())
-    assert sum(c.amount for c in rig.merged().counts) == 42
-
-
-def test_a_line_without_a_meaning_is_ignored(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    meter = rig.start()
-    rig.run(1, meter)
-    now_ns = rig.clock.mono_ns()
-    bad = [("not a unit!", 1.0), ("image", 2.0)]
-    later = {"start_ns": now_ns, "end_ns": now_ns - NS_PER_S, "counts": bad}
-    rig.send(meter, cmd="window", name="n" * 2_000, **later)
-    rig.stop(meter)
-    (line,) = lines(rig)
-    assert line.since == line.at
-    assert (len(line.phase or ""), line.amount) == (512, 2.0)

@@ -138,15 +138,6 @@ def test_a_server_says_itself_that_it_began_within_the_job() -> None:
     assert before.images == 0
 
 
-def test_a_counter_that_appears_later_has_begun_at_zero() -> None:
-    counted = Counted()
-    counted.answer("other_total 5\n")
-    assert "no counter of --count-metric yet" in counted.notices[0]
-    counted.value(3)
-    counted.value(3, 4)
-    assert counted.images == 7
-
-
 def test_a_counter_that_goes_back_began_anew_and_alone() -> None:
     counted = Counted()
     counted.value(100, 100)
@@ -179,15 +170,6 @@ def test_a_meter_that_is_replaced_goes_on_from_the_state() -> None:
     assert counted.images == 25 + 2
 
 
-def test_a_reading_that_arrives_late_counts_nothing_again() -> None:
-    counted = Counted()
-    counted.value(1)
-    counted.value(6)
-    counted._at_ns -= 10 * NS_PER_S
-    counted.value(2)
-    assert counted.images == 5
-
-
 def test_a_server_that_never_answers_is_reported_once() -> None:
     counted = Counted()
     for _ in range(200):
@@ -215,21 +197,3 @@ def test_two_models_at_one_address_are_two_servers() -> None:
     assert amounts["service.busy_s", None] == pytest.approx(35.0, abs=1e-6)
     assert notices
     assert "model" not in str(notices)
-
-
-def test_a_server_that_never_answered_is_told_at_the_end() -> None:
-    counted = Counted()
-
-    class Nothing:
-        def take(self) -> list[Reading]:
-            return []
-
-        def last(self) -> list[Reading]:
-            return [Reading(0, 0, None, down=True, problem="nobody listens there")]
-
-    counted.counts.begin(lambda _: Nothing())
-    assert list(counted.counts.read(lambda mono_ns: START_NS + mono_ns)) == []
-    assert counted.notices == []
-    assert list(counted.counts.read(lambda mono_ns: START_NS + mono_ns, last=True)) == []
-    expected = f"{OWN} has never answered, so nothing of it is counted."
-    assert counted.notices == [f"server-counts: {expected}"]

@@ -6,7 +6,7 @@ import pytest
 
 from gramwatt.collectors.cli.counts import RunCounts
 from gramwatt.collectors.cli.exit_codes import UsageError
-from gramwatt.collectors.serving.presets import Term, from_start, servers
+from gramwatt.collectors.serving.presets import from_start, servers
 
 
 @pytest.mark.parametrize(
@@ -25,15 +25,6 @@ def test_an_address_is_split_at_its_last_equals_sign(
 ) -> None:
     (server,) = servers([text], [])
     assert (server.url, server.preset) == (url, preset)
-
-
-def test_a_counter_of_ones_own_may_have_labels() -> None:
-    own = ['images_total{kind="a=b",size="1"}=image', "seconds_total=service.decode_s"]
-    (server,) = servers(["http://h/m"], own)
-    labels = (("kind", "a=b"), ("size", "1"))
-    assert server.metrics["image", None] == ((Term("images_total", labels),),)
-    assert server.candidates() == {}  # none is guessed beside named counters
-    assert servers(["http://h/m=vllm"], own)[0].candidates().keys() == {"vllm"}
 
 
 @pytest.mark.parametrize(
@@ -77,14 +68,3 @@ def test_a_password_is_in_no_error(end: str, password: str) -> None:
     with pytest.raises(UsageError, match="write a server as http://") as refused:
         RunCounts(None, ["me:se=cret@h:1=vllm"])
     assert "cret" not in str(refused.value)
-
-
-def test_a_password_may_have_an_equals_sign() -> None:
-    (server,) = servers(["http://me:a=b@h:1"], [])
-    assert (server.url, server.preset) == ("http://me:a=b@h:1/metrics", None)
-
-
-def test_a_password_is_in_no_name_of_a_server() -> None:
-    (server,) = servers(["http://me:secret@h:1/m?key=secret"], [])
-    assert server.shown == "http://h:1/m"
-    assert from_start(None) == []

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gramwatt.collectors.serving.poll import parse_samples
-from gramwatt.collectors.serving.presets import PRESETS, Series, names, parse_series
+from gramwatt.collectors.serving.presets import PRESETS, Series, names
 
 DATA = Path(__file__).parents[2] / "data" / "serving"
 LABEL = st.text(max_size=12).filter(lambda text: "\r" not in text)
@@ -72,22 +72,3 @@ def test_any_text_of_the_client_library_is_read_as_by_its_parser(
 def test_a_line_that_cannot_be_read_spoils_the_reading(line: str) -> None:
     with pytest.raises(ValueError, match=r"no (sample|labels)|could not convert"):
         parse_samples(f"other {{}} ?\n{line}\n", {"n"})
-
-
-def test_times_and_exemplars_of_openmetrics_are_no_part_of_a_value() -> None:
-    lines = [
-        'n{a="1"} 7.0 1700000000.123',
-        'n{a="2"} 8 # {trace="a # b"} 0.5 1.7e9',
-        "n 9 1e3 # {} 1",
-    ]
-    text = "# TYPE n counter\n" + "\n".join(lines) + "\n# EOF\n"
-    assert sorted(parse_samples(text, {"n"}).values()) == [7, 8, 9]
-
-
-def test_what_is_no_count_is_left_out_and_a_text_that_was_cut_off_refused() -> None:
-    text = 'n{a="nan"} NaN\nn{a="inf"} +Inf\nn{a="less"} -1\nn{a="at"} 3 1700000000000\n'
-    assert parse_samples(text, {"n"}) == {Series("n", (("a", "at"),)): 3.0}
-    assert parse_samples("", {"n"}) == {}
-    with pytest.raises(ValueError, match="within a line"):
-        parse_samples("n 12", {"n"})
-    assert parse_series("n")[0] == Series("n")

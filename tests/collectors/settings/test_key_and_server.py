@@ -100,22 +100,18 @@ def ran(environ: dict[str, str], tmp_path: Path, *words: str) -> tuple[int, list
     return done.returncode, done.stderr.splitlines()
 
 
-@pytest.mark.parametrize("in_environment", [False, True])
 def test_a_repository_that_names_a_server_gets_neither_key_nor_journal(
-    environ: dict[str, str], tmp_path: Path, recorder: Recorder, in_environment: bool
+    environ: dict[str, str], tmp_path: Path, recorder: Recorder
 ) -> None:
     repository(tmp_path, f'server = "{recorder.url}"')
-    if in_environment:
-        environ["GRAMWATT_API_KEY"] = KEY
-    else:
-        user(tmp_path, f'api_key = "{KEY}"')
+    user(tmp_path, f'api_key = "{KEY}"')
     code, lines = ran(environ, tmp_path)
     assert code == 7
     said = [line for line in lines if "server is ignored" in line]
     assert len(said) == 1, lines
     assert f"set GRAMWATT_SERVER={recorder.url} beside GRAMWATT_API_KEY" in said[0]
     assert KEY not in "\n".join(lines)
-    for words in (["sync"], ["doctor"], ["doctor", "--settings"], ["top", "--json"]):
+    for words in (["sync"], ["doctor"]):
         subprocess.run(
             [*GRAMWATT, *words], env=environ, cwd=tmp_path / "repository", capture_output=True
         )
@@ -133,33 +129,15 @@ def test_a_server_of_the_environment_beside_the_key_is_sent_both(
     assert set(recorder.keys) == {f"Bearer {KEY}"}
 
 
-def test_a_repository_may_name_the_server_that_the_key_belongs_to(
-    environ: dict[str, str], tmp_path: Path, recorder: Recorder
-) -> None:
-    user(tmp_path, f'server = "{recorder.url}"\napi_key = "{KEY}"')
-    repository(tmp_path, f'server = "{recorder.url}"')
-    code, lines = ran(environ, tmp_path)
-    assert (code, [line for line in lines if "is ignored" in line]) == (7, [])
-    assert set(recorder.keys) == {f"Bearer {KEY}"}
-
-
-@pytest.mark.parametrize("text", ["", f'api_key = "{KEY}"\nallow_http = true\n'])
 def test_plain_http_beyond_this_machine_is_refused_before_a_connection(
-    environ: dict[str, str], tmp_path: Path, text: str
+    environ: dict[str, str], tmp_path: Path
 ) -> None:
-    repository(tmp_path, text)
+    repository(tmp_path, f'api_key = "{KEY}"\nallow_http = true\n')
     environ |= {"GRAMWATT_SERVER": "http://server.invalid", "GRAMWATT_API_KEY": KEY}
     code, lines = ran(environ, tmp_path)
     assert code == 7
     assert sum("is plain http" in line and "GRAMWATT_ALLOW_HTTP=1" in line for line in lines) == 1
     assert not any("server.invalid/jobs" in line for line in lines)
-
-
-def test_a_server_as_argument_that_is_plain_http_stops_before_the_command(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
-    code, lines = ran(environ, tmp_path, "--server", "http://server.invalid")
-    assert (code, len(lines), "is plain http" in lines[0]) == (2, 1, True)
 
 
 def found(
@@ -208,11 +186,10 @@ main()
 """
 
 
-@pytest.mark.parametrize("command", [GRAMWATT, [sys.executable, "-c", WITHOUT_SERVICE]])
 def test_a_key_that_was_stored_for_a_server_goes_there_alone(
-    environ: dict[str, str], tmp_path: Path, recorder: Recorder, command: list[str]
+    environ: dict[str, str], tmp_path: Path, recorder: Recorder
 ) -> None:
-    line = [*command, "login", recorder.url]
+    line = [sys.executable, "-c", WITHOUT_SERVICE, "login", recorder.url]
     stored = subprocess.run(line, env=environ, input=f"{KEY}\n", capture_output=True, text=True)
     file = tmp_path / "config" / "gramwatt" / "keys.toml"
     assert (stored.returncode, stored.stdout) == (0, f"stored in {file}\n"), stored.stderr
@@ -238,7 +215,6 @@ def proxied(proxy: Recorder) -> dict[str, str]:
 
 COMMANDS = (
     ("run", "--", "true"),
-    ("run", "--budget", "--", "true"),
     ("run", "--when-greenest", "--deadline", "1h", "--", "true"),
     ("sync",),
     ("doctor",),

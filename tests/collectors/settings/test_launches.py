@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gramwatt.collectors.settings.identity import bound_id, is_bound_to, is_random, new_job_id
-from gramwatt.collectors.settings.launches import has_id, job_id
+from gramwatt.collectors.settings.launches import job_id
 from gramwatt.collectors.settings.orchestrators import scheduler_tags
 from gramwatt.sci.records.records import ID_PATTERN
 
@@ -231,13 +231,6 @@ def test_an_id_that_somebody_chose_is_that_of_the_project() -> None:
     assert ID_PATTERN.fullmatch(chosen("a", "x" * 500))
 
 
-def test_an_id_of_a_launch_is_that_of_the_project() -> None:
-    ids = [launch(STEP | {"GRAMWATT_PROJECT": p}) for p in ("vision", "vision", "speech")]
-    assert len({name for ranks in ids for name in ranks}) == 2
-    assert ids[0] == ids[1]
-    assert ids[0][0].startswith("slurm-4242.3-")
-
-
 def test_an_id_is_bound_to_one_project() -> None:
     name = bound_id("4711", "vision")
     assert is_bound_to(name, "vision")
@@ -245,20 +238,6 @@ def test_an_id_is_bound_to_one_project() -> None:
     assert not is_bound_to("4711", "vision")
     assert is_random(new_job_id())
     assert not is_random("20260501-083000-run")
-
-
-def test_a_process_has_the_id_of_a_job_or_what_its_user_calls_it() -> None:
-    name = bound_id("47 11", "vision")
-    for text in (name, "47 11"):
-        assert has_id(["A=b", f"GRAMWATT_JOB_ID={text}"], name)
-    assert not has_id(["GRAMWATT_JOB_ID=4711", "A=47 11"], name)
-
-
-def test_what_the_user_calls_a_job_is_a_tag() -> None:
-    name = bound_id("4711", "vision")
-    assert scheduler_tags(CHOSEN, name) == {"job": "4711"}
-    within = {"GRAMWATT_JOB_ID": name, "GRAMWATT_WITHIN": f"{name} boot 4.1"}
-    assert scheduler_tags(within, name) == {}
 
 
 def test_schedulers_are_tags() -> None:

@@ -13,12 +13,6 @@ class Terminal(io.StringIO):
         return True
 
 
-def work() -> list[int]:
-    with busy("summing"), bar("copying") as report:
-        report(1, 2)
-    return list(each([3, 1, 2], "packing"))
-
-
 def test_a_terminal_sees_what_is_done(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -33,8 +27,3 @@ def test_a_terminal_sees_what_is_done(
     shown = terminal.getvalue()
     assert [what in shown for what in ("copying", "50%", "summing", "packing")] == [True] * 4
     assert capsys.readouterr().out == ""
-
-
-def test_a_pipe_sees_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert work() == [3, 1, 2]
-    assert capsys.readouterr() == ("", "")

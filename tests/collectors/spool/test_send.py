@@ -118,11 +118,6 @@ def test_what_one_server_acknowledged_is_sent_to_another(folder: Path, tmp_path:
         assert new.bodies == [b"\n".join(lines) + b"\n"]
 
 
-def test_the_state_line_and_torn_lines_are_not_sent(server: Server, folder: Path) -> None:
-    sent(folder, [b'{"state": {}}', b'{"writer": "a", "se', line("a", 1)], server)
-    assert server.bodies == [line("a", 1) + b"\n"]
-
-
 def test_batches_keep_every_line_in_order_under_both_limits() -> None:
     many = [line("a", seq) + b"\n" for seq in range(1, 12_002)]
     bodies = list(send.batches(many))
@@ -132,17 +127,6 @@ def test_batches_keep_every_line_in_order_under_both_limits() -> None:
     bodies = list(send.batches(large))
     assert [body.count(b"\n") for body in bodies] == [3, 3, 1]
     assert max(map(len, bodies)) <= send.BATCH_MAX_B
-
-
-def test_the_key_is_sent_as_bearer(server: Server, folder: Path) -> None:
-    sent(folder, [line("a", 1)], server, key="gw_key")
-    assert server.headers_seen[0]["Authorization"] == "Bearer gw_key"
-    assert server.headers_seen[0]["Content-Type"] == "application/x-ndjson"
-
-
-def test_a_busy_server_is_asked_again(server: Server, folder: Path) -> None:
-    server.statuses = [503, 429]
-    assert sent(folder, [line("a", 1)], server).accepted == 1
 
 
 def test_a_server_that_names_a_time_is_not_asked_before(server: Server, folder: Path) -> None:
@@ -161,16 +145,6 @@ def test_what_is_too_large_for_a_proxy_goes_in_smaller_bodies(server: Server, fo
         sent(folder, [line("a", 12, 2000)], server)
     assert refused.value.code == send.REFUSED
     assert send.read_marks(folder, server.url) == {"a": 11}
-
-
-def test_a_failing_server_is_away_and_what_it_took_before_is_remembered(
-    server: Server, folder: Path
-) -> None:
-    sent(folder, [line("a", 1)], server)
-    server.statuses = [500]
-    with pytest.raises(send.NotTaken, match="answers 500"):
-        sent(folder, [line("a", 1), line("a", 2)], server)
-    assert send.read_marks(folder, server.url) == {"a": 1}
 
 
 def test_an_unreachable_server_is_away(folder: Path, server: Server) -> None:
@@ -233,29 +207,6 @@ def test_an_answer_that_speaks_for_no_line_takes_none(
     ):
         send.upload(folder, "job", [line("a", 1)], odd.url, session)
     assert send.read_marks(folder, odd.url) == {}
-
-
-def test_messages_tell_no_credentials(folder: Path) -> None:
-    with http.new_session(None) as session, pytest.raises(send.NotTaken) as away:
-        send.upload(folder, "job", [line("a", 1)], "http://key:word@127.0.0.1:9", session)
-    assert "word" not in str(away.value)
-
-
-def test_a_refusal_says_why(server: Server, folder: Path) -> None:
-    server.statuses = [401]
-    with pytest.raises(send.NotTaken, match="401: the key is unknown"):
-        sent(folder, [line("a", 1)], server)
-
-
-def test_refused_lines_come_back(server: Server, folder: Path) -> None:
-    server.rejected = [{"line": 1, "code": "bad-unit", "message": "no"}]
-    assert sent(folder, [line("a", 1)], server).rejected == server.rejected
-
-
-def test_broken_marks_only_repeat_what_was_sent(server: Server, folder: Path) -> None:
-    (folder / send.MARKS).write_text("{torn")
-    assert sent(folder, [line("a", 1)], server).accepted == 1
-    assert send.read_marks(folder, server.url) == {"a": 1}
 
 
 def test_only_a_server_that_deleted_the_job_says_that_it_is_gone(

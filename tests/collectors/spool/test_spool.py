@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import stat
@@ -10,20 +9,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gramwatt.collectors.cli import top
 from gramwatt.collectors.meter.job_meter import Log
-from gramwatt.collectors.settings.config import Config
 from gramwatt.collectors.settings.identity import node_id
 from gramwatt.collectors.spool import send, spool
 from gramwatt.collectors.spool.recovery import close_dead
-from gramwatt.collectors.spool.score import document_so_far, job_document
-from gramwatt.collectors.spool.send import score_behind, sync
-from gramwatt.collectors.spool.spool import LOCK, SpoolFolder, acquire
-from tests import journals
+from gramwatt.collectors.spool.spool import SpoolFolder
 from tests.collectors.rig import Rig, gpu
 
 HOLD = """
@@ -88,14 +81,6 @@ def test_a_foreign_nodes_folder_is_live_while_it_was_written_lately(tmp_path: Pa
     assert not found.is_live()
 
 
-def test_a_file_without_a_line_may_be_a_meter_just_starting(tmp_path: Path) -> None:
-    found = folder(tmp_path, node_id(), w_jsonl="")
-    assert found.is_live()
-    age(found.path / "w.jsonl", 100)
-    assert not found.is_live()
-    assert found.unclosed() == []
-
-
 def test_a_meter_that_holds_the_lock_is_live_without_a_journal(tmp_path: Path) -> None:
     found = folder(tmp_path, node_id(), server_json='{"server": "http://server"}')
     (found.path / "lock").touch()
@@ -120,40 +105,6 @@ def test_an_ended_or_resumed_writer_is_closed(tmp_path: Path) -> None:
     assert [item.writer for item in found.unclosed()] == ["d"]
 
 
-def test_folders_are_listed_by_their_last_change(tmp_path: Path) -> None:
-    new, old = folder(tmp_path, "n-new", a_jsonl="1\n"), folder(tmp_path, "n-old", a_jsonl="12\n")
-    age(old.path / "a.jsonl", 50)
-    assert [f.node for f in spool.folders(tmp_path)] == ["n-old", "n-new"]
-    assert spool.size_b(tmp_path) == 5
-    assert (new.job_id, new.node) == ("job", "n-new")
-    assert spool.folders(tmp_path / "nowhere") == []
-
-
-def test_removing_takes_the_empty_jobs_folder_along(tmp_path: Path) -> None:
-    first, second = folder(tmp_path, "n-1", a_jsonl="1\n"), folder(tmp_path, "n-2", a_jsonl="1\n")
-    spool.discard(tmp_path, first)
-    assert (tmp_path / "spool" / "job").is_dir()
-    spool.discard(tmp_path, second)
-    assert not (tmp_path / "spool" / "job").exists()
-
-
-def test_rejected_folders_are_kept_apart_and_never_overwrite_each_other(tmp_path: Path) -> None:
-    first = spool.reject(tmp_path, folder(tmp_path, a_jsonl="1\n"))
-    second = spool.reject(tmp_path, folder(tmp_path, a_jsonl="2\n"))
-    assert first == tmp_path / "rejected" / "job" / "n-a"
-    assert [(path / "a.jsonl").read_text() for path in (first, second)] == ["1\n", "2\n"]
-
-
-def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
-    first = acquire(tmp_path / LOCK)
-    assert first is not None
-    assert acquire(tmp_path / LOCK) is None
-    os.close(first)
-    second = acquire(tmp_path / LOCK)
-    assert second is not None
-    os.close(second)
-
-
 def test_a_home_that_cannot_be_written_gives_way_to_a_private_temporary_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,54 +115,6 @@ def test_a_home_that_cannot_be_written_gives_way_to_a_private_temporary_one(
     assert home == tmp_path / f"gramwatt-{os.getuid()}"
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert spool.usable_home(tmp_path / "fine") == tmp_path / "fine"
-
-
-def test_a_home_almost_full_is_looked_at_beside_the_one_where_meters_write_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home, free_b = tmp_path / "home", spool.free_b
-    earlier = Rig(home, gpu())
-    earlier.stop(earlier.start(job_id="before"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(spool, "free_b", lambda path: 500_000 if path == home else free_b(path))
-    monkeypatch.setenv("GRAMWATT_HOME", str(home))
-    rig = Rig(home, gpu(), clock=earlier.clock)
-    meter = rig.start()
-    assert meter.home == tmp_path / f"gramwatt-{os.getuid()}"
-    rig.run(30, meter)
-    config = Config(home=home)
-    assert [job.job_id for job in top._jobs(None)] == ["job"]
-    document = document_so_far("job", config)
-    assert document is not None
-    assert document["job_id"] == "job"
-    rig.stop(meter)
-    assert sync(config, None).waiting == ["before", "job"]
-    scored: list[tuple[Path, str | None]] = []
-
-    class Store:
-        def ingest(self, home: Path, job_id: str | None = None) -> list[str]:
-            scored.append((home, job_id))
-            return []
-
-        def document(self, home: Path, job_id: str) -> dict[str, str] | None:
-            return {"home": home.name} if home != config.home else None
-
-    monkeypatch.setattr(send, "GRACE_S", 0.0)
-    store: Any = Store()
-    sync(config, store, "job")
-    assert job_document("job", config, store) == {"home": meter.home.name}
-    scored.clear()
-    score_behind(config, store)
-    assert scored == [(home, "before"), (meter.home, "job")]
-
-
-def test_files_are_private(tmp_path: Path) -> None:
-    rig = Rig(tmp_path / "home", gpu())
-    meter = rig.start()
-    rig.stop(meter)
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in rig.folder().path.glob("*.jsonl")}
-    assert modes == {0o600}
-    assert stat.S_IMODE(rig.folder().path.stat().st_mode) == 0o700
 
 
 @pytest.fixture
@@ -281,19 +184,3 @@ def test_what_is_left_of_a_delivered_folder_is_deleted_and_never_closed_again(
     spool.discard(tmp_path, folder(tmp_path, node_id(), a_jsonl=line("job", 1)))
     assert not left.exists()
     assert list((tmp_path / "delivered").iterdir()) == []
-
-
-def test_the_lines_of_intervals_are_counted_and_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are most of a long journal; who looks for its end has no use for them."""
-    lines = journals.lines(journals.journal())
-    found = folder(tmp_path, a_jsonl="".join(f"{one.decode()}\n" for one in lines))
-    read: list[bytes] = []
-    parsed = spool.decoded
-    monkeypatch.setattr(spool, "decoded", lambda one: read.append(one) or parsed(one))
-    [writer] = found.writers()
-    intervals = [one for one in lines if json.loads(one)["type"] == "interval"]
-    assert writer.lines == len(lines)
-    assert len(intervals) > 1
-    assert sorted(read) == sorted(set(lines) - set(intervals))

@@ -12,17 +12,13 @@ import pytest
 from gramwatt.collectors.meter import job_meter
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.settings.clock import NS_PER_S
-from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule, moment
+from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule
 from gramwatt.collectors.spool.writer import Journal
-from gramwatt.sci.records.records import CountRecord, IntervalRecord, decode
+from gramwatt.sci.records.records import IntervalRecord, decode
 from tests.collectors.rig import Rig, energy_j, gpu
 
 NOON_NS = int(datetime(2026, 5, 1, 12, tzinfo=UTC).timestamp()) * NS_PER_S
 S = NS_PER_S
-
-
-def at(second: float) -> datetime:
-    return moment(NOON_NS + int(second * S))
 
 
 def fields(start_s: float, end_s: float, energy: float, **more: Any) -> dict[str, Any]:
@@ -67,30 +63,6 @@ def test_after_five_minutes_they_are_a_minute_and_after_an_hour_five() -> None:
     assert ends == tens + minutes + fives
 
 
-def test_a_segment_over_several_cuts_is_shared_by_time_and_adds_up() -> None:
-    parts = cuts(0, 25)
-    assert parts == [(0, 10, 10), (10, 20, 10), (20, 25, 5)]
-
-
-def test_another_kind_begins_another_interval() -> None:
-    found: list[tuple[str, float]] = []
-    ledger = Ledger("d", Schedule(NOON_NS), lambda _d, i: found.append((i.kind, i.energy_j)))
-    ledger.add(NOON_NS, NOON_NS + S, 1.0, "estimated")
-    ledger.add(NOON_NS + S, NOON_NS + 3 * S, 2.0, "measured")
-    ledger.add(NOON_NS + 3 * S, NOON_NS + 4 * S, 3.0, "integrated")
-    ledger.close()
-    assert found == [("estimated", 1.0), ("measured", 2.0), ("integrated", 3.0)]
-
-
-def test_a_gap_begins_another_interval() -> None:
-    found: list[Interval] = []
-    ledger = Ledger("d", Schedule(NOON_NS), lambda _d, interval: found.append(interval))
-    ledger.add(NOON_NS, NOON_NS + S, 1.0, "measured")
-    ledger.add(NOON_NS + 2 * S, NOON_NS + 3 * S, 1.0, "measured")
-    ledger.close()
-    assert [(i.end_ns - i.start_ns) // S for i in found] == [1, 1]
-
-
 def test_an_interval_survives_its_own_state() -> None:
     interval = Interval(NOON_NS, "measured")
     ledger = Ledger("d", Schedule(NOON_NS), lambda _d, _i: None)
@@ -102,20 +74,6 @@ def test_an_interval_survives_its_own_state() -> None:
     assert again is not None
     assert again.fields("d") == interval.fields("d")
     assert again.fields("d")["utilisation_mean"] == 0.75
-
-
-def test_no_interval_is_continued_without_a_state() -> None:
-    assert Interval.restored(None) is None
-
-
-def test_lines_are_numbered_from_one_and_decode(journal: Journal) -> None:
-    journal.put(IntervalRecord, **fields(0, 10, 5))
-    journal.put(CountRecord, at=at(3), unit="image", amount=2)
-    assert journal.flush()
-    journal.put(IntervalRecord, **fields(10, 20, 6))
-    assert journal.flush()
-    records = [decode(line) for line in journal.path.read_bytes().splitlines()]
-    assert [record.seq for record in records] == [1, 2, 3]
 
 
 def test_the_open_file_holds_what_is_about_to_be_appended(journal: Journal) -> None:

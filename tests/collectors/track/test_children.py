@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -71,13 +67,11 @@ def counted(job: MergedJob) -> dict[str, float]:
     return sums
 
 
-@pytest.mark.parametrize("daemon", [False, True])
 @pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
 def test_children_count_into_the_job_by_track_and_by_the_job_itself(
     environ: dict[str, str],  # noqa: F811
     tmp_path: Path,
     way: str,
-    daemon: bool,
 ) -> None:
     body = f"""
 @track(unit="image", project="vision")
@@ -103,7 +97,7 @@ if __name__ == "__main__":
         job.count(1000)
         pickle.loads(pickle.dumps(job)).count(500)
         start = multiprocessing.get_context({way!r}).Process
-        children = [start(target=work, args=(job, n), daemon={daemon}) for n in (1, 2, 3, 4)]
+        children = [start(target=work, args=(job, n), daemon=True) for n in (1, 2, 3, 4)]
         [child.start() for child in children]
         [child.join() for child in children]
         assert [child.exitcode for child in children] == [0] * 4
@@ -186,20 +180,13 @@ if __name__ == "__main__":
     assert counted(job) == {"sample": 640}
 
 
-@pytest.mark.parametrize("pool", ["loky", "processes"])
 def test_a_pool_that_is_warm_counts_into_each_job_that_runs(
     environ: dict[str, str],  # noqa: F811
     tmp_path: Path,
-    pool: str,
 ) -> None:
     """Its processes began before the job: nothing of it is in their environment."""
-    make = {
-        "loky": "from joblib.externals.loky import ProcessPoolExecutor as Pool",
-        "processes": "from concurrent.futures import ProcessPoolExecutor as Pool",
-    }[pool]
-    context = {"loky": "'loky'", "processes": "multiprocessing.get_context('spawn')"}[pool]
-    body = f"""
-{make}
+    body = """
+from joblib.externals.loky import ProcessPoolExecutor as Pool
 def number(_):
     time.sleep(0.1)
     return os.getpid()
@@ -215,12 +202,12 @@ def count_into(item):
     return os.getpid()
 
 if __name__ == "__main__":
-    with Pool(2, {"" if pool == "loky" else f"mp_context={context}"}) as pool:
-        warm = {{*pool.map(number, range(8))}}
+    with Pool(2) as pool:
+        warm = {*pool.map(number, range(8))}
         for round in (1, 10):
-            with track(unit="image", name=f"round-{{round}}") as job:
-                used = {{*pool.map(count, [round] * 8)}}
-                used |= {{*pool.map(count_into, [(job, round)] * 8)}}
+            with track(unit="image", name=f"round-{round}") as job:
+                used = {*pool.map(count, [round] * 8)}
+                used |= {*pool.map(count_into, [(job, round)] * 8)}
             assert used <= warm
 """
     assert run(environ, tmp_path, body).stderr == ""
@@ -261,48 +248,6 @@ if __name__ == "__main__":
         for job in jobs(environ)
     }
     assert found == {"outer": [{"image": 2, "token": 2}], "inner": [{"image": 1}] * 2}
-
-
-def test_a_killed_meter_loses_and_doubles_nothing_of_its_children(
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    body = """
-def work(job):
-    end = time.monotonic() + 4
-    counted = 0
-    while time.monotonic() < end:
-        job.count(1)
-        counted += 1
-    return counted
-
-if __name__ == "__main__":
-    with track(unit="image") as job:
-        job._session.client.wait_ready(60)
-        with multiprocessing.get_context("fork").Pool(2) as pool:
-            result = pool.map_async(work, [job, job])
-            while not result.ready():
-                time.sleep(0.05)
-                job.count(0)
-            print(sum(result.get()))
-"""
-    del environ["GRAMWATT_JOB_ID"]
-    line = [sys.executable, written(tmp_path, body)]
-    with subprocess.Popen(line, env=environ, stdout=subprocess.PIPE, text=True) as process:
-        kills = 0
-        while kills < 3:
-            (meter,) = wait_until(lambda: meters(environ), "a meter")
-            time.sleep(0.9)
-            with contextlib.suppress(ProcessLookupError):  # one that found another at work
-                os.kill(meter, signal.SIGKILL)
-                kills += 1
-            wait_until(lambda: meter not in meters(environ), "its end")  # noqa: B023
-        out, _ = process.communicate(timeout=120)
-    wait_until(lambda: not meters(environ), "the end of the meters")
-    (folder,) = spool.folders(home(environ))
-    job = merge([decode(line) for line in folder.lines()])
-    assert any(notice.code == "meter-replaced" for notice in job.notices)
-    assert counted(job) == {"image": float(out)}
 
 
 def test_a_child_that_outlives_its_job_says_once_that_nobody_counts(
@@ -359,28 +304,3 @@ if __name__ == "__main__":
     assert (head.project, head.name, head.zone, head.role) == ("vision", "all", "FR", "command")
     assert (job.units, counted(job), len(job.windows)) == (("image",), {"image": 55}, 10)
     assert not [notice for notice in job.notices if notice.code == "argument-ignored"]
-
-
-def test_a_job_that_is_not_measured_goes_to_children_too(
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    body = """
-def work(job):
-    job.count(1)
-    with job.window("a"), track() as mine:
-        mine.count(1)
-    assert job.id is None
-
-if __name__ == "__main__":
-    with track(unit="image") as job:
-        for way in ("fork", "spawn"):
-            child = multiprocessing.get_context(way).Process(target=work, args=(job,))
-            child.start()
-            child.join()
-            assert child.exitcode == 0
-        assert copy.deepcopy(job).id is None
-"""
-    environ["GRAMWATT_OFF"] = "1"
-    assert run(environ, tmp_path, body).stderr == ""
-    assert not (home(environ) / "spool").exists()

@@ -107,7 +107,9 @@ def test_ranks_have_one_meter_and_the_last_one_ends_the_job(fake: Callable[[str]
     assert totals(told()) == {(None, None): 45.0}
 
 
-def test_a_meter_that_does_not_read_blocks_nobody(fake: Callable[[str], Log]) -> None:
+def test_a_meter_that_does_not_read_blocks_nobody(
+    fake: Callable[[str], Log], capsys: pytest.CaptureFixture[str]
+) -> None:
     fake("mute")
     client = Client("j", "track", {})
     client.start()
@@ -122,7 +124,8 @@ def test_a_meter_that_does_not_read_blocks_nobody(fake: Callable[[str], Log]) ->
     assert sorted(took_s)[18_000] < 0.01
     before = time.monotonic()
     assert not client.stop("completed")
-    assert time.monotonic() - before < 30
+    assert 1.9 < time.monotonic() - before < 30  # two seconds, and a slow machine
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_meter_that_dies_is_followed_by_one_that_knows_everything(
@@ -162,18 +165,6 @@ def test_meters_that_are_started_again_are_few_and_spaced(
     gaps = [b - a for a, b in zip(launches, launches[1:], strict=False)]
     assert gaps == [1.0, 5.0, 30.0, 120.0]
     JobFolder(str(client.folder)).remove()
-
-
-def test_a_silent_meter_costs_two_seconds_and_one_line(
-    fake: Callable[[str], Log], capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake("mute")
-    client = Client("j", "track", {})
-    client.start()
-    before = time.monotonic()
-    assert not client.stop("completed")
-    assert 1.9 < time.monotonic() - before < 30  # two seconds, and a slow machine
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_launch_that_fails_is_reported_and_survived(
@@ -256,10 +247,11 @@ def test_the_client_needs_the_light_part_of_the_standard_library_only() -> None:
     assert re.sub(r"\s+", "", done.stdout) == "[][]"
 
 
-@pytest.mark.parametrize("letters", ["x", "\N{EARTH GLOBE EUROPE-AFRICA}"])
-def test_settings_of_a_megabyte_arrive_whole(fake: Callable[[str], Log], letters: str) -> None:
+def test_settings_of_a_megabyte_arrive_whole(fake: Callable[[str], Log]) -> None:
     told = fake("")
-    tags = {f"{number:02}" + letters * 510: letters * 512 for number in range(64)}
+    tags = {
+        f"{number:02}" + "k" * 510: "\N{EARTH GLOBE EUROPE-AFRICA}" * 512 for number in range(64)
+    }
     client = Client("j", "track", {"tags": tags})
     client.start()
     assert client.stop("completed")
@@ -279,18 +271,6 @@ def test_a_job_of_more_than_a_minute_waits_longer_for_its_figures(
     assert client.stop("completed", lines=True)
     (line,) = client.end_lines()
     assert (line == "the figures") == (took_s > 60)
-
-
-def test_a_full_disk_is_said_though_the_line_about_the_job_is_late(
-    fake: Callable[[str], Log],
-) -> None:
-    fake("full")
-    client = Client("j", "track", {})
-    client.start()
-    assert client.wait_ready(60)
-    assert client.stop("completed", lines=True)
-    (line,) = client.end_lines()
-    assert line.startswith("the disk does not take the journal (No space left): ")
 
 
 def test_what_a_killed_job_and_meter_have_left_is_not_joined(

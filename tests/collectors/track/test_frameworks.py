@@ -15,9 +15,8 @@ import pytest
 from gramwatt.collectors.spool.spool import folders
 from gramwatt.collectors.track.frameworks import FRAMEWORKS, loaded_frameworks
 from gramwatt.sci.records.merge import merge
-from gramwatt.sci.records.records import JobRecord, decode
+from gramwatt.sci.records.records import decode
 from gramwatt.sci.suggest import facts
-from tests.collectors.rig import Rig, by_type
 
 
 def module(name: str, version: object = "1.0") -> ModuleType:
@@ -70,31 +69,6 @@ def test_nothing_is_imported_not_even_by_a_lazy_module(tmp_path: Path) -> None:
     lazy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(lazy)
     assert loaded_frameworks({"torch": lazy}) == {}
-
-
-def test_the_meter_journals_it_beside_what_it_said_at_the_start(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
-    meter = rig.start(role="track", environ={"CUDA_VISIBLE_DEVICES": ""})
-    rig.run(5, meter)
-    software = {"framework": "pytorch", "versions": {"torch": "2.9.0"}}
-    meter.close({"state": "completed", "mono_ns": rig.clock.mono_ns(), "software": software})
-    meter.release()
-    first, last = by_type(rig.records(), JobRecord)
-    assert (first.framework, last.framework) == (None, "pytorch")
-    for order in (rig.records(), rig.records()[::-1]):
-        head = merge(order).head
-        assert (head.framework, head.versions["torch"]) == ("pytorch", "2.9.0")
-        assert head.versions["gramwatt"] == first.versions["gramwatt"]
-
-
-@pytest.mark.parametrize("odd", [5, {"versions": 5}, {"versions": {"torch": "2" * 900}}])
-def test_a_list_of_software_that_means_nothing_costs_no_reading(tmp_path: Path, odd: Any) -> None:
-    rig = Rig(tmp_path)
-    meter = rig.start(role="track", environ={"CUDA_VISIBLE_DEVICES": ""})
-    rig.run(5, meter)
-    meter.close({"state": "completed", "mono_ns": rig.clock.mono_ns(), "software": odd})
-    meter.release()
-    assert merge(rig.records()).state == "completed"
 
 
 TRAINING = """

@@ -11,21 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.track.messages import wrap
-
 END = (
     "gramwatt: 0.57 Wh, 240 mg CO2e (150 to 410); 48 µg per image; mostly measured. More: "
     "`gramwatt job 20260501-083000-3fa9c21b04d7`"
 )
 FIRST, SECOND = END.split(" More: ")
-
-
-def test_a_line_ends_between_words_and_a_command_stays_whole() -> None:
-    assert wrap(END, 80) == f"{FIRST}\n  More: {SECOND}"
-    assert wrap(END, 20).endswith(f"\n  {SECOND}")
-    for whole in (0, len(END), 200):
-        assert wrap(END, whole) == END
-    assert wrap("a `b c", 3) == "a\n  `b c"
 
 
 def test_only_a_terminal_gets_a_message_in_lines() -> None:
@@ -85,13 +75,6 @@ def test_a_message_begins_a_line_whatever_stands_before_it(before: str, tmp_path
     with (tmp_path / "log").open("wb") as log:
         subprocess.run([sys.executable, "-c", code], check=True, stderr=log)
     assert (tmp_path / "log").read_text().splitlines() == [*first, "gramwatt: the end"]
-
-
-def test_lines_of_a_summary_end_between_words_and_those_of_a_table_stay() -> None:
-    code = "from gramwatt.collectors.track.messages import print_lines as say;"
-    said = shown(on_terminal(f"{code} say(['{'word ' * 9}end', '  Energy  {'1 ' * 20}'])", 40), 40)
-    assert said[0] == " ".join(["word"] * 8)
-    assert said[1:3] == ["  word end", f"  Energy  {'1 ' * 15}".rstrip()]
 
 
 def test_a_message_in_a_pipe_begins_a_line_behind_a_bar_of_tqdm() -> None:

@@ -83,11 +83,3 @@ def test_a_running_job_has_figures_so_far_with_its_windows(
     late = [line for line in terminal if "after the end of" in line]
     assert len(late) == 1
     assert "is left out [argument-ignored]" in late[0]
-
-
-def test_what_is_not_measured_has_no_figures_so_far(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
-    found, terminal = ran(environ | {"GRAMWATT_OFF": "1"}, tmp_path)
-    assert found == [{}] * 4
-    assert terminal == []

@@ -10,7 +10,6 @@ import pytest
 
 from gramwatt import track
 from gramwatt.collectors.track import session as session_module
-from gramwatt.collectors.track import track as track_module
 
 WINDOWS = "gramwatt measures on Linux and macOS; on Windows the job goes on unmeasured"
 AS_ON_WINDOWS = """
@@ -66,15 +65,6 @@ def test_a_system_that_cannot_measure_is_refused_where_track_is_written() -> Non
     assert done.stderr.startswith(f"gramwatt: {WINDOWS}")
 
 
-def test_a_system_that_cannot_measure_is_refused_at_the_start_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    tracker = track(strict=True)
-    monkeypatch.setattr(session_module, "refused", lambda: "not on this system")
-    with pytest.raises(RuntimeError, match="not on this system"), tracker:
-        pytest.fail("the block must not run")
-
-
 def test_what_goes_wrong_at_the_start_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(NoMeter):
         def __init__(self, *_args: Any) -> None:
@@ -97,11 +87,3 @@ def test_inside_a_job_without_a_meter_strict_raises_and_the_job_goes_on(
         assert session_module._current is not None
         assert session_module._current.id == outer.id
     assert session_module._current is None
-
-
-def test_switched_off_is_the_users_own_wish_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAMWATT_OFF", "1")
-    monkeypatch.setattr(track_module, "refused", lambda: "not on this system")
-    monkeypatch.setattr(session_module, "refused", lambda: "not on this system")
-    with track(strict=True) as job:
-        assert job.id is None

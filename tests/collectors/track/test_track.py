@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -152,12 +151,6 @@ def test_counts_with_units_and_nested_windows(clients: list[FakeClient]) -> None
     ]
 
 
-def test_a_window_s_name_is_fit_for_a_journal(clients: list[FakeClient]) -> None:
-    with track(unit="image") as job, job.window("a\udcffb\x00c"), job.window(3):  # type: ignore[arg-type]
-        job.count(1)
-    assert clients[0].counts == [(1.0, None, "a?bc/3")]
-
-
 def test_a_window_tells_its_edges_its_whole_name_and_what_was_counted_in_it(
     clients: list[FakeClient],
 ) -> None:
@@ -226,20 +219,6 @@ def test_threads_have_windows_of_their_own(clients: list[FakeClient]) -> None:
     ]
 
 
-def test_a_pool_leaves_no_window_in_its_threads(clients: list[FakeClient]) -> None:
-    def work(number: int) -> None:
-        with window if number == 3 else job.window(f"part-{number}"):
-            job.count(1)
-
-    with track(unit="image") as job, ThreadPoolExecutor(2) as pool:
-        window = job.window("part-3")
-        list(pool.map(work, [0, 1, 2, 3, 3]))
-        pool.submit(job.count, 7).result()
-    found = counted_in_windows(clients[0])
-    assert found == [*ONE_EACH, ("part-3", 1.0), ("part-3", 1.0)]
-    assert clients[0].counts[-1] == (7.0, None, None)
-
-
 def test_tasks_have_windows_of_their_own_inside_those_around_them(
     clients: list[FakeClient],
 ) -> None:
@@ -262,25 +241,11 @@ def test_tasks_have_windows_of_their_own_inside_those_around_them(
     assert clients[0].counts[-1] == (5.0, None, None)
 
 
-def test_a_window_may_end_in_another_thread_and_another_jobs_is_not_counted_in(
-    clients: list[FakeClient],
-) -> None:
-    with track(unit="image") as job:
-        window = job.window("a")
-        window.__enter__()
-        thread = threading.Thread(target=window.__exit__)
-        thread.start()
-        thread.join()
-        job.count(2)
-        job.window("open for ever").__enter__()
-    with track(unit="image") as second:
-        second.count(1)
-    assert clients[0].counts == [(2.0, None, None)]
-    assert [item[:2] for item in clients[0].told if item[0] == "leave"] == [("leave", "a")]
-    assert clients[1].counts == [(1.0, None, None)]
-
-
-@pytest.mark.parametrize("wrong", ["x", -1, float("nan"), float("inf"), [1]])
+@pytest.mark.parametrize(
+    "wrong",
+    ["x" * 100_000, -1, float("nan"), float("inf"), 10**400, [1]],
+    ids=lambda v: str(type(v)),
+)
 def test_a_wrong_amount_is_a_notice_and_not_an_error(
     clients: list[FakeClient], capsys: pytest.CaptureFixture[str], wrong: Any
 ) -> None:
@@ -293,7 +258,8 @@ def test_a_wrong_amount_is_a_notice_and_not_an_error(
     assert [note.partition(":")[0] for note in notes] == ["argument-ignored"] * 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.count("\n") == 2
+    lines = captured.err.splitlines()
+    assert (len(lines), max(map(len, lines)) < 300) == (2, True)
 
 
 def test_unknown_arguments_are_said_and_not_used(
@@ -313,26 +279,6 @@ def test_unknown_arguments_are_said_and_not_used(
     assert capsys.readouterr().err.splitlines() == [
         f"gramwatt: {text} [argument-ignored]" for text in said
     ]
-
-
-def test_an_argument_without_a_name_is_said_and_the_block_runs(
-    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with track("vision", unit="image") as job:  # type: ignore[call-overload]
-        job.count(2)
-
-    @track("vision")  # type: ignore[call-overload]
-    def double(x: int) -> int:
-        return 2 * x
-
-    assert double(4) == 8
-    assert [client.counts for client in clients] == [[(2.0, None, None)], []]
-    assert capsys.readouterr().err.splitlines() == [
-        "gramwatt: track('vision'): arguments are given by name, such as project='vision'; "
-        "it is ignored [argument-ignored]"
-    ]
-    with pytest.raises(TypeError, match="vision"):
-        track("vision", strict=True)  # type: ignore[call-overload]
 
 
 def test_a_class_stays_a_class(
@@ -449,38 +395,6 @@ def test_a_new_job_is_one_of_its_own_inside_another_and_counts_only_its_own(
     assert [client.end for client in clients] == [("completed", None, None)] * 2
 
 
-def test_another_word_for_the_job_is_ignored_or_refused(
-    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with track(job="other"):
-        pass
-    assert "only job='new' is known" in capsys.readouterr().err
-    with pytest.raises(TypeError, match="only job='new'"):
-        track(job="other", strict=True)
-
-
-def test_each_track_of_the_code_is_a_job_of_a_launch_and_alike_in_its_ranks(
-    clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
-    for name, value in step.items():
-        monkeypatch.setenv(name, value)
-    ranks = []
-    for rank in range(2):
-        monkeypatch.setattr(session_module, "_begun", {})
-        if rank == 0:
-            with track(name="what only the first rank does") as job:
-                prepared = job.id
-        ids = []
-        for trial in range(2):
-            with track(name=f"trial {trial} of rank {rank}") as job:
-                ids.append(job.id)
-        ranks.append(ids)
-    assert ranks[0] == ranks[1]
-    assert len({prepared, *ranks[0]}) == 3
-    assert str(prepared).startswith("slurm-7.0-")
-
-
 @pytest.mark.parametrize("outer", [None, "token"])
 def test_the_declared_unit_is_handed_down_while_the_job_runs(
     clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch, outer: str | None
@@ -493,15 +407,6 @@ def test_the_declared_unit_is_handed_down_while_the_job_runs(
     assert os.environ.get("GRAMWATT_UNIT") == outer
     with track():
         assert os.environ.get("GRAMWATT_UNIT") == outer
-
-
-def test_an_id_from_outside_is_kept(
-    clients: list[FakeClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAMWATT_JOB_ID", "outer")
-    with track() as job:
-        assert job.id == "outer"
-    assert os.environ["GRAMWATT_JOB_ID"] == "outer"
 
 
 def test_the_job_lasts_until_the_last_thread_has_left(clients: list[FakeClient]) -> None:
@@ -534,15 +439,6 @@ def test_coroutines_stay_coroutines(clients: list[FakeClient]) -> None:
     assert clients[0].end == ("completed", None, None)
 
 
-def test_async_with(clients: list[FakeClient]) -> None:
-    async def main() -> None:
-        async with track() as job:
-            job.count(1)
-
-    asyncio.run(main())
-    assert clients[0].counts == [(1.0, None, None)]
-
-
 def test_generators_run_inside_and_pass_everything_through(clients: list[FakeClient]) -> None:
     @track
     def talk() -> Generator[Any, Any, str]:
@@ -563,18 +459,6 @@ def test_generators_run_inside_and_pass_everything_through(clients: list[FakeCli
     with pytest.raises(StopIteration) as stopped:
         next(steps)
     assert stopped.value.value == "end"
-    assert clients[0].end == ("completed", None, None)
-
-
-def test_a_generator_closed_early_completes(clients: list[FakeClient]) -> None:
-    @track
-    def endless() -> Iterator[int]:
-        while True:
-            yield 1
-
-    steps = endless()
-    next(steps)
-    steps.close()  # type: ignore[attr-defined]
     assert clients[0].end == ("completed", None, None)
 
 
@@ -633,23 +517,6 @@ def test_methods_partials_and_callables(clients: list[FakeClient]) -> None:
     assert track(functools.partial(pow, 2))(5) == 32
     assert asyncio.run(track(Callable_())()) == 5
     assert len(clients) == 5
-
-
-def test_what_cannot_be_decorated_is_given_back(
-    clients: list[FakeClient], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert track()(5) == 5  # type: ignore[type-var]
-    assert "cannot decorate 5" in capsys.readouterr().err
-
-    class Unprintable:
-        def __repr__(self) -> str:
-            raise RuntimeError
-
-    wrong = Unprintable()
-    assert track()(wrong) is wrong  # type: ignore[type-var]
-    assert "cannot decorate a Unprintable;" in capsys.readouterr().err
-    with pytest.raises(TypeError):
-        track(strict=True)(5)  # type: ignore[type-var]
 
 
 def test_off_does_nothing_at_all(
@@ -767,45 +634,20 @@ def totals(told: list[dict[str, Any]]) -> list[float]:
     return [sum(total for *_, total in found) for found in ended]
 
 
-def test_a_forgotten_stop_completes_at_exit(tmp_path: Path) -> None:
-    told, done = run_script(tmp_path, "job = track(unit='image').start(); job.count(3)")
-    assert done.returncode == 0
-    assert ends(told) == [("completed", None)]
-    assert totals(told) == [3.0]
-
-
-def test_a_forgotten_stop_fails_when_the_script_does(tmp_path: Path) -> None:
-    told, done = run_script(tmp_path, "track().start(); raise ValueError('boom')")
-    assert done.returncode == 1
-    assert "ValueError: boom" in done.stderr
-    assert ends(told) == [("failed", None)]
-
-
-def test_an_error_that_was_handled_does_not_fail_the_job(tmp_path: Path) -> None:
-    body = "track().start()\ntry:\n    raise ValueError\nexcept ValueError:\n    pass\n"
+@pytest.mark.parametrize(
+    ("body", "code", "end"),
+    [
+        ("job = track(unit='image').start(); job.count(3)", 0, ("completed", None)),
+        ("track().start(); raise ValueError('boom')", 1, ("failed", None)),
+        ("track().start()\ntry: 1 / 0\nexcept ZeroDivisionError: pass", 0, ("completed", None)),
+    ],
+)
+def test_a_forgotten_stop_ends_the_job_as_the_script(
+    tmp_path: Path, body: str, code: int, end: tuple[str, int | None]
+) -> None:
     told, done = run_script(tmp_path, body)
-    assert done.returncode == 0
-    assert ends(told) == [("completed", None)]
-
-
-@pytest.mark.parametrize("way_out", ["sys.exit(0)", "os._exit(0)", "raise SystemExit"])
-def test_forked_children_count_and_end_nothing(tmp_path: Path, way_out: str) -> None:
-    body = f"""
-with track(unit="image") as job:
-    job.count(1)
-    if os.fork() == 0:
-        for _ in range(1000):
-            job.count(1)
-        {way_out}
-    os.wait()
-    job.count(10)
-print("end")
-"""
-    told, done = run_script(tmp_path, body)
-    assert (done.returncode, done.stdout) == (0, "end\n")
-    assert totals(told) == [1011.0]
-    assert [item["cmd"] for item in told].count("meter") == 1
-    assert ends(told) == [("completed", None)]
+    assert (done.returncode, ends(told)) == (code, [end])
+    assert totals(told) == [3.0 if "count" in body else 0.0]
 
 
 def test_a_forked_child_starts_a_meter_only_when_the_job_has_ended(tmp_path: Path) -> None:
@@ -851,21 +693,3 @@ with track():
         [sys.executable, "-c", body], capture_output=True, text=True, env=environ, timeout=30
     )
     assert (done.returncode, done.stdout) == (0, "no child\n")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [10**400, float("nan"), float("inf"), -(10**5000), "x" * 100_000],
-    ids=["huge", "nan", "inf", "unprintable", "text"],
-)
-def test_a_wrong_amount_is_said_in_one_short_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wrong: Any
-) -> None:
-    monkeypatch.setattr(messages, "_reported", set())
-    with track(unit="image") as job:
-        job.count(wrong)
-        job.count(**{"u" * 100_000: 1})
-    said = capsys.readouterr().err.splitlines()
-    ignored = [line for line in said if "[argument-ignored]" in line]
-    assert len(ignored) == 2
-    assert max(map(len, ignored)) < 300
