@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from gramwatt.service.store import models
-from gramwatt.service.store.database import Store
+from gramwatt.service.store.database import Store, unlimited
 from gramwatt.service.store.months import OF_JOB
-from gramwatt.service.store.postgres import unlimited
 
 TABLES = ("Job", "JobLabel", "Writer", "Statement", "Device", "Interval", "Count", "Score")
 """The tables in which a scored job has rows, parents first, without the tables of months."""

@@ -26,9 +26,9 @@ from gramwatt.sci.score.identify import annual_context
 from gramwatt.sci.score.score import score
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.store.factors import FactorBackfill
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
+from gramwatt.service.store.months import FactorBackfill
 from gramwatt.service.tasks.rescoring import rescore_on_new_factors
 
 FOR_EVER_S = 1e9

@@ -44,7 +44,7 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.months import MonthSum
 

@@ -58,7 +58,7 @@ def settings() -> str:
 def server() -> str:
     """Return metrics, periodic tasks and codes of errors."""
     from gramwatt.service.api.problems import CODES
-    from gramwatt.service.jobs.intake.local_spool import open_store
+    from gramwatt.service.jobs.local_spool import open_store
     from gramwatt.service.metrics import Metrics
     from gramwatt.service.status import store_measures
     from gramwatt.service.tasks.runs import task_measures

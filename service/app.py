@@ -14,26 +14,9 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from gramwatt.service import logs
 from gramwatt.service.access import oidc
 from gramwatt.service.addresses import plain_ip
-from gramwatt.service.api import (
-    access,
-    badges,
-    budgets,
-    comparisons,
-    erasures,
-    estimates,
-    health,
-    jobs,
-    keys,
-    openapi,
-    planning,
-    problems,
-    reports,
-    schedules,
-    suggestions,
-)
+from gramwatt.service.api import access, jobs, openapi, operation, planning, problems, reports
 from gramwatt.service.api.access import EXTENSION, Access
-from gramwatt.service.api.conditional import tagged
-from gramwatt.service.api.routing import Routes, json_response
+from gramwatt.service.api.routing import Routes, json_response, tagged
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Metrics
 from gramwatt.service.pages import routes
@@ -90,16 +73,16 @@ class TrustedProxies:
 GROUPS: tuple[Routes, ...] = (
     jobs.routes,
     reports.routes,
-    comparisons.routes,
-    badges.routes,
-    estimates.routes,
-    suggestions.routes,
-    schedules.routes,
+    reports.comparisons_routes,
+    reports.badges_routes,
+    planning.estimates_routes,
+    planning.suggestions_routes,
+    operation.schedules_routes,
     planning.routes,
-    budgets.routes,
-    keys.routes,
-    erasures.routes,
-    health.routes,
+    operation.budgets_routes,
+    operation.keys_routes,
+    operation.erasures_routes,
+    operation.health_routes,
 )
 
 SECURITY_HEADERS = {
@@ -142,7 +125,7 @@ def _require_tables(app: Flask, store: Store) -> None:
     seen = Event()
 
     def require_tables() -> None:
-        if seen.is_set() or request.endpoint in (health.ALIVE, health.READY):
+        if seen.is_set() or request.endpoint in (operation.ALIVE, operation.READY):
             return
         if not is_current(store):
             raise problems.Problem("not-ready", "the tables are not there yet; see /readyz")

@@ -12,8 +12,8 @@ from gramwatt.collectors.settings.catalogs import read_catalog
 from gramwatt.sci.figures.days import month_span
 from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.service.config import ConfigError, ServiceConfig
+from gramwatt.service.store.columns import to_us
 from gramwatt.service.store.database import Store
-from gramwatt.service.store.timestamps import to_us
 
 if TYPE_CHECKING:
     from gramwatt.sci.catalog.catalog import Catalog

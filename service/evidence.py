@@ -59,7 +59,7 @@ from gramwatt.service.jobs.journal import corrections_of, journal_of
 from gramwatt.service.months.cache import month_sums
 from gramwatt.service.months.report import month_report, read_now
 from gramwatt.service.months.revisions import job_rows
-from gramwatt.service.store.documents import as_stored, to_text
+from gramwatt.service.store.columns import as_stored, to_text
 from gramwatt.service.store.models import Job
 
 if TYPE_CHECKING:

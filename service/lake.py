@@ -29,9 +29,8 @@ from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.common.requests import MONTH
 from gramwatt.service.container import Service
 from gramwatt.service.months.statements import Execute
-from gramwatt.service.store.documents import read_head
+from gramwatt.service.store.columns import from_us, read_head
 from gramwatt.service.store.models import Base, Device, Interval, Job
-from gramwatt.service.store.timestamps import from_us
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
-from gramwatt.service.jobs.intake.local_spool import (
+from gramwatt.service.jobs.local_spool import (
     has_journals,
     ingest_spool,
     open_store,
@@ -56,7 +56,7 @@ def ingest(home: Path, job_id: str | None = None) -> list[str]:
 
     Raises StoreError when the store cannot be used; what is not ingested stays spooled.
     """
-    from gramwatt.service.jobs.intake.open_journals import read_open_journals
+    from gramwatt.service.jobs.local_spool import read_open_journals
 
     if not has_journals(home, job_id):
         return []
@@ -96,8 +96,8 @@ def suggest(home: Path, job: str) -> Any:
     """Return the suggestions for a job, typed as people do; raises ScoreError without one."""
     from gramwatt.sci.figures.errors import ScoreError
     from gramwatt.service.common.errors import ServiceError
-    from gramwatt.service.common.identifiers import LAST, whole_id
     from gramwatt.service.jobs.advice import suggest_for
+    from gramwatt.service.jobs.documents import LAST, whole_id
 
     ingest(home)
     with opened(home) as service:
@@ -117,7 +117,7 @@ def newest_jobs(home: Path, project: str, name: str, most: int) -> Any:
     Raises StoreError.
     """
     from gramwatt.service.common.requests import JobList
-    from gramwatt.service.jobs.lists.job_list import jobs_page
+    from gramwatt.service.jobs.lists import jobs_page
 
     ingest(home)
     with opened(home) as service:

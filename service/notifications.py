@@ -38,17 +38,15 @@ from gramwatt.sci.figures.printable import clean, isolated
 from gramwatt.sci.figures.quantity import figure_of
 from gramwatt.sci.month.documents import MonthDoc
 from gramwatt.service.addresses import host_name
-from gramwatt.service.common.cursors import cut, decode_cursor
 from gramwatt.service.common.errors import NoDataError
+from gramwatt.service.common.requests import cut, decode_cursor
 from gramwatt.service.config import AlertSettings, S3Access
 from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import job_table, latest_revision
 from gramwatt.service.rendering import MEDIA, MonthFormat, render_month
-from gramwatt.service.store.budgets import OutboxMessage, outbox_row
-from gramwatt.service.store.documents import read_month
-from gramwatt.service.store.timestamps import span_us, text_from_us
-from gramwatt.service.store.upserts import upsert
+from gramwatt.service.store.columns import read_month, span_us, text_from_us, upsert
+from gramwatt.service.store.months import OutboxMessage, outbox_row
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -243,7 +241,14 @@ SIGNATURE, DELIVERY = "Gramwatt-Signature", "Gramwatt-Delivery"
 
 
 class SendError(Exception):
-    """A message that was not delivered; the text says why and what to do."""
+    """A message that was not delivered; the text says why and what to do.
+
+    The receiver wants no other attempt before `later_s` [s], or with `final` none at all.
+    """
+
+    def __init__(self, message: str, later_s: float = 0.0, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.later_s, self.final = later_s, final
 
 
 def signature(secret: str, time_s: int, body: bytes) -> str:
@@ -277,15 +282,20 @@ def send_webhook(
         connection.connect()
         late.start()
         connection.request("POST", path, body, headers)
-        status = connection.getresponse().status
+        answer = connection.getresponse()
     except (OSError, http.client.HTTPException, ValueError) as error:
         why = "no answer in time" if connection.late else str(error) or type(error).__name__
         raise SendError(f"{host} did not take it: {why}") from None
     finally:
         late.cancel()
         connection.close()
-    if not 200 <= status < 300:
-        raise SendError(f"{host} answered {status}, not 2xx")
+    if answer.status == http.client.GONE:
+        raise SendError(f"{host} answered 410: it takes no message here any more", final=True)
+    if not 200 <= answer.status < 300:
+        from gramwatt.service.providers.http import later_s  # loads an HTTP client
+
+        wait_s = later_s(answer.getheader("Retry-After"), 0.0)
+        raise SendError(f"{host} answered {answer.status}, not 2xx", wait_s)
 
 
 class _Checked(http.client.HTTPConnection):
@@ -480,8 +490,9 @@ def _deliver(service: Service, key: int) -> bool:
     try:
         _send(service, message)
     except SendError as error:
-        failed = message.attempts >= ATTEMPTS
-        wait = min(FIRST_WAIT * 2 ** (message.attempts - 1), LONGEST_WAIT)
+        failed = error.final or message.attempts >= ATTEMPTS
+        wait = max(FIRST_WAIT * 2 ** (message.attempts - 1), timedelta(seconds=error.later_s))
+        wait = min(wait, LONGEST_WAIT)
         next_us = None if failed else service.now_us() + span_us(wait)
         # What a receiver says may hold anything; PostgreSQL takes no text with a NUL in it.
         said = " ".join(clean(str(error)).split())[:500]

@@ -24,7 +24,7 @@ from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.formatting import decimal_mark
 from gramwatt.sci.month.documents import MonthDoc
 from gramwatt.service.common.errors import BusyError
-from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.columns import to_text
 
 if TYPE_CHECKING:
     from datetime import datetime

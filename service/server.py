@@ -24,13 +24,13 @@ from gramwatt.service.access.sessions import new_link
 from gramwatt.service.app import create_app
 from gramwatt.service.config import Form, ServiceConfig
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
+from gramwatt.service.jobs.local_spool import ingest_local_spool
 from gramwatt.service.rendering import end_child, render_in_child
 from gramwatt.service.stopping import Stop
 from gramwatt.service.store.migrate import is_current, upgrade
-from gramwatt.service.tasks.listening import Heartbeat
+from gramwatt.service.tasks.leader import Heartbeat
+from gramwatt.service.tasks.rescoring import ScoringWorker
 from gramwatt.service.tasks.scheduler import Scheduler
-from gramwatt.service.tasks.scoring import ScoringWorker
 
 THREADS = 12
 """At most four do what takes long (api/heavy.py), three wait for a score, two for a provider."""

@@ -17,7 +17,7 @@ from gramwatt.sci.suggest.jobs import for_job, own_rows, runs_a_year
 from gramwatt.sci.suggest.request import SuggestRequest
 from gramwatt.sci.suggest.suggest import suggest
 from gramwatt.service.container import Service
-from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.models import Job, Score
 
 JOBS_READ = 200

@@ -16,8 +16,8 @@ from gramwatt.service.rendering import render_in_child
 from gramwatt.service.stopping import announce
 from gramwatt.service.store.database import UNAVAILABLE, Store
 from gramwatt.service.store.migrate import SchemaError, upgrade
-from gramwatt.service.tasks.listening import Heartbeat
-from gramwatt.service.tasks.scoring import ScoringWorker
+from gramwatt.service.tasks.leader import Heartbeat
+from gramwatt.service.tasks.rescoring import ScoringWorker
 
 RETRY_S = 2.0
 _log = logging.getLogger("gramwatt.service")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.service.demo import flow, summary
+from gramwatt.service.demo import flow
 from gramwatt.service.demo.flow import Settings, Training
 
 COMMAND = [sys.executable, "-m", "gramwatt", "demo"]
@@ -70,7 +70,7 @@ def test_the_plain_script_trains_to_a_stated_accuracy(tmp_path: Path) -> None:
 
 def test_the_summary_shows_terms_ranges_and_what_is_unknown() -> None:
     jobs = [Training("@track", job_document(), (Path("d/a.html"), Path("d/a.pdf")))]
-    lines = summary.summary(jobs, 1.0).splitlines()
+    lines = flow.summary(jobs, 1.0).splitlines()
     assert lines[0] == "conforming: zone DE, 342 gCO2e/kWh"
     told = {line[:13].strip(): line[13:].strip() for line in lines[3:]}
     # 0.00025 kWh is 0.25 Wh; 0.0855 g is 86 mg at two digits; 2.14e-7 g is 210 ng.
@@ -88,12 +88,12 @@ def test_the_summary_shows_terms_ranges_and_what_is_unknown() -> None:
 
 def test_without_a_zone_the_first_line_says_so() -> None:
     document = job_document(zone=None, conformance="not-sci")
-    first = summary.summary([Training("run", document, ())], 1.0).splitlines()[0]
+    first = flow.summary([Training("run", document, ())], 1.0).splitlines()[0]
     assert first.startswith("not-sci: without a zone the world average (342 gCO2e/kWh) is used")
 
 
 def test_a_declared_pue_is_not_given_the_demos_reason() -> None:
-    lines = summary.summary([Training("run", job_document(), ())], 1.4).splitlines()
+    lines = flow.summary([Training("run", job_document(), ())], 1.4).splitlines()
     assert lines[1] == "PUE 1.4, as declared by you"
 
 

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from gramwatt.collectors.cli.app import build_app
 from gramwatt.collectors.settings.installation import local_store
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import journal, lines
 from tests.test_docs import DOCS, README, blocks
 

@@ -144,7 +144,7 @@ print(gramwatt.__file__, load_catalog().zone("DE").zone, callable(track))
 def test_the_service_finds_its_data_in_the_wheel(site: Path, tmp_path: Path) -> None:
     text = """
 import gramwatt.service.store.migrate, gramwatt.service.app, gramwatt.reports
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.local_spool import open_store
 from pathlib import Path
 service = open_store(Path.cwd())
 service.store.close()

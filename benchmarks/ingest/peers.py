@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from gramwatt.sci.records.records import IntervalRecord, decode
+from gramwatt.service.store.columns import to_us
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Device, Interval, Job
-from gramwatt.service.store.timestamps import to_us
 
 Row = tuple[Any, ...]
 COLUMNS = tuple(column.name for column in Interval.__table__.columns)

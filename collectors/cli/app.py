@@ -62,7 +62,7 @@ MORE = {
     "sync": _cli("sync:sync", "send or score what is spooled"),
     "login": _cli("login:login", "store a key for a server"),
     "slurm": _cli("slurm:app", "measure every job of a Slurm node"),
-    "demo": _service("demo.command:demo", "train an example twice and report both"),
+    "demo": _service("demo.flow:demo", "train an example twice and report both"),
     "admin": _service("cli.admin:app", "keys, sessions, audit log, tasks, database, erasure"),
 }
 COMMANDS = {**FIRST, **MORE}

@@ -13,10 +13,10 @@ from msgspec import Struct
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from gramwatt.service.common.cursors import decode_cursor, encode_cursor
+from gramwatt.service.common.requests import decode_cursor, encode_cursor
 from gramwatt.service.container import Service
 from gramwatt.service.store.access import AuditEntry
-from gramwatt.service.store.timestamps import text_from_us
+from gramwatt.service.store.columns import text_from_us
 
 _LOCK = 0x6772616D
 """The number of PostgreSQL's advisory lock under which rows are added, one after the other, so that

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import json
 import re
 import secrets
 from collections.abc import Collection, Sequence
@@ -15,11 +17,60 @@ from sqlalchemy.orm import Session
 
 from gramwatt.collectors.settings.keys import HOME_PREFIX, home_key
 from gramwatt.service.access import audit
-from gramwatt.service.access.tokens import digest, new_token, projects_of, projects_text
-from gramwatt.service.common.errors import KeyNameError, UnknownKeyError
+from gramwatt.service.common.errors import (
+    KeyNameError,
+    NoDataError,
+    ProjectNeededError,
+    UnknownKeyError,
+)
 from gramwatt.service.container import ADMIN, SCOPES, Caller, Service
 from gramwatt.service.store.access import ApiKey
-from gramwatt.service.store.timestamps import span_us, text_from_us
+from gramwatt.service.store.columns import span_us, text_from_us
+from gramwatt.service.store.restriction import ForeignProjectError
+
+
+def new_token() -> str:
+    """Return a random text of 256 bit."""
+    return secrets.token_urlsafe(32)
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 digest of a token, in hexadecimal: what the store keeps of it."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def projects_text(projects: frozenset[str] | None) -> str | None:
+    """Return the projects of a key as the store keeps them; None for every project."""
+    return None if projects is None else json.dumps(sorted(projects))
+
+
+def projects_of(text: str | None) -> frozenset[str] | None:
+    """Return the projects that the store kept."""
+    return None if text is None else frozenset(json.loads(text))
+
+
+def require_own(service: Service, project: str) -> None:
+    """Raise ForeignProjectError for a project that the caller may not write."""
+    if service.caller.projects is not None and project not in service.caller.projects:
+        raise ForeignProjectError(project)
+
+
+def one_project(service: Service, project: str | None, month: str) -> str | None:
+    """Return the project of a month's sums: the one named, else the caller's, None for every
+    project.
+
+    Raises NoDataError for a project that the caller does not see, and ProjectNeededError when the
+    caller has several and names none.
+    """
+    projects = service.caller.projects
+    if projects is None or project in projects:
+        return project
+    if project is not None:
+        raise NoDataError(f"no job of project {project!r} in {month}")
+    if len(projects) > 1:
+        raise ProjectNeededError(f"say which project: {', '.join(sorted(projects))}")
+    return min(projects)
+
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 """A key's name; it stands in the audit log and beside every change that was made with it."""

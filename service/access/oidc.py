@@ -22,8 +22,8 @@ from requests import RequestException
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.http import new_session, reach_directly
 from gramwatt.sci.figures.printable import clean
+from gramwatt.service.access.keys import digest, new_token
 from gramwatt.service.access.sessions import add
-from gramwatt.service.access.tokens import digest, new_token
 from gramwatt.service.common.errors import BusyError, LoginError
 from gramwatt.service.config import ConfigError, OidcConfig
 from gramwatt.service.container import ADMIN, READ, Caller, Service

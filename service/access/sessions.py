@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 
 from gramwatt.collectors.settings.keys import home_key
 from gramwatt.service.access import audit
-from gramwatt.service.access.tokens import digest, new_token, projects_of, projects_text
+from gramwatt.service.access.keys import digest, new_token, projects_of, projects_text
 from gramwatt.service.common.errors import ServiceError
 from gramwatt.service.container import ADMIN, Caller, Service
 from gramwatt.service.store.access import BrowserSession
-from gramwatt.service.store.timestamps import span_us, text_from_us
+from gramwatt.service.store.columns import span_us, text_from_us
 
 LINK, COOKIE = "link", "cookie"
 LINK_LASTS = timedelta(minutes=15)

@@ -7,6 +7,9 @@ route that declares nothing answers nobody.
 from __future__ import annotations
 
 import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum
 from http import HTTPStatus
@@ -18,15 +21,40 @@ from flask.sansio.app import App
 
 from gramwatt.service import container
 from gramwatt.service.access import audit, sessions
-from gramwatt.service.access.keys import authenticate
-from gramwatt.service.access.tokens import digest
+from gramwatt.service.access.keys import authenticate, digest
 from gramwatt.service.addresses import HOST, host_name
-from gramwatt.service.api.limits import Buckets
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import ADMIN, INGEST, READ, Caller, Service
 from gramwatt.service.rendering import MEDIA
 from gramwatt.service.store.database import UNAVAILABLE
+
+BUCKETS_MOST = 10_000
+"""Buckets that are kept; of more, the one that was asked least lately is forgotten."""
+
+
+class Buckets:
+    """For each name a bucket of `burst` tokens that gains `per_s` tokens a second."""
+
+    def __init__(
+        self, per_s: float, burst: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.per_s, self.burst, self._clock = per_s, burst, clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = Lock()
+
+    def take(self, name: str) -> float:
+        """Take a token; 0.0, or how long until there is one [s]."""
+        with self._lock:
+            now = self._clock()
+            level, since = self._levels.pop(name, (self.burst, now))
+            level = min(self.burst, level + (now - since) * self.per_s)
+            wait_s = 0.0 if level >= 1 else (1 - level) / self.per_s
+            self._levels[name] = (level if wait_s else level - 1, now)
+            if len(self._levels) > BUCKETS_MOST:
+                self._levels.popitem(last=False)
+            return wait_s
+
 
 EXTENSION = "gramwatt"
 """Where the app keeps its service."""

@@ -10,11 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from gramwatt import __version__
-from gramwatt.service.api.conditional import IF_MATCH, IF_NONE_MATCH
-from gramwatt.service.api.idempotency import IDEMPOTENCY_KEY, KEY_PATTERN
-from gramwatt.service.api.journal_lines import line_array, line_body, line_schemas
+from gramwatt.service.api.jobs import line_array, line_body, line_schemas
 from gramwatt.service.api.problems import CODES, MEDIA_TYPE
-from gramwatt.service.api.routing import JSON, NDJSON, Operation, Routes
+from gramwatt.service.api.routing import IF_MATCH, IF_NONE_MATCH, JSON, NDJSON, Operation, Routes
+from gramwatt.service.api.support import IDEMPOTENCY_KEY, KEY_PATTERN
 
 _REF, _NAMED_REF = "#/components/schemas/{model}", "#/components/schemas/{name}"
 _ALWAYS = ("invalid", "internal", "not-ready")

@@ -10,18 +10,29 @@ from msgspec import Meta, Struct
 
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.month.documents import MonthDoc
+from gramwatt.sci.month.repeated import RUNS_MOST, RunsComparisonDoc
 from gramwatt.sci.month.revised import MonthDifference
 from gramwatt.sci.month.yearly import YearDoc
+from gramwatt.sci.records.records import UNIT_PATTERN
 from gramwatt.service import rendering
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.conditional import reader_has, tag_of, with_tag
-from gramwatt.service.api.heavy import heavy
-from gramwatt.service.api.routing import Routes
-from gramwatt.service.api.support import ABSENT, JobPath, MonthPath, RevisionQuery, service
-from gramwatt.service.common.requests import MonthQuery, ProjectQuery, Year
+from gramwatt.service.api.problems import Problem
+from gramwatt.service.api.routing import Routes, reader_has, tag_of, with_tag
+from gramwatt.service.api.support import ABSENT, JobPath, MonthPath, RevisionQuery, heavy, service
+from gramwatt.service.common.requests import (
+    Identifier,
+    MonthQuery,
+    ProjectQuery,
+    UnitQuery,
+    Year,
+    exactly,
+)
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.advice import comparison
 from gramwatt.service.jobs.documents import document_version, job_document
+from gramwatt.service.months.badges import project_badge
 from gramwatt.service.months.report import keep_month, month_text
 from gramwatt.service.months.revisions import JobTable, compare, job_table
 from gramwatt.service.months.year import year_report
@@ -32,8 +43,9 @@ from gramwatt.service.rendering import (
     JobFormat,
     MonthFormat,
     Page,
+    render_comparison,
 )
-from gramwatt.service.store.documents import read_month, to_text
+from gramwatt.service.store.columns import read_month, to_text
 from gramwatt.service.suggest import advice_basis, advice_beside
 
 routes = Routes("reports")
@@ -252,3 +264,102 @@ def with_etag(tag: str, media: str, render: Callable[[], bytes]) -> Response:
     if media == MEDIA["html"]:  # a browser applies the styles in it only where both policies do
         response.headers["Content-Security-Policy"] = f"{POLICY}; frame-ancestors 'none'"
     return response
+
+
+badges_routes = Routes("badges")
+SVG = "image/svg+xml"
+
+
+class BadgePath(Struct, frozen=True, kw_only=True):
+    """The project of a badge."""
+
+    project: Annotated[str, Meta(min_length=1, max_length=512, pattern="^[^\\x00/][^\\x00]*$")]
+
+
+class BadgeQuery(Struct, frozen=True, kw_only=True):
+    """What the badge shows."""
+
+    unit: Annotated[
+        Annotated[str, Meta(pattern=exactly(UNIT_PATTERN.pattern))] | None,
+        Meta(
+            description="Carbon per this unit; by default per the project's only unit, "
+            "or the total."
+        ),
+    ] = None
+
+
+@badges_routes.get(
+    "/v1/badges/<path:project>.svg",
+    "not-found",
+    "not-ready",
+    access=Access.READ,
+    media={SVG: None},
+)
+def badge(path: BadgePath, query: BadgeQuery) -> Response:
+    """Return a project's carbon per unit, or its month's total, as a picture.
+
+    Of the newest month with data, with its unit, and marked where it is estimated or no SCI. For
+    the projects in `GRAMWATT_PUBLIC_BADGES` it needs no key. Other signs than letters and digits
+    in a name are percent-encoded, in the address and in the setting alike.
+    """
+    drawn = project_badge(service(), path.project, query.unit)
+    return with_tag(Response(drawn, content_type=SVG), tag_of(SVG, drawn))
+
+
+comparisons_routes = Routes("comparisons")
+PROBLEMS = *ABSENT, "not-scorable", "not-comparable", "busy"
+COMPARISON_MEDIA = {
+    MEDIA[form]: RunsComparisonDoc if form == "json" else None for form in JOB_FORMATS
+}
+
+
+class ComparisonQuery(UnitQuery, frozen=True, kw_only=True):
+    """The runs of each side, and the unit."""
+
+    before: Annotated[
+        list[Identifier],
+        Meta(min_length=1, max_length=RUNS_MOST, description="A run; may be repeated."),
+    ]
+    after: Annotated[
+        list[Identifier],
+        Meta(min_length=1, max_length=RUNS_MOST, description="A run; may be repeated."),
+    ]
+
+
+class ComparisonFile(Struct, frozen=True, kw_only=True):
+    """A comparison as a file."""
+
+    form: Annotated[JobFormat, Meta(description="The format.")]
+
+
+@comparisons_routes.get("/v1/comparisons", *PROBLEMS, access=Access.READ, media=COMPARISON_MEDIA)
+def compare_jobs(query: ComparisonQuery) -> Response:
+    """Return the runs of `after` against those of `before`, per unit of work.
+
+    In the format that the Accept header asks for. Refused where they were not scored in the same
+    way. The effects of E, I, PUE, M and R add up to the change; the verdict is
+    `no-reliable-difference` where the range of the ratio holds 1, and `unknown` for one run a side
+    where no earlier runs tell how far runs lie apart.
+    """
+    return _response(query, by_accept(JOB_FORMATS))
+
+
+@comparisons_routes.get(
+    "/v1/comparisons.<form>", *PROBLEMS, access=Access.READ, media=COMPARISON_MEDIA
+)
+def compare_jobs_file(path: ComparisonFile, query: ComparisonQuery) -> Response:
+    """Return the same, in the format of the extension."""
+    return _response(query, path.form)
+
+
+def _response(query: ComparisonQuery, form: JobFormat) -> Response:
+    with heavy():
+        try:
+            found, date = comparison(service(), query.before, query.after, query.unit)
+        except ScoreError as error:
+            if error.code != "not-comparable":
+                raise
+            raise Problem("not-comparable", error.message) from None
+        mark = service().config.reports.decimal_mark
+        tag = tag_of(MEDIA[form], to_text(found), date)
+        return with_etag(tag, MEDIA[form], lambda: render_comparison(found, form, date, mark))

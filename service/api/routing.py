@@ -6,6 +6,7 @@ struct; what its structs do not know is refused. It returns a struct, or a `Resp
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -18,11 +19,57 @@ import msgspec
 from flask import Blueprint, Response, request
 from msgspec import Struct
 
+from gramwatt import __version__
 from gramwatt.sci.figures.checks import InputError, parse, types_of
 from gramwatt.service.api.access import Access, declared
-from gramwatt.service.api.conditional import IF_NONE_MATCH, tagged
 from gramwatt.service.api.problems import Problem, invalid, of_input
-from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.columns import to_text
+
+IF_MATCH, IF_NONE_MATCH = "If-Match", "If-None-Match"
+
+
+def tag_of(*parts: object) -> str:
+    """Return a strong entity tag of what identifies an answer; another release renders
+    otherwise.
+    """
+    text = "\n".join(map(str, (__version__, *parts)))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def reader_has(tag: str) -> bool:
+    """Return whether the reader says that it has the answer of this tag."""
+    return request.if_none_match.contains_weak(tag)
+
+
+def with_tag(response: Response, tag: str) -> Response:
+    """Return the answer with its tag; without its body, as 304, where the reader has it."""
+    if reader_has(tag):
+        response = Response(status=304)
+    response.set_etag(tag)
+    response.headers["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def tagged(response: Response) -> Response:
+    """Return an answer to GET with a tag, that of its bytes where it has no other."""
+    if response.status_code != 200 or "ETag" in response.headers:
+        return response
+    return with_tag(response, tag_of(response.mimetype, response.get_data()))
+
+
+def if_match() -> Callable[[str], bool] | None:
+    """Return whether a state of the job, given as its version, is the one the caller means; None
+    for any.
+
+    The version is that of a job's head, as the tag of `GET /v1/jobs/{job_id}` has it.
+    """
+    if IF_MATCH not in request.headers:
+        return None
+    # A tag is of a job's state, not of bytes: one that a proxy made weak, as nginx does where it
+    # packs an answer, says as much.
+    tags = request.if_match
+    return lambda version: tags.contains_weak(tag_of(version))
+
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

@@ -125,7 +125,7 @@ def upgraded_service(database_url: str | None = None) -> Iterator[Service]:
 @contextmanager
 def current_service() -> Iterator[Service]:
     """Yield the service with up-to-date tables, and this machine's journals as far as they go."""
-    from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
+    from gramwatt.service.jobs.local_spool import ingest_local_spool
 
     with upgraded_service() as service:
         ingest_local_spool(service, fresh=True)
@@ -159,10 +159,10 @@ def run_ids(service: Service, text: str, most: int | None = None) -> list[str]:
     """Return the ids of the jobs that a text means, of a name its newest completed runs; exits with
     1 for `last` without any job.
     """
-    from gramwatt.service.common import identifiers
+    from gramwatt.service.jobs import documents
 
-    ids = identifiers.run_ids(service, text, most or identifiers.RUNS)
-    if ids == [text] == [identifiers.LAST]:
+    ids = documents.run_ids(service, text, most or documents.RUNS)
+    if ids == [text] == [documents.LAST]:
         stop(1, "there is no job yet; run one: gramwatt run -- python train.py")
     return ids
 

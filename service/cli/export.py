@@ -29,7 +29,7 @@ def export_journals(
     """
     from gramwatt.service.access import audit
     from gramwatt.service.container import Caller
-    from gramwatt.service.jobs.journals import export_journals as export
+    from gramwatt.service.jobs.ingest import export_journals as export
 
     with open_service(database_url) as service:
         try:

@@ -74,7 +74,7 @@ def import_journals(
 
     Lines that are refused are named and leave exit code 1; the others are imported.
     """
-    from gramwatt.service.jobs.journals import import_journals as read
+    from gramwatt.service.jobs.ingest import import_journals as read
 
     if not folder.is_dir():
         stop(2, f"there is no folder {folder}")
@@ -127,8 +127,8 @@ def import_intensity(
     from gramwatt.service.access import audit
     from gramwatt.service.container import Caller
     from gramwatt.service.intensity.csv_import import Origin, import_csv
-    from gramwatt.service.intensity.over_time import unused_text
-    from gramwatt.service.intensity.spans import IntensityFileError
+    from gramwatt.service.intensity.plans import unused_text
+    from gramwatt.service.intensity.publishers import IntensityFileError
 
     series = f"{options.signal} {options.basis}"
     with upgraded_service() as service, bar("importing") as progress:

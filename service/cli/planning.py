@@ -226,7 +226,7 @@ def intensity(
     """
     from gramwatt.sci.figures.checks import Moment, checked
     from gramwatt.sci.figures.errors import LookupFailed
-    from gramwatt.service.intensity.over_time import LONGEST, intensity_over
+    from gramwatt.service.intensity.plans import LONGEST, intensity_over
 
     start, end = query.start, query.end
     now = datetime.now(UTC).replace(microsecond=0)

@@ -163,7 +163,7 @@ def report_month(
     from gramwatt.service import rendering
     from gramwatt.service.months.report import keep_month, month_text
     from gramwatt.service.months.revisions import job_table
-    from gramwatt.service.store.documents import read_month
+    from gramwatt.service.store.columns import read_month
 
     require_month(month)
     chosen = _chosen(formats, rendering.MONTH_FORMATS)

@@ -41,7 +41,7 @@ class StoreJobs:
     def page(self, query: JobList) -> tuple[JobsAnswer, dict[str, str]]:
         """Return a page of jobs, and their ids as they are shown."""
         from gramwatt.service.common.errors import CursorError
-        from gramwatt.service.common.identifiers import short_ids
+        from gramwatt.service.jobs.documents import short_ids
         from gramwatt.service.jobs.lists import jobs_page
 
         try:
@@ -102,7 +102,7 @@ class StoreJobs:
     ) -> tuple[RunsComparisonDoc, str]:
         """Return the same and its date; exits with 1 where there is none."""
         from gramwatt.sci.figures.errors import ScoreError
-        from gramwatt.service.jobs.comparison import comparison
+        from gramwatt.service.jobs.advice import comparison
 
         with job_errors(" or ".join((*before, *after))):
             try:

@@ -1,5 +1,4 @@
-"""What the rooms share: refusals (`errors`), shapes of answers (`answers`), cursors of lists.
+"""What the rooms share: refusals (`errors`), shapes of answers (`answers`), and requests.
 
-`cursors` cuts lists into pages, `identifiers` finds a job by the beginning of its id, and
-`idempotency` keeps answers by request key.
+`requests` has what callers send, with the cursors that cut lists into pages.
 """

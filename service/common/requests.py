@@ -6,15 +6,105 @@ same bounds, and the same sentence refuses a wrong value.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
+import math
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Literal, get_args
+from io import TextIOWrapper
+from itertools import chain
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, TypeVar, get_args
 
 from msgspec import Meta, Struct, field
 
 from gramwatt.sci.figures.errors import RecordError
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.records.records import ID_PATTERN, UNIT_PATTERN, JobKind, parse_time
+from gramwatt.service.common.errors import CursorError
+
+DELIMITERS = ",;\t"
+
+
+class TableError(ValueError):
+    """A file that is not a table; the text says what it is instead."""
+
+
+class Table(NamedTuple):
+    """The lines of a file, the sign between its columns, and the file as bytes."""
+
+    lines: Iterable[str]
+    delimiter: str
+    raw: BinaryIO
+
+
+@contextmanager
+def open_table(path: Path, errors: str = "strict") -> Iterator[Table]:
+    """Open a table, for the reader that its rows need; raises TableError, or OSError."""
+    with path.open("rb") as raw:
+        start = raw.read(2)
+        raw.seek(0)
+        encoding = "utf-16" if start in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+        with TextIOWrapper(raw, encoding, errors=errors, newline="") as text:
+            first = text.readline()
+            if not first:
+                raise TableError("the file is empty")
+            if first.startswith("sep="):
+                raise TableError(f"the first line is {first.strip()!r}, for Excel alone; delete it")
+            yield Table(chain([first], text), max(DELIMITERS, key=first.count), raw)
+
+
+Row = TypeVar("Row")
+Position = int | float | str | None
+MAYBE_INT, MAYBE_FLOAT = (int, NoneType), (float, NoneType)
+"""Kinds of a position in a column that may be unknown."""
+_LARGEST = 2**63 - 1
+"""The largest number that a column of either database holds."""
+
+
+def encode_cursor(*position: Position) -> str:
+    """Return the position after which the next page starts, as an opaque text."""
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
+
+
+def decode_cursor(text: str, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
+    """Return the position in a cursor; raises CursorError when it is not one of this list's."""
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        position = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        position = None
+    if (
+        not isinstance(position, list)
+        or len(position) != len(kinds)
+        or not all(_is_of(part, kind) for part, kind in zip(position, kinds, strict=True))
+    ):
+        raise CursorError("not a cursor of this list; leave it out to start")
+    return tuple(position)
+
+
+def cut(
+    rows: Sequence[Row], limit: int, position: Callable[[Row], tuple[Position, ...]]
+) -> tuple[Sequence[Row], str | None]:
+    """Return the first `limit` of rows queried with one more, and the cursor of what follows."""
+    if len(rows) <= limit:
+        return rows, None
+    return rows[:limit], encode_cursor(*position(rows[limit - 1]))
+
+
+def _is_of(part: object, kind: type | tuple[type, ...]) -> bool:
+    """Return whether a part of a position has exactly the type, and a column can hold it."""
+    if type(part) not in (kind if isinstance(kind, tuple) else (kind,)):
+        return False
+    if isinstance(part, float):
+        return math.isfinite(part)
+    return not isinstance(part, int) or abs(part) <= _LARGEST
+
 
 JobState = Literal["running", "completed", "failed", "killed", "lost"]
 JOB_STATES: tuple[str, ...] = get_args(JobState)

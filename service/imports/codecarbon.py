@@ -36,11 +36,11 @@ from gramwatt.sci.records.records import (
 )
 from gramwatt.service.common.answers import Rejected
 from gramwatt.service.common.errors import ServiceError
-from gramwatt.service.common.tables import TableError, open_table
+from gramwatt.service.common.requests import TableError, open_table
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.store.columns import from_us
 from gramwatt.service.store.models import Job
-from gramwatt.service.store.timestamps import from_us
 
 NODE = "codecarbon"
 """Node of every run: codecarbon names no host."""

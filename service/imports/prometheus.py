@@ -36,7 +36,7 @@ from gramwatt.sci.records.records import (
 )
 from gramwatt.service.common.answers import Rejected
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 
 CHUNK_S = 3600
 LIMIT_S = 60.0

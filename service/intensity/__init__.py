@@ -2,5 +2,5 @@
 
 `csv_import.import_csv` stores points, `points` reads them, `lookup.StoredIntensity` gives them to
 the engine with annual values in the gaps, `plans.plan` answers when and where to run,
-and `over_time.intensity_over` shows a zone over a span.
+and `plans.intensity_over` shows a zone over a span.
 """

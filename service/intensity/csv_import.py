@@ -21,24 +21,27 @@ from msgspec.structs import asdict
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.grid.plausible import LARGEST, remark, wrong_unit
-from gramwatt.service.common.tables import TableError, open_table
+from gramwatt.service.common.requests import TableError, open_table
 from gramwatt.service.config import PROVIDERS
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.intensity.publishers import (
     FORMATS,
     Format,
+    IntensityFileError,
+    Point,
     Question,
+    Span,
     column_name,
     format_of,
     in_order,
     lines,
+    spans,
 )
-from gramwatt.service.intensity.spans import IntensityFileError, Point, Span, spans
 from gramwatt.service.providers.base import SCORED
+from gramwatt.service.store.access import alias_of
+from gramwatt.service.store.columns import upsert
 from gramwatt.service.store.intensity import IntensityFile
-from gramwatt.service.store.people import alias_of
-from gramwatt.service.store.upserts import upsert
 
 COLUMNS = ["start_utc", "g_per_kwh"]
 IMPORTED = "imported"

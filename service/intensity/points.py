@@ -22,8 +22,8 @@ from gramwatt.sci.grid.intensity import Basis, Quality, Signal
 from gramwatt.sci.grid.zones import Scope
 from gramwatt.service.container import Service
 from gramwatt.service.providers.base import SCORED
+from gramwatt.service.store.columns import upsert
 from gramwatt.service.store.intensity import IntensityArrival, IntensityDay, IntensitySeries
-from gramwatt.service.store.upserts import upsert
 
 DAY_S = 86_400
 QUALITIES: Sequence[Quality] = ("profile", "forecast", "estimated", "hourly", "measured")

@@ -18,9 +18,8 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.figures.days import DAY, midnight
 from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.lookup import StoredIntensity
+from gramwatt.service.intensity.lookup import STAGES, StoredIntensity, last_stage
 from gramwatt.service.intensity.points import FINAL, SeriesName, keep
-from gramwatt.service.intensity.stages import STAGES, last_stage
 from gramwatt.service.providers.base import (
     SCORED,
     Kind,
@@ -30,10 +29,10 @@ from gramwatt.service.providers.base import (
     Values,
 )
 from gramwatt.service.providers.chain import providers_of
+from gramwatt.service.store.columns import from_us, span_us, to_us
 from gramwatt.service.store.intensity import IntensityQuestion
 from gramwatt.service.store.job_labels import ZONE
 from gramwatt.service.store.models import Job, JobLabel
-from gramwatt.service.store.timestamps import from_us, span_us, to_us
 
 REFRESH_S = 120.0
 """How long one run asks at most [s]; the next goes on."""

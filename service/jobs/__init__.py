@@ -1,7 +1,6 @@
-"""Jobs: their records read back (`journal`), scored (`scoring`), and their newest document.
+"""Jobs: their records taken in (`ingest`), read back (`journal`), scored (`scoring`), and shown.
 
-`documents.job_document` is what routes, commands and reports start from, `comparison.comparison`
-sets runs against each other, `advice` answers for a stored job, `opening.open_job`,
-`corrections.correct_job` and `deletion.delete_job` change one. Records come by `intake`; `lists`
-shows many jobs.
+`documents.job_document` is what routes, commands and reports start from, `advice.comparison` sets
+runs against each other, `advice` answers for a stored job, `corrections.open_job`,
+`corrections.correct_job` and `deletion.delete_job` change one. `lists` and `models` show many.
 """

@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.collectors.settings.config import PARSERS
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.figures.errors import LookupFailed, ScoreError
+from gramwatt.sci.figures.errors import LookupFailed, RecordError, ScoreError
 from gramwatt.sci.figures.unit_names import close_units
 from gramwatt.sci.records.corrections import (
     COUNT,
@@ -23,21 +24,32 @@ from gramwatt.sci.records.corrections import (
     exclusion,
 )
 from gramwatt.sci.records.merge import increments
-from gramwatt.sci.records.records import AMOUNT_MOST, CountRecord, JobRecord
+from gramwatt.sci.records.records import (
+    AMOUNT_MOST,
+    VERSION,
+    CountRecord,
+    JobRecord,
+    decode,
+    encode,
+    format_time,
+    readable,
+)
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.service.access import audit
-from gramwatt.service.common.errors import CorrectionError
+from gramwatt.service.common.errors import CorrectionError, ServiceError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import (
     Expected,
     JobSummary,
     find_job,
+    find_known_job,
     locked_job,
     own_job,
     require_expected,
     require_intervals,
     summaries,
 )
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.journal import (
     corrections_of,
     counts_of,
@@ -45,8 +57,8 @@ from gramwatt.service.jobs.journal import (
     refresh_own_head,
 )
 from gramwatt.service.jobs.scoring import score_job, score_provisionally
-from gramwatt.service.store.models import Correction, Job
-from gramwatt.service.store.people import USER, alias_of
+from gramwatt.service.store.access import USER, alias_of, with_names
+from gramwatt.service.store.models import Correction, Job, Statement, Writer
 
 REASON = "corrected"
 """Why the revision of a correction was made."""
@@ -244,3 +256,70 @@ def _head(session: Session, job: Job) -> JobRecord | None:
         return declared_head(session, job)
     except ScoreError:  # no writer has said yet what runs
         return None
+
+
+FIRST = 1
+"""The number of the line that opens the job; the sender goes on with the next one."""
+
+
+def open_job(
+    service: Service,
+    job_id: str,
+    node: str,
+    writer: str,
+    declared: Mapping[str, Any],
+) -> tuple[JobSummary, bool]:
+    """Return the job, and whether this opened it; the same again changes nothing.
+
+    `declared` holds fields of a job's record. Raises CorrectionError for a field without meaning,
+    ServiceError `conflict` for a job that declares something else, UnknownJobError for an id of
+    others, or DeletedJobError.
+    """
+    check_place(service.catalog, declared)
+    identity = {"job_id": job_id, "node": node, "writer": writer, "seq": FIRST}
+    now = {"started_at": format_time(service.now())}
+    line = {"v": VERSION, "type": JobRecord.TYPE, **identity, "role": "command", **now, **declared}
+    record = _record_of(line)
+    created = _opening_lines(service, job_id)[0] is None
+    if created:
+        ingest(service, job_id, [encode(record).encode()])
+    job, lines = _opening_lines(service, job_id)
+    assert job is not None  # the line made it; where it was deleted since, that is said
+    stored = lines.get((node, writer, FIRST))
+    if stored is None:
+        raise _opened_otherwise(job_id, "opened by another writer")
+    differing = [name for name in declared if getattr(stored, name) != getattr(record, name)]
+    if differing:
+        raise _opened_otherwise(job_id, f"with another {differing[0]}")
+    with service.store.read() as session:
+        return summaries(session, [job])[0], created
+
+
+def _opened_otherwise(job_id: str, what: str) -> ServiceError:
+    text = f"job {job_id!r} is there already, {what}; change it with PATCH"
+    return ServiceError(text, "conflict")
+
+
+def _record_of(line: Mapping[str, Any]) -> JobRecord:
+    try:
+        record = decode(json.dumps(line))
+    except RecordError as error:
+        # What else a job's record refuses is its only time.
+        raise CorrectionError(error.field or "started_at", error.message) from None
+    assert isinstance(record, JobRecord)  # the type of the line
+    return record
+
+
+def _opening_lines(
+    service: Service, job_id: str
+) -> tuple[Job | None, dict[tuple[str, str, int], JobRecord]]:
+    """Return the job and its lines that say what runs, by node, writer and number."""
+    with service.store.read() as session:
+        job = find_known_job(session, job_id)
+        if job is None:
+            return None, {}
+        wanted = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
+        # Lines that contradict another of their number have negative ones.
+        wanted = wanted.where(Writer.job == job.id, Statement.seq > 0)
+        records = list(readable(with_names(session, line) for line in session.scalars(wanted)))
+    return job, {(r.node, r.writer, r.seq): r for r in records if isinstance(r, JobRecord)}

@@ -27,13 +27,13 @@ from gramwatt.sci.records.records import (
     format_time,
     readable,
 )
-from gramwatt.service.access.projects import require_own
+from gramwatt.service.access.keys import require_own
 from gramwatt.service.access.sessions import CLOCKS_APART
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.precedence import counted_elsewhere
 from gramwatt.service.months.rows import forget_rows
 from gramwatt.service.store import models
-from gramwatt.service.store.documents import read_head, to_text
+from gramwatt.service.store.columns import from_us, read_head, span_us, text_from_us, to_text, to_us
 from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import (
     Count,
@@ -44,7 +44,6 @@ from gramwatt.service.store.models import (
     Statement,
     Writer,
 )
-from gramwatt.service.store.timestamps import from_us, span_us, text_from_us, to_us
 
 _COUNTS = (
     sa.select(Writer.node, Writer.writer, Count.seq, Count.at_us)

@@ -27,9 +27,9 @@ from gramwatt.sci.records.records import (
     JobRecord,
     readable,
 )
+from gramwatt.service.store.columns import from_us
 from gramwatt.service.store.job_labels import TAG
 from gramwatt.service.store.models import Device, Interval, Job, JobLabel, Statement, Writer
-from gramwatt.service.store.timestamps import from_us
 
 SAME_WORK = ("slurm", "pod")
 """Tags whose value is alike in all jobs that report the same work."""

@@ -19,7 +19,7 @@ from gramwatt.sci.records.records import AnyRecord
 from gramwatt.sci.score.score import relabel
 from gramwatt.sci.score.version import VERSIONS
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.stages import when_better_known
+from gramwatt.service.intensity.lookup import when_better_known
 from gramwatt.service.jobs.journal import (
     corrections_of,
     declared_head,
@@ -28,10 +28,9 @@ from gramwatt.service.jobs.journal import (
 )
 from gramwatt.service.jobs.precedence import LATE_US, outdated
 from gramwatt.service.months.rows import Rows, keep_rows
-from gramwatt.service.store.documents import as_stored, head_text, read_job, split_job
+from gramwatt.service.store.columns import as_stored, head_text, read_job, span_us, split_job
 from gramwatt.service.store.job_labels import update_list_columns
 from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
-from gramwatt.service.store.timestamps import span_us
 
 if TYPE_CHECKING:  # the engine is loaded where a job is scored
     from gramwatt.sci.score.identify import ScoreContext

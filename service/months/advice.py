@@ -27,10 +27,9 @@ from gramwatt.service.intensity.points import SeriesName
 from gramwatt.service.months.rows import from_session
 from gramwatt.service.months.statements import LARGEST, month_scope, selecting
 from gramwatt.service.providers.base import SCORED
-from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.columns import read_job, text_from_us
 from gramwatt.service.store.intensity import IntensityFile, IntensitySeries
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.store.timestamps import text_from_us
 from gramwatt.service.suggest import rows_of_own_jobs
 
 PUBLISHERS = {"ember": "Ember", "em-yearly": "Electricity Maps"}

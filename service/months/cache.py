@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from gramwatt.sci.month.documents import MonthAdvice, MonthSums
 from gramwatt.service.container import Service
 from gramwatt.service.months.rows import changes_of, from_session
-from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.columns import to_text
 from gramwatt.service.store.months import ALL, MonthSum
 
 Sums = TypeVar("Sums", bound=msgspec.Struct)

@@ -14,9 +14,8 @@ from gramwatt.sci.month.documents import ExcludedDoc
 from gramwatt.sci.month.month import Pending, excluded_row
 from gramwatt.sci.month.trail import DeletedRow
 from gramwatt.service.container import Service
-from gramwatt.service.store.documents import read_head
+from gramwatt.service.store.columns import read_head, text_from_us
 from gramwatt.service.store.models import Deletion, Device, Interval, Job, is_pending
-from gramwatt.service.store.timestamps import text_from_us
 
 DAY_US = 86_400_000_000
 KEYS_AT_ONCE = 500

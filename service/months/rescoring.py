@@ -9,9 +9,8 @@ from sqlalchemy.orm import Session
 
 from gramwatt.sci.score.version import ENGINE_VERSION
 from gramwatt.service.container import Service
-from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.models import Job, is_pending
-from gramwatt.service.store.months import JobMonth
+from gramwatt.service.store.months import FactorBackfill, JobMonth
 
 NEWEST_BACKFILL = sa.select(FactorBackfill).where(FactorBackfill.id == 1)
 """How far scores follow the factors; no row before the first periodic work."""

@@ -25,15 +25,13 @@ from gramwatt.sci.month.revised import (
     by_cause,
     job_changes,
 )
-from gramwatt.service.access.projects import one_project
+from gramwatt.service.access.keys import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months.rows import changes_of
-from gramwatt.service.store.documents import read_month, to_text
+from gramwatt.service.store.columns import read_month, text_from_us, to_text, upsert
 from gramwatt.service.store.models import Deletion, Job, MonthlyReport, MonthlyReportJob, Score
 from gramwatt.service.store.months import ALL, MODELS, JobMonth
-from gramwatt.service.store.timestamps import text_from_us
-from gramwatt.service.store.upserts import upsert
 
 MADE_FOR: dict[str, Cause] = {
     "ended": "late-records",

@@ -15,6 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from gramwatt.service.months.statements import Execute
+from gramwatt.service.store.columns import upsert
 from gramwatt.service.store.models import Job
 from gramwatt.service.store.months import (
     ALL,
@@ -26,7 +27,6 @@ from gramwatt.service.store.months import (
     MonthSum,
 )
 from gramwatt.service.store.restriction import RestrictedSession
-from gramwatt.service.store.upserts import upsert
 
 PORTION = 2_000
 """Rows that are read at once."""

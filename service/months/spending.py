@@ -21,11 +21,10 @@ from gramwatt.service.container import Service
 from gramwatt.service.months.cache import sums_by_name
 from gramwatt.service.months.pending import pending_jobs, pending_keys
 from gramwatt.service.months.rows import from_session
-from gramwatt.service.store.budgets import Budget
-from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.job_labels import TAG, label_text
 from gramwatt.service.store.models import Job, JobLabel, Provisional, is_pending
-from gramwatt.service.store.months import JobMonth
+from gramwatt.service.store.months import Budget, JobMonth
 
 EVERY_MONTH = ""
 """How the store writes the month of a budget that holds for every month."""

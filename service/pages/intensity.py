@@ -13,15 +13,12 @@ from gramwatt.sci.figures.checks import Moment, checked
 from gramwatt.sci.figures.errors import GramwattError, LookupFailed
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.estimates import unanswerable
-from gramwatt.service.api.heavy import heavy
-from gramwatt.service.api.planning import ZonePath
+from gramwatt.service.api.planning import ZonePath, unanswerable
 from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.routing import from_strings
-from gramwatt.service.api.support import service
+from gramwatt.service.api.support import heavy, service
 from gramwatt.service.common.requests import SpanQuery
-from gramwatt.service.intensity.over_time import LONGEST, intensity_over
-from gramwatt.service.intensity.plans import plan
+from gramwatt.service.intensity.plans import LONGEST, intensity_over, plan
 from gramwatt.service.pages.frame import route
 from gramwatt.service.pages.jobs import framed
 from gramwatt.service.rendering import render_intensity

@@ -20,13 +20,12 @@ from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.month.repeated import RUNS_MOST, RunsComparisonDoc, compare_runs
 from gramwatt.sci.records.records import ID_PATTERN, JOB_KINDS
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.jobs import JobsQuery
 from gramwatt.service.api.reports import ReportQuery, job_response
 from gramwatt.service.api.routing import from_strings
-from gramwatt.service.api.support import JobPath, service
+from gramwatt.service.api.support import JobPath, heavy, service
 from gramwatt.service.common.requests import JOB_STATES, JobList
-from gramwatt.service.jobs.comparison import earlier_runs
+from gramwatt.service.jobs.advice import earlier_runs
 from gramwatt.service.jobs.documents import job_document, job_summary
 from gramwatt.service.jobs.lists import list_jobs, project_names
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route

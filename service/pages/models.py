@@ -11,7 +11,7 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import service
 from gramwatt.service.common.requests import JobList, Page
 from gramwatt.service.jobs.lists import jobs_page
-from gramwatt.service.jobs.lists.models import models_page
+from gramwatt.service.jobs.models import models_page
 from gramwatt.service.months.overview import model_totals
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 

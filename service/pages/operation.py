@@ -11,9 +11,14 @@ from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import NewKey, create_key, list_keys, revoke_key
 from gramwatt.service.access.sessions import end_session, end_sessions_of, list_sessions
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.keys import KeyBody, KeyPath, RevokeQuery, SessionPath
+from gramwatt.service.api.operation import (
+    KeyBody,
+    KeyPath,
+    RevokeQuery,
+    SchedulesQuery,
+    SessionPath,
+)
 from gramwatt.service.api.routing import from_strings
-from gramwatt.service.api.schedules import SchedulesQuery
 from gramwatt.service.api.support import service
 from gramwatt.service.container import SCOPES
 from gramwatt.service.jobs.lists import project_names

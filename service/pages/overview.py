@@ -18,12 +18,10 @@ from gramwatt.sci.figures.quantity import is_estimate
 from gramwatt.sci.figures.units import g_from_kg
 from gramwatt.sci.month.month import previous_month
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.heavy import heavy
-from gramwatt.service.api.support import caller, service
+from gramwatt.service.api.support import caller, heavy, service
 from gramwatt.service.budgets import BudgetRow, budgets_page, limits_kg, standing
 from gramwatt.service.common.requests import MONTH, JobList, Page, ProjectQuery, exactly
-from gramwatt.service.jobs.lists import list_jobs, projects_page
-from gramwatt.service.jobs.lists.projects import project_names
+from gramwatt.service.jobs.lists import list_jobs, project_names, projects_page
 from gramwatt.service.months.overview import Bar, month_overview, project_bars
 from gramwatt.service.months.pending import energy_so_far
 from gramwatt.service.months.report import months_with_data

@@ -15,10 +15,8 @@ from gramwatt.sci.planning.plan import PlaceDoc, PlanDoc, PlannedSpanDoc, SlotDo
 from gramwatt.sci.planning.plan_request import PlanRequest, parse_plan_request
 from gramwatt.sci.planning.usual import odds_text
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.heavy import heavy
-from gramwatt.service.api.support import service
-from gramwatt.service.intensity.over_time import intensity_over
-from gramwatt.service.intensity.plans import plan
+from gramwatt.service.api.support import heavy, service
+from gramwatt.service.intensity.plans import intensity_over, plan
 from gramwatt.service.pages.frame import page, route
 
 FIELDS = ("hours", "zone", "zones", "earliest", "deadline", "power_w", "interruptible")

@@ -11,10 +11,9 @@ from flask import Response
 
 from gramwatt.sci.month.yearly import added
 from gramwatt.service.api.access import Access
-from gramwatt.service.api.heavy import heavy
 from gramwatt.service.api.reports import YearPath, month_response, year_response
 from gramwatt.service.api.routing import from_strings
-from gramwatt.service.api.support import MonthPath, caller, service
+from gramwatt.service.api.support import MonthPath, caller, heavy, service
 from gramwatt.service.common.requests import ProjectQuery
 from gramwatt.service.jobs.lists import project_names
 from gramwatt.service.months.overview import month_bars
@@ -23,7 +22,7 @@ from gramwatt.service.months.revisions import kept_reports
 from gramwatt.service.pages.frame import page, query, route
 from gramwatt.service.pages.jobs import framed
 from gramwatt.service.rendering import render_month
-from gramwatt.service.store.documents import read_month
+from gramwatt.service.store.columns import read_month
 
 
 class MonthPageQuery(ProjectQuery, frozen=True, kw_only=True):

@@ -12,9 +12,17 @@ from datetime import UTC, datetime, timedelta
 
 from gramwatt.sci.grid.fuels import STORAGE
 from gramwatt.service.config import Account
-from gramwatt.service.providers.base import AnswerError, Kind, Values, expect, in_steps, number
+from gramwatt.service.providers.base import (
+    AnswerError,
+    Generation,
+    Kind,
+    Values,
+    expect,
+    in_steps,
+    number,
+    readings,
+)
 from gramwatt.service.providers.http import Http
-from gramwatt.service.providers.mixes import Generation, readings
 
 DERIVED = Kind("average", "lifecycle", "production")
 HOUR, STEP_S = timedelta(hours=1), 3600

@@ -13,9 +13,17 @@ from xml.etree import ElementTree  # entities are refused before it reads
 
 from gramwatt.sci.grid.fuels import STORAGE
 from gramwatt.service.config import Account
-from gramwatt.service.providers.base import AnswerError, Kind, Values, expect, in_steps, moment
+from gramwatt.service.providers.base import (
+    AnswerError,
+    Generation,
+    Kind,
+    Values,
+    expect,
+    in_steps,
+    moment,
+    readings,
+)
 from gramwatt.service.providers.http import Http, StatusError
-from gramwatt.service.providers.mixes import Generation, readings
 
 DERIVED = Kind("average", "lifecycle", "production")
 FUELS: Mapping[str, str] = {

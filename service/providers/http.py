@@ -173,18 +173,16 @@ class Http:
     def _note_later(self, answer: requests.Response) -> None:
         if answer.status_code not in (429, 503):
             return
-        self._rest(self._host, _later_s(answer.headers.get("Retry-After")))
+        self._rest(self._host, later_s(answer.headers.get("Retry-After"), REST_S))
 
 
-def _later_s(header: str | None) -> float:
-    """Return the wait that a Retry-After header asks for [s], bounded; the usual rest without
-    one.
-    """
+def later_s(header: str | None, usual_s: float) -> float:
+    """Return the wait that a Retry-After header asks for [s], bounded; the usual without one."""
     text = (header or "").strip()
     if text.isdecimal():
         return min(float(text), LATER_MOST_S)
     try:
         wait_s = parsedate_to_datetime(text).timestamp() - time.time()
     except (TypeError, ValueError):
-        return REST_S
+        return usual_s
     return min(max(wait_s, 0.0), LATER_MOST_S)

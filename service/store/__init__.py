@@ -1,4 +1,4 @@
 """The database: models, migrations, sessions and stored documents, for SQLite and PostgreSQL.
 
-`database.Store`, `migrate.upgrade`, `documents.read_job`, `timestamps.to_us`.
+`database.Store`, `migrate.upgrade`, `columns.read_job`, `columns.to_us`.
 """

@@ -13,12 +13,14 @@ import random
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -27,13 +29,225 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlch
 from sqlalchemy.orm import Session
 
 from gramwatt.service.addresses import parse_url
-from gramwatt.service.store.filesystem import is_local
-from gramwatt.service.store.grouped import GroupCommit
 from gramwatt.service.store.migrations import HEAD
-from gramwatt.service.store.postgres import connect, connect_args, unlimited
 from gramwatt.service.store.restriction import RestrictedSession
 
+LOCAL_TYPES = frozenset(
+    {
+        *("apfs", "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs"),
+        *("overlay", "ramfs", "reiserfs", "tmpfs", "ufs", "vfat", "xfs", "zfs"),
+    }
+)
+"""File systems known to share memory between processes of one machine, which WAL needs
+(SQLite documentation, "Write-Ahead Logging", section 1). Everything else counts as remote."""
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def is_local(path: Path, mounts: str | None = None) -> bool:
+    """Return whether `path` lies on a file system known to be local; False when that is unknown.
+
+    Links are followed.
+    """
+    if mounts is None:
+        try:
+            mounts = MOUNTS.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+    return mounted_type(path.resolve(), mounts) in LOCAL_TYPES
+
+
+def mounted_type(path: Path, mounts: str) -> str | None:
+    """Return the file system type under `path`, out of the text of /proc/self/mountinfo (man 5
+    proc).
+    """
+    best: tuple[int, str] | None = None
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) < 5 or not after:
+            continue
+        point = Path(fields[4].replace("\\040", " "))
+        # A later mount on the same point hides an earlier one, hence >=.
+        if path.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
+            best = (len(point.parts), after.split()[0])
+    return best[1] if best else None
+
+
+if TYPE_CHECKING:
+    import psycopg
+
+Value = TypeVar("Value")
+
+CONNECT_S = 3
+"""How long connecting may take [s]."""
+UNACKNOWLEDGED_S = 10
+"""How long what was sent may stay unacknowledged by the server's machine [s]."""
+STATEMENT_S = 30
+"""How long a statement of a request may run [s]; the server ends it."""
+ANSWER_S = STATEMENT_S + 5
+"""How long an answer may take [s]: a frozen server ends no statement."""
+LOCK_S = 10
+"""How long a statement may wait for another transaction's lock [s]."""
+IDLE_S = 300
+"""How long a transaction may do nothing [s]."""
+
+
+def connect_args(url: URL) -> dict[str, Any]:
+    """Return the limits for the connections of a URL; what the URL itself sets stands."""
+    limits = {
+        "statement_timeout": STATEMENT_S,
+        "lock_timeout": LOCK_S,
+        "idle_in_transaction_session_timeout": IDLE_S,
+    }
+    options = " ".join(f"-c {name}={limit_s}s" for name, limit_s in limits.items())
+    own = url.query.get("options", "")
+    return {
+        "connect_timeout": url.query.get("connect_timeout", CONNECT_S),
+        "tcp_user_timeout": url.query.get("tcp_user_timeout", UNACKNOWLEDGED_S * 1000),
+        "options": f"{options} {own}".strip(),
+        # A database that was made without a locale is in SQL_ASCII, which psycopg gives as bytes.
+        "client_encoding": "UTF8",
+        # A pooler may give each transaction another connection, with statements of others prepared.
+        "prepare_threshold": None,
+    }
+
+
+def connect(
+    _dialect: object, _record: object, args: list[Any], named: dict[str, Any]
+) -> psycopg.Connection[Any]:
+    """Return a new connection whose answers may take `ANSWER_S`; raises OperationalError."""
+    connection: psycopg.Connection[Any] = _limited_connection().connect(*args, **named)
+    return connection
+
+
+@contextmanager
+def unlimited(connection: Connection) -> Iterator[None]:
+    """Let the statements of a transaction take any time; a copy or migration is no request."""
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+        connection.exec_driver_sql(f"SET LOCAL {name} = 0")
+    driver: Any = connection.connection.driver_connection
+    driver.answer_s = None
+    try:
+        yield
+    finally:
+        driver.answer_s = ANSWER_S
+
+
+@cache
+def _limited_connection() -> Any:
+    """Return the class of connections that give up an answer that does not come.
+
+    A frozen server still acknowledges on TCP, so that no setting of libpq ends the wait.
+    """
+    import psycopg
+
+    class Limited(psycopg.Connection[Any]):
+        answer_s: float | None = ANSWER_S
+
+        def wait(self, gen: Generator[Any, Any, Value], *args: Any, **more: Any) -> Value:
+            return super().wait(self._limited(gen) if self.answer_s else gen, *args, **more)
+
+        def _limited(self, gen: Generator[Any, Any, Value]) -> Generator[Any, Any, Value]:
+            # Whoever waits for the socket sends 0 ten times a second while nothing comes.
+            deadline = time.monotonic() + (self.answer_s or 0)
+            try:
+                state = next(gen)
+                while True:
+                    ready = yield state
+                    if not ready and time.monotonic() > deadline:
+                        self.pgconn.finish()
+                        raise psycopg.OperationalError("the database does not answer")
+                    state = gen.send(ready)
+            except StopIteration as end:
+                value: Value = end.value
+                return value
+
+    return Limited
+
+
 Result = TypeVar("Result")
+Begin = Callable[[], AbstractContextManager[Session]]
+
+
+@dataclass(slots=True)
+class _Ticket(Generic[Result]):
+    """One thread's work, and how it went."""
+
+    work: Callable[[Session], Result]
+    result: list[Result] = field(default_factory=list)
+    error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self.result) or self.error is not None
+
+    def fail(self, error: BaseException) -> None:
+        """Take back what was done: the transaction was not committed."""
+        self.result.clear()
+        self.error = error
+
+
+class GroupCommit:
+    """Commits what threads want written together, in the order in which they came.
+
+    The thread that may write does so for all that wait; each returns after the commit.
+    """
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+        self._writing = Lock()
+        self._mutex = Lock()
+        self._waiting: list[_Ticket[object]] = []
+
+    def run(self, work: Callable[[Session], Result]) -> Result:
+        """Return the work's result, committed; raises what it or the commit raised, with it
+        undone.
+        """
+        ticket = _Ticket(work)
+        with self._mutex:
+            self._waiting.append(ticket)  # type: ignore[arg-type]  # results differ by thread
+        with self._writing:
+            if not ticket.is_done:
+                with self._mutex:
+                    tickets, self._waiting = self._waiting, []
+                self._commit(tickets)
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.result[0]
+
+    def _commit(self, tickets: list[_Ticket[object]]) -> None:
+        """Do the work of all in one transaction, or each in its own if any of it fails.
+
+        Where no transaction can begin, as another process holds the lock, the lock is waited for
+        once: all get the error, also those who came meanwhile.
+        """
+        has_begun = False
+        try:
+            with self._begin() as session:
+                has_begun = True
+                for ticket in tickets:
+                    ticket.result.append(ticket.work(session))
+                    session.flush()
+                    session.expunge_all()  # rows as one saw them are not those of the next
+        except BaseException as error:
+            for ticket in tickets:
+                ticket.fail(error)
+            if not isinstance(error, Exception):
+                raise
+            if not has_begun:
+                with self._mutex:
+                    later, self._waiting = self._waiting, []
+                for ticket in later:
+                    ticket.fail(error)
+            elif len(tickets) > 1:
+                for ticket in tickets:
+                    ticket.error = None
+                    self._commit([ticket])
+
 
 BUSY_TIMEOUT_S = 30.0
 """How long a statement waits for another writer before it fails [s]."""

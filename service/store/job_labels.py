@@ -15,9 +15,8 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.figures.document import JobDoc, JobHead
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.records.records import parse_time
+from gramwatt.service.store.columns import to_us, upsert
 from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
-from gramwatt.service.store.timestamps import to_us
-from gramwatt.service.store.upserts import upsert
 
 TAG, HARDWARE, ZONE = "tag", "hardware", "zone"
 DIGEST = "sha256:"

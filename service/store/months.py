@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
+from sqlalchemy import BigInteger, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from gramwatt.sci.month.columns import TABLES
 from gramwatt.service.store.models import (
+    AutoKey,
     Base,
     Document,
+    Figure,
     Identifier,
     JobKey,
     Key,
     Label,
     Month,
+    Timestamp,
+    Word,
 )
 
 ALL = ""
@@ -116,3 +123,93 @@ class MonthSum(Base):
     document: Mapped[Document | None]
     advised_of: Mapped[int | None] = mapped_column(sa.BigInteger)
     advice: Mapped[Document | None]
+
+
+class FactorBackfill(Base):
+    """How far scores follow the factors that they are made of.
+
+    All scores follow those of `done`. Those of jobs up to the key `job` follow those of `until`.
+    """
+
+    __tablename__ = "factor_backfill"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    done: Mapped[Label]
+    until: Mapped[Label]
+    job: Mapped[int] = mapped_column(BigInteger)
+
+
+class Budget(Base):
+    """What a project may emit in a month [gCO2e]; without a month, in every month without its own.
+
+    With `covers`, JSON, it is a budget of that name: of several `projects`, or of a `cost_centre`.
+    `thresholds` are percents as a JSON list; an alert goes to `webhook` and `email`, where set.
+    `version` is a random number, another one when the limit or a receiver changes.
+    """
+
+    __tablename__ = "budgets"
+
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    covers: Mapped[Document | None]
+    limit_g: Mapped[Figure]
+    thresholds: Mapped[Document]
+    webhook: Mapped[str | None] = mapped_column(String(2048))
+    email: Mapped[Label | None]
+    version: Mapped[int] = mapped_column(BigInteger)
+    set_us: Mapped[Timestamp]
+    set_by: Mapped[Label]
+
+
+class Alert(Base):
+    """A threshold [percent] that a project has reached in a month; `doc` is what is sent of it.
+
+    It is of the budget as it was set then, of its `budget_version`.
+    """
+
+    __tablename__ = "alerts"
+
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    budget_version: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    threshold: Mapped[Figure] = mapped_column(primary_key=True)
+    made_us: Mapped[Timestamp]
+    doc: Mapped[Document]
+
+
+class OutboxMessage(Base):
+    """A message to deliver, and what became of it; `next_us` is when it is tried, or claimed until.
+
+    `key` names the alert and the channel, so that no alert is sent twice by one channel.
+    """
+
+    __tablename__ = "outbox"
+    __table_args__ = (Index(None, "sent_us", "next_us"),)
+
+    id: Mapped[AutoKey]
+    project: Mapped[Label]
+    key: Mapped[str] = mapped_column(String(1024), unique=True)
+    channel: Mapped[Word]
+    target: Mapped[str] = mapped_column(String(2048))
+    doc: Mapped[Document]
+    made_us: Mapped[Timestamp]
+    attempts: Mapped[int]
+    next_us: Mapped[Timestamp | None]
+    sent_us: Mapped[Timestamp | None]
+    error: Mapped[Label | None]
+
+
+def outbox_row(
+    key: Sequence[object], project: str, to: tuple[str, str], doc: str, now_us: int
+) -> dict[str, Any]:
+    """Return the row of a new message to a channel and a target; with these its `key` is unique."""
+    return {
+        "project": project,
+        "key": json.dumps([*key, *to]),
+        "channel": to[0],
+        "target": to[1],
+        "doc": doc,
+        "made_us": now_us,
+        "attempts": 0,
+        "next_us": now_us,
+    }

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from gramwatt.service.store import (
-    access,
-    budgets,
-    factors,
-    intensity,
-    months,
-    people,
-)
+from gramwatt.service.store import access, intensity, months
 from gramwatt.service.store.models import POSTGRESQL, Base
 
-MODULES = (access, budgets, factors, intensity, months, people)
+MODULES = (access, intensity, months)
 """Modules with tables beside those of `models`."""
 METADATA = Base.metadata
 for _table in METADATA.tables.values():

@@ -1,4 +1,4 @@
 """Periodic work: the tasks, the one leader that does them, and their runs.
 
-`table.TASKS`, `scheduler.Scheduler`, `leader.leader_of`, `runs.schedules`, `listening.Heartbeat`.
+`table.TASKS`, `scheduler.Scheduler`, `leader.leader_of`, `leader.Heartbeat`, `runs.schedules`.
 """

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import date
+from threading import Condition, Thread
 
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import asdict, replace
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.figures.document import JobDoc
@@ -20,21 +23,70 @@ from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.score.version import VERSIONS
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import DAY_S
-from gramwatt.service.jobs.scoring import made_now, score_job
+from gramwatt.service.jobs.scoring import made_now, score_job, score_when_closed
 from gramwatt.service.months.rescoring import NEWEST_BACKFILL, factors_of, to_rescore
-from gramwatt.service.store.documents import read_job
-from gramwatt.service.store.factors import FactorBackfill
+from gramwatt.service.store.columns import read_job
+from gramwatt.service.store.database import failure_text
 from gramwatt.service.store.intensity import IntensityArrival
 from gramwatt.service.store.job_labels import ZONE, label_text
 from gramwatt.service.store.models import Job, JobLabel, Score
+from gramwatt.service.store.months import FactorBackfill
+
+WAITING_MOST = 10_000
+"""Jobs that wait; more are left to the periodic task."""
+
+_log = logging.getLogger("gramwatt.service")
+
+
+class ScoringWorker:
+    """A thread of a serving process; it ends with the process."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._waiting: OrderedDict[int, None] = OrderedDict()
+        self._changed = Condition()
+        self._stopped = False
+        self._thread = Thread(target=self._run, name="gramwatt-scoring", daemon=True)
+
+    def start(self) -> None:
+        """Start scoring in the background."""
+        self._thread.start()
+
+    def add(self, key: int) -> None:
+        """Score the job of this key soon, once however often it is added before."""
+        with self._changed:
+            if len(self._waiting) < WAITING_MOST:
+                self._waiting[key] = None
+                self._changed.notify()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Start no further job; whether the one under way has ended within this time."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (key := self._next()) is not None:
+            try:
+                score_when_closed(self._service, key)
+            except SQLAlchemyError as error:
+                _log.warning("%s; score-pending scores the job", failure_text(error))
+            except Exception:  # one job must not end the scoring of others
+                _log.exception("a job cannot be scored")
+
+    def _next(self) -> int | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or self._waiting)
+            return None if self._stopped else self._waiting.popitem(last=False)[0]
+
 
 INTENSITY_S = 60.0
 """How long one run scores at most [s]; the next goes on."""
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY_US = DAY_S * 1_000_000
-
-
-_log = logging.getLogger("gramwatt.service")
 
 
 def rescore_due(service: Service, budget_s: float = INTENSITY_S) -> int:

@@ -23,11 +23,10 @@ from gramwatt.collectors.settings.config import resolve
 from gramwatt.collectors.settings.identity import node_id
 from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.service.container import Service
+from gramwatt.service.store.columns import from_us
 from gramwatt.service.store.database import UNAVAILABLE, failure_text
-from gramwatt.service.store.timestamps import from_us
 from gramwatt.service.tasks import runs
-from gramwatt.service.tasks.leader import RENEW, leader_of
-from gramwatt.service.tasks.listening import expect
+from gramwatt.service.tasks.leader import RENEW, expect, leader_of
 from gramwatt.service.tasks.table import TASKS, Task
 
 _log = logging.getLogger("gramwatt.service")

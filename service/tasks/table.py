@@ -12,12 +12,17 @@ from datetime import timedelta
 from gramwatt.service.budgets import check_budgets
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.refresh import refresh_intensity
-from gramwatt.service.jobs.intake.local_spool import ingest_local_spool
+from gramwatt.service.jobs.local_spool import ingest_local_spool
 from gramwatt.service.months.periodic import keep_ended_months, sum_newest_months
 from gramwatt.service.notifications import announce, deliver
 from gramwatt.service.tasks.rescoring import rescore_due, rescore_on_new_factors
-from gramwatt.service.tasks.retention import back_up, delete_old
-from gramwatt.service.tasks.upkeep import close_silent, refresh_running, score_pending
+from gramwatt.service.tasks.upkeep import (
+    back_up,
+    close_silent,
+    delete_old,
+    refresh_running,
+    score_pending,
+)
 
 
 @dataclass(frozen=True, slots=True)

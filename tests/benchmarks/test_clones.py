@@ -11,7 +11,7 @@ from gramwatt.sci.records.records import encode
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import rescore
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.store.migrate import upgrade
 

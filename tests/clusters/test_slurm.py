@@ -9,7 +9,7 @@ import pytest
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.service.common.errors import UnknownJobError
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.local_spool import ingest_local_spool, open_store
+from gramwatt.service.jobs.local_spool import ingest_local_spool, open_store
 from tests.clusters.conftest import Slurm
 
 BOARD = "GPU-00000000-0000-4000-8000-000000000001"

@@ -22,9 +22,9 @@ from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.evidence import EvidenceError, export
 from gramwatt.service.imports import codecarbon
-from gramwatt.service.intensity import csv_import, spans
+from gramwatt.service.intensity import csv_import, publishers
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
 from tests.journals import Writer, body, journal, lines
 from tests.service.evidence.forge import members, sealed, verify
@@ -199,7 +199,7 @@ def _intensity(stores: Stores, content: bytes) -> None:
         return
     path = stores.folder / "hours.csv"
     path.write_bytes(content)
-    with suppress(spans.IntensityFileError, LookupFailed):
+    with suppress(publishers.IntensityFileError, LookupFailed):
         csv_import.import_csv(service, path, "FR", "lifecycle", "average")
 
 

@@ -137,16 +137,31 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return made
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def service(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[Service]:
-    """A service with tables, over each kind of database."""
+def service_over(request: pytest.FixtureRequest, home: Path, clock: Clock) -> Service:
+    """A service with tables over a new database of the kind that the fixture asks for."""
     if request.param == "sqlite":
-        url = sqlite_url(tmp_path / "store" / "gramwatt.db")
-        copy_tables(request.getfixturevalue("sqlite_tables"), tmp_path / "store")
+        url = sqlite_url(home / "store" / "gramwatt.db")
+        copy_tables(request.getfixturevalue("sqlite_tables"), home / "store")
     else:
         tables = request.getfixturevalue("postgres_tables")
         url = create_database(request.getfixturevalue("postgres_server"), tables)
-    made = Service.open(ServiceConfig(home=tmp_path, database_url=url, clock=clock))
+    return Service.open(ServiceConfig(home=home, database_url=url, clock=clock))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def service(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[Service]:
+    """A service with tables, over each kind of database."""
+    made = service_over(request, tmp_path, clock)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """The same for all tests of a module that only read what is in it."""
+    made = service_over(request, tmp_path_factory.mktemp("shared"), Clock())
     yield made
     made.store.close()
 

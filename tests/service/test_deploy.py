@@ -21,7 +21,7 @@ from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.addresses import parse_url
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.periodic import sum_newest_months
 from gramwatt.service.tasks import runs
 from tests.journals import body, journal, lines

@@ -16,8 +16,8 @@ from msgspec import to_builtins
 
 from gramwatt.service import evidence, lake
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.months.report import month_report
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt

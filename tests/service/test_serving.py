@@ -24,7 +24,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import BusyError
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
 from gramwatt.service.rendering import RenderProcess, render
 from tests.journals import body, journal, lines

@@ -17,17 +17,15 @@ from msgspec.structs import replace
 from gramwatt.collectors.spool import recovery, send, writer
 from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.service import notifications
-from gramwatt.service.jobs import journal
+from gramwatt.service.jobs import ingest, journal
 from gramwatt.service.jobs import scoring as score_job
-from gramwatt.service.jobs.intake import ingest, sequences
 from gramwatt.service.months import rows as month_rows
 from gramwatt.service.months import spending
-from gramwatt.service.store import database, upserts
-from gramwatt.service.store.budgets import OutboxMessage
-from gramwatt.service.store.documents import read_job
+from gramwatt.service.store import columns, database
+from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.store.months import ALL, MonthSum
-from gramwatt.service.tasks import rescoring, retention, upkeep
+from gramwatt.service.store.months import ALL, MonthSum, OutboxMessage
+from gramwatt.service.tasks import rescoring, upkeep
 from tests.simulation.surroundings import SCENE
 
 Patch = Callable[[], AbstractContextManager[Any]]
@@ -45,7 +43,7 @@ def older_interval_stays() -> AbstractContextManager[Any]:
     """The first interval of an identity stands, not the one with the latest end."""
 
     def patched(session: Any, model: Any, rows: Any, **_newer: Any) -> None:
-        upserts.upsert(session, model, rows)
+        columns.upsert(session, model, rows)
 
     return patch.object(ingest, "upsert", patched)
 
@@ -54,14 +52,14 @@ def last_arrival_wins() -> AbstractContextManager[Any]:
     """The interval that arrives last stands, however early it ends."""
 
     def patched(session: Any, model: Any, rows: Any, newer: Any = ()) -> None:
-        upserts.upsert(session, model, rows, replace=bool(newer))
+        columns.upsert(session, model, rows, replace=bool(newer))
 
     return patch.object(ingest, "upsert", patched)
 
 
 def forgets_what_arrived() -> AbstractContextManager[Any]:
     """A line that is sent again counts as new."""
-    return patch.object(sequences.Arrived, "add", lambda self, number: True)
+    return patch.object(ingest.Arrived, "add", lambda self, number: True)
 
 
 def deletes_before_the_answer() -> AbstractContextManager[Any]:
@@ -212,7 +210,7 @@ def months_stay_as_they_were() -> AbstractContextManager[Any]:
     def patched(session: Any, touched: set[tuple[str, str]]) -> None:
         both = {(month, name) for month, project in touched for name in (project, ALL)}
         rows = [{"month": month, "project": name, "changes": 1} for month, name in both]
-        upserts.upsert(session, MonthSum, rows)
+        columns.upsert(session, MonthSum, rows)
 
     return patch.object(month_rows, "_count", patched)
 
@@ -259,7 +257,7 @@ def corrections_are_lost() -> AbstractContextManager[Any]:
 
 def deleted_intervals_count_as_none() -> AbstractContextManager[Any]:
     """Retention leaves no note, so that a corrected job is scored from what is left of it."""
-    original = retention._delete
+    original = upkeep._delete
 
     def patched(service: Any, key: int, before_us: int, session: Any) -> int:
         done = original(service, key, before_us, session)
@@ -267,7 +265,7 @@ def deleted_intervals_count_as_none() -> AbstractContextManager[Any]:
         session.get(Job, key).intervals_deleted_us = None
         return done
 
-    return patch.object(retention, "_delete", patched)
+    return patch.object(upkeep, "_delete", patched)
 
 
 def the_first_end_decides() -> AbstractContextManager[Any]:

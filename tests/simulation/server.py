@@ -29,13 +29,13 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.csv_import import import_csv
-from gramwatt.service.jobs.intake import ingest as ingest_module
+from gramwatt.service.jobs import ingest as ingest_module
 from gramwatt.service.months import advice
 from gramwatt.service.store import database
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks import runs
-from gramwatt.service.tasks.listening import beat, expect
+from gramwatt.service.tasks.leader import beat, expect
 from gramwatt.service.tasks.rescoring import rescore_on_new_factors
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS

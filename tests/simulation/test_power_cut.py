@@ -22,7 +22,7 @@ import os, sys
 from pathlib import Path
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store import database
 from tests.journals import journal, lines
 

@@ -23,7 +23,7 @@ from gramwatt.sci.records.records import AnyRecord, JobRecord, decode
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import find_job
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.journal import journal_of
 from gramwatt.service.store.migrate import upgrade
 from tests.collectors.rig import energy_j

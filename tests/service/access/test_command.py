@@ -67,22 +67,23 @@ def test_a_key_is_made_listed_used_and_revoked(home):
     assert acts == ["key-revoked", "key-created"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("create", "ci", "--scope", "write"), 2, "'write' is not one of"),
+def test_wrong_usage_says_what_to_do(home):
+    for arguments, code, words in [
+        (
+            ("create", "ci", "--scope", "write"),
+            2,
+            "'write' is not one of ingest, read, metrics, admin\n",
+        ),
         (("create", "a b", "--scope", "read"), 2, "cannot be the name of a key"),
         (("create", "server", "--scope", "read"), 2, "cannot be the name of a key"),
         (("create", "ci", "--scope", "read", "--expires", "soon"), 2, "such as 90d"),
         (("create", "ci", "--scope", "read", "--expires", "0d"), 2, "such as 90d"),
         (("create", "ci", "--scope", "read", "--project", ""), 2, "leave it out for all projects"),
         (("revoke", "none"), 1, "there is no key 'none'; there are none"),
-    ],
-)
-def test_wrong_usage_says_what_to_do(home, arguments, code, words):
-    found, out, err = gramwatt("admin", "key", *arguments)
-    assert (found, out) == (code, "")
-    assert words in err
+    ]:
+        found, out, err = gramwatt("admin", "key", *arguments)
+        assert (found, out) == (code, "")
+        assert words in err
 
 
 def test_a_name_is_taken_until_it_is_revoked(home):
@@ -134,13 +135,13 @@ print(ensure_home_key(folder))
 
 @pytest.mark.parametrize("before", [None, "no key"])
 def test_of_processes_that_make_a_key_at_once_the_first_wins(home, before):
-    for number in range(5):
+    for number in range(2):
         folder = home / str(number)
         folder.mkdir(parents=True)
         if before is not None:
             (folder / "server.key").write_text(before)
         line = [sys.executable, "-c", ENSURE, str(folder)]
-        racing = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+        racing = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(3)]
         time.sleep(0.5)  # until they wait for each other
         (folder / "go").touch()
         keys = {process.communicate(timeout=60)[0].strip() for process in racing}
@@ -167,11 +168,6 @@ def test_another_user_of_the_machine_cannot_read_the_key(home):
     tried = subprocess.run(["cat", home / "server.key"], user=65534, capture_output=True, text=True)
     assert tried.returncode != 0
     assert "denied" in tried.stderr
-
-
-def test_a_scope_that_is_none_is_said_in_one_line(home):
-    wanted = "gramwatt: --scope: 'foo' is not one of ingest, read, metrics, admin\n"
-    assert gramwatt("admin", "key", "create", "ci", "--scope", "foo") == (2, "", wanted)
 
 
 def test_help_and_documents_name_every_scope():

@@ -11,7 +11,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.container import Caller
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 
 RULES = {

@@ -37,7 +37,7 @@ def hour(job: str, energy_j: float, **device: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("energy_j", [4e306, 1e200, 1e12, 74e6])
+@pytest.mark.parametrize("energy_j", [4e306, 74e6])
 def test_energy_that_no_gpu_can_draw_is_refused_by_its_line(
     client: FlaskClient, energy_j: float
 ) -> None:
@@ -51,16 +51,17 @@ def test_energy_that_no_gpu_can_draw_is_refused_by_its_line(
     assert document["energy_kwh"]["value"] == pytest.approx(0.05)  # 180 kJ
 
 
-@pytest.mark.parametrize(
-    ("device_class", "energy_j"),
-    [("gpu", 73e6), ("cpu", 182e6), ("accelerator", 1.09e9), ("ram", 73e6), ("module", 73e6)],
-)
-def test_a_wide_margin_is_left_for_every_class(
-    client: FlaskClient, device_class: str, energy_j: float
-) -> None:
+def test_a_wide_margin_is_left_for_every_class(client: FlaskClient) -> None:
     """20, 50 or 300 kW over an hour and a minute; a tenth of them is the largest device."""
-    asked = hour("job-1", energy_j, device_class=device_class)
-    assert upload(client, "job-1", asked)["rejected"] == []
+    for device_class, energy_j in [
+        ("gpu", 73e6),
+        ("cpu", 182e6),
+        ("accelerator", 1.09e9),
+        ("ram", 73e6),
+        ("module", 73e6),
+    ]:
+        asked = hour("job-1", energy_j, device_class=device_class)
+        assert upload(client, "job-1", asked)["rejected"] == []
 
 
 def test_the_class_is_known_from_an_earlier_upload(client: FlaskClient) -> None:

@@ -19,7 +19,7 @@ from gramwatt.service.api.problems import CODES
 from gramwatt.service.app import GROUPS, create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
 from tests.journals import body, journal, lines
 from tests.months import alike, month_document

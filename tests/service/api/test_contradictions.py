@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gramwatt.sci.records.merge import merge
 from gramwatt.sci.records.records import readable
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.journals import export_journals
+from gramwatt.service.jobs.ingest import export_journals
 from tests.journals import START, Writer
 from tests.service.api.test_bounds import upload
 
@@ -182,12 +182,6 @@ def test_more_than_a_board_can_draw_counts_with_its_amount(client: FlaskClient) 
     assert "3600000 J (1 kWh) of NVIDIA L4 (GPU-0)" in told
     assert "1000 W" in told
     assert "at most 72 W" in told
-
-
-def test_a_device_that_the_catalog_does_not_know_has_no_limit(client: FlaskClient) -> None:
-    hour = [lambda meter: meter.interval(300, 3900, 3.6e6, "GPU-0")]
-    upload(client, "job-1", job(*hour, end=3900, name="a prototype"))
-    assert report(client)["conformance"] == "conforming"
 
 
 def test_an_end_that_came_twice_says_so(client: FlaskClient) -> None:

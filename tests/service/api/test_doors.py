@@ -13,7 +13,7 @@ from gramwatt.sci.catalog.overlay import parse_overlay
 from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.service.intensity.csv_import import import_csv
-from gramwatt.service.intensity.spans import IntensityFileError
+from gramwatt.service.intensity.publishers import IntensityFileError
 from tests.journals import START, Writer, body
 
 RUN = {"hardware": "nvidia-l4", "hours": 1, "zone": "DE"}

@@ -12,10 +12,9 @@ from gramwatt.sci.records.records import IntervalRecord
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.api import access
 from gramwatt.service.app import create_app
-from gramwatt.service.common.cursors import decode_cursor, encode_cursor
+from gramwatt.service.common.requests import encode_cursor
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.documents import rescore
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.rendering import MEDIA
 from tests.journals import START, body, journal, lines
 
@@ -36,28 +35,6 @@ def seven(light):
         start = START + timedelta(hours=min(number, 5))
         about = {"project": "odd" if number % 2 else "even", "start": start}
         ingest(light, f"job-{number}", lines(journal(f"job-{number}", **about)))
-
-
-def test_jobs_page_newest_first_each_once_until_the_cursor_is_null(client, seven):
-    seen, cursor, pages = [], None, 0
-    while pages == 0 or cursor:
-        query = {"limit": 3} | ({"cursor": cursor} if cursor else {})
-        answer = client.get("/v1/jobs", query_string=query).json
-        seen += [job["job_id"] for job in answer["jobs"]]
-        cursor, pages = answer["next_cursor"], pages + 1
-    assert seen == [f"job-{n}" for n in (6, 5, 4, 3, 2, 1, 0)]
-    assert pages == 3
-
-
-def test_filters_of_the_list(client, seven):
-    odd = client.get("/v1/jobs?project=odd").json["jobs"]
-    assert [job["job_id"] for job in odd] == ["job-5", "job-3", "job-1"]
-    assert client.get("/v1/jobs?state=failed").json == {"jobs": [], "next_cursor": None}
-    projects = client.get("/v1/projects").json["projects"]
-    assert [(row["project"], row["jobs"], row["running"]) for row in projects] == [
-        ("even", 4, 0),
-        ("odd", 3, 0),
-    ]
 
 
 def test_a_declared_project_is_listed_before_its_first_job(service):
@@ -136,20 +113,8 @@ def test_a_running_job_has_no_revision_to_ask_for(client):
     assert answer.json["detail"] == "job 'job-1' has no revision yet, not 1"
 
 
-def test_a_running_job_is_not_rescored(client, light):
-    ingest(light, "job-1", lines(journal(end_state=None)))
-    assert problem(client.post("/v1/jobs/job-1/rescore", json={})) == (409, "conflict")
-
-
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
-        (("get", "/v1/jobs?colour=red"), (422, "invalid")),
-        (("get", "/v1/jobs?limit=1&limit=2"), (422, "invalid")),
-        (("get", "/v1/jobs?limit=501"), (422, "invalid")),
-        (("get", "/v1/jobs?limit=ten"), (422, "invalid")),
-        (("get", "/v1/jobs?cursor=%00"), (422, "invalid")),
-        (("get", "/v1/jobs?state=happy"), (422, "invalid")),
+def test_refusals_are_problem_documents_with_a_stable_code(client):
+    for call, expected in [
         (("get", "/healthz?x=1"), (422, "invalid")),
         (("get", "/v1/jobs/none"), (404, "unknown-job")),
         (("get", "/v1/jobs/none/report.pdf"), (404, "unknown-job")),
@@ -161,11 +126,9 @@ def test_a_running_job_is_not_rescored(client, light):
         (("delete", "/v1/jobs"), (405, "method-not-allowed")),
         (("post", "/v1/jobs/none/rescore"), (415, "unsupported-media-type")),
         (("post", "/v1/jobs/none/records"), (415, "unsupported-media-type")),
-    ],
-)
-def test_refusals_are_problem_documents_with_a_stable_code(client, call, expected):
-    method, address = call
-    assert problem(getattr(client, method)(address)) == expected
+    ]:
+        method, address = call
+        assert problem(getattr(client, method)(address)) == expected
 
 
 def test_a_refused_method_names_those_that_are_known(client):
@@ -217,23 +180,10 @@ def test_a_bug_is_a_problem_document_without_its_words(light, caplog):
     assert "secret" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "host", ["", "localhost:80, evil", "localhost:x", "localhost:80:80", "a b"]
-)
-def test_a_malformed_host_is_refused_by_open_routes_too(client, host):
-    for path in ("/v1/jobs", "/healthz"):
-        assert problem(client.get(path, headers={"Host": host})) == (400, "bad-request")
-
-
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::2]:80"])
-def test_other_host_names_are_refused(client, host):
-    answer = client.get("/v1/jobs", headers={"Host": host})
-    assert problem(answer) == (403, "untrusted-host")
-
-
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8642", "[::1]:8642", "LOCALHOST:1"])
-def test_loopback_host_names_are_served(client, host):
-    assert client.get("/v1/jobs", headers={"Host": host}).status_code == 200
+def test_a_malformed_host_is_refused_by_open_routes_too(client):
+    for host in ["", "localhost:80, evil", "localhost:x", "localhost:80:80", "a b"]:
+        for path in ("/v1/jobs", "/healthz"):
+            assert problem(client.get(path, headers={"Host": host})) == (400, "bad-request")
 
 
 def test_callers_from_other_machines_need_a_key_too(client):
@@ -241,17 +191,6 @@ def test_callers_from_other_machines_need_a_key_too(client):
     answer = client.get("/v1/jobs", headers={"Authorization": ""}, **elsewhere)
     assert problem(answer) == (401, "unauthorised")
     assert client.get("/v1/jobs", **elsewhere).status_code == 200
-
-
-def test_a_report_that_the_reader_has_is_not_sent_again(client, light):
-    ingest(light, "job-1", lines(journal()))
-    first = client.get("/v1/jobs/job-1/report")
-    tag = first.headers["ETag"]
-    again = client.get("/v1/jobs/job-1/report", headers={"If-None-Match": tag})
-    assert (again.status_code, again.data, again.headers["ETag"]) == (304, b"", tag)
-    assert rescore(Service(replace(light.config, lifetime_years=5.0), light.store), "job-1", "x")[1]
-    changed = client.get("/v1/jobs/job-1/report", headers={"If-None-Match": tag})
-    assert (changed.status_code, changed.json["revision"]) == (200, 2)
 
 
 def test_a_report_in_each_format_by_extension_and_by_accept(client, light):
@@ -305,14 +244,6 @@ def test_a_page_s_policy_lets_nothing_in_from_outside(client, light):
         assert "http" not in policy
         assert "<script>alert" not in answer.text or answer.mimetype == "application/json"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
-
-
-def test_the_list_page_shows_a_job_with_its_ranges(client, light):
-    ingest(light, "job-1", lines(journal()))
-    page = client.get("/jobs").text.replace("\u202f", " ")
-    # 0.03 kWh in Wh, with the meter's range of +-5 %.
-    for text in ("resnet", "30.0 Wh", "28.5 to 31.5 Wh", "/image", "completed", 'lang="en"'):
-        assert text in page
 
 
 def test_metrics_count_requests_by_route_and_jobs_by_state(client, light):
@@ -373,19 +304,19 @@ def test_not_ready_until_the_tables_are_there(tmp_path, clock):
     service.store.close()
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["?", "e30", encode_cursor(5), encode_cursor("a/b", 5), encode_cursor(2**63, 1), "W" * 999],
-)
-def test_a_text_that_is_no_cursor_of_the_list_is_refused(client, seven, text):
-    answer = client.get("/v1/jobs", query_string={"cursor": text})
-    assert problem(answer) == (422, "invalid")
-    (error,) = answer.json["errors"]
-    assert (error["where"], error["code"]) == ("query.cursor", "cursor")
-
-
-def test_a_cursor_holds_its_position():
-    assert decode_cursor(encode_cursor(5, "a/b"), int, str) == (5, "a/b")
+def test_a_text_that_is_no_cursor_of_the_list_is_refused(client, seven):
+    for text in [
+        "?",
+        "e30",
+        encode_cursor(5),
+        encode_cursor("a/b", 5),
+        encode_cursor(2**63, 1),
+        "W" * 999,
+    ]:
+        answer = client.get("/v1/jobs", query_string={"cursor": text})
+        assert problem(answer) == (422, "invalid")
+        (error,) = answer.json["errors"]
+        assert (error["where"], error["code"]) == ("query.cursor", "cursor")
 
 
 def test_an_unknown_kind_of_the_catalog_is_not_found(client):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gramwatt.sci.figures.errors import RecordError
 from gramwatt.sci.records.records import TYPES, IntervalRecord, decode
-from gramwatt.service.api.journal_lines import DESCRIPTIONS
+from gramwatt.service.api.jobs import DESCRIPTIONS
 from tests.journals import journal, lines
 
 NDJSON = "application/x-ndjson"
@@ -60,13 +60,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "changed"), WRONG, ids=str)
-def test_what_the_schema_refuses_the_service_refuses(line, kind, changed):
-    text = next(text for text in lines(journal()) if json.loads(text)["type"] == kind)
-    wrong = {**json.loads(text), **changed}
-    assert not line.is_valid(wrong)
-    with pytest.raises(RecordError):
-        decode(json.dumps(wrong))
+def test_what_the_schema_refuses_the_service_refuses(line):
+    for kind, changed in WRONG:
+        text = next(text for text in lines(journal()) if json.loads(text)["type"] == kind)
+        wrong = {**json.loads(text), **changed}
+        assert not line.is_valid(wrong)
+        with pytest.raises(RecordError):
+            decode(json.dumps(wrong))
 
 
 def test_what_a_line_must_have_is_required(line):

@@ -14,8 +14,8 @@ import urllib.request
 
 import pytest
 
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.stopping import LIMIT_S
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt

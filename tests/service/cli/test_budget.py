@@ -13,7 +13,7 @@ import pytest
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.cli.common import open_service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
 from tests.journals import journal, lines
 from tests.patient import PATIENT, within_one_day

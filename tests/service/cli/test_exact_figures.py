@@ -5,9 +5,9 @@ from pathlib import Path
 
 from gramwatt.collectors.cli.summary import summary_lines
 from gramwatt.sci.figures.formatting import plain
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
-from gramwatt.service.jobs.lists.job_parts import revisions_page
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.lists import revisions_page
+from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import START, Writer, lines
 from tests.service.cli.command import gramwatt
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import Writer, journal, lines
 from tests.service.cli.command import gramwatt
 

@@ -14,8 +14,8 @@ from rich.cells import cell_len
 from gramwatt.sci.figures.document import JobHead
 from gramwatt.service.app import create_app
 from gramwatt.service.cli.job_list import job_rows
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 

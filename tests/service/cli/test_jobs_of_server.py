@@ -13,10 +13,10 @@ from gramwatt.collectors.settings.keys import store_key
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document, job_head
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.months.report import month_report
-from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.columns import to_text
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.listening import listening

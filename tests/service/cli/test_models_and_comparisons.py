@@ -9,9 +9,9 @@ import pytest
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
-from gramwatt.service.store.documents import read_job, split_job
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
+from gramwatt.service.store.columns import read_job, split_job
 from gramwatt.service.store.models import Job, Score
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gramwatt.service.cli.common import open_service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines

@@ -4,7 +4,7 @@ from gramwatt.collectors.cli.options import show
 from gramwatt.sci.figures.printable import on_terminal
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 

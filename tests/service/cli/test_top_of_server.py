@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from gramwatt.collectors.cli.top import top as command
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import START, journal, lines
 from tests.service.listening import listening
 

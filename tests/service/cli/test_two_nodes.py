@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import Writer, lines
 from tests.service.cli.command import gramwatt
 from tests.service.processes import eventually

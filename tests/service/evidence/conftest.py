@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 

@@ -15,8 +15,8 @@ import pytest
 from gramwatt.sci.score.version import ENGINE_VERSION
 from gramwatt.service import evidence
 from gramwatt.service.evidence import EvidenceError, differences
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.evidence.conftest import import_hours

@@ -15,8 +15,8 @@ from msgspec import structs
 from gramwatt.service import evidence
 from gramwatt.service.common.errors import StillRunsError
 from gramwatt.service.evidence import OF_JOBS, EvidenceError, export
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.store.models import Job
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt

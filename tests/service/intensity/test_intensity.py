@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gramwatt.service.intensity.csv_import import import_csv
 from gramwatt.service.intensity.points import SeriesName, keep
-from gramwatt.service.intensity.spans import IntensityFileError
+from gramwatt.service.intensity.publishers import IntensityFileError
 from gramwatt.service.tasks.rescoring import rescore_due
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import Writer, body
@@ -328,9 +328,8 @@ def test_importing_again_changes_nothing(light, tmp_path):
     assert imported(light, path, "DE").days_new == 0
 
 
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
+def test_a_file_that_cannot_be_used_is_refused_by_its_line(light, tmp_path):
+    for lines, said in [
         ("start,g_per_kwh\n", "line 1: the columns are start_utc,g_per_kwh"),
         ("start_utc,g_per_kwh\n29.3.2026,1\n", "line 2: '29.3.2026' is not a time"),
         (
@@ -348,14 +347,12 @@ def test_importing_again_changes_nothing(light, tmp_path):
         ("start_utc,g_per_kwh\n2026-03-29T00:00Z,1,9\n", "line 2: 3 columns"),
         ("start_utc,g_per_kwh\n2026-03-29T00:00Z,1\n", "fewer than two rows"),
         ("", "line 1"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_refused_by_its_line(light, tmp_path, lines, said):
-    path = tmp_path / "x.csv"
-    path.write_text(lines)
-    with pytest.raises(IntensityFileError) as refused:
-        imported(light, path, "DE")
-    assert str(refused.value).startswith(said)
+    ]:
+        path = tmp_path / "x.csv"
+        path.write_text(lines)
+        with pytest.raises(IntensityFileError) as refused:
+            imported(light, path, "DE")
+        assert str(refused.value).startswith(said)
 
 
 def sunny(days):
@@ -412,17 +409,20 @@ def test_the_coming_hours_of_a_zone_are_forecast(client, light, clock, tmp_path)
     assert client.get(f"/v1/intensity/TW?{span}").json["forecast"] == []
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [{"hours": 2}, {"zone": "DE"}, {"hours": 2, "zone": "XX"}, {"hours": 2, "zone": "DE",
-     "deadline": "soon"}, {"hours": -1, "zone": "DE"}, {"hours": 2, "zone": "DE", "colour": 1},
-     {"hours": 2, "zone": "DE", "now": "9999-12-31T23:00Z"},
-     {"hours": 2, "zone": "DE", "earliest": "1999-12-31T23:00Z"}],
-)  # fmt: skip
-def test_a_plan_that_cannot_be_made_is_refused(client, request_):
-    answer = client.post("/v1/plans", json=request_)
-    assert answer.status_code == 422
-    assert answer.content_type == "application/problem+json"
+def test_a_plan_that_cannot_be_made_is_refused(client):
+    for request_ in [
+        {"hours": 2},
+        {"zone": "DE"},
+        {"hours": 2, "zone": "XX"},
+        {"hours": 2, "zone": "DE", "deadline": "soon"},
+        {"hours": -1, "zone": "DE"},
+        {"hours": 2, "zone": "DE", "colour": 1},
+        {"hours": 2, "zone": "DE", "now": "9999-12-31T23:00Z"},
+        {"hours": 2, "zone": "DE", "earliest": "1999-12-31T23:00Z"},
+    ]:
+        answer = client.post("/v1/plans", json=request_)
+        assert answer.status_code == 422
+        assert answer.content_type == "application/problem+json"
 
 
 def test_intensity_of_an_unknown_zone_or_a_wrong_span(client):

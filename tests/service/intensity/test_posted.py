@@ -4,7 +4,7 @@ import pytest
 
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import START, journal, lines
 
 

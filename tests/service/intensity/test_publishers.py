@@ -6,8 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gramwatt.service.intensity.csv_import import import_csv
-from gramwatt.service.intensity.publishers import EIA_FUELS, ENTSOE_FUELS, NESO_FUELS
-from gramwatt.service.intensity.spans import IntensityFileError, Point, spans
+from gramwatt.service.intensity.publishers import (
+    EIA_FUELS,
+    ENTSOE_FUELS,
+    NESO_FUELS,
+    IntensityFileError,
+    Point,
+    spans,
+)
 from tests.service.intensity.test_intensity import imported
 
 MAPS = (
@@ -216,33 +222,48 @@ def test_a_value_a_day_is_that_of_its_hours_and_it_is_said(client, light, tmp_pa
     assert answer.used is False
 
 
-@pytest.mark.parametrize(
-    ("zone", "basis", "lines", "said"),
-    [
+def test_a_file_that_does_not_fit_is_refused_with_what_to_do(light, tmp_path):
+    for zone, basis, lines, said in [
         ("FR", "lifecycle", [MAPS, "2026-03-29 00:00:00,a,b,DE,1,2,x"], "the file is of zone DE"),
-        ("GB", "lifecycle", ["datetime,actual,forecast,index", "2026-03-29T00:00Z,90,99,low"],
-         "give --basis direct"),
-        ("DE", "lifecycle", [ROWS, row(SWEDEN, 60, "Nuclear", "00:00:00", 3, "SE3")],
-         "no row of zone DE; it has SE3"),
-        ("DE", "lifecycle", [ROWS, row(GERMANY, 60, "Unobtainium", "00:00:00", 3)],
-         "'unobtainium' is not a fuel"),
+        (
+            "GB",
+            "lifecycle",
+            ["datetime,actual,forecast,index", "2026-03-29T00:00Z,90,99,low"],
+            "give --basis direct",
+        ),
+        (
+            "DE",
+            "lifecycle",
+            [ROWS, row(SWEDEN, 60, "Nuclear", "00:00:00", 3, "SE3")],
+            "no row of zone DE; it has SE3",
+        ),
+        (
+            "DE",
+            "lifecycle",
+            [ROWS, row(GERMANY, 60, "Unobtainium", "00:00:00", 3)],
+            "'unobtainium' is not a fuel",
+        ),
         ("DE", "lifecycle", [MAPS, "2026-03-29 00:00:00,a,b,DE,250,310"], "6 columns instead of 7"),
         ("DE", "lifecycle", [MAPS, "2026-03-29 00:00:00,a,b,DE,250,lots,x"], "not a number"),
         ("DE", "lifecycle", [MAPS, "soon,a,b,DE,250,1,x"], "'soon' is not a time"),
-        ("DE", "lifecycle", [MAPS, *(f"2026-03-29 00:00:00,a,b,DE,1,{n},x" for n in (310, 311))],
-         "has 311, and 310 on line 2"),
-        ("DE", "lifecycle", ["point_time,value", "2026-03-29T00:00Z,800"],
-         "the columns are start_utc,g_per_kwh, in this order, or those of a file of Electricity"),
-    ],
-)  # fmt: skip
-def test_a_file_that_does_not_fit_is_refused_with_what_to_do(
-    light, tmp_path, zone, basis, lines, said
-):
-    path = tmp_path / "x.csv"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(IntensityFileError) as refused:
-        import_csv(light, path, zone, basis, "average")
-    assert said in str(refused.value)
+        (
+            "DE",
+            "lifecycle",
+            [MAPS, *(f"2026-03-29 00:00:00,a,b,DE,1,{n},x" for n in (310, 311))],
+            "has 311, and 310 on line 2",
+        ),
+        (
+            "DE",
+            "lifecycle",
+            ["point_time,value", "2026-03-29T00:00Z,800"],
+            "the columns are start_utc,g_per_kwh, in this order, or those of a file of Electricity",
+        ),
+    ]:
+        path = tmp_path / "x.csv"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        with pytest.raises(IntensityFileError) as refused:
+            import_csv(light, path, zone, basis, "average")
+        assert said in str(refused.value)
 
 
 def points(*minutes):

@@ -12,7 +12,7 @@ import pytest
 
 from gramwatt.service.app import create_app
 from gramwatt.service.intensity.points import SeriesName, keep
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import Writer, lines
 from tests.service.providers.local import HOUR, T0, Local, settings, shaped

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 
 

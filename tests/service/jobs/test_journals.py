@@ -10,8 +10,7 @@ from gramwatt.service.config import ServiceConfig, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.journals import export_journals, import_journals
+from gramwatt.service.jobs.ingest import export_journals, import_journals, ingest
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Job

@@ -9,7 +9,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.evidence import scored_inputs
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import H100, Writer, at, body, lines
 from tests.service.access.test_keys import NDJSON, with_key
 

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from gramwatt.service.app import create_app
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import START, Writer, body, journal, lines
 from tests.service.processes import eventually
 
@@ -21,11 +20,6 @@ DECLARED = {
     "started_at": "2026-05-10T08:00:00Z",
     "tags": {"team": "blue"},
 }
-
-
-@pytest.fixture
-def client(service):
-    return create_app(service=service).test_client()
 
 
 def test_a_job_is_opened_and_its_records_follow(client):
@@ -79,8 +73,8 @@ def test_what_is_not_known_of_a_job_without_records_is_null_and_said(client):
     assert client.get("/v1/jobs/job-1").json["embodied_g"] is None
 
 
-def test_a_job_that_a_meter_sends_is_not_opened_over(client, service):
-    ingest(service, "job-1", lines(journal()))
+def test_a_job_that_a_meter_sends_is_not_opened_over(client, light):
+    ingest(light, "job-1", lines(journal()))
     refused = client.put("/v1/jobs/job-1", json={})
     assert (refused.status_code, refused.json["code"]) == (409, "conflict")
     assert client.get("/v1/jobs/job-1").json["state"] == "completed"
@@ -88,9 +82,8 @@ def test_a_job_that_a_meter_sends_is_not_opened_over(client, service):
     assert client.put("/v1/jobs/job-1", json={}).status_code == 410
 
 
-@pytest.mark.parametrize(
-    ("sent", "where"),
-    [
+def test_what_no_record_may_say_is_refused_by_its_field(client):
+    for sent, where in [
         ({"zone": "Atlantis"}, "body.zone"),
         ({"colour": "red"}, "body.colour"),
         ({"started_at": "2026-05-10T08:00:00"}, "body.started_at"),
@@ -98,18 +91,16 @@ def test_a_job_that_a_meter_sends_is_not_opened_over(client, service):
         ({"units": ["a/b"]}, "body.units.0"),
         ({"pue": 0.5}, "body.pue"),
         ({"node": "../etc"}, "body.node"),
-    ],
-)
-def test_what_no_record_may_say_is_refused_by_its_field(client, sent, where):
-    refused = client.put("/v1/jobs/job-1", json=sent)
-    assert (refused.status_code, refused.json["errors"][0]["where"]) == (422, where)
-    assert client.get("/v1/jobs/job-1").status_code == 404
+    ]:
+        refused = client.put("/v1/jobs/job-1", json=sent)
+        assert (refused.status_code, refused.json["errors"][0]["where"]) == (422, where)
+        assert client.get("/v1/jobs/job-1").status_code == 404
 
 
-def test_a_waiting_request_is_answered_when_the_job_has_ended(client, service):
+def test_a_waiting_request_is_answered_when_the_job_has_ended(client, light):
     records = lines(journal())
-    ingest(service, "job-1", records[:-1])
-    timer = threading.Timer(0.7, lambda: ingest(service, "job-1", records))
+    ingest(light, "job-1", records[:-1])
+    timer = threading.Timer(0.7, lambda: ingest(light, "job-1", records))
     timer.start()
     started = time.monotonic()
     answer = client.get("/v1/jobs/job-1?wait=scored&timeout_s=30")
@@ -119,8 +110,8 @@ def test_a_waiting_request_is_answered_when_the_job_has_ended(client, service):
     assert "Retry-After" not in answer.headers
 
 
-def test_waiting_ends_and_says_when_to_ask_again(client, service):
-    ingest(service, "job-1", lines(journal(end_state=None)))
+def test_waiting_ends_and_says_when_to_ask_again(client, light):
+    ingest(light, "job-1", lines(journal(end_state=None)))
     started = time.monotonic()
     answer = client.get("/v1/jobs/job-1?wait=scored&timeout_s=1")
     assert 0.9 < time.monotonic() - started < 60
@@ -129,8 +120,8 @@ def test_waiting_ends_and_says_when_to_ask_again(client, service):
     assert client.get("/v1/jobs/none?wait=scored").status_code == 404
 
 
-def test_few_wait_and_the_others_are_answered_at_once(client, service):
-    ingest(service, "job-1", lines(journal(end_state=None)))
+def test_few_wait_and_the_others_are_answered_at_once(client, light):
+    ingest(light, "job-1", lines(journal(end_state=None)))
     app, states = client.application, []
     assert client.get("/healthz").status_code == 200  # makes the key of every client
 
@@ -144,7 +135,7 @@ def test_few_wait_and_the_others_are_answered_at_once(client, service):
     eventually(lambda: len(states) >= 5, 50)
     time.sleep(0.5)
     assert states == ["running"] * 5  # of 8, three wait
-    ingest(service, "job-1", lines(journal()))
+    ingest(light, "job-1", lines(journal()))
     for thread in threads:
         thread.join()
     assert states[5:] == ["completed"] * 3

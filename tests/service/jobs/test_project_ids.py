@@ -3,12 +3,10 @@
 import pytest
 
 from gramwatt.collectors.settings.identity import bound_id, new_job_id
-from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import AmbiguousIdError
-from gramwatt.service.common.identifiers import whole_id
 from gramwatt.service.jobs.deletion import delete_job
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.journals import export_journals, import_journals
+from gramwatt.service.jobs.documents import whole_id
+from gramwatt.service.jobs.ingest import export_journals, import_journals, ingest
 from gramwatt.service.store.models import Deletion, Job
 from tests.journals import Writer, body, lines
 from tests.service.access.test_keys import NDJSON, code, with_key
@@ -30,16 +28,10 @@ def of(project, name, *, node="n-1", joules=3600.0):
 
 
 @pytest.fixture
-def client(service):
-    """A client of the application over either database."""
-    return create_app(service=service).test_client()
-
-
-@pytest.fixture
-def keys(service):
+def keys(light):
     """Headers of the keys of team A and B, and of one that sees both."""
     return {
-        name: with_key(service, name, "admin", *projects)
+        name: with_key(light, name, "admin", *projects)
         for name, projects in {"a": ["team-a"], "b": ["team-b"], "ab": ["team-a", "team-b"]}.items()
     }
 
@@ -55,7 +47,7 @@ def energy(client, headers, name):
     return answer.json["energy_kwh"]["value"]
 
 
-def test_two_projects_that_choose_one_id_have_two_jobs(client, keys, service):
+def test_two_projects_that_choose_one_id_have_two_jobs(client, keys, light):
     for name, project, joules in ((OF_A, "team-a", 3600.0), (OF_B, "team-b", 7200.0)):
         assert send(client, keys["ab"], name, of(project, name, joules=joules)).status_code == 200
     assert energy(client, keys["a"], OF_A) == pytest.approx(0.001)
@@ -63,9 +55,9 @@ def test_two_projects_that_choose_one_id_have_two_jobs(client, keys, service):
     listed = client.get("/v1/jobs?tag=job:4711", headers=keys["ab"]).json["jobs"]
     assert {job["job_id"] for job in listed} == {OF_A, OF_B}
     # A person types what was chosen, where only one of their projects has it.
-    assert whole_id(service.for_caller(caller("team-b")), CHOSEN) == OF_B
+    assert whole_id(light.for_caller(caller("team-b")), CHOSEN) == OF_B
     with pytest.raises(AmbiguousIdError, match="fits 2 jobs"):
-        whole_id(service, CHOSEN)
+        whole_id(light, CHOSEN)
 
 
 def caller(project):
@@ -105,14 +97,14 @@ ROUTES = [
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_key_of_some_projects_opens_ids_that_no_other_has(client, keys, service, exists):
+def test_a_key_of_some_projects_opens_ids_that_no_other_has(client, keys, light, exists):
     """An id as somebody chose it is for who sees every project, and for jobs of none."""
-    everything = with_key(service, "all", "ingest")
+    everything = with_key(light, "all", "ingest")
     if exists:
         send(client, everything, CHOSEN, of("team-b", CHOSEN))
     refused = send(client, keys["a"], CHOSEN, of("team-a", CHOSEN))
     assert (code(refused), refused.json["close"]) == (UNKNOWN, [OF_A])
-    default = with_key(service, "default", "ingest", "default")
+    default = with_key(light, "default", "ingest", "default")
     assert send(client, default, "mine", of("default", "mine")).status_code == 200
     random = new_job_id()
     assert send(client, keys["a"], random, of("team-a", random)).status_code == 200
@@ -128,10 +120,10 @@ def test_an_id_is_used_once_also_when_its_job_is_deleted(client, keys):
     assert code(client.get(f"/v1/jobs/{name}", headers=keys["b"])) == UNKNOWN
 
 
-def test_a_job_begins_with_its_job_line(client, keys, service):
+def test_a_job_begins_with_its_job_line(client, keys, light):
     head, *rest = of("team-a", OF_A)
     assert code(send(client, keys["a"], OF_A, rest)) == UNKNOWN
-    with service.store.read() as session:
+    with light.store.read() as session:
         assert session.query(Job).count() == 0
     assert send(client, keys["a"], OF_A, [*rest, head]).json["accepted"] == 4
     # Another node's lines may come in any order then.
@@ -169,13 +161,13 @@ def test_nodes_and_tracks_of_one_job_stay_one_job(client, keys):
     assert energy(client, keys["ab"], OF_A) == pytest.approx(0.002)
 
 
-def test_journals_of_both_are_exported_and_imported_again(service, tmp_path):
+def test_journals_of_both_are_exported_and_imported_again(light, tmp_path):
     for name, project in ((OF_A, "team-a"), (OF_B, "team-b")):
-        ingest(service, name, lines(of(project, name)))
-    assert set(export_journals(service, tmp_path).written) == {OF_A, OF_B}
+        ingest(light, name, lines(of(project, name)))
+    assert set(export_journals(light, tmp_path).written) == {OF_A, OF_B}
     for name in (OF_A, OF_B):
-        delete_job(service, name, by="test")
-    with service.store.write() as session:
+        delete_job(light, name, by="test")
+    with light.store.write() as session:
         session.query(Deletion).delete()
-    answers = dict(import_journals(service, tmp_path))
+    answers = dict(import_journals(light, tmp_path))
     assert {name: answer.accepted for name, answer in answers.items()} == {OF_A: 4, OF_B: 4}

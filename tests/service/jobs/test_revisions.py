@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import rescore
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.models import Score
 from tests.journals import START, Writer, journal, lines
 
@@ -23,17 +23,12 @@ year = 2025
 """
 
 
-@pytest.fixture
-def client(service):
-    return create_app(service=service).test_client()
-
-
 def rows(client):
     return client.get("/v1/jobs/job-1/revisions").json["revisions"]
 
 
-def test_a_rescore_that_changes_nothing_makes_no_revision_and_says_so(client, service):
-    ingest(service, "job-1", lines(journal()))
+def test_a_rescore_that_changes_nothing_makes_no_revision_and_says_so(client, light):
+    ingest(light, "job-1", lines(journal()))
     for _ in range(3):
         answer = client.post("/v1/jobs/job-1/rescore", json={})
         assert (answer.status_code, answer.json["changed"]) == (200, False)
@@ -41,8 +36,9 @@ def test_a_rescore_that_changes_nothing_makes_no_revision_and_says_so(client, se
     assert [row["revision"] for row in rows(client)] == [1]
 
 
-def test_the_stored_records_give_the_same_document_to_the_last_byte(client, service):
+def test_the_stored_records_give_the_same_document_to_the_last_byte(service):
     """Several nodes, windows and units, in an order in which no meter sends them."""
+    client = create_app(service=service).test_client()
     several = [record for node in "cab" for record in journal(node=node, writer=f"w-{node}")]
     meter = Writer("w-d", "d", "job-1", t0=START)
     odd = {"zone": "FR", "units": ("image", "token"), "project": "vision", "name": "resnet"}
@@ -65,7 +61,7 @@ def test_the_stored_records_give_the_same_document_to_the_last_byte(client, serv
     assert made.series == stored.series
 
 
-def test_a_revision_names_what_changed_since_the_one_before(client, light, tmp_path):
+def test_a_revision_names_what_changed_since_the_one_before(light, tmp_path):
     """The intensity of the grid falls from 380 to 364 g/kWh; M stays.
 
     0.03 kWh x PUE 1 x (364 - 380) = -0.48 g of C = 11.4 g + M.
@@ -90,10 +86,10 @@ def test_a_revision_names_what_changed_since_the_one_before(client, light, tmp_p
     assert before["method"]["intensity_g_per_kwh"]["value"] == 380
 
 
-def test_a_correction_and_another_lifetime_are_named(client, service):
-    ingest(service, "job-1", lines(journal(zone=None)))
+def test_a_correction_and_another_lifetime_are_named(client, light):
+    ingest(light, "job-1", lines(journal(zone=None)))
     client.patch("/v1/jobs/job-1", json={"zone": "FR"})
-    longer = Service(replace(service.config, lifetime_years=5.0), service.store)
+    longer = Service(replace(light.config, lifetime_years=5.0), light.store)
     assert rescore(longer, "job-1", "new factors")[1] is True
     lifetime, zone, _ = (row["change"] for row in rows(client))
     assert "declared zone none -> FR" in zone["text"]
@@ -105,25 +101,25 @@ def test_a_correction_and_another_lifetime_are_named(client, service):
     assert lifetime["total_change"] == pytest.approx(-share / 5, rel=1e-9)
 
 
-def test_a_total_that_becomes_known_is_no_change_in_percent(client, service):
+def test_a_total_that_becomes_known_is_no_change_in_percent(client, light):
     records = journal()
     device = next(record for record in records if record.TYPE == "interval")
     without = [record for record in records if record is not device]
-    ingest(service, "job-1", lines([r for r in without if r.TYPE != "interval"]))
-    ingest(service, "job-1", lines([r for r in records if r.TYPE == "interval"]))
+    ingest(light, "job-1", lines([r for r in without if r.TYPE != "interval"]))
+    ingest(light, "job-1", lines([r for r in records if r.TYPE == "interval"]))
     newest, first = rows(client)
     assert first["total_g"] is None
     assert newest["change"]["total_change"] is None
     assert newest["change"]["text"].startswith("total now known: ")
 
 
-def test_a_node_that_arrives_late_is_named_as_one_more(client, service):
+def test_a_node_that_arrives_late_is_named_as_one_more(client, light):
     """Nodes b and c at 600 W; then a, before them in every list, at 1200 W.
 
     No figure of b and c changed, and no embodied carbon went away.
     """
     for node, watts in (("b", 600), ("c", 600), ("a", 1200)):
-        ingest(service, "job-1", lines(journal(node=node, writer=f"w-{node}", power_w=watts)))
+        ingest(light, "job-1", lines(journal(node=node, writer=f"w-{node}", power_w=watts)))
     newest, second, _ = rows(client)
     # b's energy is 600 W x 180 s = 108 kJ; c's is the same; a's 216 kJ.
     assert "energy of NVIDIA H100 80GB HBM3 none -> 108 kJ" in second["change"]["text"]
@@ -135,14 +131,14 @@ def test_a_node_that_arrives_late_is_named_as_one_more(client, service):
     assert not any("alike" in what for what in changed)
 
 
-def test_the_rounding_of_a_sum_in_another_order_is_no_change_of_an_input(client, service):
+def test_the_rounding_of_a_sum_in_another_order_is_no_change_of_an_input(client, light):
     records = journal(minutes=0, end_state=None)
     meter = Writer("w1", "n1", "job-1", t0=START)
     meter.seq = len(records)
     spans = [meter.interval(5e4 * k, 5e4 * (k + 1), 1e5 / (k + 3), "GPU-n1") for k in range(60)]
-    ingest(service, "job-1", lines([*records, *spans, meter.end(3e6)]))
-    told = replace(service.config, zone=ZoneInfo("America/Los_Angeles"), lifetime_years=5.0)
-    assert rescore(Service(told, service.store), "job-1", "new factors")[1] is True
+    ingest(light, "job-1", lines([*records, *spans, meter.end(3e6)]))
+    told = replace(light.config, zone=ZoneInfo("America/Los_Angeles"), lifetime_years=5.0)
+    assert rescore(Service(told, light.store), "job-1", "new factors")[1] is True
     newest, _ = rows(client)
     assert [row["what"] for row in newest["change"]["inputs"]] == [
         "days of",

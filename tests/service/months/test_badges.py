@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from gramwatt.reports.badge import NOTHING_FILL
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.months import MonthSum
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines

@@ -9,7 +9,7 @@ import pytest
 
 from gramwatt.sci.month.documents import StatementDoc
 from gramwatt.sci.score import boundary
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from tests.journals import Writer, journal, lines
 

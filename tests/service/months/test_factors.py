@@ -8,7 +8,7 @@ import pytest
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Caller
 from gramwatt.service.intensity.csv_import import Origin, import_csv
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 from tests.tables import tables_of
 

@@ -10,7 +10,7 @@ from gramwatt.reports.month_sections import change
 from gramwatt.sci.figures.formatting import value_text
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.service.intensity.csv_import import import_csv
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from tests.blocks import blocks, cells, plain, table, words
 from tests.journals import H100, Writer, lines

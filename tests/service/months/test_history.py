@@ -11,7 +11,7 @@ from gramwatt.sci.month.documents import WorkRow
 from gramwatt.sci.month.month_rows import AdviceRow
 from gramwatt.service.budgets import set_budget, standing
 from gramwatt.service.common.requests import NewBudget
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.months.sums import sum_month
 from gramwatt.service.tasks.upkeep import refresh_running

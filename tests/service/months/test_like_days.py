@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gramwatt.reports import month as report
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from tests.blocks import cells, plain, table, words
 from tests.journals import Writer, lines

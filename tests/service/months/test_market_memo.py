@@ -10,7 +10,7 @@ from gramwatt.sci.month.documents import MarketFactor
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import keep_month, month_report
 from gramwatt.service.status import value_text
 from tests.blocks import plain

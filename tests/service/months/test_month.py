@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.records.records import CountRecord, IntervalRecord, JobRecord
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report, months_with_data
 from tests.journals import Writer, body, lines
 from tests.tables import tables_of

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
-from gramwatt.service.store.budgets import OutboxMessage
 from gramwatt.service.store.models import MonthlyReport
+from gramwatt.service.store.months import OutboxMessage
 from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines

@@ -20,8 +20,8 @@ from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
-from gramwatt.service.jobs.intake.ingest import ingest
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.months import report as report_room
 from gramwatt.service.months import rescoring
 from gramwatt.service.months import revisions as revisions_room

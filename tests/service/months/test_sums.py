@@ -16,11 +16,11 @@ from gramwatt.service.jobs import deletion, scoring
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months import advice, cache, sums
 from gramwatt.service.months.report import month_report, read_now
 from gramwatt.service.months.sums import sum_month
-from gramwatt.service.store.documents import read_job
+from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.store.months import JobMonth, MonthSum
 from tests.documents import DAILY, scored

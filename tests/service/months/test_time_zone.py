@@ -9,7 +9,7 @@ import pytest
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.cache import keep_sums, kept_months
 from gramwatt.service.months.report import months_with_data
 from gramwatt.service.tasks import rescoring

@@ -11,7 +11,7 @@ from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import correct_job
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.periodic import keep_ended_months
 from tests.journals import journal, lines
 

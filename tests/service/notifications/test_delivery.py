@@ -13,7 +13,7 @@ import pytest
 from aiosmtpd.controller import Controller
 
 from gramwatt.service.config import AlertSettings, ConfigError, S3Access, from_environment
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.notifications import report_letter
 from gramwatt.service.tasks.table import TASKS
 from tests.documents import changed, month_of, steady_job

@@ -15,7 +15,7 @@ from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months import overview
 from gramwatt.service.months.cache import keep_sums, kept_months
 from gramwatt.service.months.overview import model_totals, month_overview, project_bars

@@ -13,7 +13,7 @@ from gramwatt.service.cli.terminal import job_lines
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.tasks.upkeep import refresh_running
 from tests.journals import lines

@@ -20,7 +20,7 @@ from gramwatt.service.imports.prometheus import (
     read_mapping,
 )
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.journal import journal_of
 from gramwatt.service.store.models import Job
 from tests.service.cli.command import gramwatt

@@ -103,24 +103,32 @@ def test_an_answer_about_another_zone_is_refused(local, name, other):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
-def test_every_refusal_is_an_error_that_names_no_key(local, name, status):
-    serve(local, b"no", status)
-    with pytest.raises(ProviderError) as error:
-        ask(local, name)
-    assert str(status) in str(error.value)
-    assert "secret" not in str(error.value)
+def test_every_refusal_is_an_error_that_names_no_key(local, name):
+    for status in [401, 403, 404, 429, 500, 503]:
+        http.Http._hosts.clear()  # it rests after failures
+        serve(local, b"no", status)
+        with pytest.raises(ProviderError) as error:
+            ask(local, name)
+        assert str(status) in str(error.value)
+        assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "body", [b"", b"[1", b"null", b'{"data": 7}', b"\xff\xfe", b"<html></html>", b"[" * 100_000]
-)
-def test_an_answer_in_another_shape_is_an_error(local, name, body):
-    serve(local, body)
-    with pytest.raises(ProviderError) as error:
-        ask(local, name)
-    assert "secret" not in str(error.value)
+def test_an_answer_in_another_shape_is_an_error(local, name):
+    for body in [
+        b"",
+        b"[1",
+        b"null",
+        b'{"data": 7}',
+        b"\xff\xfe",
+        b"<html></html>",
+        b"[" * 100_000,
+    ]:
+        http.Http._hosts.clear()  # it rests after failures
+        serve(local, body)
+        with pytest.raises(ProviderError) as error:
+            ask(local, name)
+        assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,14 +140,15 @@ def test_an_answer_that_breaks_off_is_an_error(local, name):
 
 
 @pytest.mark.parametrize("name", ["electricity-maps", "energinet"])
-@pytest.mark.parametrize("value", [-1, 5001, "many", True, float("nan")])
-def test_a_value_that_no_grid_has_is_refused(local, name, value):
-    body = shaped(name, [120.0, 777.25, 300.0]).decode()
-    wrong = {float: "NaN", bool: "true", str: '"many"'}.get(type(value), str(value))
-    assert "777.25" in body
-    serve(local, body.replace("777.25", wrong).encode())
-    with pytest.raises(AnswerError):
-        ask(local, name)
+def test_a_value_that_no_grid_has_is_refused(local, name):
+    for value in [-1, 5001, "many", True, float("nan")]:
+        body = shaped(name, [120.0, 777.25, 300.0]).decode()
+        wrong = {float: "NaN", bool: "true", str: '"many"'}.get(type(value), str(value))
+        assert "777.25" in body
+        http.Http._hosts.clear()  # it rests after failures
+        serve(local, body.replace("777.25", wrong).encode())
+        with pytest.raises(AnswerError):
+            ask(local, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -411,7 +420,7 @@ def test_retry_after_may_be_a_date():
     from email.utils import format_datetime
 
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=600), usegmt=True)
-    assert http._later_s(date) == pytest.approx(600, abs=60)  # a busy machine reads it late
+    assert http.later_s(date, 0) == pytest.approx(600, abs=60)  # a busy machine reads it late
 
 
 def test_a_refused_key_is_not_tried_again_for_an_hour(local):

@@ -51,9 +51,8 @@ def test_a_key_may_stand_in_a_file_and_is_not_shown(tmp_path):
     assert "s3cret" not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("env", "said"),
-    [
+def test_a_setting_that_cannot_be_used_says_why():
+    for env, said in [
         ({"INTENSITY": "nobody"}, "known: electricity-maps, entsoe"),
         ({"INTENSITY": "entsoe"}, "entsoe, which needs GRAMWATT_ENTSOE_KEY"),
         ({"INTENSITY": "DE=eia"}, "eia, which needs GRAMWATT_EIA_KEY"),
@@ -66,9 +65,7 @@ def test_a_key_may_stand_in_a_file_and_is_not_shown(tmp_path):
             {"ENTSOE_KEY_FILE": "/nowhere/key"},
             "GRAMWATT_ENTSOE_KEY_FILE='/nowhere/key' cannot be read: No such file",
         ),
-    ],
-)
-def test_a_setting_that_cannot_be_used_says_why(env, said):
-    with pytest.raises(ConfigError) as error:
-        settings(**env)
-    assert said in str(error.value)
+    ]:
+        with pytest.raises(ConfigError) as error:
+            settings(**env)
+        assert said in str(error.value)

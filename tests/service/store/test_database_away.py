@@ -26,7 +26,7 @@ from sqlalchemy.exc import OperationalError
 
 from gramwatt.collectors.settings.identity import node_id
 from gramwatt.collectors.settings.keys import home_key
-from gramwatt.service.store import postgres
+from gramwatt.service.store import database
 from gramwatt.service.store.database import Store
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import body, journal
@@ -35,8 +35,8 @@ from tests.service.processes import Process, eventually, serving
 Server = tuple[Process, tuple[str, str]]
 IMPATIENT = """
 from gramwatt.__main__ import main
-from gramwatt.service.store import postgres
-postgres.ANSWER_S, postgres.CONNECT_S = 3, 2
+from gramwatt.service.store import database
+database.ANSWER_S, database.CONNECT_S = 3, 2
 main()
 """
 """`gramwatt` that waits 3 s for a frozen database, not 35."""
@@ -213,8 +213,8 @@ def test_a_connection_that_the_server_ended_while_it_was_idle_is_made_anew(
 def test_an_answer_that_does_not_come_is_given_up_but_not_of_a_migration(
     proxy: tuple[Proxy, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres._limited_connection(), "answer_s", 0.5)
-    monkeypatch.setattr(postgres, "ANSWER_S", 0.5)
+    monkeypatch.setattr(database._limited_connection(), "answer_s", 0.5)
+    monkeypatch.setattr(database, "ANSWER_S", 0.5)
     store = Store(proxy[1])
     with store.migrating() as connection:
         connection.execute(sa.text("SELECT pg_sleep(1)"))

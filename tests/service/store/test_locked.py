@@ -9,7 +9,7 @@ import pytest
 
 from gramwatt.service.access.keys import create_key, list_keys
 from gramwatt.service.app import create_app
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store import database
 from gramwatt.service.store.database import Store
 from tests.journals import body, journal, lines

@@ -9,22 +9,25 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from gramwatt.service.common.cursors import encode_cursor
-from gramwatt.service.common.requests import JobList
+from gramwatt.service.common.requests import JobList, encode_cursor
 from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.lists import intervals_page, list_jobs, revisions_page
-from gramwatt.service.jobs.lists.model_runs import totals_of_model
+from gramwatt.service.jobs.models import totals_of_model
 from gramwatt.service.months.periodic import keep_ended_months
 from gramwatt.service.months.report import month_report, months_with_data
 from gramwatt.service.status import store_measures
 from gramwatt.service.suggest import rows_of_own_jobs
 from gramwatt.service.tasks.rescoring import rescore_due
-from gramwatt.service.tasks.retention import delete_old_intervals
-from gramwatt.service.tasks.upkeep import close_silent, refresh_running, score_pending
+from gramwatt.service.tasks.upkeep import (
+    close_silent,
+    delete_old_intervals,
+    refresh_running,
+    score_pending,
+)
 from tests.journals import START, Writer, journal, lines
 from tests.service.providers.local import settings
 

@@ -11,11 +11,10 @@ from gramwatt.service.addresses import parse_url
 from gramwatt.service.common.requests import JobList
 from gramwatt.service.config import ConfigError, ServiceConfig, from_environment, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.lists import list_jobs
 from gramwatt.service.store import migrate
-from gramwatt.service.store.database import Store
-from gramwatt.service.store.filesystem import is_local, mounted_type
+from gramwatt.service.store.database import Store, is_local, mounted_type
 from gramwatt.service.store.migrations import HEAD
 from tests.journals import journal, lines
 from tests.service.conftest import create_database
@@ -113,42 +112,36 @@ def test_no_wal_where_the_file_system_is_not_known_to_be_local(tmp_path, monkeyp
     store.close()
 
 
-@pytest.mark.parametrize(
-    ("path", "kind", "local"),
-    [
+def test_the_file_system_of_a_path():
+    for path, kind, local in [
         ("/var/lib", "ext4", True),
         ("/home/ada", "nfs4", False),
         ("/home/with space/x", "tmpfs", True),
         ("/mnt/share/db", "cifs", False),
         ("/homework", "ext4", True),
-    ],
-)
-def test_the_file_system_of_a_path(path, kind, local):
-    assert mounted_type(Path(path), MOUNTS) == kind
-    assert is_local(Path(path), MOUNTS) is local
+    ]:
+        assert mounted_type(Path(path), MOUNTS) == kind
+        assert is_local(Path(path), MOUNTS) is local
 
 
 def test_an_unreadable_mount_table_counts_as_remote(monkeypatch, tmp_path):
-    monkeypatch.setattr("gramwatt.service.store.filesystem.MOUNTS", tmp_path / "none")
+    monkeypatch.setattr("gramwatt.service.store.database.MOUNTS", tmp_path / "none")
     assert is_local(tmp_path) is False
 
 
-@pytest.mark.parametrize(
-    ("text", "driver"),
-    [
+def test_database_addresses():
+    for text, driver in [
         ("postgres://u@h/d", "postgresql+psycopg"),
         ("postgresql://u@h/d", "postgresql+psycopg"),
         ("sqlite:////tmp/x.db", "sqlite"),
-    ],
-)
-def test_database_addresses(text, driver):
-    assert parse_url(text).drivername == driver
+    ]:
+        assert parse_url(text).drivername == driver
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "mysql://u@h/d", "sqlite://"])
-def test_other_database_addresses_are_refused(text):
-    with pytest.raises(ValueError, match=r"sqlite|SQLite"):
-        parse_url(text)
+def test_other_database_addresses_are_refused():
+    for text in ["", "nonsense", "mysql://u@h/d", "sqlite://"]:
+        with pytest.raises(ValueError, match=r"sqlite|SQLite"):
+            parse_url(text)
 
 
 def test_settings_come_from_the_environment(tmp_path):

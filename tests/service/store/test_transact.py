@@ -18,13 +18,12 @@ from sqlalchemy.orm import Session
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.store.columns import upsert
 from gramwatt.service.store.database import Store
-from gramwatt.service.store.factors import FactorBackfill
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Interval, MonthlyReport
-from gramwatt.service.store.months import MonthSum
-from gramwatt.service.store.upserts import upsert
+from gramwatt.service.store.months import FactorBackfill, MonthSum
 from tests.journals import journal, lines
 
 

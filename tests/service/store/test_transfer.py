@@ -17,12 +17,12 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import correct_job
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store import transfer
 from gramwatt.service.store.access import AuditEntry
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Base
-from gramwatt.service.tasks.retention import back_up
+from gramwatt.service.tasks.upkeep import back_up
 from tests.journals import START, body, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.processes import eventually, send, serving

@@ -13,7 +13,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.tasks.rescoring import rescore_on_new_factors
 from tests.journals import body, journal, lines
 from tests.service.cli.command import gramwatt

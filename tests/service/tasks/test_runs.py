@@ -9,15 +9,15 @@ import yaml
 
 from gramwatt.service.access import sessions
 from gramwatt.service.access.keys import authenticate, create_key, list_keys
-from gramwatt.service.common.idempotency import answered_once
+from gramwatt.service.api.support import answered_once
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Caller
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.models import TaskRun
 from gramwatt.service.tasks import runs
-from gramwatt.service.tasks.listening import beat, expect
+from gramwatt.service.tasks.leader import beat, expect
 from gramwatt.service.tasks.scheduler import Scheduler
-from gramwatt.service.tasks.table import TASKS, Task, period
+from gramwatt.service.tasks.table import TASKS, Task
 from gramwatt.service.tasks.upkeep import close_silent
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
@@ -83,20 +83,20 @@ def test_a_task_is_due_by_its_last_run(light, clock, outcome, minutes):
     assert due == {"retention": now_us + minutes * 60_000_000}
 
 
-def test_only_time_in_which_a_server_listened_counts_as_silence(service, clock):
-    ingest(service, "job-1", lines(journal(start=clock.now, end_state=None)))
-    expect(service)
+def test_only_time_in_which_a_server_listened_counts_as_silence(light, clock):
+    ingest(light, "job-1", lines(journal(start=clock.now, end_state=None)))
+    expect(light)
     for _ in range(14 * 6):  # 14 minutes
-        beat(service)
+        beat(light)
         clock.turn(seconds=10)
     clock.turn(hours=3)  # no server; the scheduler of another process goes on
-    assert close_silent(service) == []
+    assert close_silent(light) == []
     for _ in range(15 * 6):
-        beat(service)
-        assert close_silent(service) == []
+        beat(light)
+        assert close_silent(light) == []
         clock.turn(seconds=10)
-    beat(service)
-    assert close_silent(service) == ["job-1"]
+    beat(light)
+    assert close_silent(light) == ["job-1"]
 
 
 def test_a_restart_shorter_than_two_beats_counts_as_listening(service, clock):
@@ -148,17 +148,6 @@ def test_the_command_lists_tasks_and_runs(tmp_path):
     assert code == 0
     assert "close-silent      every 1 min  never ran" in out
     assert "no run yet" in out
-
-
-def test_periods_in_words():
-    assert [period(s) for s in (5, 60, 300, 3600, 86_400, 90)] == [
-        "5 s",
-        "1 min",
-        "5 min",
-        "1 h",
-        "1 day",
-        "90 s",
-    ]
 
 
 def test_a_run_of_a_clock_that_was_ahead_is_due_now(light, clock):

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from gramwatt.service.config import utc_now
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import find_job, job_document, rescore
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.store.models import MonthlyReport, Score
 from gramwatt.service.tasks.leader import leader_of

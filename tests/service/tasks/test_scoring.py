@@ -7,11 +7,11 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.app import create_app
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.scoring import score_provisionally
 from gramwatt.service.store.models import Job
-from gramwatt.service.tasks import scoring
-from gramwatt.service.tasks.scoring import ScoringWorker
+from gramwatt.service.tasks import rescoring
+from gramwatt.service.tasks.rescoring import ScoringWorker
 from gramwatt.service.tasks.upkeep import refresh_running, score_pending
 from tests.journals import START, Writer, body, journal, lines
 
@@ -61,7 +61,7 @@ def test_one_job_that_fails_does_not_end_the_worker(light, monkeypatch, caplog):
         if key == 1:
             raise RuntimeError("a bug")
 
-    monkeypatch.setattr(scoring, "score_when_closed", fails_once)
+    monkeypatch.setattr(rescoring, "score_when_closed", fails_once)
     worker = ScoringWorker(light)
     for key in (1, 2, 2):
         worker.add(key)

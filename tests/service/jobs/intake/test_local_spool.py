@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gramwatt.collectors.spool import spool
 from gramwatt.collectors.spool.spool import SpoolFolder, remember_server
 from gramwatt.service.jobs.deletion import delete_job
-from gramwatt.service.jobs.intake.local_spool import open_store
+from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.local_store import document
 from gramwatt.service.local_store import ingest as ingest_home
 from tests.journals import journal, lines
@@ -84,14 +84,6 @@ def test_without_a_closed_spool_no_store_is_made(home):
     spooled(home, end_state=None)
     assert ingest_home(home) == []
     assert not (home / "gramwatt.db").exists()
-
-
-def test_only_the_job_that_was_asked_for(home):
-    spooled(home, "job-1")
-    spooled(home, "job-2")
-    assert ingest_home(home, "job-2") == ["job-2"]
-    assert (home / "spool" / "job-1").is_dir()
-    assert document(home, "job-1") is None
 
 
 def test_a_living_writer_s_folder_is_left_alone(home):

@@ -27,9 +27,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.collectors.settings.keys import home_key
-from gramwatt.service.api.line_stream import lines_of
+from gramwatt.service.api.jobs import lines_of
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.models import Count, Interval, Statement
 from tests.journals import START, Writer, body, journal, lines
 
@@ -77,7 +77,7 @@ def test_lines_are_those_of_the_body_however_it_arrives(body: bytes, cuts: list[
     places = [0, *sorted(cuts), len(body)]
     chunks = [body[start:end] for start, end in pairwise(places) if body[start:end]]
     sent = body.removesuffix(b"\n").split(b"\n") if body else []
-    with patch("gramwatt.service.api.line_stream.LINE_MAX_B", 5):
+    with patch("gramwatt.service.api.jobs.LINE_MAX_B", 5):
         parts = list(lines_of(io.BufferedReader(Chunks(chunks), 8)))
     assert sum(size_b for size_b, _ in parts) == len(body)
     came = [line for _, line in parts if line is not None]

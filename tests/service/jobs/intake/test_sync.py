@@ -13,7 +13,7 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 from tests.patient import PATIENT
 from tests.service.listening import listening

@@ -3,7 +3,7 @@
 import pytest
 
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.intake.ingest import ingest
+from gramwatt.service.jobs.ingest import ingest
 from tests.journals import Writer, journal, lines
 
 
@@ -16,12 +16,12 @@ def with_window(records):
     return [*records, window]
 
 
-def test_a_window_is_stored_scored_and_adds_nothing_to_r(service):
-    ingest(service, "job-1", lines(journal()))
-    plain = job_document(service, "job-1").document
-    answer = ingest(service, "job-2", lines(with_window(journal("job-2"))))
+def test_a_window_is_stored_scored_and_adds_nothing_to_r(light):
+    ingest(light, "job-1", lines(journal()))
+    plain = job_document(light, "job-1").document
+    answer = ingest(light, "job-2", lines(with_window(journal("job-2"))))
     assert (answer.rejected, answer.duplicate) == ([], 0)
-    found = job_document(service, "job-2").document
+    found = job_document(light, "job-2").document
     assert found.sci == plain.sci
     assert found.energy_kwh.value == plain.energy_kwh.value
     (row,) = found.windows
@@ -32,8 +32,8 @@ def test_a_window_is_stored_scored_and_adds_nothing_to_r(service):
     assert plain.windows == []
 
 
-def test_a_window_sent_again_is_one(service):
+def test_a_window_sent_again_is_one(light):
     sent = lines(with_window(journal()))
-    ingest(service, "job-1", sent)
-    assert ingest(service, "job-1", sent).accepted == 0
-    assert len(job_document(service, "job-1").document.windows) == 1
+    ingest(light, "job-1", sent)
+    assert ingest(light, "job-1", sent).accepted == 0
+    assert len(job_document(light, "job-1").document.windows) == 1

@@ -1,9 +1,10 @@
-"""The sums over all runs of a model, from the rows that its runs have in their months."""
+"""The list of models, and the sums over all runs of one, from the rows they have in months."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -21,10 +22,12 @@ from gramwatt.sci.month.model_totals import (
     totals_of_runs,
 )
 from gramwatt.sci.score.sci_for_ai import persona
+from gramwatt.service.common.requests import cut, decode_cursor
 from gramwatt.service.container import Service
 from gramwatt.service.months import statements
 from gramwatt.service.months.rows import from_session
 from gramwatt.service.months.statements import selecting
+from gramwatt.service.store.columns import text_from_us
 from gramwatt.service.store.models import Job
 
 RUNS_AT_ONCE = 2_000
@@ -114,3 +117,30 @@ def _rows_of_cell(cell: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...
     if not cell["jobs_unknown"]:
         yield "persona", (cell["persona"],)
         yield "kind", (cell["kind"],)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """One model: its id, its jobs, and when the newest started (RFC 3339)."""
+
+    model_id: str
+    jobs: int
+    last_started_at: str
+
+
+def models_page(
+    service: Service, limit: int, cursor: str | None
+) -> tuple[list[ModelSummary], str | None]:
+    """Models by id, and the cursor of the next page; raises CursorError."""
+    after = decode_cursor(cursor, str)[0] if cursor else ""
+    wanted = (
+        sa.select(Job.model_id, sa.func.count(), sa.func.max(Job.started_us))
+        .where(Job.model_id > after)
+        .group_by(Job.model_id)
+        .order_by(Job.model_id)
+        .limit(limit + 1)
+    )
+    with service.store.read() as session:
+        rows = session.execute(wanted).all()
+    shown, following = cut(rows, limit, lambda row: (row.model_id,))
+    return [ModelSummary(name or "", jobs, text_from_us(us)) for name, jobs, us in shown], following

@@ -1,16 +1,24 @@
-"""Store journal lines, idempotently: by (job, node, writer, seq), and intervals by identity."""
+"""Which sequence numbers of a writer have arrived, in a few bytes however long the job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.collectors.settings.files import whole_file
 from gramwatt.collectors.settings.identity import bound_id, chosen_part, is_bound_to, is_random
+from gramwatt.sci.figures.errors import RecordError
+from gramwatt.sci.records.conflicts import contradicts
 from gramwatt.sci.records.merge import UNDECLARED, project_of
 from gramwatt.sci.records.records import (
     LEAST_W,
@@ -21,31 +29,240 @@ from gramwatt.sci.records.records import (
     IntervalRecord,
     JobRecord,
     check_energy,
+    decode,
     encode,
 )
-from gramwatt.service.access.projects import require_own
-from gramwatt.service.common.answers import Acknowledged, IngestAnswer
-from gramwatt.service.common.errors import UnknownJobError
+from gramwatt.service.access.keys import require_own
+from gramwatt.service.common.answers import Acknowledged, IngestAnswer, Rejected
+from gramwatt.service.common.errors import DeletedJobError, IntervalsDeletedError, UnknownJobError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import deleted_error, require_intervals
-from gramwatt.service.jobs.intake.conflicts import set_aside
-from gramwatt.service.jobs.intake.lines import Tally, batches
-from gramwatt.service.jobs.intake.sequences import Arrived
-from gramwatt.service.jobs.journal import device_classes, refresh_own_head
+from gramwatt.service.jobs.journal import (
+    counts_of,
+    device_classes,
+    intervals_at,
+    intervals_of,
+    lines_numbered,
+    lines_of,
+    refresh_own_head,
+)
 from gramwatt.service.jobs.scoring import score_when_closed
-from gramwatt.service.store.documents import to_text
+from gramwatt.service.store.access import USER, known_alias, with_aliases, with_names
+from gramwatt.service.store.columns import to_text, to_us, upsert
+from gramwatt.service.store.job_labels import TAG, label_text
 from gramwatt.service.store.models import (
     Count,
     Deletion,
     Device,
     Interval,
     Job,
+    JobLabel,
     Statement,
     Writer,
 )
-from gramwatt.service.store.people import with_aliases
-from gramwatt.service.store.timestamps import to_us
-from gramwatt.service.store.upserts import upsert
+
+MOST_SPANS = 256
+"""Spans remembered above the first gap. A line older than what is remembered counts as new when it
+is sent again, and then changes nothing, because rows are keyed by the same number."""
+
+
+@dataclass(slots=True)
+class Arrived:
+    """Numbers 1 to `contiguous`, and spans [first, last] above the first gap, in order."""
+
+    contiguous: int = 0
+    beyond: list[list[int]] = field(default_factory=list)
+
+    @classmethod
+    def from_row(cls, contiguous: int, beyond: str) -> Arrived:
+        """Return what `to_text` and `contiguous` kept."""
+        return cls(contiguous, json.loads(beyond))
+
+    def to_text(self) -> str:
+        """Return the spans as JSON."""
+        return json.dumps(self.beyond, separators=(",", ":"))
+
+    def add(self, seq: int) -> bool:
+        """Add a number; False when it has arrived before."""
+        if seq <= self.contiguous:
+            return False
+        if seq == self.contiguous + 1 and not self.beyond:
+            self.contiguous = seq
+            return True
+        at = bisect_left(self.beyond, [seq + 1])
+        if at and seq <= self.beyond[at - 1][1]:
+            return False
+        self.beyond.insert(at, [seq, seq])
+        self._join(at)
+        if self.beyond[0][0] == self.contiguous + 1:
+            self.contiguous = self.beyond.pop(0)[1]
+        if len(self.beyond) > MOST_SPANS:
+            del self.beyond[0]
+        return True
+
+    def _join(self, at: int) -> None:
+        for left in (at, at - 1):
+            if 0 <= left < len(self.beyond) - 1:
+                first, second = self.beyond[left : left + 2]
+                if first[1] + 1 == second[0]:
+                    self.beyond[left : left + 2] = [[first[0], second[1]]]
+
+
+Keys = Mapping[tuple[str, str], int]
+"""Keys of writers by node and name."""
+_Start = tuple[str, str, datetime]
+_Number = tuple[str, str, int]
+
+
+def set_aside(
+    session: Session, job: int, keys: Keys, new: Sequence[AnyRecord], again: Sequence[AnyRecord]
+) -> tuple[list[AnyRecord], int]:
+    """Store lines that contradict others of the job as statements, those of `again` negative.
+
+    `again` are lines whose number had arrived before. Returns the new lines that contradict none,
+    and how many of all are stored as statements for the first time.
+    """
+    intervals = [record for record in (*new, *again) if isinstance(record, IntervalRecord)]
+    known = {_start(stored): stored for stored in intervals_at(session, job, intervals)}
+    rest: list[AnyRecord] = []
+    lines = []
+    for record in new:
+        if isinstance(record, IntervalRecord) and _clashes(record, known):
+            writer = keys[record.node, record.writer]
+            lines.append({"writer": writer, "seq": record.seq, "line": encode(record)})
+        else:
+            rest.append(record)
+    seen: dict[_Number, list[AnyRecord]] = defaultdict(list)
+    if doubtful := [record for record in again if _differs(record, known)]:
+        for record in (*new, *lines_numbered(session, job, keys, doubtful)):
+            seen[_number(record)].append(record)
+    for record in doubtful:
+        if record not in seen[_number(record)]:
+            writer = keys[record.node, record.writer]
+            lines.append({"writer": writer, "seq": -record.seq, "line": encode(record)})
+            seen[_number(record)].append(record)
+    upsert(session, Statement, lines)
+    return rest, len(lines)
+
+
+def _clashes(record: IntervalRecord, known: dict[_Start, IntervalRecord]) -> bool:
+    """Return whether an interval contradicts the known one; else the later of both is known."""
+    other = known.setdefault(_start(record), record)
+    if contradicts(record, other):
+        return True
+    if (other.end, other.seq) < (record.end, record.seq):
+        known[_start(record)] = record
+    return False
+
+
+def _differs(record: AnyRecord, known: Mapping[_Start, IntervalRecord]) -> bool:
+    """Return whether no line of this number says what `record` does, nor one that grew from it."""
+    if not isinstance(record, IntervalRecord):
+        return True
+    other = known.get(_start(record))
+    return other is None or contradicts(record, other)
+
+
+def _start(record: IntervalRecord) -> _Start:
+    return record.node, record.device_id, record.start
+
+
+def _number(record: AnyRecord) -> _Number:
+    return record.node, record.writer, record.seq
+
+
+BATCH_LINES = 5_000
+"""Records of one transaction: they bound the memory of an upload and the wait of other writers."""
+LISTED_MOST = 100
+"""Refused lines that an answer lists; all are counted."""
+REFUSED_MOST = 10_000
+"""Refused lines after which an upload that has fewer good ones is not read on: it is no journal."""
+MESSAGE_MOST = 300
+"""Characters of a refusal's message."""
+
+_UNREAD = RecordError("not read: too many lines before it were refused", code="too-many-refused")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of an upload's lines: counted in full, refusals listed up to a limit."""
+
+    accepted: int = 0
+    duplicate: int = 0
+    rejected: int = 0
+    listed: list[Rejected] = field(default_factory=list)
+    codes: Counter[str] = field(default_factory=Counter)
+    arrived: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def too_many_rejected(self, waiting: int) -> bool:
+        """Return whether so many were refused that the rest is not worth reading.
+
+        `waiting` good lines are not counted yet.
+        """
+        good = self.accepted + self.duplicate + waiting
+        return self.rejected >= max(REFUSED_MOST, good)
+
+    def refuse(self, line: int, error: RecordError, count: int = 1) -> None:
+        """Count a refused line, or several, and list the first while there is room."""
+        self.rejected += count
+        self.codes[error.code] += count
+        if len(self.listed) < LISTED_MOST:
+            message = error.message[:MESSAGE_MOST]
+            self.listed.append(Rejected(line=line, code=error.code, message=message))
+
+    def add(self, accepted: int, duplicate: int, acknowledged: Iterable[Acknowledged]) -> None:
+        """Count the lines of a stored batch; of each writer the latest acknowledgement stands."""
+        self.accepted += accepted
+        self.duplicate += duplicate
+        self.arrived |= {(row.node, row.writer): row.seq for row in acknowledged}
+
+    def answer(self) -> IngestAnswer:
+        """Return the counts as an answer."""
+        return IngestAnswer(
+            accepted=self.accepted,
+            duplicate=self.duplicate,
+            rejected=self.listed,
+            rejected_count=self.rejected,
+            rejected_codes=dict(self.codes),
+            acknowledged=[
+                Acknowledged(node=node, writer=writer, seq=seq)
+                for (node, writer), seq in sorted(self.arrived.items())
+            ],
+        )
+
+
+def batches(
+    job_id: str, lines: Iterable[bytes], check: Callable[[AnyRecord], None], tally: Tally
+) -> Iterator[list[AnyRecord]]:
+    """Return the records of the job in batches; what may not be stored is counted in `tally`.
+
+    `check` raises RecordError for a record that this store refuses. The caller adds each batch to
+    `tally` before it asks for the next.
+    """
+    batch: list[AnyRecord] = []
+    numbered = enumerate(lines, 1)
+    for number, line in numbered:
+        if not line or line.isspace():
+            continue
+        if tally.too_many_rejected(len(batch)):
+            tally.refuse(number, _UNREAD, 1 + sum(1 for _, rest in numbered if rest.strip()))
+            break
+        try:
+            record = decode(line)
+            if record.job_id != job_id:
+                text = f"the line is of job {record.job_id!r}, the address of {job_id!r}"
+                raise RecordError(text, code="wrong-job")
+            check(record)
+        except RecordError as error:
+            tally.refuse(number, error)
+            continue
+        batch.append(record)
+        if len(batch) == BATCH_LINES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
 
 _HEADS = (JobRecord.TYPE, EndRecord.TYPE)
 """Records that change what lists show of a job."""
@@ -350,3 +567,66 @@ def _devices(session: Session, job: int, names: set[tuple[str, str]]) -> dict[tu
         connection.execute(_NEW_DEVICES, rows)
         return _devices(session, job, names)
     return found
+
+
+SUFFIX = ".jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Ids of the jobs that were written, and of those whose intervals are deleted."""
+
+    written: list[str]
+    left_out: list[str]
+
+
+def export_journals(service: Service, folder: Path, user: str | None = None) -> Exported:
+    """Write the lines of every job to a file `ID.jsonl` of the folder; raises OSError.
+
+    With `user` of those that have it as their tag `user`.
+
+    Lines are those that meters wrote, of an interval the last one. What people declared afterwards
+    is no part of a journal, and a job whose intervals were deleted has none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found = Exported([], [])
+    with service.store.read() as session:
+        wanted = sa.select(Job.id).order_by(Job.id)
+        if user is not None:
+            label = JobLabel.label == label_text(TAG, f"{USER}:{known_alias(session, user)}")
+            wanted = wanted.join(JobLabel, JobLabel.job == Job.id).where(label)
+        keys = session.scalars(wanted).all()
+    for key in keys:
+        with service.store.read() as session:
+            job = session.get(Job, key)
+            if job is None:  # deleted meanwhile
+                continue
+            name = job.job_id
+            if job.intervals_deleted_us is not None:
+                found.left_out.append(name)
+                continue
+            with whole_file(folder / f"{name}{SUFFIX}") as stream:
+                stream.writelines(f"{line}\n".encode() for line in _lines(session, job))
+            found.written.append(name)
+    return found
+
+
+def import_journals(service: Service, folder: Path) -> Iterator[tuple[str, IngestAnswer | str]]:
+    """Store the files of `export_journals`; return each job's answer, or why it was refused.
+
+    Importing again changes nothing. Raises OSError.
+    """
+    service = replace(service, score_later=None)
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        job_id = path.name.removesuffix(SUFFIX)
+        with path.open("rb") as stream:
+            try:
+                yield job_id, ingest(service, job_id, (line.rstrip(b"\n") for line in stream))
+            except (DeletedJobError, IntervalsDeletedError) as error:
+                yield job_id, str(error)
+
+
+def _lines(session: Session, job: Job) -> Iterator[str]:
+    yield from (with_names(session, line) for line in lines_of(session, job))
+    yield from map(encode, counts_of(session, job))
+    yield from map(encode, intervals_of(session, job))

@@ -1,0 +1,523 @@
+"""Lists, page by page: jobs by filter and order, revisions, intervals and projects."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased, defer
+
+from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.month.revisions import revision_change
+from gramwatt.service.access import audit
+from gramwatt.service.access.keys import require_own
+from gramwatt.service.common.answers import (
+    IntervalRow,
+    IntervalsAnswer,
+    JobsAnswer,
+    ProjectsAnswer,
+    ProjectSummary,
+    RevisionRow,
+    RevisionsAnswer,
+)
+from gramwatt.service.common.errors import CursorError
+from gramwatt.service.common.requests import MAYBE_FLOAT, MAYBE_INT, JobList, cut, decode_cursor
+from gramwatt.service.container import Service
+from gramwatt.service.jobs.documents import JobSummary, find_job, require_intervals, summaries
+from gramwatt.service.store.access import USER, Person, Project, known_alias
+from gramwatt.service.store.columns import read_job, text_from_us, to_us
+from gramwatt.service.store.job_labels import DIGEST, HARDWARE, TAG, ZONE, label_text
+from gramwatt.service.store.models import Device, Interval, Job, JobLabel, Score
+
+VALUES_MOST = 500
+"""Up to so many different names, models or labels are looked at one by one."""
+FEW_MATCHES = 1_000
+"""Up to so many jobs with a text or with labels are looked up one by one."""
+Condition = sa.ColumnElement[bool]
+
+
+def found_by(service: Service, text: str) -> Condition:
+    """Return what is asked of a row of jobs, so that it is one that `q` of a list finds.
+
+    The session that asks sees to it that the rows are the caller's.
+    """
+    of_job, of_label = _conditions(service, text)
+    ways = [sa.select(Job.id).where(one) for one in of_job]
+    ways += [sa.select(JobLabel.job).where(one) for one in of_label]
+    # To know its project SQLite would look up the row of every name and label that it reads;
+    # PostgreSQL begins with the caller's jobs where these are few.
+    store = service.for_every_project().store if service.store.is_sqlite else service.store
+    with store.read() as session:
+        few = list(session.scalars(sa.union_all(*ways).limit(FEW_MATCHES + 1)))
+    if len(few) <= FEW_MATCHES:
+        return Job.id.in_(set(few))
+    # Of many, a walk through the jobs in order soon has a page.
+    labelled = [sa.select(JobLabel.job).where(JobLabel.job == Job.id, one) for one in of_label]
+    return sa.or_(*of_job, *(one.offset(0).correlate(Job).exists() for one in labelled))
+
+
+def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Condition]]:
+    """Return conditions on a job, joined by OR, and on one of its labels."""
+    plain = text.replace("/", "//").replace("%", "/%").replace("_", "/_")
+    # SQLite's LIKE knows the case of the letters a to z alone.
+    glob = _glob(text) if service.store.is_sqlite and not text.isascii() else None
+
+    of_user = label_text(TAG, f"{USER}:")
+
+    def within(column: sa.ColumnElement[str]) -> Condition:
+        if glob is not None:
+            return column.op("GLOB")(f"*{glob}*")
+        return column.icontains(text, autoescape=True)
+
+    def is_tag(label: sa.ColumnElement[str]) -> Condition:
+        found = label.ilike(f"{TAG}:%{plain}%", escape="/")
+        if glob is not None:
+            found = label.op("GLOB")(f"{TAG}:*{glob}*")
+        return sa.and_(found, label.not_like(f"{label_text(TAG, '')}{DIGEST}%"))
+
+    def is_plain_tag(label: sa.ColumnElement[str]) -> Condition:
+        return sa.and_(is_tag(label), label.not_like(f"{of_user}%"))
+
+    # A caller who sees some projects would walk through the values of the others, row by row.
+    with service.for_every_project().store.read() as session:
+        of_name = _having(session, Job.name, within)
+        of_model = _having(session, Job.model_id, within)
+        named = sa.select(Person.alias).where(is_tag(sa.literal(of_user) + Person.name))
+        users = [f"{of_user}{alias}" for alias in session.scalars(named)]
+        of_label = _having(session, JobLabel.label, is_plain_tag)
+        return (
+            [_begins_id(text), *of_name, *of_model],
+            [*of_label, *([JobLabel.label.in_(users)] if users else [])],
+        )
+
+
+def _begins_id(text: str) -> Condition:
+    # The first finds it by the index of PostgreSQL; the second, because SQLite's ignores case.
+    begins = Job.job_id.startswith(text, autoescape=True)
+    return sa.and_(begins, sa.func.substr(Job.job_id, 1, len(text)) == text)
+
+
+def _glob(text: str) -> str:
+    """Return the GLOB pattern of SQLite for a text, whatever the case of its letters."""
+    pattern = ""
+    for one in text:
+        cases = {one, one.lower(), one.upper(), one.upper().lower()}
+        same = "".join(sorted(case for case in cases if len(case) == 1))
+        pattern += f"[{same}]" if len(same) > 1 or same in "*?[" else same
+    return pattern
+
+
+def _having(
+    session: Session,
+    column: InstrumentedAttribute[Any],
+    matches: Callable[[Any], Condition],
+) -> list[Condition]:
+    """Return what a row is asked, so that its value matches; nothing where no value does."""
+    values = _matching(session, column, matches)
+    if values is None:
+        return [matches(column)]
+    return [column.in_(values)] if values else []
+
+
+def _matching(
+    session: Session,
+    column: InstrumentedAttribute[Any],
+    matches: Callable[[Any], Condition],
+) -> Sequence[str] | None:
+    """Return the values of the column that match; None where it has more than `VALUES_MOST`.
+
+    Each value costs one search of the column's index.
+    """
+    met = sa.select(sa.func.min(column).label("value")).cte("met", recursive=True)
+    following = sa.select(sa.func.min(column)).where(column > met.c.value)
+    met = met.union_all(
+        sa.select(following.correlate(met).scalar_subquery()).where(met.c.value.is_not(None))
+    )
+    wanted = sa.select(met.c.value, matches(met.c.value)).where(met.c.value.is_not(None))
+    rows = session.execute(wanted.limit(VALUES_MOST + 1)).all()
+    return [value for value, found in rows if found] if len(rows) <= VALUES_MOST else None
+
+
+_COLUMNS: dict[str, InstrumentedAttribute[Any]] = {
+    "started_at": Job.started_us,
+    "ended_at": Job.ended_us,
+    "duration": Job.duration_s,
+    "energy": Job.energy_kwh,
+    "total": Job.total_g,
+}
+
+
+TAG_SEPARATOR = re.compile("[:=]")
+
+
+def column_of(query: JobList) -> InstrumentedAttribute[Any]:
+    """Return the column that the list is sorted by."""
+    return _COLUMNS[query.sort.removeprefix("-")]
+
+
+def is_descending(query: JobList) -> bool:
+    """Return whether the largest comes first."""
+    return query.sort.startswith("-")
+
+
+def filter_conditions(query: JobList) -> Iterator[sa.ColumnElement[bool]]:
+    """Return what the filters ask of a row of jobs, but for `q` (`lists.search`) and labels."""
+    for name in ("project", "kind", "state", "name", "model_id"):
+        value = getattr(query, name)
+        if value is not None:
+            yield getattr(Job, name) == value
+    yield from started(query, Job.started_us)
+
+
+def started(
+    query: JobList, start_us: InstrumentedAttribute[int]
+) -> Iterator[sa.ColumnElement[bool]]:
+    """Return what `since` and `until` ask of a start, in [since, until)."""
+    if query.since is not None:
+        yield start_us >= to_us(query.since)
+    if query.until is not None:
+        yield start_us < to_us(query.until)
+
+
+def is_by_labels(query: JobList) -> bool:
+    """Return whether labels and the start alone say which jobs, and in which order."""
+    others = (query.project, query.kind, query.state, query.name, query.model_id, query.q)
+    alone = all(other is None for other in others) and column_of(query) is Job.started_us
+    return alone and any(labels_of(query))
+
+
+def of_alias(query: JobList, alias: Callable[[str], str | None]) -> JobList:
+    """Return the request with the alias of a person where it has a name."""
+    start = f"{USER}:"
+    tags = [TAG_SEPARATOR.sub(":", text, count=1) for text in query.tag]
+    names = [*([query.user] if query.user is not None else [])]
+    names += [tag.removeprefix(start) for tag in tags if tag.startswith(start)]
+    users = [f"{start}{alias(name) or name}" for name in names]
+    others = [tag for tag in tags if not tag.startswith(start)]
+    return replace(query, user=None, tag=[*users, *others])
+
+
+def labels_of(query: JobList) -> Iterator[str]:
+    """Yield the labels that a job must have."""
+    for kind, value in ((HARDWARE, query.hardware), (ZONE, query.zone)):
+        if value is not None:
+            yield label_text(kind, value)
+    for text in query.tag:
+        yield label_text(TAG, text)
+
+
+NEWEST = JobList()
+FEW = 2_000
+"""Up to so many jobs of a label are looked up one by one, whatever the order of the list."""
+Key = sa.Row[Any, int]
+"""A job's place in the order of a list: its value of the column, and its key."""
+
+
+def list_jobs(service: Service, query: JobList = NEWEST) -> tuple[list[JobSummary], str | None]:
+    """Return jobs in order, and the cursor of the next page.
+
+    Raises CursorError for a text that is no cursor of the list in this order.
+    """
+    after = _position(query.cursor, query) if query.cursor else None
+    with service.store.read() as session:
+        chosen = of_alias(query, lambda name: known_alias(session, name))
+        keys = _keys(service, session, chosen, after, query.limit + 1)
+        shown, following = cut(keys, query.limit, lambda key: (query.sort, *key))
+        wanted = [key for _, key in shown]
+        jobs = {job.id: job for job in session.scalars(sa.select(Job).where(Job.id.in_(wanted)))}
+        # One may have been deleted between the two statements.
+        return summaries(session, [jobs[key] for key in wanted if key in jobs]), following
+
+
+def jobs_page(service: Service, query: JobList, *, wait: bool = True) -> JobsAnswer:
+    """Return the heads of `list_jobs`; raises CursorError.
+
+    With a model, the first page has the sums over all its runs, whatever project or state is
+    shown; without `wait`, unless making them takes long.
+    """
+    jobs, following = list_jobs(service, query)
+    answer = JobsAnswer(jobs=[job.head for job in jobs], next_cursor=following)
+    if query.model_id is not None and query.cursor is None:
+        # Other lists, also those of a command, start without the engine.
+        from gramwatt.service.jobs.models import totals_of_model
+
+        sums = totals_of_model(service, query.model_id, wait=wait)
+        if sums is not None:
+            answer.model = sums
+    return answer
+
+
+def _position(cursor: str, query: JobList) -> tuple[Any, int]:
+    kind = MAYBE_INT if column_of(query).type.python_type is int else MAYBE_FLOAT
+    sort, value, key = decode_cursor(cursor, str, kind, int)
+    if sort != query.sort:
+        raise CursorError("a cursor of the list in another order; leave it out to start")
+    return value, key
+
+
+def _keys(
+    service: Service, session: Session, query: JobList, after: tuple[Any, int] | None, most: int
+) -> Sequence[Key]:
+    """Return the keys of the next jobs, in order."""
+    labels, few = _rarest_first(service, labels_of(query))
+    # Who sees some projects only walks through their jobs, not through all of a label.
+    if is_by_labels(query) and service.store.projects is None:
+        walked: Any = aliased(JobLabel)
+        column, key = walked.started_us, walked.job
+        conditions = [walked.label == labels.pop(0), *started(query, column)]
+    else:
+        walked, column, key = Job, column_of(query), Job.id
+        conditions = list(filter_conditions(query))
+        if query.q is not None:
+            conditions.append(found_by(service, query.q))
+        if few is not None:
+            conditions.append(Job.id.in_(few))
+    conditions += [_has_label(key, label).correlate(walked).exists() for label in labels]
+    return _walk(session, query, sa.select(column, key).where(*conditions), after, most)
+
+
+def _walk(
+    session: Session,
+    query: JobList,
+    wanted: sa.Select[Any, int],
+    after: tuple[Any, int] | None,
+    most: int,
+) -> Sequence[Key]:
+    """Return the next keys: by the column those that have it, then those that do not.
+
+    Two statements where the column may be unknown: each reads its index in order.
+    """
+    column, key = wanted.selected_columns
+    keys = list[Key]()
+    value, last = after or (None, None)
+    if after is None or value is not None:
+        known = wanted.where(column.is_not(None)).order_by(*_order(query, column, key))
+        if after is not None:
+            place = sa.tuple_(column, key)
+            known = known.where(_after_cursor(query, place, sa.tuple_(value, last)))
+        keys += session.execute(known.limit(most))
+        last = None
+    if len(keys) < most and column_of(query).nullable:
+        unknown = wanted.where(column.is_(None)).order_by(*_order(query, key))
+        if last is not None:
+            unknown = unknown.where(_after_cursor(query, key, last))
+        keys += session.execute(unknown.limit(most - len(keys)))
+    return keys
+
+
+def _has_label(key: Any, label: str) -> sa.Select[int]:
+    """Return a row where a job has a label.
+
+    Asked of each row on the way: SQLite would list all that `in` finds first, and PostgreSQL, but
+    for the offset, join by its guess of how many jobs share two labels.
+    """
+    other = aliased(JobLabel)
+    return sa.select(sa.literal(1)).where(other.job == key, other.label == label).offset(0)
+
+
+def _rarest_first(
+    service: Service, labels: Iterable[str]
+) -> tuple[list[str], Sequence[int] | None]:
+    """Return labels, one that few jobs have first, and the keys of its jobs where they are few.
+
+    Of many a walk through the jobs in order soon has a page; of few it would read most jobs.
+    """
+    with service.for_every_project().store.read() as session:
+        jobs = {
+            label: session.scalars(
+                sa.select(JobLabel.job).where(JobLabel.label == label).limit(FEW + 1)
+            ).all()
+            for label in labels
+        }
+    ordered = sorted(jobs, key=lambda label: len(jobs[label]))
+    few = jobs[ordered[0]] if ordered else None
+    return ordered, few if few is not None and len(few) <= FEW else None
+
+
+def _order(query: JobList, *columns: Any) -> list[Any]:
+    return [column.desc() if is_descending(query) else column for column in columns]
+
+
+def _after_cursor(query: JobList, place: Any, position: Any) -> sa.ColumnElement[bool]:
+    """Return whether a place comes after a position in the order of the list."""
+    if is_descending(query):
+        return cast("sa.ColumnElement[bool]", place < position)
+    return cast("sa.ColumnElement[bool]", place > position)
+
+
+MOST = 2**31 - 1
+"""The largest number of a revision."""
+
+
+def revisions_page(
+    service: Service, job_id: str, limit: int, cursor: str | None
+) -> RevisionsAnswer:
+    """Score revisions of a job, newest first; raises UnknownJobError or CursorError."""
+    # PostgreSQL takes no number that its column cannot hold, not even to compare with it.
+    before = min(max(decode_cursor(cursor, int)[0], 0), MOST) if cursor else MOST
+    with service.store.read() as session:
+        wanted = (
+            sa.select(Score)
+            .options(defer(Score.series))
+            .where(Score.job == find_job(session, job_id).id, Score.revision < before)
+            .order_by(Score.revision.desc())
+            .limit(limit + 1)
+        )
+        rows = session.scalars(wanted).all()
+    shown, following = cut(rows, limit, lambda score: (score.revision,))
+    documents = [read_job(score.doc) for score in rows]
+    earlier = [*documents[1:], None]
+    return RevisionsAnswer(
+        revisions=list(map(_revision, shown, documents, earlier)),
+        next_cursor=following,
+    )
+
+
+def intervals_page(
+    service: Service, job_id: str, limit: int, cursor: str | None
+) -> IntervalsAnswer:
+    """Energy intervals of a job in order of time.
+
+    Raises UnknownJobError, IntervalsDeletedError or CursorError.
+    """
+    wanted = sa.select(Interval, Device).join(Device, Device.id == Interval.device)
+    if cursor:
+        position = decode_cursor(cursor, int, int)
+        wanted = wanted.where(sa.tuple_(Interval.start_us, Device.id) > sa.tuple_(*position))
+    with service.store.read() as session:
+        job = find_job(session, job_id)
+        require_intervals(job, "they cannot be listed")
+        rows = session.execute(
+            wanted.where(Device.job == job.id)
+            .order_by(Interval.start_us, Device.id)
+            .limit(limit + 1)
+        ).all()
+    shown, following = cut(rows, limit, lambda row: (row.Interval.start_us, row.Device.id))
+    intervals = [_interval(row.Interval, row.Device) for row in shown]
+    return IntervalsAnswer(intervals=intervals, next_cursor=following)
+
+
+def _revision(score: Score, document: JobDoc, before: JobDoc | None) -> RevisionRow:
+    return RevisionRow(
+        revision=score.revision,
+        made_at=text_from_us(score.made_us),
+        reason=score.reason,
+        engine_version=score.engine_version,
+        catalog_version=score.catalog_version,
+        conformance=score.conformance,
+        energy_kwh=document.energy_kwh,
+        total_g=document.total_g,
+        change=revision_change(before, document) if before is not None else None,
+    )
+
+
+def _interval(interval: Interval, device: Device) -> IntervalRow:
+    return IntervalRow(
+        node=device.node,
+        device_id=device.device_id,
+        start=text_from_us(interval.start_us),
+        end=text_from_us(interval.end_us),
+        energy_j=interval.energy_j,
+        kind=interval.kind,
+        utilisation_mean=interval.utilisation_mean,
+        utilisation_max=interval.utilisation_max,
+        memory_peak_b=interval.memory_peak_b,
+        power_max_w=interval.power_max_w,
+        profile=json.loads(interval.profile) if interval.profile else {},
+    )
+
+
+_PROJECT_COLUMNS = (
+    Job.project,
+    sa.func.count().label("jobs"),
+    sa.func.max(Job.started_us).label("last_us"),
+)
+"""What one index has of a project; that of states has which jobs run."""
+
+
+def projects_page(service: Service, limit: int, cursor: str | None) -> ProjectsAnswer:
+    """Projects by name; raises CursorError."""
+    after = decode_cursor(cursor, str)[0] if cursor else ""
+    with_jobs = (
+        sa.select(*_PROJECT_COLUMNS)
+        .where(Job.project > after)
+        .group_by(Job.project)
+        .order_by(Job.project)
+        .limit(limit + 1)
+        .subquery()
+    )
+    without = (
+        sa.select(Project.project, sa.literal(0), sa.cast(None, sa.BigInteger))
+        .where(Project.project > after)
+        .where(~sa.exists().where(Job.project == Project.project))
+        .order_by(Project.project)
+        .limit(limit + 1)
+        .subquery()
+    )
+    wanted = sa.union_all(sa.select(with_jobs), sa.select(without)).order_by("project")
+    with service.store.read() as session:
+        rows = session.execute(wanted.limit(limit + 1)).all()
+        running = _running(session)
+    shown, following = cut(rows, limit, lambda row: (row.project,))
+    return ProjectsAnswer(projects=[_summary(row, running) for row in shown], next_cursor=following)
+
+
+def declare_project(service: Service, project: str) -> ProjectSummary:
+    """List a project from now on, also before its first job; the same again changes nothing.
+
+    Raises ForeignProjectError for a project of others.
+    """
+    require_own(service, project)
+    caller = service.caller
+    # Who declares it at the same moment has done the same.
+    with suppress(IntegrityError), service.for_every_project().store.write() as session:
+        if session.get(Project, project) is None:
+            made_us = service.now_us()
+            session.add(Project(project=project, declared_us=made_us, declared_by=caller.name))
+            audit.record(session, service, "project-declared", project)
+    with service.store.read() as session:
+        return _one(session, project)
+
+
+def _one(session: Session, project: str) -> ProjectSummary:
+    """Return one project, with or without jobs."""
+    wanted = sa.select(*_PROJECT_COLUMNS).where(Job.project == project).group_by(Job.project)
+    row = session.execute(wanted).one_or_none()
+    if row is None:
+        return ProjectSummary(project=project, jobs=0, running=0, last_started_at=None)
+    return _summary(row, _running(session))
+
+
+def _running(session: Session) -> dict[str, int]:
+    """Return how many jobs of each project run."""
+    wanted = sa.select(Job.project, sa.func.count()).where(Job.state == "running")
+    return {project: jobs for project, jobs in session.execute(wanted.group_by(Job.project))}
+
+
+def _summary(row: Any, running: dict[str, int]) -> ProjectSummary:
+    return ProjectSummary(
+        project=row.project,
+        jobs=row.jobs,
+        running=running.get(row.project, 0),
+        last_started_at=None if row.last_us is None else text_from_us(row.last_us),
+    )
+
+
+def project_names(service: Service) -> list[str]:
+    """Return every project by name; each costs one search of the index, however many jobs it
+    has.
+    """
+    first = sa.select(sa.func.min(Job.project).label("project")).cte("known", recursive=True)
+    following = sa.select(sa.func.min(Job.project)).where(Job.project > first.c.project)
+    known = first.union_all(
+        sa.select(following.scalar_subquery()).where(first.c.project.is_not(None))
+    )
+    with service.store.read() as session:
+        named = sa.select(known.c.project).where(known.c.project.is_not(None))
+        return list(session.scalars(named.order_by(known.c.project)))
