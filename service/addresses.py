@@ -58,6 +58,8 @@ def parse_url(text: str) -> URL:
     several = _HOSTS.fullmatch(text)
     try:
         url = make_url(f"{several[1]}/{several[3]}" if several else text)
+        if "@" in (url.host or ""):  # the rest of a password, which no message may show
+            raise ValueError
     except (ArgumentError, ValueError):
         raise ValueError(
             "not a database address; write sqlite:////path/file.db or postgresql://user@host/name, "

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 FOR = "HTTP_X_FORWARDED_FOR"
+LOOPBACK = "127.0.0.1"
 FORWARDED = (
     "HTTP_FORWARDED",
     FOR,
@@ -41,7 +42,8 @@ FORWARDED = (
 class TrustedProxies:
     """Puts the client's address, scheme and host in place of a trusted proxy's own.
 
-    From anybody else the headers are dropped, so that nothing behind can believe them.
+    From anybody else the headers are dropped, so that nothing behind can believe them. A Unix
+    socket has no address: who reaches it is on this machine, as who asks from 127.0.0.1.
     """
 
     def __init__(self, app: WSGIApplication, networks: Sequence[IPv4Network | IPv6Network]) -> None:
@@ -51,7 +53,7 @@ class TrustedProxies:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request."""
         peer = environ.get("REMOTE_ADDR", "")
-        environ["REMOTE_ADDR"] = plain_ip(peer) or peer
+        environ["REMOTE_ADDR"] = plain_ip(peer) or peer or LOOPBACK
         if self._is_trusted(environ["REMOTE_ADDR"]):
             # Some gateways write the client's port too, and each connection has another.
             client = plain_ip(environ.pop(FOR, "").rpartition(",")[2].strip())

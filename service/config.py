@@ -416,7 +416,8 @@ def _mail_address(variable: str, text: str) -> str:
     try:
         mail["From"] = text
         [address] = mail["From"].addresses
-        if address.username and address.domain:
+        whole = text.rstrip().endswith((">", address.domain))
+        if address.username and address.domain and whole and not mail["From"].defects:
             return text
     except (AttributeError, LookupError, TypeError, ValueError):  # the parser of addresses fails
         pass

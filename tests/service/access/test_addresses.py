@@ -72,13 +72,19 @@ def test_a_proxy_is_known_on_a_socket_of_both_kinds_and_the_client_has_no_port(
     assert audit_page(light, 1, None).entries[0].address == client
 
 
-def test_a_port_of_each_connection_makes_no_caller_of_its_own(light, tmp_path):
+@pytest.mark.parametrize("peer", ["127.0.0.1", ""])
+def test_a_port_of_each_connection_makes_no_caller_of_its_own(light, tmp_path, peer):
+    """Nor a proxy on a Unix socket, which has no address."""
     proxies = read(tmp_path, TRUSTED_PROXIES="127.0.0.1").trusted_proxies
     app = app_with(light, trusted_proxies=proxies, requests_per_s=0.5)
+    there = {"environ_base": {"REMOTE_ADDR": peer}}
     codes = [
-        app.get("/v1/jobs", headers=NO_KEY | {"X-Forwarded-For": f"9.9.9.9:{port}"}).status_code
+        app.get(
+            "/v1/jobs", headers=NO_KEY | {"X-Forwarded-For": f"9.9.9.9:{port}"}, **there
+        ).status_code
         for port in range(40001, 40008)
     ]
+    assert audit_page(light, 1, None).entries[0].address == "9.9.9.9"
     assert codes == [401] * 5 + [429] * 2
 
 
@@ -119,7 +125,7 @@ def test_addresses_of_the_tools_beside_are_understood(text, hosts):
         assert (named["host"], url.username) == ("h1,h2", "u" if "u" in text[:14] else None)
 
 
-@pytest.mark.parametrize("text", ["postgresql://u@h:S3cret/d", "x"])
+@pytest.mark.parametrize("text", ["postgresql://u@h:S3cret/d", "postgresql://u:a@S3cr#@h/d", "x"])
 def test_an_address_that_is_not_a_database_s_is_one_sentence_without_its_password(tmp_path, text):
     with pytest.raises(ConfigError, match="GRAMWATT_DATABASE_URL: not a database address") as bad:
         read(tmp_path, DATABASE_URL=text)
@@ -131,6 +137,8 @@ def test_an_address_that_is_not_a_database_s_is_one_sentence_without_its_passwor
     [
         ("MAIL_FROM", "gramwatt"),
         ("MAIL_FROM", "a@b, c@d"),
+        ("MAIL_FROM", "a@b,"),
+        ("MAIL_FROM", "Carbon Team a@b"),
         ("REPORT_EMAIL", "ops@example.org carbon"),
         ("OIDC_ISSUER", "https://[::1"),
         ("EIA_URL", "https://host:port/"),

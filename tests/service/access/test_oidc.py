@@ -8,6 +8,7 @@ import sys
 import threading
 import urllib.parse
 from dataclasses import replace
+from ipaddress import ip_network
 from threading import BoundedSemaphore
 
 import pytest
@@ -228,6 +229,24 @@ def test_groups_give_projects_and_what_may_be_done_there(
     assert (row["person"], row["scope"], row["projects"]) == ("ada@example.org", scope, projects)
     declared = browser.post("/v1/projects", json={"project": "nlp"}, headers=NO_KEY | SAME_SITE)
     assert (declared.status_code < 300) is (scope == "admin")
+
+
+def test_a_provider_may_change_its_keys_between_two_sign_ins(browsers, provider):
+    assert sign_in(browsers(), provider).status_code in (200, 303)
+    provider.key = RSAKey.generate_key(2048, {"kid": "k1"})
+    provider.keys = [provider.key.as_dict(private=False)]
+    assert sign_in(browsers(), provider).status_code in (200, 303)
+
+
+def test_the_way_back_is_by_the_scheme_that_a_proxy_names(provider, light):
+    oidc = OidcConfig(issuer=provider.issuer, client_id="grams")
+    for proxies, scheme in ((("127.0.0.1",), "https"), ((), "http")):
+        believed = tuple(ip_network(one) for one in proxies)
+        config = replace(light.config, oidc=oidc, trusted_proxies=believed)
+        browser = create_app(service=Service(config, light.store)).test_client()
+        begun = browser.get("/login", headers=NO_KEY | {"X-Forwarded-Proto": "https"})
+        asked = urllib.parse.parse_qs(urllib.parse.urlsplit(begun.headers["Location"]).query)
+        assert asked["redirect_uri"][0].partition(":")[0] == scheme
 
 
 def test_a_token_of_another_key_or_of_none_is_refused(browsers, provider):
